@@ -1,0 +1,303 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{CellRate, Layer, Level, PerLayer, Span};
+
+/// A media flow, unique along its tree; 0 asks the source to assign one.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct FlowId(pub u32);
+
+/// A group of receivers of one flow.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct GroupId(pub u32);
+
+/// A node of the network, as it signs its RES and ADAPT messages (`origin`).
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct NodeId(pub u32);
+
+/// What a flow carries (mets.md 2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Media {
+    /// MPEG-1 video.
+    Mpeg1,
+    /// MPEG-2 video.
+    Mpeg2,
+    /// H.261 video.
+    H261,
+    /// Audio.
+    Audio,
+    /// Anything else.
+    #[default]
+    Opaque,
+}
+
+/// How firmly the network promises the flow (mets.md 2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Commitment {
+    /// Every packet of every layer.
+    Deterministic,
+    /// At least so many per cent of the packets.
+    Statistical(u8),
+    /// Base layer hard, enhancement layers soft.
+    #[default]
+    Adaptive,
+    /// Nothing.
+    BestEffort,
+}
+
+/// Media frames per second, all layers together, as an exact fraction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct FrameRate {
+    /// Frames ...
+    pub num: u32,
+    /// ... per so many seconds.
+    pub den: u32,
+}
+
+/// What one layer of a flow needs, in ATM cells (mets.md 2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct LayerRate {
+    /// 16-bit frame type on the wire; 0 means the default of the layer (BL 1, E1 2, E2 3).
+    #[serde(default)]
+    pub kind: u16,
+    /// Long-run mean.
+    pub mean: CellRate,
+    /// Highest rate over one GOP; 0 means the mean.
+    #[serde(default)]
+    pub peak: CellRate,
+    /// Largest frame in cells.
+    #[serde(default)]
+    pub burst: u32,
+}
+
+/// What a flow needs from the network and the hosts (mets.md 2.3).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowSpec {
+    /// The flow; 0 = assign.
+    pub flow_id: FlowId,
+    /// What it carries.
+    pub media: Media,
+    /// How firmly it is promised.
+    pub commitment: Commitment,
+    /// Frames per second, all layers together.
+    pub frame_rate: FrameRate,
+    /// Pictures in a GOP (N).
+    pub gop_n: u8,
+    /// Anchor distance (M).
+    pub gop_m: u8,
+    /// Largest frame in bytes that `send` accepts.
+    pub max_frame: u32,
+    /// Rates by layer; unused layers are zero.
+    pub layers: PerLayer<LayerRate>,
+    /// End-to-end delay bound in milliseconds; 0 = unspecified. If set it is the playout delay.
+    pub delay_max_ms: u32,
+    /// Jitter bound in milliseconds; 0 = unspecified.
+    pub jitter_max_ms: u32,
+    /// Packet loss bound in permille.
+    pub loss_max_permille: u16,
+}
+
+/// A flow specification that cannot be meant; names the field (mets.md 7).
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("flow specification: {field} {problem}")]
+pub struct SpecError {
+    /// The offending field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Default for FlowSpec {
+    fn default() -> FlowSpec {
+        FlowSpec {
+            flow_id: FlowId(0),
+            media: Media::Opaque,
+            commitment: Commitment::Adaptive,
+            frame_rate: FrameRate { num: 24, den: 1 },
+            gop_n: 12,
+            gop_m: 3,
+            max_frame: FlowSpec::MAX_FRAME_CELLS,
+            layers: PerLayer::default(),
+            delay_max_ms: 0,
+            jitter_max_ms: 0,
+            loss_max_permille: 10,
+        }
+    }
+}
+
+impl FlowSpec {
+    /// Largest frame of the 1996 system, one AAL5 frame: 32 KiB.
+    pub const MAX_FRAME_CELLS: u32 = 32_768;
+    /// Largest frame of any carriage (24-bit length in the METS header).
+    pub const MAX_FRAME: u32 = (1 << 24) - 1;
+
+    /// Checks every field against every other (mets.md 7, first row).
+    pub fn validate(&self) -> Result<(), SpecError> {
+        let fail = |field, problem: String| Err(SpecError { field, problem });
+        if self.frame_rate.num == 0 || self.frame_rate.den == 0 {
+            return fail("frame_rate", "must not be zero".into());
+        }
+        if self.gop_n == 0 || self.gop_m == 0 || self.gop_m > self.gop_n {
+            return fail(
+                "gop_n",
+                format!("{} with gop_m {} is no GOP", self.gop_n, self.gop_m),
+            );
+        }
+        if self.max_frame == 0 || self.max_frame > FlowSpec::MAX_FRAME {
+            return fail(
+                "max_frame",
+                format!("{} is not in 1..={}", self.max_frame, FlowSpec::MAX_FRAME),
+            );
+        }
+        for (layer, rate) in self.layers.iter() {
+            if rate.peak.0 != 0 && rate.mean > rate.peak {
+                let (mean, peak) = (rate.mean, rate.peak);
+                return fail(
+                    "layers",
+                    format!("{layer} has mean {mean} above its peak {peak}"),
+                );
+            }
+        }
+        if self.layers.e2.mean.0 > 0 && self.layers.e1.mean.0 == 0 {
+            return fail("layers", "have E2 without E1".into());
+        }
+        if self.layers.base.mean.0 == 0 && self.layers.e1.mean.0 > 0 {
+            return fail("layers", "have E1 without a base layer".into());
+        }
+        if self.loss_max_permille > 1000 {
+            return fail("loss_max_permille", "is above 1000".into());
+        }
+        if let Commitment::Statistical(pct) = self.commitment
+            && pct > 100
+        {
+            return fail("commitment", format!("statistical {pct} % is above 100"));
+        }
+        Ok(())
+    }
+
+    /// Cells/s above the base layer that `level` takes: `L0 = 0`, `L1`, `L2` (mets.md 2.11).
+    pub fn above_base(&self, level: Level) -> CellRate {
+        let mut rate = CellRate(0);
+        if level.includes(Layer::E1) {
+            rate = rate.saturating_add(self.layers.e1.mean);
+        }
+        if level.includes(Layer::E2) {
+            rate = rate.saturating_add(self.layers.e2.mean);
+        }
+        rate
+    }
+
+    /// Cells/s of everything delivered at `level`, base layer included.
+    pub fn rate_at(&self, level: Level) -> CellRate {
+        self.layers.base.mean.saturating_add(self.above_base(level))
+    }
+
+    /// The highest level for which the flow has frames at all.
+    pub fn top_level(&self) -> Level {
+        match (self.layers.e1.mean.0, self.layers.e2.mean.0) {
+            (0, _) => Level::BASE,
+            (_, 0) => Level::E1,
+            _ => Level::FULL,
+        }
+    }
+}
+
+impl FrameRate {
+    /// When frame `k` is due after the first, computed from the fraction, never by repeated
+    /// addition (mets.md 2.4).
+    pub fn due(self, k: u64) -> Span {
+        let ps = 1_000_000_000_000_u128 * u128::from(k) * u128::from(self.den)
+            / u128::from(self.num.max(1));
+        Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+
+    /// Frames per second, for printing.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.num) / f64::from(self.den)
+    }
+}
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl fmt::Display for FrameRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.den == 1 {
+            write!(f, "{}", self.num)
+        } else {
+            write!(f, "{:.3}", self.as_f64())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canyon() -> FlowSpec {
+        let layer = |mean| LayerRate {
+            mean: CellRate(mean),
+            ..LayerRate::default()
+        };
+        let layers = PerLayer {
+            base: layer(480),
+            e1: layer(960),
+            e2: layer(1_920),
+        };
+        FlowSpec {
+            layers,
+            ..FlowSpec::default()
+        }
+    }
+
+    #[test]
+    fn levels_are_cumulative() {
+        let spec = canyon();
+        assert_eq!(spec.above_base(Level::BASE), CellRate(0));
+        assert_eq!(spec.above_base(Level::E1), CellRate(960));
+        assert_eq!(spec.above_base(Level::FULL), CellRate(2_880));
+        assert_eq!(spec.rate_at(Level::FULL), CellRate(3_360));
+        assert_eq!(spec.top_level(), Level::FULL);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let field = |change: fn(&mut FlowSpec)| {
+            let mut spec = canyon();
+            change(&mut spec);
+            spec.validate().map_err(|error| error.field)
+        };
+        assert_eq!(field(|_| ()), Ok(()));
+        assert_eq!(field(|s| s.frame_rate.num = 0), Err("frame_rate"));
+        assert_eq!(field(|s| s.max_frame = 0), Err("max_frame"));
+        assert_eq!(field(|s| s.layers.e1.mean = CellRate(0)), Err("layers"));
+        assert_eq!(field(|s| s.layers.e1.peak = CellRate(1)), Err("layers"));
+        assert_eq!(field(|s| s.gop_m = 13), Err("gop_n"));
+    }
+
+    #[test]
+    fn frame_times_do_not_drift() {
+        let ntsc = FrameRate {
+            num: 30_000,
+            den: 1_001,
+        };
+        assert_eq!(ntsc.due(30_000), Span::from_secs(1_001));
+    }
+}

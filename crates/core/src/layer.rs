@@ -1,0 +1,152 @@
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
+
+/// A layer of a layered medium: base, first and second enhancement (mets.md 1, 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Layer {
+    /// Base layer: I pictures. Reserved end to end, never adapted.
+    #[serde(rename = "BL")]
+    Base,
+    /// First enhancement layer: P pictures.
+    E1,
+    /// Second enhancement layer: B pictures.
+    E2,
+}
+
+/// How many enhancement layers a branch gets: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2 (mets.md 2.11).
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct Level(u8);
+
+/// One value for each of BL, E1, E2.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct PerLayer<T> {
+    /// Base layer.
+    #[serde(rename = "BL")]
+    pub base: T,
+    /// First enhancement layer.
+    #[serde(rename = "E1")]
+    pub e1: T,
+    /// Second enhancement layer.
+    #[serde(rename = "E2")]
+    pub e2: T,
+}
+
+impl Layer {
+    /// All layers, base first.
+    pub const ALL: [Layer; 3] = [Layer::Base, Layer::E1, Layer::E2];
+
+    /// 0 for BL, 1 for E1, 2 for E2.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The level at which this layer is the highest one delivered.
+    pub const fn level(self) -> Level {
+        Level(self as u8)
+    }
+}
+
+impl Level {
+    /// Base layer only.
+    pub const BASE: Level = Level(0);
+    /// Base layer and E1.
+    pub const E1: Level = Level(1);
+    /// All layers.
+    pub const FULL: Level = Level(2);
+
+    /// Level `n`, or `None` above 2.
+    pub const fn new(n: u8) -> Option<Level> {
+        if n <= 2 { Some(Level(n)) } else { None }
+    }
+
+    /// 0, 1 or 2.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// One level lower, or BL.
+    pub const fn down(self) -> Level {
+        Level(self.0.saturating_sub(1))
+    }
+
+    /// One level higher, or all layers.
+    pub const fn up(self) -> Level {
+        if self.0 < 2 { Level(self.0 + 1) } else { self }
+    }
+
+    /// Whether `layer` is delivered at this level.
+    pub const fn includes(self, layer: Layer) -> bool {
+        layer as u8 <= self.0
+    }
+}
+
+impl TryFrom<u8> for Level {
+    type Error = String;
+    fn try_from(n: u8) -> Result<Level, String> {
+        Level::new(n).ok_or_else(|| format!("level {n} is not 0, 1 or 2"))
+    }
+}
+
+impl From<Level> for u8 {
+    fn from(level: Level) -> u8 {
+        level.0
+    }
+}
+
+impl<T> PerLayer<T> {
+    /// Values and their layers, base first.
+    pub fn iter(&self) -> impl Iterator<Item = (Layer, &T)> {
+        [
+            (Layer::Base, &self.base),
+            (Layer::E1, &self.e1),
+            (Layer::E2, &self.e2),
+        ]
+        .into_iter()
+    }
+}
+
+impl<T> Index<Layer> for PerLayer<T> {
+    type Output = T;
+    fn index(&self, layer: Layer) -> &T {
+        match layer {
+            Layer::Base => &self.base,
+            Layer::E1 => &self.e1,
+            Layer::E2 => &self.e2,
+        }
+    }
+}
+
+impl<T> IndexMut<Layer> for PerLayer<T> {
+    fn index_mut(&mut self, layer: Layer) -> &mut T {
+        match layer {
+            Layer::Base => &mut self.base,
+            Layer::E1 => &mut self.e1,
+            Layer::E2 => &mut self.e2,
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layer::Base => "BL",
+            Layer::E1 => "E1",
+            Layer::E2 => "E2",
+        })
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            0 => "BL",
+            1 => "BL+E1",
+            _ => "BL+E1+E2",
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! The vocabulary every Layercast crate shares: time, rates, flow specifications and QoS
+//! policies, the sans-I/O [`Machine`] contract, seeded named randomness and typed observation.
+//!
+//! Nothing here touches a socket, a clock, a thread or global randomness.
+
+mod cells;
+mod flow;
+mod layer;
+mod machine;
+mod observe;
+mod policy;
+mod rate;
+mod rng;
+mod serial;
+mod time;
+
+pub use cells::{AAL5_TRAILER, CELL_BITS, CELL_PAYLOAD, CELL_SIZE, aal5_cells};
+pub use flow::{
+    Commitment, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId, SpecError,
+};
+pub use layer::{Layer, Level, PerLayer};
+pub use machine::{Machine, PortId, earliest};
+pub use observe::{Cause, JsonSeq, Observer, Off, Record, Subject, TraceEvent};
+pub use policy::{
+    AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,
+    QosPolicy,
+};
+pub use rate::{CellRate, Rate};
+pub use rng::Stream;
+pub use serial::Serial;
+pub use time::{Span, Time};

@@ -1,0 +1,54 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{Observer, Time};
+
+/// Index of a port of a node; a host has one port per link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PortId(pub u16);
+
+impl PortId {
+    /// The inner side of a node: the sources and sinks that live on it.
+    pub const LOCAL: PortId = PortId(u16::MAX);
+}
+
+/// A protocol as a state machine that never touches a socket, a clock, a thread or global
+/// randomness (DESIGN.md section 1).
+///
+/// The driver (`sim` or `net`) keeps one rule: after every [`handle`](Machine::handle) and
+/// [`on_timeout`](Machine::on_timeout), drain [`poll_transmit`](Machine::poll_transmit) and
+/// [`poll_event`](Machine::poll_event) until both give `None`, then ask
+/// [`next_timeout`](Machine::next_timeout). `now` never goes backwards.
+pub trait Machine {
+    /// What comes in, with where it comes from.
+    type Input;
+    /// What goes out, with where it goes to.
+    type Transmit;
+    /// What the user of the machine is told.
+    type Event;
+
+    /// Takes one input.
+    fn handle<O: Observer>(&mut self, now: Time, input: Self::Input, obs: &mut O);
+
+    /// Runs every timer that is due at `now`; calling it early or late does no harm.
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O);
+
+    /// The next thing to send, if any may leave at `now`.
+    fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Self::Transmit>;
+
+    /// The next thing to tell the user, if any.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+
+    /// When [`on_timeout`](Machine::on_timeout) wants to be called next; `None`: not before the
+    /// next input.
+    fn next_timeout(&self) -> Option<Time>;
+}
+
+/// The earlier of two optional instants.
+pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, None) => a,
+        (None, b) => b,
+    }
+}

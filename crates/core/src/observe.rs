@@ -1,0 +1,261 @@
+use std::io;
+
+use serde::Serialize;
+
+use crate::{FlowId, Layer, Span, Time};
+
+/// Which machine on which node speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Subject<'a> {
+    /// Node name, as in the scenario.
+    pub node: &'a str,
+    /// Machine: `"source"`, `"sink"`, `"switch"`, `"link"`.
+    pub machine: &'static str,
+}
+
+/// Why something was lost or dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Queue full.
+    QueueFull,
+    /// Enhancement frame discarded to protect the base layer.
+    SelectiveDiscard,
+    /// Rest of a frame that was already damaged.
+    PartialDiscard,
+    /// Link impairment.
+    LinkLoss,
+    /// Gap in the sequence numbers.
+    Gap,
+    /// Reassembly: CRC wrong.
+    Crc,
+    /// Reassembly: length wrong.
+    Length,
+    /// Reassembly: cell without a frame, or fragment that fits nowhere.
+    Orphan,
+    /// Receiver interface full.
+    NicOverflow,
+    /// Flow, group or member not known here.
+    Unknown,
+    /// Does not decode, or contradicts itself.
+    Malformed,
+    /// Already seen.
+    Duplicate,
+    /// Older than what is known.
+    Stale,
+    /// Arrived after its deadline.
+    Late,
+    /// Jitter buffer full.
+    BufferOverflow,
+    /// Shaper queue full.
+    ShaperFull,
+    /// Needs a frame that is missing.
+    Undecodable,
+}
+
+/// Something that happened, in the manner of qlog (draft-ietf-quic-qlog-main-schema).
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(
+    missing_docs,
+    reason = "the fields say what they are; units live in the types"
+)]
+pub enum TraceEvent<'a> {
+    /// A frame or packet was sent.
+    Sent {
+        flow: FlowId,
+        layer: Option<Layer>,
+        seq: u32,
+        bytes: u32,
+    },
+    /// A frame arrived whole.
+    Received {
+        flow: FlowId,
+        layer: Option<Layer>,
+        seq: u32,
+        bytes: u32,
+        delay: Span,
+    },
+    /// A frame was played at its deadline.
+    Played {
+        flow: FlowId,
+        layer: Layer,
+        seq: u32,
+        delay: Span,
+    },
+    /// Frames or packets are missing, or something was dropped here.
+    Lost {
+        flow: FlowId,
+        layer: Option<Layer>,
+        count: u32,
+        cause: Cause,
+    },
+    /// A frame came after its deadline.
+    Late {
+        flow: FlowId,
+        layer: Layer,
+        seq: u32,
+        by: Span,
+    },
+    /// A timer ran.
+    Timer { name: &'static str },
+    /// A state changed.
+    State {
+        flow: FlowId,
+        what: &'static str,
+        from: &'a str,
+        to: &'a str,
+    },
+    /// A decision was taken, and why.
+    Decision {
+        flow: FlowId,
+        what: &'static str,
+        value: i64,
+        reason: &'a str,
+    },
+}
+
+/// Where machines report what happens; passed into every mutation.
+///
+/// With [`Off`] the calls vanish at compile time. Build the event inside the closure given to
+/// [`Observer::on`], so that it costs nothing when nobody looks.
+pub trait Observer {
+    /// Takes one record.
+    fn record(&mut self, record: &Record<'_>);
+
+    /// Whether records are wanted at all.
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    /// Reports what `event` builds, if anybody looks.
+    fn on<'a>(&mut self, now: Time, subject: Subject<'a>, event: impl FnOnce() -> TraceEvent<'a>)
+    where
+        Self: Sized,
+    {
+        if self.enabled() {
+            self.record(&Record {
+                time: now,
+                subject,
+                event: event(),
+            });
+        }
+    }
+}
+
+/// One event with its time and speaker.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Record<'a> {
+    /// When, in picoseconds.
+    pub time: Time,
+    /// Who.
+    #[serde(flatten)]
+    pub subject: Subject<'a>,
+    /// What.
+    #[serde(flatten)]
+    pub event: TraceEvent<'a>,
+}
+
+/// Looks at nothing and costs nothing.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Off;
+
+impl Observer for Off {
+    fn record(&mut self, _: &Record<'_>) {}
+
+    #[inline(always)]
+    fn enabled(&self) -> bool {
+        false
+    }
+}
+
+/// Either observer behind a flag known at run time only.
+impl<O: Observer> Observer for Option<O> {
+    fn record(&mut self, record: &Record<'_>) {
+        if let Some(observer) = self {
+            observer.record(record);
+        }
+    }
+
+    fn enabled(&self) -> bool {
+        self.as_ref().is_some_and(Observer::enabled)
+    }
+}
+
+/// Writes records as a JSON text sequence (RFC 7464: 0x1E, JSON, newline), as qlog does.
+///
+/// A write error is kept and given by [`JsonSeq::finish`]; machines never see it.
+#[derive(Debug)]
+pub struct JsonSeq<W: io::Write> {
+    out: W,
+    error: Option<io::Error>,
+}
+
+impl<W: io::Write> JsonSeq<W> {
+    /// Starts a trace with the header record `title`.
+    pub fn new(mut out: W, title: &str) -> JsonSeq<W> {
+        let head = serde_json::json!({
+            "qlog_format": "JSON-SEQ",
+            "title": title,
+            "time_unit": "ps",
+        });
+        let error = writeln!(out, "\u{1e}{head}").err();
+        JsonSeq { out, error }
+    }
+
+    /// Flushes, and gives the first error there was.
+    pub fn finish(mut self) -> io::Result<W> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.out.flush().map(|()| self.out),
+        }
+    }
+}
+
+impl<W: io::Write> Observer for JsonSeq<W> {
+    fn record(&mut self, record: &Record<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        let written = self.out.write_all(b"\x1e").and_then(|()| {
+            serde_json::to_writer(&mut self.out, record).map_err(io::Error::from)?;
+            self.out.write_all(b"\n")
+        });
+        self.error = written.err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUBJECT: Subject<'static> = Subject {
+        node: "chuff",
+        machine: "switch",
+    };
+
+    #[test]
+    fn off_builds_nothing() {
+        Off.on(Time::ZERO, SUBJECT, || {
+            unreachable!("an event was built for nobody")
+        });
+    }
+
+    #[test]
+    fn records_are_json_sequences() {
+        let mut seq = JsonSeq::new(Vec::new(), "test");
+        seq.on(Time::from_ps(5), SUBJECT, || TraceEvent::Timer {
+            name: "era",
+        });
+        let text = String::from_utf8(seq.finish().unwrap()).unwrap();
+        let records: Vec<serde_json::Value> = text
+            .split('\u{1e}')
+            .skip(1)
+            .map(|record| serde_json::from_str(record).unwrap())
+            .collect();
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[1]["time"], 5);
+        assert_eq!(records[1]["event"], "timer");
+        assert_eq!(records[1]["node"], "chuff");
+    }
+}

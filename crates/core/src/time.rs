@@ -1,0 +1,244 @@
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// An instant: picoseconds since the start of the run (213 days fit into 64 bits).
+///
+/// The simulator starts at [`Time::ZERO`]; the socket runtime maps `CLOCK_MONOTONIC` onto it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(u64);
+
+/// A length of time in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Span(u64);
+
+impl Time {
+    /// The start of the run.
+    pub const ZERO: Time = Time(0);
+    /// Later than anything that happens.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// The instant `ps` picoseconds after the start.
+    pub const fn from_ps(ps: u64) -> Time {
+        Time(ps)
+    }
+
+    /// Picoseconds since the start.
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+
+    /// Whole microseconds since the start.
+    pub const fn as_us(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Seconds since the start, for printing and plotting only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// The time from `earlier` to `self`, or zero if `earlier` is later.
+    pub const fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// `self + span`, stopping at [`Time::MAX`].
+    pub const fn saturating_add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+
+    /// `self - span`, stopping at [`Time::ZERO`].
+    pub const fn saturating_sub(self, span: Span) -> Time {
+        Time(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+    /// The longest span.
+    pub const MAX: Span = Span(u64::MAX);
+
+    /// `ps` picoseconds.
+    pub const fn from_ps(ps: u64) -> Span {
+        Span(ps)
+    }
+
+    /// `ns` nanoseconds.
+    pub const fn from_ns(ns: u64) -> Span {
+        Span(ns.saturating_mul(1_000))
+    }
+
+    /// `us` microseconds.
+    pub const fn from_us(us: u64) -> Span {
+        Span(us.saturating_mul(1_000_000))
+    }
+
+    /// `ms` milliseconds.
+    pub const fn from_ms(ms: u64) -> Span {
+        Span(ms.saturating_mul(1_000_000_000))
+    }
+
+    /// `s` seconds.
+    pub const fn from_secs(s: u64) -> Span {
+        Span(s.saturating_mul(1_000_000_000_000))
+    }
+
+    /// `s` seconds, rounded to a picosecond; negative values and NaN give zero.
+    pub fn from_secs_f64(s: f64) -> Span {
+        Span((s * 1e12).round() as u64)
+    }
+
+    /// Picoseconds.
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+
+    /// Whole nanoseconds.
+    pub const fn as_ns(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// Whole microseconds.
+    pub const fn as_us(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Whole milliseconds.
+    pub const fn as_ms(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
+    /// Seconds, for printing and plotting only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// Milliseconds, for printing and plotting only.
+    pub fn as_ms_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// `self * n`, stopping at [`Span::MAX`].
+    pub const fn times(self, n: u64) -> Span {
+        Span(self.0.saturating_mul(n))
+    }
+
+    /// `self * num / den` without overflow in between; `den` must not be zero.
+    pub const fn mul_div(self, num: u64, den: u64) -> Span {
+        let ps = self.0 as u128 * num as u128 / den as u128;
+        Span(if ps > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            ps as u64
+        })
+    }
+
+    /// `self - other`, or zero.
+    pub const fn saturating_sub(self, other: Span) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, span: Span) -> Time {
+        Time(self.0 + span.0)
+    }
+}
+
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, span: Span) {
+        self.0 += span.0;
+    }
+}
+
+impl Sub<Span> for Time {
+    type Output = Time;
+    fn sub(self, span: Span) -> Time {
+        Time(self.0 - span.0)
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Span) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Span {
+    type Output = Span;
+    fn sub(self, other: Span) -> Span {
+        Span(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Span {
+    fn sub_assign(&mut self, other: Span) {
+        self.0 -= other.0;
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}s", self.as_secs_f64())
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}ms", self.as_ms_f64())
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} s", self.as_secs_f64())
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} ms", self.as_ms_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_convert_between_units() {
+        assert_eq!(Span::from_ms(3).as_us(), 3_000);
+        assert_eq!(Span::from_secs_f64(0.001), Span::from_ms(1));
+        assert_eq!(Span::from_secs_f64(-1.0), Span::ZERO);
+        assert_eq!(Span::from_secs_f64(f64::NAN), Span::ZERO);
+        assert_eq!(Span::from_secs(u64::MAX), Span::MAX);
+    }
+
+    #[test]
+    fn since_never_goes_negative() {
+        let early = Time::ZERO + Span::from_ms(1);
+        assert_eq!(Time::ZERO.since(early), Span::ZERO);
+        assert_eq!(early.since(Time::ZERO), Span::from_ms(1));
+    }
+
+    #[test]
+    fn mul_div_survives_the_product() {
+        assert_eq!(
+            Span::from_secs(100_000).mul_div(1_000, 24),
+            Span::from_ps(4_166_666_666_666_666_666)
+        );
+    }
+}
