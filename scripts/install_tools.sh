@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Makes sure that the named tools (ffmpeg, tshark, chromium) can be run: from the system, with apt where that is
+# possible, else ffmpeg from the imageio-ffmpeg wheel. Usage: install_tools.sh PYTHON TOOL...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$1
+shift
+
+declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium)
+missing=()
+for tool in "$@"; do
+    command -v "$tool" >/dev/null || missing+=("$tool")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing ${missing[*]} with apt-get" >&2
+    packages=()
+    for tool in "${missing[@]}"; do packages+=("${package[$tool]}"); done
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    if ! { apt-get update && apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+    fi
+    rm -f "$log"
+fi
+
+for tool in "${missing[@]}"; do
+    command -v "$tool" >/dev/null && continue
+    if [ "$tool" = ffmpeg ]; then
+        "$python" -m pip install --quiet imageio-ffmpeg
+        mkdir -p target/tools/bin
+        ln -sf "$("$python" -c 'import imageio_ffmpeg; print(imageio_ffmpeg.get_ffmpeg_exe())')" target/tools/bin/ffmpeg
+        continue
+    fi
+    echo "error: $tool is missing and could not be installed; install it with your package manager, or set" \
+        "LAYERCAST_REQUIRE_TOOLS=0 and leave out the tests that need it" >&2
+    [ "${LAYERCAST_REQUIRE_TOOLS:-1}" = 0 ] || exit 1
+done

