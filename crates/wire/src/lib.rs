@@ -1,1 +1,26 @@
-//! x
+//! PDU formats of Layercast: typed values that know their encoded length, encode themselves and
+//! decode themselves.
+//!
+//! Every decoder is total: any byte string gives a value or a typed error, and a value that came
+//! out of a decoder encodes to the bytes it came from.
+
+mod aal5;
+mod adapter;
+mod atm;
+mod link;
+mod mets;
+mod payload;
+mod signal;
+
+pub use aal5::{
+    Frame, MAX_CELL_PAYLOAD, Mark, Reassembler, ReassemblyError, SegmentError, Segmenter, packet_of,
+};
+pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
+pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
+pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};
+pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
+pub use payload::Payload;
+pub use signal::{
+    FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Refusal, Resource,
+    Signal, SignalError, SignalReader,
+};

@@ -1,0 +1,321 @@
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+use bytes::Bytes;
+use layercast_core::{FlowId, Layer, Serial};
+use thiserror::Error;
+
+use crate::Payload;
+
+/// Bytes of a METS data header.
+pub const METS_HEADER: usize = 24;
+/// Version of the METS data header and of RES/ADAPT.
+pub const METS_VERSION: u8 = 1;
+
+const MAX_24: u32 = (1 << 24) - 1;
+
+/// The first 16 bits of every METS PDU: which layer, or which control message (mets.md 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameType(pub u16);
+
+/// Flags of a METS data header (mets.md 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(pub u8);
+
+/// The METS data header, 24 bytes big-endian at the front of every packet (mets.md 2.6).
+///
+/// | off | size | field |
+/// |---|---|---|
+/// | 0 | 2 | type |
+/// | 2 | 1 | flags |
+/// | 3 | 1 | version (1) |
+/// | 4 | 4 | flow |
+/// | 8 | 4 | ALF sequence number |
+/// | 12 | 4 | emission timestamp, us |
+/// | 16 | 1 + 3 | E1 count, ALF length |
+/// | 20 | 1 + 3 | E2 count, fragment offset |
+///
+/// The specification gives lengths 32 bits; 24 are enough. The spare octets say how many E1 and
+/// E2 frames the source emitted up to and including this one, modulo 256. The sequence number
+/// counts the frames of all layers, so from the two headers around a gap a receiver knows exactly
+/// how many frames of each layer were in it, and a switch that drops a layer on purpose does not
+/// look like loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetsHeader {
+    /// Layer of the frame.
+    pub kind: FrameType,
+    /// GOP start, first and last fragment, dummy cells.
+    pub flags: Flags,
+    /// The flow.
+    pub flow: FlowId,
+    /// ALF sequence number: one per frame of any layer, shared by all its fragments.
+    pub seq: Serial,
+    /// When the source emitted the frame, in microseconds, wrapping at 2^32.
+    pub timestamp_us: u32,
+    /// E1 frames emitted up to and including this frame, modulo 256.
+    pub e1_count: u8,
+    /// E2 frames emitted up to and including this frame, modulo 256.
+    pub e2_count: u8,
+    /// Bytes of the whole frame, 1 to 2^24 - 1.
+    pub alf_len: u32,
+    /// Where in the frame the payload of this packet starts, in bytes, below 2^24.
+    pub offset: u32,
+}
+
+/// A METS packet: header and a fragment of a media frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MetsPacket {
+    /// The 24-byte header.
+    pub header: MetsHeader,
+    /// The media bytes.
+    pub payload: Payload,
+    /// Congestion experienced on the way: EFCI of cells, ECN of datagrams; not in the bytes.
+    pub congestion: bool,
+}
+
+/// Why bytes are not a METS packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum MetsError {
+    /// Shorter than the header.
+    #[error("METS packet of {0} bytes is shorter than its header")]
+    Short(usize),
+    /// A version we do not speak.
+    #[error("METS version {0} is not 1")]
+    Version(u8),
+    /// A reserved flag is set.
+    #[error("METS flags {0:#04x} have a reserved bit set")]
+    ReservedFlags(u8),
+    /// A RES or ADAPT message, which has a format of its own.
+    #[error("METS type {0} is a control message, not data")]
+    Control(FrameType),
+    /// Frame length zero or above 24 bits.
+    #[error("METS frame length {0} is not in 1..=16777215")]
+    FrameLength(u32),
+    /// No payload.
+    #[error("METS packet without payload")]
+    Empty,
+    /// The fragment does not lie within its frame.
+    #[error("METS fragment {offset}+{len} goes beyond its frame of {alf_len} bytes")]
+    Beyond {
+        /// Where the fragment starts.
+        offset: u32,
+        /// Its length.
+        len: usize,
+        /// Length of the frame.
+        alf_len: u32,
+    },
+    /// FIRST or LAST disagrees with offset and length.
+    #[error("METS flags {0} contradict the fragment offset")]
+    FragmentFlags(Flags),
+}
+
+impl FrameType {
+    /// Base layer.
+    pub const BL: FrameType = FrameType(1);
+    /// First enhancement layer.
+    pub const E1: FrameType = FrameType(2);
+    /// Second enhancement layer.
+    pub const E2: FrameType = FrameType(3);
+    /// RES: what a branch wants, towards the source.
+    pub const RES: FrameType = FrameType(0x10);
+    /// ADAPT: what the source gives, towards the receivers.
+    pub const ADAPT: FrameType = FrameType(0x11);
+    /// Probe or opaque data.
+    pub const PROBE: FrameType = FrameType(0x20);
+
+    /// The default type of a layer.
+    pub const fn from_layer(layer: Layer) -> FrameType {
+        match layer {
+            Layer::Base => FrameType::BL,
+            Layer::E1 => FrameType::E1,
+            Layer::E2 => FrameType::E2,
+        }
+    }
+
+    /// The layer of a media frame; `None` for anything else.
+    pub const fn layer(self) -> Option<Layer> {
+        match self {
+            FrameType::BL => Some(Layer::Base),
+            FrameType::E1 => Some(Layer::E1),
+            FrameType::E2 => Some(Layer::E2),
+            _ => None,
+        }
+    }
+
+    /// Whether this is RES or ADAPT.
+    pub const fn is_adapter(self) -> bool {
+        matches!(self, FrameType::RES | FrameType::ADAPT)
+    }
+}
+
+impl Flags {
+    /// First frame of a group of pictures.
+    pub const GOP_START: Flags = Flags(1);
+    /// First fragment of its frame.
+    pub const FIRST: Flags = Flags(2);
+    /// Last fragment of its frame.
+    pub const LAST: Flags = Flags(4);
+    /// Lost cells were replaced by zeros.
+    pub const DUMMY: Flags = Flags(8);
+
+    /// Whether all of `other` are set.
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}
+
+impl MetsHeader {
+    /// Checks the fields against each other and against a payload of `len` bytes.
+    pub fn check(&self, len: usize) -> Result<(), MetsError> {
+        if self.flags.0 & 0xf0 != 0 {
+            return Err(MetsError::ReservedFlags(self.flags.0));
+        }
+        if self.kind.is_adapter() {
+            return Err(MetsError::Control(self.kind));
+        }
+        if self.alf_len == 0 || self.alf_len > MAX_24 {
+            return Err(MetsError::FrameLength(self.alf_len));
+        }
+        if len == 0 {
+            return Err(MetsError::Empty);
+        }
+        let end = self.offset as usize + len;
+        if self.offset > MAX_24 || end > self.alf_len as usize {
+            let (offset, alf_len) = (self.offset, self.alf_len);
+            return Err(MetsError::Beyond {
+                offset,
+                len,
+                alf_len,
+            });
+        }
+        let first = self.offset == 0;
+        let last = end == self.alf_len as usize;
+        if self.flags.contains(Flags::FIRST) != first || self.flags.contains(Flags::LAST) != last {
+            return Err(MetsError::FragmentFlags(self.flags));
+        }
+        Ok(())
+    }
+
+    /// The 24 bytes on the wire; lengths above 24 bits, which [`check`](Self::check) refuses, lose
+    /// their top octet.
+    pub fn encode(&self) -> [u8; METS_HEADER] {
+        let mut out = [0; METS_HEADER];
+        out[0..2].copy_from_slice(&self.kind.0.to_be_bytes());
+        out[2] = self.flags.0;
+        out[3] = METS_VERSION;
+        out[4..8].copy_from_slice(&self.flow.0.to_be_bytes());
+        out[8..12].copy_from_slice(&self.seq.0.to_be_bytes());
+        out[12..16].copy_from_slice(&self.timestamp_us.to_be_bytes());
+        out[16..20].copy_from_slice(&self.alf_len.to_be_bytes());
+        out[20..24].copy_from_slice(&self.offset.to_be_bytes());
+        out[16] = self.e1_count;
+        out[20] = self.e2_count;
+        out
+    }
+
+    /// Reads the header at the front of `bytes`; checks its version only, the rest needs the
+    /// length of the payload ([`check`](Self::check)).
+    pub fn decode(bytes: &[u8]) -> Result<MetsHeader, MetsError> {
+        let Some(b) = bytes.first_chunk::<METS_HEADER>() else {
+            return Err(MetsError::Short(bytes.len()));
+        };
+        if b[3] != METS_VERSION {
+            return Err(MetsError::Version(b[3]));
+        }
+        Ok(MetsHeader {
+            kind: FrameType(u16::from_be_bytes([b[0], b[1]])),
+            flags: Flags(b[2]),
+            flow: FlowId(u32::from_be_bytes([b[4], b[5], b[6], b[7]])),
+            seq: Serial(u32::from_be_bytes([b[8], b[9], b[10], b[11]])),
+            timestamp_us: u32::from_be_bytes([b[12], b[13], b[14], b[15]]),
+            e1_count: b[16],
+            e2_count: b[20],
+            alf_len: u32::from_be_bytes([0, b[17], b[18], b[19]]),
+            offset: u32::from_be_bytes([0, b[21], b[22], b[23]]),
+        })
+    }
+}
+
+impl MetsPacket {
+    /// Bytes of header and payload.
+    pub fn encoded_len(&self) -> usize {
+        METS_HEADER + self.payload.len()
+    }
+
+    /// Appends header and payload to `out`.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        debug_assert_eq!(self.header.check(self.payload.len()), Ok(()));
+        out.extend_from_slice(&self.header.encode());
+        self.payload.append_to(out);
+    }
+
+    /// Decodes a whole packet; the payload shares the memory of `bytes`.
+    pub fn decode(bytes: Bytes, congestion: bool) -> Result<MetsPacket, MetsError> {
+        let header = MetsHeader::decode(&bytes)?;
+        header.check(bytes.len() - METS_HEADER)?;
+        Ok(MetsPacket {
+            header,
+            payload: Payload::Bytes(bytes.slice(METS_HEADER..)),
+            congestion,
+        })
+    }
+}
+
+impl fmt::Display for FrameType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            FrameType::BL => f.write_str("BL"),
+            FrameType::E1 => f.write_str("E1"),
+            FrameType::E2 => f.write_str("E2"),
+            FrameType::RES => f.write_str("RES"),
+            FrameType::ADAPT => f.write_str("ADAPT"),
+            FrameType::PROBE => f.write_str("PROBE"),
+            FrameType(other) => write!(f, "{other:#06x}"),
+        }
+    }
+}
+
+impl fmt::Debug for FrameType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Flags::GOP_START, "GOP"),
+            (Flags::FIRST, "FIRST"),
+            (Flags::LAST, "LAST"),
+            (Flags::DUMMY, "DUMMY"),
+        ];
+        let mut separator = "";
+        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
+            write!(f, "{separator}{name}")?;
+            separator = "|";
+        }
+        if separator.is_empty() {
+            f.write_str("none")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

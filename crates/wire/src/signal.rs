@@ -1,0 +1,470 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use layercast_core::{
+    FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, SpecError,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{Carriage, Mark};
+
+/// Longest line of the session protocol in bytes, newline included.
+pub const MAX_LINE: usize = 64 * 1024;
+/// Longest name in bytes.
+pub const MAX_NAME: usize = 256;
+/// Longest reason or error message in bytes.
+pub const MAX_TEXT: usize = 1024;
+
+/// A message of the session protocol: one JSON object per line on a reliable byte stream, told
+/// apart by its `type` (mets.md 2.10).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Signal {
+    /// First message in both directions.
+    Hello {
+        /// Name of the node.
+        node: String,
+        /// Its number, as it signs RES and ADAPT.
+        id: NodeId,
+        /// Version of the session protocol.
+        version: u16,
+        /// Where it takes datagrams of this link.
+        udp_port: u16,
+        /// What it wants on this link.
+        carriage: Carriage,
+        /// Names its clock; equal names mean that one-way delays may be believed.
+        clock: String,
+    },
+    /// A flow exists; travels away from the source.
+    Advertise {
+        /// The flow.
+        flow: FlowInfo,
+    },
+    /// A flow exists no more.
+    Withdraw {
+        /// The flow.
+        flow: FlowId,
+        /// Why.
+        reason: String,
+    },
+    /// A receiver wants a flow; travels towards the source.
+    Join {
+        /// The flow.
+        flow: FlowId,
+        /// Who.
+        member: Member,
+        /// Highest level it will ever want.
+        level: Level,
+    },
+    /// The base layer is reserved along the path.
+    JoinAck {
+        /// The flow.
+        flow: FlowId,
+        /// Its circuit on this link, where the link carries cells.
+        vci: u16,
+        /// The level in force.
+        level: Level,
+    },
+    /// The join is refused.
+    JoinNak {
+        /// The flow.
+        flow: FlowId,
+        /// What is missing, and where.
+        refusal: Refusal,
+    },
+    /// A receiver leaves.
+    Leave {
+        /// The flow.
+        flow: FlowId,
+        /// Who.
+        member: Member,
+    },
+    /// The source ends the flow.
+    Close {
+        /// The flow.
+        flow: FlowId,
+        /// Frames that were queued and not sent within the grace time.
+        undelivered: u32,
+    },
+    /// What a receiver got so far; travels towards the source.
+    Report {
+        /// The flow.
+        flow: FlowId,
+        /// Who.
+        member: Member,
+        /// The figures.
+        report: MemberReport,
+    },
+    /// Asks for the flows a node knows.
+    ListFlows,
+    /// Answers [`Signal::ListFlows`].
+    Flows {
+        /// The flows.
+        flows: Vec<FlowInfo>,
+    },
+    /// Asks for the figures of the members.
+    GetStats {
+        /// Of one flow, or of all.
+        flow: Option<FlowId>,
+    },
+    /// Answers [`Signal::GetStats`].
+    Stats {
+        /// One entry for each member of each flow.
+        members: Vec<MemberStats>,
+    },
+    /// The last message could not be served.
+    Error {
+        /// What is wrong, for a human.
+        message: String,
+    },
+}
+
+/// A flow as it is advertised.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FlowInfo {
+    /// The flow.
+    pub id: FlowId,
+    /// What a user asks for.
+    pub name: String,
+    /// The group of its receivers.
+    pub group: GroupId,
+    /// What it needs.
+    pub spec: FlowSpec,
+    /// What to do when that cannot be had.
+    pub policy: QosPolicy,
+    /// Name of the node where it comes from.
+    pub source: String,
+    /// Clock of its timestamps, as in [`Signal::Hello`].
+    pub clock: String,
+    /// How its AAL5 frames are delimited on links of cells.
+    #[serde(default)]
+    pub aal5_mark: Mark,
+}
+
+/// A receiver of a flow.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub id: NodeId,
+}
+
+/// What a member received since it joined.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// The level in force.
+    pub level: Level,
+    /// Frames delivered.
+    pub frames: PerLayer<u64>,
+    /// Frames lost.
+    pub lost: PerLayer<u64>,
+    /// Frames that came after their playout time.
+    pub late: u64,
+    /// Median one-way delay in milliseconds.
+    pub delay_ms_p50: f64,
+    /// 99th percentile of the one-way delay in milliseconds.
+    pub delay_ms_p99: f64,
+    /// Playout delay in milliseconds.
+    pub playout_ms: f64,
+}
+
+/// What a node knows of a member.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MemberStats {
+    /// Who.
+    pub member: Member,
+    /// Of which flow.
+    pub flow: FlowId,
+    /// The node it is attached to.
+    pub node: String,
+    /// When it joined, in milliseconds since the answering node started.
+    pub joined_at_ms: u64,
+    /// The level it is granted.
+    pub level: Level,
+    /// Its last report, if there was one.
+    pub report: Option<MemberReport>,
+}
+
+/// Why a node refuses a flow or a member; says what is missing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The node that refuses.
+    pub node: String,
+    /// What it has too little of.
+    pub resource: Resource,
+    /// How much the request needs, in the unit of the resource.
+    pub needed: u64,
+    /// How much there is, in the unit of the resource.
+    pub available: u64,
+}
+
+/// What a join can fail on (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Bandwidth of a link for base layers, cells/s.
+    Link,
+    /// CPU of a switch, permille.
+    SwitchCpu,
+    /// CPU of a host, permille.
+    HostCpu,
+    /// What the receiver takes without loss, cells/s.
+    ReceiverRate,
+    /// End-to-end delay, microseconds.
+    Delay,
+    /// Members a flow may have.
+    TooManyMembers,
+    /// Flows a node may carry.
+    TooManyFlows,
+    /// There is no such flow.
+    UnknownFlow,
+    /// The policy of the flow does not allow it.
+    Policy,
+    /// A node further on did not answer; milliseconds waited.
+    Timeout,
+}
+
+/// Why a line is no message, or a message no line.
+#[derive(Debug, Error)]
+pub enum SignalError {
+    /// A line above [`MAX_LINE`]; the stream cannot be read any further.
+    #[error("session message is longer than 65536 bytes")]
+    TooLong,
+    /// Not JSON, or a field is missing or has the wrong type.
+    #[error("session message: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A message we do not know.
+    #[error("session message of unknown type {0:?}")]
+    UnknownType(String),
+    /// A name or text that is too long, or has control characters.
+    #[error("session message: {field} {problem}")]
+    Text {
+        /// The offending field.
+        field: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A figure that is not a number.
+    #[error("session message: {0} is not a finite number")]
+    NotFinite(&'static str),
+    /// A flow specification that cannot be meant.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A policy that contradicts itself.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+impl Signal {
+    /// The message as a line, newline included.
+    pub fn to_line(&self) -> Result<Vec<u8>, SignalError> {
+        self.check()?;
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        if line.len() > MAX_LINE {
+            return Err(SignalError::TooLong);
+        }
+        Ok(line)
+    }
+
+    /// The message in a line, with or without its newline.
+    pub fn from_line(line: &[u8]) -> Result<Signal, SignalError> {
+        if line.len() > MAX_LINE {
+            return Err(SignalError::TooLong);
+        }
+        let signal: Signal = serde_json::from_slice(line).map_err(|error| why(line, error))?;
+        signal.check()?;
+        Ok(signal)
+    }
+
+    /// Checks names, figures, specifications and policies.
+    pub fn check(&self) -> Result<(), SignalError> {
+        match self {
+            Signal::Hello { node, clock, .. } => {
+                name("node", node)?;
+                name("clock", clock)
+            }
+            Signal::Advertise { flow } => flow.check(),
+            Signal::Withdraw { reason, .. } => text("reason", reason, MAX_TEXT),
+            Signal::Join { member, .. } | Signal::Leave { member, .. } => member.check(),
+            Signal::JoinNak { refusal, .. } => name("node", &refusal.node),
+            Signal::Report { member, report, .. } => {
+                member.check()?;
+                report.check()
+            }
+            Signal::Flows { flows } => flows.iter().try_for_each(FlowInfo::check),
+            Signal::Stats { members } => members.iter().try_for_each(MemberStats::check),
+            Signal::Error { message } => text("message", message, MAX_TEXT),
+            Signal::JoinAck { .. }
+            | Signal::Close { .. }
+            | Signal::ListFlows
+            | Signal::GetStats { .. } => Ok(()),
+        }
+    }
+}
+
+impl FlowInfo {
+    fn check(&self) -> Result<(), SignalError> {
+        name("name", &self.name)?;
+        name("source", &self.source)?;
+        name("clock", &self.clock)?;
+        self.spec.validate()?;
+        self.policy.validate()?;
+        Ok(())
+    }
+}
+
+impl Member {
+    fn check(&self) -> Result<(), SignalError> {
+        name("member", &self.name)
+    }
+}
+
+impl MemberReport {
+    fn check(&self) -> Result<(), SignalError> {
+        for (field, value) in [
+            ("delay_ms_p50", self.delay_ms_p50),
+            ("delay_ms_p99", self.delay_ms_p99),
+            ("playout_ms", self.playout_ms),
+        ] {
+            if !value.is_finite() {
+                return Err(SignalError::NotFinite(field));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MemberStats {
+    fn check(&self) -> Result<(), SignalError> {
+        self.member.check()?;
+        name("node", &self.node)?;
+        self.report.as_ref().map_or(Ok(()), MemberReport::check)
+    }
+}
+
+fn name(field: &'static str, value: &str) -> Result<(), SignalError> {
+    text(field, value, MAX_NAME)
+}
+
+fn text(field: &'static str, value: &str, bound: usize) -> Result<(), SignalError> {
+    let problem = if value.len() > bound {
+        "is too long"
+    } else if value.chars().any(char::is_control) {
+        // They end up in terminals and logs.
+        "has control characters"
+    } else {
+        return Ok(());
+    };
+    Err(SignalError::Text { field, problem })
+}
+
+/// Tells a message of a later version from one that is broken.
+fn why(line: &[u8], error: serde_json::Error) -> SignalError {
+    #[derive(Deserialize)]
+    struct Tag<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+    }
+    const KNOWN: [&str; 14] = [
+        "hello",
+        "advertise",
+        "withdraw",
+        "join",
+        "join_ack",
+        "join_nak",
+        "leave",
+        "close",
+        "report",
+        "list_flows",
+        "flows",
+        "get_stats",
+        "stats",
+        "error",
+    ];
+    match serde_json::from_slice::<Tag<'_>>(line) {
+        Ok(tag) if !KNOWN.contains(&&*tag.kind) => {
+            SignalError::UnknownType(tag.kind.chars().take(64).collect())
+        }
+        _ => SignalError::Json(error),
+    }
+}
+
+/// Finds the lines in a byte stream; holds at most one unfinished line.
+#[derive(Default, Debug)]
+pub struct SignalReader {
+    buffer: Vec<u8>,
+    start: usize,
+    too_long: bool,
+}
+
+impl SignalReader {
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.too_long {
+            return;
+        }
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next message, if a whole line of it is there; call until `None` after each push.
+    ///
+    /// A bad line is skipped. After [`SignalError::TooLong`] nothing follows: close the stream.
+    pub fn poll(&mut self) -> Option<Result<Signal, SignalError>> {
+        if self.too_long {
+            return None;
+        }
+        let rest = &self.buffer[self.start..];
+        match rest.iter().position(|&byte| byte == b'\n') {
+            Some(end) if end < MAX_LINE => {
+                self.start += end + 1;
+                Some(Signal::from_line(&rest[..end]))
+            }
+            None if rest.len() < MAX_LINE => None,
+            _ => {
+                *self = SignalReader {
+                    too_long: true,
+                    ..SignalReader::default()
+                };
+                Some(Err(SignalError::TooLong))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refusal {
+            node,
+            needed,
+            available,
+            ..
+        } = self;
+        let (what, unit) = match self.resource {
+            Resource::Link => ("bandwidth for the base layer", "cells/s"),
+            Resource::SwitchCpu => ("switch CPU", "permille"),
+            Resource::HostCpu => ("host CPU", "permille"),
+            Resource::ReceiverRate => ("receiver capacity", "cells/s"),
+            Resource::TooManyMembers => ("places for members", "members"),
+            Resource::TooManyFlows => ("places for flows", "flows"),
+            Resource::Delay => {
+                return write!(
+                    f,
+                    "{node}: the path takes {needed} us, but only {available} us are allowed"
+                );
+            }
+            Resource::UnknownFlow => return write!(f, "{node}: no such flow"),
+            Resource::Policy => return write!(f, "{node}: the policy of the flow forbids it"),
+            Resource::Timeout => return write!(f, "{node}: no answer within {needed} ms"),
+        };
+        let short = needed.saturating_sub(*available);
+        write!(
+            f,
+            "{node}: not enough {what}: needs {needed} {unit}, has {available}, {short} short"
+        )
+    }
+}
