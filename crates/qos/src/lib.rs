@@ -1,1 +1,29 @@
-//! TODO skeleton
+//! The small machines of quality of service: flow scheduler, shaper, jitter filter, flow monitor,
+//! fair share, demand probe and admission arithmetic (mets.md sections 2.4 to 2.11).
+//!
+//! Each is a plain struct driven by `now` arguments and owned by a machine of `transport` or
+//! `switch`; none knows of the others.
+
+mod admission;
+mod fair_share;
+mod histogram;
+mod jitter;
+mod monitor;
+mod pair;
+mod probe;
+mod scheduler;
+mod shaper;
+mod timestamp;
+
+pub use admission::{AdmissionLimits, Amount, DelayBudget, HostCost, Refusal, Resource};
+pub use fair_share::{Demand, fair_share};
+pub use histogram::DelayHistogram;
+pub use jitter::{JitterConfig, JitterEvent, JitterFilter, Margin, Playout};
+pub use monitor::{DelayMetric, FlowMonitor, LayerMetric, LossCount, QosMetric};
+pub use pair::LevelPair;
+pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
+pub use scheduler::{FlowScheduler, Released, SchedulerConfig, SchedulerEvent};
+pub use shaper::{
+    BucketError, BucketParams, Shaper, ShaperConfig, ShaperError, ShaperStats, queue_bound,
+};
+pub use timestamp::{SignedSpan, SourceTime, TimestampUnwrapper};

@@ -1,0 +1,313 @@
+use std::fmt;
+
+use layercast_core::{CellRate, FrameRate, Span};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// What a node ran out of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Capacity of a link for base layers.
+    Link,
+    /// Processor time of a switch.
+    SwitchCpu,
+    /// Processor time of a host.
+    HostCpu,
+    /// The rate up to which a receiver loses nothing.
+    Receiver,
+    /// The delay bound of the flow.
+    Delay,
+}
+
+/// An amount of a resource, in its own unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// Cells per second.
+    Cells(CellRate),
+    /// Processor time per second.
+    Cpu(Span),
+    /// End-to-end delay.
+    Delay(Span),
+}
+
+/// A node cannot carry the base layer of a flow; says what is missing and where (mets.md 2.10).
+#[derive(Clone, PartialEq, Eq, Debug, Error, Serialize, Deserialize)]
+#[error("{node}: {resource} cannot take the flow: {needed} needed, {available} available")]
+pub struct Refusal {
+    /// The node that refuses.
+    pub node: String,
+    /// What it ran out of.
+    pub resource: Resource,
+    /// What the flow needs.
+    pub needed: Amount,
+    /// What is left.
+    pub available: Amount,
+}
+
+/// How much of a resource base layers may take (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdmissionLimits {
+    /// Share of a link in permille (`u_BL`).
+    pub link_permille: u16,
+    /// Share of a processor in permille.
+    pub cpu_permille: u16,
+}
+
+/// Processor time that a host spends on traffic (mets.md 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HostCost {
+    /// Per cell sent or received.
+    pub per_cell: Span,
+    /// Per frame sent or received.
+    pub per_frame: Span,
+}
+
+/// What the delay of a flow is made of (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DelayBudget {
+    /// Fixed delay of the path.
+    pub path: Span,
+    /// Time the largest frame takes through the shaper.
+    pub drain: Span,
+    /// One tick of the shaper.
+    pub tick: Span,
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> AdmissionLimits {
+        AdmissionLimits {
+            link_permille: 900,
+            cpu_permille: 900,
+        }
+    }
+}
+
+impl HostCost {
+    /// Processor time per second for one flow.
+    pub fn load(&self, rate: CellRate, frames: FrameRate) -> Span {
+        let cells = self.per_cell.times(u64::from(rate.0));
+        let den = u64::from(frames.den.max(1));
+        let frames = self.per_frame.mul_div(u64::from(frames.num), den);
+        Span::from_ps(cells.as_ps().saturating_add(frames.as_ps()))
+    }
+}
+
+impl AdmissionLimits {
+    /// Whether a link of `capacity` that has `reserved` for base layers takes `new` more.
+    pub fn link(
+        &self,
+        node: &str,
+        capacity: CellRate,
+        reserved: CellRate,
+        new: CellRate,
+    ) -> Result<(), Refusal> {
+        let limit = u64::from(capacity.0) * u64::from(self.link_permille.min(1_000)) / 1_000;
+        // A share of a u32 is a u32.
+        let available = CellRate(limit as u32).saturating_sub(reserved);
+        check(
+            node,
+            Resource::Link,
+            new <= available,
+            Amount::Cells(new),
+            Amount::Cells(available),
+        )
+    }
+
+    /// Whether a switch that spends `per_copy` on each cell copied, and copies `reserved` for base
+    /// layers, takes `new` more copies per second.
+    pub fn switch_cpu(
+        &self,
+        node: &str,
+        per_copy: Span,
+        reserved: CellRate,
+        new: CellRate,
+    ) -> Result<(), Refusal> {
+        let busy = |rate: CellRate| per_copy.times(u64::from(rate.0));
+        self.cpu(node, Resource::SwitchCpu, busy(reserved), busy(new))
+    }
+
+    /// Whether a host that spends `used` of each second takes `new` more, see [`HostCost::load`].
+    pub fn host_cpu(&self, node: &str, used: Span, new: Span) -> Result<(), Refusal> {
+        self.cpu(node, Resource::HostCpu, used, new)
+    }
+
+    /// Whether a receiver that loses nothing up to `safe` and takes `used` takes `new` more.
+    pub fn receiver(
+        &self,
+        node: &str,
+        safe: CellRate,
+        used: CellRate,
+        new: CellRate,
+    ) -> Result<(), Refusal> {
+        let available = safe.saturating_sub(used);
+        check(
+            node,
+            Resource::Receiver,
+            new <= available,
+            Amount::Cells(new),
+            Amount::Cells(available),
+        )
+    }
+
+    /// Whether the delay of the path stays within `bound`; a bound of zero is none.
+    pub fn delay(&self, node: &str, budget: DelayBudget, bound: Span) -> Result<(), Refusal> {
+        let DelayBudget { path, drain, tick } = budget;
+        let sum = path.as_ps().saturating_add(drain.as_ps());
+        let needed = Span::from_ps(sum.saturating_add(tick.as_ps()));
+        check(
+            node,
+            Resource::Delay,
+            bound == Span::ZERO || needed <= bound,
+            Amount::Delay(needed),
+            Amount::Delay(bound),
+        )
+    }
+
+    fn cpu(&self, node: &str, resource: Resource, used: Span, new: Span) -> Result<(), Refusal> {
+        let limit = Span::from_secs(1).mul_div(u64::from(self.cpu_permille.min(1_000)), 1_000);
+        let available = limit.saturating_sub(used);
+        check(
+            node,
+            resource,
+            new <= available,
+            Amount::Cpu(new),
+            Amount::Cpu(available),
+        )
+    }
+}
+
+fn check(
+    node: &str,
+    resource: Resource,
+    fits: bool,
+    needed: Amount,
+    available: Amount,
+) -> Result<(), Refusal> {
+    if fits {
+        return Ok(());
+    }
+    Err(Refusal {
+        node: node.into(),
+        resource,
+        needed,
+        available,
+    })
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Resource::Link => "link",
+            Resource::SwitchCpu => "switch processor",
+            Resource::HostCpu => "host processor",
+            Resource::Receiver => "receiver",
+            Resource::Delay => "delay bound",
+        })
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Amount::Cells(rate) => write!(f, "{rate}"),
+            Amount::Cpu(span) => write!(f, "{:.1} % of the processor", span.as_secs_f64() * 100.0),
+            Amount::Delay(span) => write!(f, "{span}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: AdmissionLimits = AdmissionLimits {
+        link_permille: 900,
+        cpu_permille: 900,
+    };
+
+    #[test]
+    fn a_link_reserves_nine_tenths_and_names_the_shortfall() {
+        let link =
+            |reserved, new| LIMITS.link("rook", CellRate(1_000), CellRate(reserved), CellRate(new));
+        assert_eq!(link(420, 480), Ok(()));
+        let refusal = link(421, 480).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "rook: link cannot take the flow: 480 cells/s needed, 479 cells/s available"
+        );
+    }
+
+    #[test]
+    fn an_overbooked_link_has_nothing_left() {
+        let refusal = LIMITS
+            .link("rook", CellRate(100), CellRate(200), CellRate(1))
+            .unwrap_err();
+        assert_eq!(refusal.available, Amount::Cells(CellRate(0)));
+    }
+
+    #[test]
+    fn a_switch_at_5_us_per_cell_copies_180_000() {
+        let c_sw = Span::from_us(5);
+        let copies =
+            |reserved, new| LIMITS.switch_cpu("chuff", c_sw, CellRate(reserved), CellRate(new));
+        assert_eq!(copies(170_000, 10_000), Ok(()));
+        assert_eq!(
+            copies(170_000, 10_001).unwrap_err().resource,
+            Resource::SwitchCpu
+        );
+    }
+
+    #[test]
+    fn a_host_adds_cells_and_frames() {
+        let cost = HostCost {
+            per_cell: Span::from_us(50),
+            per_frame: Span::from_us(500),
+        };
+        let load = cost.load(CellRate(8_000), FrameRate { num: 24, den: 1 });
+        assert_eq!(load, Span::from_ms(412));
+        assert_eq!(LIMITS.host_cpu("dwp", load, load), Ok(()));
+        let refusal = LIMITS.host_cpu("dwp", load + load, load).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "dwp: host processor cannot take the flow: 41.2 % of the processor needed, 7.6 % of \
+             the processor available"
+        );
+    }
+
+    #[test]
+    fn a_receiver_is_kept_below_its_safe_rate() {
+        let receiver =
+            |used, new| LIMITS.receiver("dwp", CellRate(8_000), CellRate(used), CellRate(new));
+        assert_eq!(receiver(7_000, 1_000), Ok(()));
+        assert!(receiver(7_000, 1_001).is_err());
+    }
+
+    #[test]
+    fn the_delay_bound_counts_path_drain_and_tick() {
+        let budget = DelayBudget {
+            path: Span::from_ms(5),
+            drain: Span::from_ms(34),
+            tick: Span::from_ms(1),
+        };
+        assert_eq!(LIMITS.delay("atc", budget, Span::from_ms(40)), Ok(()));
+        assert_eq!(LIMITS.delay("atc", budget, Span::ZERO), Ok(()));
+        assert!(LIMITS.delay("atc", budget, Span::from_ms(39)).is_err());
+        let endless = DelayBudget {
+            drain: Span::MAX,
+            ..budget
+        };
+        assert!(LIMITS.delay("atc", endless, Span::from_secs(1)).is_err());
+    }
+
+    #[test]
+    fn a_refusal_travels_in_signalling() {
+        let refusal = LIMITS
+            .link("rook", CellRate(0), CellRate(0), CellRate(1))
+            .unwrap_err();
+        let text = serde_json::to_string(&refusal).unwrap();
+        assert_eq!(serde_json::from_str::<Refusal>(&text).unwrap(), refusal);
+    }
+}

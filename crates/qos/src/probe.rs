@@ -1,0 +1,353 @@
+use layercast_core::{FilterKind, Level, OnPlenty, OnScarce, QosPolicy};
+use serde::{Deserialize, Serialize};
+
+use crate::LevelPair;
+
+/// How a receiver asks for more after congestion (mets.md 2.11).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbeMode {
+    /// One clean era raises the demand, as printed; alternates for ever if the raise congests.
+    Paper,
+    /// A raise that failed is not tried again for 2 to 64 eras.
+    #[default]
+    Backoff,
+}
+
+/// The wishes of a receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProbeConfig {
+    /// Printed rule or hold-down.
+    pub mode: ProbeMode,
+    /// Never ask for less.
+    pub min_level: Level,
+    /// The level the user wants.
+    pub preferred: Level,
+    /// When bandwidth gets scarce.
+    pub on_scarce: OnScarce,
+    /// When bandwidth becomes available.
+    pub on_plenty: OnPlenty,
+}
+
+/// What the policy asks the owner of the flow to do beside sending the demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// Congested; the policy is to tell the user and keep the level.
+    Degraded,
+    /// Congested; the policy is to put in this filter.
+    InsertFilter(FilterKind),
+    /// Congested; the policy is to give up the flow.
+    Disconnect,
+    /// A higher level is wanted; the policy is to wait for [`DemandProbe::allow_raise`].
+    MayRaise(Level),
+}
+
+/// The receiver's rule at each era start: how many layers to ask for (mets.md 2.11).
+///
+/// With [`ProbeMode::Backoff`] a raise that is followed by congestion within two eras doubles the
+/// hold-down of its level, from 2 to 64 eras; 30 clean eras at that level or above halve it. (Clean
+/// eras below it prove nothing about it, and would keep it from ever reaching 64.) It also takes at
+/// most one step down per era: if a switch already lowered the level, congestion seen in the same
+/// era does not lower it again.
+#[derive(Clone, Debug)]
+pub struct DemandProbe {
+    config: ProbeConfig,
+    want: Level,
+    /// Level at the last era start.
+    level: Level,
+    /// The last raise: to which level, how many eras ago.
+    raised: Option<(Level, u32)>,
+    /// Hold-down of levels 1 and 2.
+    holds: [Hold; 2],
+    raise_allowed: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Hold {
+    /// Length of the last hold-down in eras.
+    eras: u32,
+    /// Eras before the level may be asked for again.
+    left: u32,
+    /// Clean eras in a row at this level or above.
+    clean: u32,
+}
+
+const FIRST_HOLD: u32 = 2;
+const LONGEST_HOLD: u32 = 64;
+const CLEAN_ERAS_TO_HALVE: u32 = 30;
+/// Congestion this many eras after a raise is put down to it.
+const BLAME_ERAS: u32 = 2;
+
+impl ProbeConfig {
+    /// The wishes stated in a QoS policy.
+    pub fn from_policy(policy: &QosPolicy, mode: ProbeMode) -> ProbeConfig {
+        ProbeConfig {
+            mode,
+            min_level: policy.min_level,
+            preferred: policy.max_level,
+            on_scarce: policy.on_scarce,
+            on_plenty: policy.on_plenty,
+        }
+    }
+}
+
+impl DemandProbe {
+    /// A receiver that asks for its preferred level at once (mets.md 6.2, 10).
+    pub fn new(config: ProbeConfig) -> DemandProbe {
+        DemandProbe {
+            config,
+            want: config.preferred,
+            level: Level::BASE,
+            raised: None,
+            holds: [Hold::default(); 2],
+            raise_allowed: false,
+        }
+    }
+
+    /// The pair to send at the start of an era, given whether the era before was `congested`, the
+    /// `level` now in force and the highest level this host can `afford`.
+    pub fn on_era(
+        &mut self,
+        congested: bool,
+        level: Level,
+        afford: Level,
+    ) -> (LevelPair, Option<Advice>) {
+        self.learn(congested, level);
+        let lowered = level < self.level;
+        self.level = level;
+        let advice = if congested {
+            self.step_down(lowered)
+        } else {
+            self.step_up()
+        };
+        self.want = self.want.min(afford).min(self.config.preferred);
+        (LevelPair::wanting(self.want), advice)
+    }
+
+    /// The user's answer to [`Advice::MayRaise`]: the next clean era may raise the demand once.
+    pub fn allow_raise(&mut self) {
+        self.raise_allowed = true;
+    }
+
+    /// Changes the wishes of the user; hold-downs stay.
+    pub fn reconfigure(&mut self, config: ProbeConfig) {
+        self.config = config;
+        self.want = config.preferred;
+    }
+
+    /// The level asked for.
+    pub fn want(&self) -> Level {
+        self.want
+    }
+
+    fn step_down(&mut self, lowered: bool) -> Option<Advice> {
+        let keep = self.level.max(self.config.min_level);
+        match self.config.on_scarce {
+            OnScarce::DropLayer if lowered && self.config.mode == ProbeMode::Backoff => {
+                self.want = keep;
+                None
+            }
+            OnScarce::DropLayer => {
+                self.want = self.level.down().max(self.config.min_level);
+                None
+            }
+            OnScarce::Inform => {
+                self.want = keep;
+                Some(Advice::Degraded)
+            }
+            OnScarce::Filter(kind) => {
+                self.want = keep;
+                Some(Advice::InsertFilter(kind))
+            }
+            OnScarce::Disconnect => Some(Advice::Disconnect),
+        }
+    }
+
+    fn step_up(&mut self) -> Option<Advice> {
+        let current = self.want.max(self.level);
+        let next = self.unheld(current.up().min(self.config.preferred));
+        if next <= self.want {
+            self.want = next;
+            return None;
+        }
+        match self.config.on_plenty {
+            OnPlenty::AddLayer => self.want = next,
+            OnPlenty::Inform if self.raise_allowed => {
+                self.raise_allowed = false;
+                self.want = next;
+            }
+            OnPlenty::Inform => return Some(Advice::MayRaise(next)),
+            OnPlenty::Ignore => {}
+        }
+        None
+    }
+
+    /// The highest level up to `level` that may be asked for; the one in force always may.
+    fn unheld(&self, level: Level) -> Level {
+        let mut level = level;
+        while level > self.level && self.hold(level).is_some_and(|hold| hold.left > 0) {
+            level = level.down();
+        }
+        level
+    }
+
+    fn hold(&self, level: Level) -> Option<&Hold> {
+        self.holds.get(usize::from(level.get()).checked_sub(1)?)
+    }
+
+    /// Keeps the hold-downs: blames congestion on a recent raise, rewards clean eras.
+    fn learn(&mut self, congested: bool, level: Level) {
+        if self.config.mode == ProbeMode::Paper {
+            return;
+        }
+        self.raised = match self.raised {
+            _ if level > self.level => Some((level, 0)),
+            Some((raised, eras)) if eras < BLAME_ERAS => Some((raised, eras + 1)),
+            _ => None,
+        };
+        let blamed = self.raised.filter(|_| congested).map(|(level, _)| level);
+        for (index, hold) in self.holds.iter_mut().enumerate() {
+            hold.left = hold.left.saturating_sub(1);
+            if blamed.is_some_and(|blamed| usize::from(blamed.get()) == index + 1) {
+                hold.eras = (hold.eras * 2).clamp(FIRST_HOLD, LONGEST_HOLD);
+                hold.left = hold.eras;
+            }
+            if congested || usize::from(level.get()) <= index {
+                hold.clean = 0;
+            } else {
+                hold.clean += 1;
+                if hold.clean == CLEAN_ERAS_TO_HALVE {
+                    hold.clean = 0;
+                    hold.eras /= 2;
+                }
+            }
+        }
+        if blamed.is_some() {
+            self.raised = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(mode: ProbeMode) -> ProbeConfig {
+        ProbeConfig::from_policy(&QosPolicy::default(), mode)
+    }
+
+    /// The network grants what is asked; E2 congests it.
+    fn levels_when_e2_congests(mode: ProbeMode, eras: usize) -> Vec<u8> {
+        let mut probe = DemandProbe::new(config(mode));
+        let mut level = Level::BASE;
+        (0..eras)
+            .map(|_| {
+                let congested = level == Level::FULL;
+                level = probe.on_era(congested, level, Level::FULL).0.max();
+                level.get()
+            })
+            .collect()
+    }
+
+    fn raises(levels: &[u8]) -> usize {
+        levels.windows(2).filter(|pair| pair[1] > pair[0]).count()
+    }
+
+    #[test]
+    fn the_printed_rule_alternates_for_ever_when_e2_congests() {
+        let levels = levels_when_e2_congests(ProbeMode::Paper, 200);
+        for (i, pair) in levels.chunks(2).enumerate() {
+            assert_eq!(pair, [2, 1], "eras {}", 2 * i);
+        }
+    }
+
+    #[test]
+    fn backoff_tries_again_after_2_4_8_up_to_64_eras() {
+        let levels = levels_when_e2_congests(ProbeMode::Backoff, 400);
+        let tries: Vec<usize> = (0..400).filter(|&i| levels[i] == 2).collect();
+        let gaps: Vec<usize> = tries.windows(2).map(|pair| pair[1] - pair[0] - 1).collect();
+        assert_eq!(gaps, [2, 4, 8, 16, 32, 64, 64, 64, 64]);
+        assert_eq!(raises(&levels), 9);
+    }
+
+    #[test]
+    fn backoff_finds_bandwidth_that_came_back_and_forgets_the_hold_down() {
+        let mut probe = DemandProbe::new(config(ProbeMode::Backoff));
+        let mut level = Level::BASE;
+        let mut run = |eras: u32, congests: bool| {
+            let mut last = Level::BASE;
+            for _ in 0..eras {
+                let congested = congests && level == Level::FULL;
+                level = probe.on_era(congested, level, Level::FULL).0.max();
+                last = level;
+            }
+            (last, probe.holds[1].eras)
+        };
+        assert_eq!(run(60, true).1, 32);
+        assert_eq!(run(65, false).0, Level::FULL);
+        assert_eq!(run(200, false), (Level::FULL, 0));
+    }
+
+    #[test]
+    fn a_denied_demand_keeps_asking_without_flapping() {
+        let mut probe = DemandProbe::new(config(ProbeMode::Backoff));
+        for _ in 0..20 {
+            let (pair, _) = probe.on_era(false, Level::BASE, Level::FULL);
+            assert_eq!(pair, LevelPair::wanting(Level::FULL));
+        }
+    }
+
+    #[test]
+    fn congestion_that_a_switch_already_answered_takes_one_step_only() {
+        let step = |mode| {
+            let mut probe = DemandProbe::new(config(mode));
+            for _ in 0..5 {
+                probe.on_era(false, Level::FULL, Level::FULL);
+            }
+            probe.on_era(true, Level::E1, Level::FULL).0.max()
+        };
+        assert_eq!(step(ProbeMode::Backoff), Level::E1);
+        assert_eq!(step(ProbeMode::Paper), Level::BASE);
+    }
+
+    #[test]
+    fn bounds_of_policy_and_host_hold() {
+        let mut probe = DemandProbe::new(ProbeConfig {
+            min_level: Level::E1,
+            ..config(ProbeMode::Paper)
+        });
+        let ask = |probe: &mut DemandProbe, congested, level, afford| {
+            probe.on_era(congested, level, afford).0.max()
+        };
+        assert_eq!(ask(&mut probe, false, Level::BASE, Level::E1), Level::E1);
+        assert_eq!(ask(&mut probe, true, Level::E1, Level::FULL), Level::E1);
+        assert_eq!(ask(&mut probe, false, Level::E1, Level::FULL), Level::FULL);
+    }
+
+    #[test]
+    fn policies_replace_the_automatic_steps() {
+        let with = |on_scarce, on_plenty| {
+            DemandProbe::new(ProbeConfig {
+                on_scarce,
+                on_plenty,
+                ..config(ProbeMode::Paper)
+            })
+        };
+        let mut probe = with(OnScarce::Inform, OnPlenty::AddLayer);
+        let full = LevelPair::wanting(Level::FULL);
+        assert_eq!(
+            probe.on_era(true, Level::FULL, Level::FULL),
+            (full, Some(Advice::Degraded))
+        );
+        let mut probe = with(OnScarce::DropLayer, OnPlenty::Inform);
+        probe.on_era(true, Level::FULL, Level::FULL);
+        let e1 = LevelPair::wanting(Level::E1);
+        let may_raise = Some(Advice::MayRaise(Level::FULL));
+        assert_eq!(probe.on_era(false, Level::E1, Level::FULL), (e1, may_raise));
+        probe.allow_raise();
+        assert_eq!(probe.on_era(false, Level::E1, Level::FULL), (full, None));
+        let mut probe = with(OnScarce::DropLayer, OnPlenty::Ignore);
+        probe.on_era(true, Level::FULL, Level::FULL);
+        assert_eq!(probe.on_era(false, Level::E1, Level::FULL), (e1, None));
+    }
+}

@@ -1,0 +1,404 @@
+use std::collections::VecDeque;
+
+use layercast_core::{FrameRate, Span, Time};
+
+/// How a [`FlowScheduler`] keeps time (mets.md 2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SchedulerConfig {
+    /// Frames per second.
+    pub frame_rate: FrameRate,
+    /// Granularity of the sleeping clock; wake-ups round up to it. Zero is an exact clock.
+    pub clock_tick: Span,
+    /// Lateness above which a deadline counts as missed.
+    pub slack: Span,
+    /// Most frames released in one wake-up.
+    pub max_catchup: u32,
+    /// Lateness above which the schedule starts anew.
+    pub resync: Span,
+    /// Missed deadlines in a window that raise an event.
+    pub missed_threshold: u32,
+    /// Deadlines in a window.
+    pub window: u32,
+    /// Most frames waiting.
+    pub queue_frames: usize,
+}
+
+/// What the scheduler tells flow management (mets.md 2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SchedulerEvent {
+    /// So many of the last `window` deadlines were missed.
+    MissedDeadline {
+        /// Deadlines missed.
+        missed: u32,
+        /// Deadlines in the window.
+        window: u32,
+    },
+    /// The application paused; the schedule starts anew.
+    Resync {
+        /// How late the frame was.
+        late: Span,
+    },
+    /// Three bad windows in a row: the application should send its base layer only.
+    SendBaseOnly,
+    /// Three clean windows and two eras without congestion: back to the original rate.
+    ResumeRate,
+}
+
+/// A frame whose time has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Released<T> {
+    /// Its number since the start.
+    pub k: u64,
+    /// When it was due.
+    pub deadline: Time,
+    /// The frame.
+    pub frame: T,
+}
+
+/// Releases frames at absolute deadlines `t0 + k * period`, so that drift cannot accumulate
+/// (mets.md 2.4).
+///
+/// `t0` is the time of the first frame. Every slot of the frame rate takes one frame: a source that
+/// sends fewer layers submits all frames and discards after release.
+#[derive(Clone, Debug)]
+pub struct FlowScheduler<T> {
+    config: SchedulerConfig,
+    queue: VecDeque<T>,
+    /// Time and number of the frame the schedule counts from.
+    anchor: Option<(Time, u64)>,
+    /// Number of the next frame to release.
+    k: u64,
+    /// Frames released in this wake-up, and when the next may start.
+    burst: u32,
+    not_before: Time,
+    in_window: u32,
+    missed: u32,
+    missed_total: u64,
+    bad_windows: u32,
+    clean_windows: u32,
+    clear_eras: u32,
+    base_only: bool,
+    events: VecDeque<SchedulerEvent>,
+}
+
+/// Windows in a row that make lateness, or its absence, consistent.
+const CONSISTENT_WINDOWS: u32 = 3;
+/// Eras without congestion before the rate is resumed.
+const CLEAR_ERAS: u32 = 2;
+/// Events kept for a caller that does not poll.
+const MAX_EVENTS: usize = 64;
+
+impl SchedulerConfig {
+    /// Today's defaults: exact clock, 1 ms slack, a queue of two GOPs of `gop_n` frames.
+    pub fn new(frame_rate: FrameRate, gop_n: u8) -> SchedulerConfig {
+        SchedulerConfig {
+            frame_rate,
+            clock_tick: Span::ZERO,
+            slack: Span::from_ms(1),
+            max_catchup: 2,
+            resync: Span::from_secs(1),
+            missed_threshold: 3,
+            window: 24,
+            queue_frames: 2 * usize::from(gop_n.max(1)),
+        }
+    }
+
+    /// The Linux timer of 1996: 10 ms clock and slack.
+    pub fn jiffies(frame_rate: FrameRate, gop_n: u8) -> SchedulerConfig {
+        SchedulerConfig {
+            clock_tick: Span::from_ms(10),
+            slack: Span::from_ms(10),
+            ..SchedulerConfig::new(frame_rate, gop_n)
+        }
+    }
+}
+
+impl<T> FlowScheduler<T> {
+    /// An empty scheduler.
+    pub fn new(config: SchedulerConfig) -> FlowScheduler<T> {
+        FlowScheduler {
+            config,
+            queue: VecDeque::new(),
+            anchor: None,
+            k: 0,
+            burst: 0,
+            not_before: Time::ZERO,
+            in_window: 0,
+            missed: 0,
+            missed_total: 0,
+            bad_windows: 0,
+            clean_windows: 0,
+            clear_eras: 0,
+            base_only: false,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Queues a frame; gives it back if the queue is full.
+    pub fn submit(&mut self, now: Time, frame: T) -> Result<(), T> {
+        if self.queue.len() >= self.config.queue_frames {
+            return Err(frame);
+        }
+        self.anchor.get_or_insert((now, 0));
+        self.queue.push_back(frame);
+        Ok(())
+    }
+
+    /// The next frame that is due at `now`; at most `max_catchup` per wake-up.
+    pub fn pop_due(&mut self, now: Time) -> Option<Released<T>> {
+        if self.next_wake().is_none_or(|wake| now < wake) {
+            return None;
+        }
+        let mut deadline = self.deadline()?;
+        let frame = self.queue.pop_front()?;
+        let late = now.since(deadline);
+        if late > self.config.resync {
+            self.anchor = Some((now, self.k));
+            deadline = now;
+            self.emit(SchedulerEvent::Resync { late });
+        }
+        let k = self.k;
+        self.k += 1;
+        self.pace(now);
+        self.account(late > self.config.slack);
+        Some(Released { k, deadline, frame })
+    }
+
+    /// When [`pop_due`](FlowScheduler::pop_due) has something to give; `None` while nothing waits.
+    pub fn next_wake(&self) -> Option<Time> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let due = round_up(self.deadline()?, self.config.clock_tick);
+        Some(due.max(self.not_before))
+    }
+
+    /// Tells whether the era that ends saw congestion; needed for [`SchedulerEvent::ResumeRate`].
+    pub fn on_era(&mut self, congested: bool) {
+        self.clear_eras = if congested {
+            0
+        } else {
+            self.clear_eras.saturating_add(1)
+        };
+        self.resume_if_clear();
+    }
+
+    /// The next thing to tell flow management.
+    pub fn poll_event(&mut self) -> Option<SchedulerEvent> {
+        self.events.pop_front()
+    }
+
+    /// Deadlines missed since the start.
+    pub fn missed_total(&self) -> u64 {
+        self.missed_total
+    }
+
+    /// Frames waiting.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether no frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The deadline of the next frame, whether or not it is here.
+    fn deadline(&self) -> Option<Time> {
+        let (t0, k0) = self.anchor?;
+        Some(t0.saturating_add(self.config.frame_rate.due(self.k - k0)))
+    }
+
+    /// Ends the wake-up after `max_catchup` frames if the schedule is still behind.
+    fn pace(&mut self, now: Time) {
+        self.burst += 1;
+        if self.deadline().is_some_and(|deadline| deadline > now) {
+            self.burst = 0;
+        } else if self.burst >= self.config.max_catchup {
+            self.burst = 0;
+            // A sleep of zero lasts one clock tick; an exact clock has the slack for its tick.
+            let tick = if self.config.clock_tick == Span::ZERO {
+                self.config.slack
+            } else {
+                self.config.clock_tick
+            };
+            self.not_before = now.saturating_add(tick);
+        }
+    }
+
+    fn account(&mut self, missed: bool) {
+        self.in_window += 1;
+        self.missed += u32::from(missed);
+        self.missed_total += u64::from(missed);
+        if self.in_window < self.config.window {
+            return;
+        }
+        let (missed, window) = (self.missed, self.in_window);
+        (self.missed, self.in_window) = (0, 0);
+        if missed >= self.config.missed_threshold {
+            self.clean_windows = 0;
+            self.bad_windows = self.bad_windows.saturating_add(1);
+            self.emit(SchedulerEvent::MissedDeadline { missed, window });
+            if self.bad_windows >= CONSISTENT_WINDOWS && !self.base_only {
+                self.base_only = true;
+                self.emit(SchedulerEvent::SendBaseOnly);
+            }
+        } else {
+            self.bad_windows = 0;
+            self.clean_windows = self.clean_windows.saturating_add(1);
+            self.resume_if_clear();
+        }
+    }
+
+    fn resume_if_clear(&mut self) {
+        if self.base_only
+            && self.clean_windows >= CONSISTENT_WINDOWS
+            && self.clear_eras >= CLEAR_ERAS
+        {
+            self.base_only = false;
+            self.emit(SchedulerEvent::ResumeRate);
+        }
+    }
+
+    fn emit(&mut self, event: SchedulerEvent) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
+        }
+    }
+}
+
+/// The first instant of the clock that is not before `time`.
+fn round_up(time: Time, tick: Span) -> Time {
+    let tick = tick.as_ps();
+    if tick == 0 {
+        return time;
+    }
+    Time::from_ps(time.as_ps().div_ceil(tick).saturating_mul(tick))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FPS: FrameRate = FrameRate { num: 24, den: 1 };
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    fn filled(config: SchedulerConfig, frames: u32) -> FlowScheduler<u32> {
+        let mut scheduler = FlowScheduler::new(SchedulerConfig {
+            queue_frames: frames as usize,
+            ..config
+        });
+        for frame in 0..frames {
+            scheduler.submit(Time::ZERO, frame).unwrap();
+        }
+        scheduler
+    }
+
+    fn events<T>(scheduler: &mut FlowScheduler<T>) -> Vec<SchedulerEvent> {
+        std::iter::from_fn(|| scheduler.poll_event()).collect()
+    }
+
+    #[test]
+    fn an_hour_of_ntsc_does_not_drift() {
+        let ntsc = FrameRate {
+            num: 30_000,
+            den: 1_001,
+        };
+        let mut scheduler = FlowScheduler::new(SchedulerConfig::new(ntsc, 12));
+        let mut now = Time::ZERO;
+        for k in 0..108_000 {
+            scheduler.submit(now, ()).unwrap();
+            now = scheduler.next_wake().unwrap();
+            let released = scheduler.pop_due(now).unwrap();
+            assert_eq!(released.k, k);
+            assert_eq!(released.deadline, Time::ZERO + ntsc.due(k));
+        }
+        assert_eq!(now, Time::ZERO + ntsc.due(107_999));
+        assert_eq!(scheduler.missed_total(), 0);
+    }
+
+    #[test]
+    fn a_coarse_clock_slips_but_keeps_the_rate() {
+        let mut scheduler = filled(SchedulerConfig::jiffies(FPS, 12), 240);
+        for k in 0..240 {
+            let now = scheduler.next_wake().unwrap();
+            assert_eq!(now.as_ps() % Span::from_ms(10).as_ps(), 0);
+            let released = scheduler.pop_due(now).unwrap();
+            assert_eq!(released.deadline, Time::ZERO + FPS.due(k));
+            assert!(now.since(released.deadline) < Span::from_ms(10));
+        }
+        assert_eq!(scheduler.missed_total(), 0);
+    }
+
+    #[test]
+    fn a_missed_deadline_is_caught_up_two_frames_at_a_time() {
+        let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 24);
+        let late = ms(200);
+        assert_eq!(scheduler.pop_due(late).unwrap().k, 0);
+        assert_eq!(scheduler.pop_due(late).unwrap().k, 1);
+        assert_eq!(scheduler.pop_due(late), None);
+        assert_eq!(scheduler.next_wake(), Some(ms(201)));
+        assert_eq!(scheduler.pop_due(ms(201)).unwrap().k, 2);
+        assert_eq!(scheduler.pop_due(ms(201)).unwrap().k, 3);
+        assert_eq!(scheduler.pop_due(ms(202)).unwrap().k, 4);
+        // Frame 5 is due at 208.3 ms: caught up, back on the absolute schedule.
+        assert_eq!(scheduler.pop_due(ms(202)), None);
+        assert_eq!(scheduler.next_wake(), Some(Time::ZERO + FPS.due(5)));
+        assert_eq!(scheduler.missed_total(), 5);
+    }
+
+    #[test]
+    fn a_pause_of_more_than_a_second_starts_the_schedule_anew() {
+        let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 3);
+        assert_eq!(scheduler.pop_due(ms(0)).unwrap().k, 0);
+        let released = scheduler.pop_due(ms(5_000)).unwrap();
+        assert_eq!((released.k, released.deadline), (1, ms(5_000)));
+        assert_eq!(scheduler.next_wake(), Some(ms(5_000) + FPS.due(1)));
+        assert!(matches!(
+            events(&mut scheduler)[..],
+            [SchedulerEvent::Resync { .. }]
+        ));
+    }
+
+    #[test]
+    fn consistent_misses_ask_for_the_base_layer_and_clean_windows_resume() {
+        let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 24 * 6);
+        let mut seen = Vec::new();
+        for k in 0..24 * 6 {
+            // The first three windows are 5 ms late at every eighth deadline.
+            let late = if k < 72 && k % 8 == 0 { 5 } else { 0 };
+            let now = Time::ZERO + FPS.due(k) + Span::from_ms(late);
+            assert_eq!(scheduler.pop_due(now).unwrap().k, k);
+            seen.extend(events(&mut scheduler));
+        }
+        let bad = SchedulerEvent::MissedDeadline {
+            missed: 3,
+            window: 24,
+        };
+        assert_eq!(seen, [bad, bad, bad, SchedulerEvent::SendBaseOnly]);
+        scheduler.on_era(false);
+        scheduler.on_era(true);
+        scheduler.on_era(false);
+        assert_eq!(scheduler.poll_event(), None);
+        scheduler.on_era(false);
+        assert_eq!(events(&mut scheduler), [SchedulerEvent::ResumeRate]);
+    }
+
+    #[test]
+    fn a_full_queue_gives_the_frame_back() {
+        let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 2);
+        assert_eq!(scheduler.submit(ms(0), 7), Err(7));
+        assert_eq!(scheduler.len(), 2);
+    }
+
+    #[test]
+    fn an_empty_scheduler_never_wakes() {
+        let mut scheduler = FlowScheduler::<()>::new(SchedulerConfig::new(FPS, 12));
+        assert_eq!(scheduler.next_wake(), None);
+        assert_eq!(scheduler.pop_due(ms(1)), None);
+        assert!(scheduler.is_empty());
+    }
+}
