@@ -1,0 +1,215 @@
+//! The event kernel: a heap with one entry per event source, updated in place.
+//!
+//! An event source is anything that knows when it next wants to act: a machine with its timeout,
+//! a link with the PDU at its head, a CPU with the job it is doing. There are a few per node, so
+//! the heap stays small however many PDUs are under way, and nothing is allocated per event.
+
+use layercast_core::{Stream, Time};
+use rand_core::RngCore;
+
+use crate::scenario::Ties;
+
+/// An event source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceId(pub u32);
+
+/// The pending event of every source, earliest first.
+#[derive(Debug)]
+pub struct Kernel {
+    /// A 4-ary heap: the children of `i` are `4 i + 1 ..= 4 i + 4`.
+    heap: Vec<Key>,
+    /// Where each source stands in the heap, or `IDLE`.
+    place: Vec<u32>,
+    ties: Ties,
+    stream: Stream,
+    drawn: u64,
+}
+
+/// Order of events: time first, then the tie, which is a draw or a count.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    at: Time,
+    tie: u64,
+    source: u32,
+}
+
+const ARITY: usize = 4;
+const IDLE: u32 = u32::MAX;
+
+impl Kernel {
+    /// An empty kernel; random ties draw from the stream `"kernel/ties"` of `seed`.
+    pub fn new(ties: Ties, seed: u64) -> Kernel {
+        Kernel {
+            heap: Vec::new(),
+            place: Vec::new(),
+            ties,
+            stream: Stream::new(seed, "kernel/ties"),
+            drawn: 0,
+        }
+    }
+
+    /// A new source with nothing pending.
+    pub fn add(&mut self) -> SourceId {
+        self.place.push(IDLE);
+        self.heap.reserve(self.place.len());
+        SourceId(self.place.len() as u32 - 1)
+    }
+
+    /// The earliest event; it stays pending until its source is scheduled anew.
+    pub fn next(&self) -> Option<(Time, SourceId)> {
+        self.heap.first().map(|key| (key.at, SourceId(key.source)))
+    }
+
+    /// Makes `at` the pending event of `source`, or none. Scheduling it for the instant it is
+    /// already scheduled for changes nothing.
+    pub fn schedule(&mut self, source: SourceId, at: Option<Time>) {
+        let place = self.place[source.0 as usize];
+        match (place, at) {
+            (IDLE, None) => {}
+            (IDLE, Some(at)) => {
+                let key = self.key(source, at);
+                self.heap.push(key);
+                self.up(self.heap.len() - 1, key);
+            }
+            (place, None) => self.remove(place as usize),
+            (place, Some(at)) => {
+                let old = self.heap[place as usize];
+                if old.at != at {
+                    let key = self.key(source, at);
+                    self.settle(place as usize, old, key);
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, source: SourceId, at: Time) -> Key {
+        self.drawn += 1;
+        let tie = match self.ties {
+            Ties::Random => self.stream.next_u64(),
+            Ties::Fifo => self.drawn,
+        };
+        Key {
+            at,
+            tie,
+            source: source.0,
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let old = self.heap[place];
+        self.place[old.source as usize] = IDLE;
+        if let Some(last) = self.heap.pop()
+            && place < self.heap.len()
+        {
+            self.settle(place, old, last);
+        }
+    }
+
+    /// Puts `key` where `old` was, and from there to where it belongs.
+    fn settle(&mut self, place: usize, old: Key, key: Key) {
+        if key < old {
+            self.up(place, key);
+        } else {
+            self.down(place, key);
+        }
+    }
+
+    fn up(&mut self, mut place: usize, key: Key) {
+        while place > 0 {
+            let parent = (place - 1) / ARITY;
+            if self.heap[parent] <= key {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
+        }
+        self.put(place, key);
+    }
+
+    fn down(&mut self, mut place: usize, key: Key) {
+        loop {
+            let first = place * ARITY + 1;
+            let children = first..(first + ARITY).min(self.heap.len());
+            let Some(least) = children.min_by_key(|&child| self.heap[child]) else {
+                break;
+            };
+            if self.heap[least] >= key {
+                break;
+            }
+            self.put(place, self.heap[least]);
+            place = least;
+        }
+        self.put(place, key);
+    }
+
+    fn put(&mut self, place: usize, key: Key) {
+        self.heap[place] = key;
+        self.place[key.source as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn drain(kernel: &mut Kernel) -> Vec<(u64, u32)> {
+        std::iter::from_fn(|| {
+            let (at, source) = kernel.next()?;
+            kernel.schedule(source, None);
+            Some((at.as_ps(), source.0))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn fifo_ties_keep_the_order_of_scheduling() {
+        let mut kernel = Kernel::new(Ties::Fifo, 1);
+        let sources: Vec<_> = (0..20).map(|_| kernel.add()).collect();
+        for &source in sources.iter().rev() {
+            kernel.schedule(source, Some(Time::from_ps(5)));
+        }
+        let order: Vec<u32> = drain(&mut kernel).iter().map(|event| event.1).collect();
+        assert_eq!(order, (0..20).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn random_ties_favour_nobody() {
+        let mut kernel = Kernel::new(Ties::Random, 1);
+        let (a, b) = (kernel.add(), kernel.add());
+        let mut a_first = 0;
+        for _ in 0..1_000 {
+            kernel.schedule(a, Some(Time::ZERO));
+            kernel.schedule(b, Some(Time::ZERO));
+            a_first += u32::from(drain(&mut kernel)[0].1 == a.0);
+        }
+        assert!((400..600).contains(&a_first), "{a_first}");
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_map(steps in prop::collection::vec((0..12u32, prop::option::of(0..50u64)), 0..300)) {
+            let mut kernel = Kernel::new(Ties::Random, 7);
+            let mut model = BTreeMap::new();
+            for _ in 0..12 {
+                kernel.add();
+            }
+            for (source, at) in steps {
+                kernel.schedule(SourceId(source), at.map(Time::from_ps));
+                match at {
+                    Some(at) => model.insert(source, at),
+                    None => model.remove(&source),
+                };
+                let earliest = model.values().min().copied();
+                prop_assert_eq!(kernel.next().map(|event| event.0.as_ps()), earliest);
+            }
+            let mut left: Vec<u64> = model.values().copied().collect();
+            left.sort_unstable();
+            let drained: Vec<u64> = drain(&mut kernel).iter().map(|event| event.0).collect();
+            prop_assert_eq!(drained, left);
+        }
+    }
+}

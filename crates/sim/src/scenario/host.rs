@@ -1,0 +1,161 @@
+//! What a host or switch costs: nothing, the 1996 machines of mets.md 3.2, or a table.
+
+use layercast_core::Span;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
+use super::units::text;
+
+/// Costs of a host or switch (mets.md 3.2); zero everywhere is the ideal host.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostProfile {
+    /// c_tx: sender cost of a cell.
+    #[serde(with = "text")]
+    pub send_cell: Span,
+    /// o_tx: sender cost of a packet.
+    #[serde(with = "text")]
+    pub send_packet: Span,
+    /// c_sw: switch cost of a cell copy.
+    #[serde(with = "text")]
+    pub switch_cell: Span,
+    /// c_rx: receiver interrupt and copy of a cell.
+    #[serde(with = "text")]
+    pub receive_cell: Span,
+    /// o_rx: receiver cost of a packet.
+    #[serde(with = "text")]
+    pub receive_packet: Span,
+    /// F: cells the receiver's network interface holds; 0 = no bound.
+    pub nic_cells: u32,
+    /// λ: receiver stalls per second and received flow.
+    pub stall_rate: f64,
+    /// W: the longest stall; stalls are uniform up to it.
+    #[serde(with = "text")]
+    pub stall_max: Span,
+    /// o_u: user-level cost of a packet.
+    #[serde(with = "text")]
+    pub deliver_packet: Span,
+    /// c_u: user-level cost of a cell.
+    #[serde(with = "text")]
+    pub deliver_cell: Span,
+    /// Tick of the frame scheduler's clock.
+    #[serde(with = "text")]
+    pub clock_tick: Span,
+}
+
+/// A profile by name or as a table.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub enum HostChoice {
+    /// `"ideal"`: no cost, no bound.
+    #[default]
+    Ideal,
+    /// `"1996"`: the 90 MHz Pentium and the software switch of mets.md 3.2.
+    Pentium1996,
+    /// `"1996-486"`: the 66 MHz 486, host costs times 1.8.
+    I486,
+    /// A table; what it does not give is ideal.
+    Table(HostProfile),
+}
+
+impl Default for HostProfile {
+    fn default() -> HostProfile {
+        HostProfile {
+            send_cell: Span::ZERO,
+            send_packet: Span::ZERO,
+            switch_cell: Span::ZERO,
+            receive_cell: Span::ZERO,
+            receive_packet: Span::ZERO,
+            nic_cells: 0,
+            stall_rate: 0.0,
+            stall_max: Span::ZERO,
+            deliver_packet: Span::ZERO,
+            deliver_cell: Span::ZERO,
+            clock_tick: Span::from_ms(1),
+        }
+    }
+}
+
+impl HostProfile {
+    /// The fitted costs of 1996 (mets.md 3.2).
+    pub const fn pentium_1996() -> HostProfile {
+        HostProfile {
+            send_cell: Span::from_us(31),
+            send_packet: Span::from_us(200),
+            switch_cell: Span::from_us(5),
+            receive_cell: Span::from_us(56),
+            receive_packet: Span::from_us(100),
+            nic_cells: 128,
+            stall_rate: 1.5,
+            stall_max: Span::from_ms(16),
+            deliver_packet: Span::from_us(300),
+            deliver_cell: Span::from_us(25),
+            clock_tick: Span::from_ms(10),
+        }
+    }
+
+    /// The 486 hosts: host costs times 1.8 (mets.md 3.2).
+    pub fn i486() -> HostProfile {
+        let base = HostProfile::pentium_1996();
+        let slower = |cost: Span| cost.mul_div(9, 5);
+        HostProfile {
+            send_cell: slower(base.send_cell),
+            send_packet: slower(base.send_packet),
+            receive_cell: slower(base.receive_cell),
+            receive_packet: slower(base.receive_packet),
+            deliver_packet: slower(base.deliver_packet),
+            deliver_cell: slower(base.deliver_cell),
+            ..base
+        }
+    }
+}
+
+impl HostChoice {
+    /// The costs.
+    pub fn profile(self) -> HostProfile {
+        match self {
+            HostChoice::Ideal => HostProfile::default(),
+            HostChoice::Pentium1996 => HostProfile::pentium_1996(),
+            HostChoice::I486 => HostProfile::i486(),
+            HostChoice::Table(profile) => profile,
+        }
+    }
+}
+
+impl WordOrTable for HostChoice {
+    type Table = HostProfile;
+    const ACCEPTED: &'static str = "\"ideal\", \"1996\", \"1996-486\" or a table of costs";
+
+    fn of_word(word: &str) -> Option<HostChoice> {
+        match word {
+            "ideal" => Some(HostChoice::Ideal),
+            "1996" => Some(HostChoice::Pentium1996),
+            "1996-486" => Some(HostChoice::I486),
+            _ => None,
+        }
+    }
+
+    fn of_table(table: HostProfile) -> Result<HostChoice, String> {
+        Ok(HostChoice::Table(table))
+    }
+
+    fn write(&self) -> Written<impl Serialize> {
+        match self {
+            HostChoice::Ideal => Written::Word("ideal".into()),
+            HostChoice::Pentium1996 => Written::Word("1996".into()),
+            HostChoice::I486 => Written::Word("1996-486".into()),
+            HostChoice::Table(profile) => Written::Table(profile),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for HostChoice {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<HostChoice, D::Error> {
+        word_or_table(from)
+    }
+}
+
+impl Serialize for HostChoice {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        word_or_table_out(self, to)
+    }
+}

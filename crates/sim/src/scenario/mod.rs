@@ -1,0 +1,48 @@
+//! Scenarios: the file as it is written ([`Scenario`]), and what it means for every machine.
+
+mod error;
+mod host;
+mod schema;
+mod shorthand;
+mod topology;
+pub mod units;
+
+pub use error::ScenarioError;
+pub use host::{HostChoice, HostProfile};
+pub use schema::{
+    ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
+    LossSpec, NodeKind, NodeSpec, ProbeSpec, RateSpec, ReceiverSpec, Scenario, ShapingSpec,
+    SyntheticName, Ties,
+};
+
+use std::path::Path;
+
+impl Scenario {
+    /// Reads a scenario; relative paths of clips start at `base_dir`.
+    ///
+    /// Errors show the line, the value and what is accepted.
+    pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text)?;
+        Ok(scenario.based_at(base_dir))
+    }
+
+    /// Reads a scenario from JSON of the same schema.
+    pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = serde_json::from_str(text)?;
+        Ok(scenario.based_at(base_dir))
+    }
+
+    /// Reads the scenario file at `path`; relative paths of clips start at the working directory.
+    pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ScenarioError::Read {
+            path: path.to_owned(),
+            error,
+        })?;
+        Scenario::from_toml(&text, Path::new(""))
+    }
+
+    fn based_at(mut self, base_dir: &Path) -> Scenario {
+        self.base_dir = base_dir.to_owned();
+        self
+    }
+}

@@ -1,0 +1,404 @@
+//! The scenario file: one schema as TOML, as a Python dict and as these structs.
+
+use std::path::PathBuf;
+
+use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
+use layercast_qos::PlayoutConfig;
+use layercast_wire::{Carriage, Mark};
+use serde::{Deserialize, Serialize};
+
+use super::host::HostChoice;
+use super::shorthand::{word_or_table, word_or_table_out};
+use super::units::{QueueSize, text, text_opt};
+
+/// A network, its flows and receivers, and what goes wrong with it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// For titles and file names.
+    pub name: String,
+    /// Seed of every random stream of the run.
+    #[serde(default = "defaults::seed")]
+    pub seed: u64,
+    /// Length of the run.
+    #[serde(with = "text")]
+    pub duration: Span,
+    /// What the links carry.
+    #[serde(default = "defaults::carriage")]
+    pub carriage: Carriage,
+    /// Era of the QoS adapter (mets.md 2.11).
+    #[serde(default = "defaults::era", with = "text")]
+    pub era: Span,
+    /// RES interval of switches and sources (mets.md 2.11).
+    #[serde(default = "defaults::res_interval", with = "text")]
+    pub res_interval: Span,
+    /// Whether every PDU and signal is encoded and decoded at every hop.
+    #[serde(default)]
+    pub wire_check: bool,
+    /// What decides between events of the same instant.
+    #[serde(default)]
+    pub ties: Ties,
+    /// Which cell of a frame carries the AAL5 end mark (mets.md 6.2).
+    #[serde(default = "defaults::aal5_mark")]
+    pub aal5_mark: Mark,
+    /// Costs of hosts and switches that name none of their own.
+    #[serde(default)]
+    pub host: HostChoice,
+    /// How long neighbours take to see that a node or link is gone or back.
+    #[serde(default = "defaults::detection", with = "text")]
+    pub detection: Span,
+    /// Hosts and switches.
+    #[serde(rename = "node", default)]
+    pub nodes: Vec<NodeSpec>,
+    /// Links between two nodes each.
+    #[serde(rename = "link", default)]
+    pub links: Vec<LinkSpec>,
+    /// Media flows.
+    #[serde(rename = "flow", default)]
+    pub flows: Vec<FlowEntry>,
+    /// Receivers.
+    #[serde(rename = "receiver", default)]
+    pub receivers: Vec<ReceiverSpec>,
+    /// What fails, and when.
+    #[serde(rename = "fault", default)]
+    pub faults: Vec<FaultSpec>,
+    /// Where relative paths of clips start; not part of the file.
+    #[serde(skip)]
+    pub base_dir: PathBuf,
+}
+
+/// What decides between events of the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ties {
+    /// A seeded draw: no order is favoured for ever (DESIGN.md section 3).
+    #[default]
+    Random,
+    /// The event that was scheduled first.
+    Fifo,
+}
+
+/// A host or a switch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSpec {
+    /// Unique.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its costs, if not those of the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostChoice>,
+}
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// Relays flows.
+    Switch,
+    /// Has sources or receivers.
+    Host,
+}
+
+/// A link; its parameters hold for both directions.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// One end.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// How fast it is.
+    #[serde(
+        deserialize_with = "word_or_table",
+        serialize_with = "word_or_table_out"
+    )]
+    pub rate: RateSpec,
+    /// Propagation delay.
+    #[serde(default, with = "text")]
+    pub delay: Span,
+    /// Queue of each port.
+    #[serde(default = "defaults::queue", with = "text")]
+    pub queue: QueueSize,
+    /// Fraction of the queue above which congestion is marked.
+    #[serde(default = "defaults::efci")]
+    pub efci: f64,
+    /// Fraction of the rate that base layers may reserve.
+    #[serde(default = "defaults::bl_share")]
+    pub bl_share: f64,
+    /// Capacity the adapter shares out, if not the rate (mets.md 4.8).
+    #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub adapt_capacity: Option<CellRate>,
+    /// Loss process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossSpec>,
+    /// Delay variation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterSpec>,
+    /// Probability that a PDU arrives twice.
+    #[serde(default)]
+    pub duplicate: f64,
+}
+
+/// The rate of a link: a figure, or what a flow needs.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RateSpec {
+    /// So many bit/s.
+    Fixed(Rate),
+    /// What a flow needs at some level, and some more.
+    Fits(FitSpec),
+}
+
+/// A link rate that fits a flow.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FitSpec {
+    /// The flow.
+    pub fits: String,
+    /// The level it shall fit at.
+    pub level: Level,
+    /// How much more, as a fraction.
+    #[serde(default)]
+    pub spare: f64,
+}
+
+/// How PDUs get lost on a link.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LossSpec {
+    /// Each on its own with this probability.
+    Bernoulli(f64),
+    /// In bursts.
+    Gilbert(GilbertSpec),
+}
+
+/// The Gilbert-Elliott channel: two states, changing at each PDU.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GilbertSpec {
+    /// Probability of going from good to bad.
+    pub p_gb: f64,
+    /// Probability of going from bad to good.
+    pub p_bg: f64,
+    /// Loss probability in the good state.
+    #[serde(default)]
+    pub good: f64,
+    /// Loss probability in the bad state.
+    #[serde(default = "defaults::one")]
+    pub bad: f64,
+}
+
+/// Delay variation on a link; the order of PDUs is kept.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JitterSpec {
+    /// Uniform between zero and this.
+    Uniform(#[serde(with = "text")] Span),
+    /// The absolute value of a normal variable with this standard deviation.
+    Normal(#[serde(with = "text")] Span),
+}
+
+/// A media flow.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowEntry {
+    /// Unique.
+    pub name: String,
+    /// The host it comes from.
+    pub source: String,
+    /// What is sent.
+    pub clip: ClipSpec,
+    /// Frames per second of a synthetic clip or a trace; files carry their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_rate: Option<f64>,
+    /// The highest layer that is sent at all.
+    #[serde(default = "defaults::full")]
+    pub top: Level,
+    /// When the first frame is sent.
+    #[serde(default, with = "text")]
+    pub start: Span,
+    /// When the flow ends; else with its clip, or never for a synthetic one.
+    #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Span>,
+    /// Whether the start is moved by a seeded uniform draw over one GOP (mets.md 3.2).
+    #[serde(default)]
+    pub random_phase: bool,
+    /// Bound of the end-to-end delay; if given it is the playout delay (mets.md 2.8).
+    #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub delay_max: Option<Span>,
+    /// How the source smooths its frames (mets.md 2.5).
+    #[serde(
+        default,
+        deserialize_with = "word_or_table",
+        serialize_with = "word_or_table_out"
+    )]
+    pub shaping: ShapingSpec,
+    /// What to do when the flow cannot be had, or more can.
+    #[serde(default)]
+    pub policy: QosPolicy,
+}
+
+/// Where the frames of a flow come from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClipSpec {
+    /// One of the clips of mets.md 3.2.
+    Synthetic(SyntheticName),
+    /// An MPEG-1 or MPEG-2 video file.
+    File(PathBuf),
+    /// A trace file: `frame_no type bytes`.
+    Trace(PathBuf),
+}
+
+/// The clips of mets.md 3.2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SyntheticName {
+    /// Bursty: 240, 160, 120 cells.
+    Canyon,
+    /// Talking head: 120, 55, 35 cells.
+    Lougher,
+    /// High motion: I pictures only, 430 cells.
+    Flight,
+}
+
+/// How the source smooths its frames (mets.md 2.5).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ShapingSpec {
+    /// Token bucket at a multiple of the mean rate of the enabled layers.
+    PeakFactor(f64),
+    /// Token bucket with these parameters.
+    Bucket {
+        /// Depth in cells.
+        b: u32,
+        /// Milliseconds between refreshes.
+        p: u32,
+    },
+    /// Frames leave as they are dispatched.
+    Off,
+}
+
+/// A receiver of a flow.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiverSpec {
+    /// Unique; the name of the node if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The host it is on.
+    pub node: String,
+    /// The flow it wants.
+    pub flow: String,
+    /// The level it prefers.
+    #[serde(default = "defaults::full")]
+    pub level: Level,
+    /// When it comes.
+    #[serde(default, with = "text")]
+    pub join: Span,
+    /// When it goes.
+    #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub leave: Option<Span>,
+    /// How it raises its demand after congestion (mets.md 2.11).
+    #[serde(default)]
+    pub probe: ProbeSpec,
+    /// Parameters of the jitter filter.
+    #[serde(default)]
+    pub playout: PlayoutConfig,
+    /// Its policy, if not that of the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<QosPolicy>,
+}
+
+/// How a receiver raises its demand after congestion (mets.md 2.11).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbeSpec {
+    /// With hold-downs that double.
+    #[default]
+    Backoff,
+    /// After one clean era, as printed.
+    Paper,
+}
+
+/// Something that goes wrong, or right again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultSpec {
+    /// When.
+    #[serde(with = "text")]
+    pub at: Span,
+    /// What.
+    pub kind: FaultKind,
+    /// The node that is killed or restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The two ends of the link that goes down or up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<[String; 2]>,
+}
+
+/// What goes wrong, or right again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The node stops and loses all state.
+    Kill,
+    /// The node starts with empty state; killed first if it runs.
+    Restart,
+    /// Nothing passes the link any more.
+    LinkDown,
+    /// The link works again.
+    LinkUp,
+}
+
+impl Default for ShapingSpec {
+    fn default() -> ShapingSpec {
+        ShapingSpec::PeakFactor(2.4)
+    }
+}
+
+impl ReceiverSpec {
+    /// The name of the receiver, which is that of its node if it has none of its own.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.node)
+    }
+}
+
+mod defaults {
+    use super::*;
+
+    pub fn seed() -> u64 {
+        1
+    }
+    pub fn carriage() -> Carriage {
+        Carriage::Datagrams
+    }
+    pub fn era() -> Span {
+        Span::from_secs(1)
+    }
+    pub fn res_interval() -> Span {
+        Span::from_ms(250)
+    }
+    pub fn aal5_mark() -> Mark {
+        Mark::Last
+    }
+    pub fn detection() -> Span {
+        Span::from_ms(10)
+    }
+    pub fn queue() -> QueueSize {
+        QueueSize::Cells(256)
+    }
+    pub fn efci() -> f64 {
+        0.25
+    }
+    pub fn bl_share() -> f64 {
+        0.9
+    }
+    pub fn one() -> f64 {
+        1.0
+    }
+    pub fn full() -> Level {
+        Level::FULL
+    }
+}

@@ -1,0 +1,169 @@
+//! Names to numbers: which nodes there are, how they are linked, which way flows go.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use layercast_core::PortId;
+
+use super::error::ScenarioError;
+use super::schema::{NodeKind, Scenario};
+
+/// Who is linked to whom.
+#[derive(Clone, Debug)]
+pub(super) struct Topology {
+    index: BTreeMap<String, usize>,
+    /// Per node: neighbour and link, in the order of the links; the place is the port number.
+    pub neighbours: Vec<Vec<(usize, usize)>>,
+    /// Whether a node passes flows on: switches, and hosts with sources.
+    relays: Vec<bool>,
+}
+
+impl Topology {
+    /// Checks the nodes, links, and where sources and receivers are.
+    pub fn new(scenario: &Scenario) -> Result<Topology, ScenarioError> {
+        let mut index = BTreeMap::new();
+        if scenario.nodes.is_empty() {
+            return Err(ScenarioError::value(
+                "node",
+                "empty",
+                "at least one [[node]]",
+            ));
+        }
+        for (i, node) in scenario.nodes.iter().enumerate() {
+            check_name(&format!("node[{i}].name"), &node.name)?;
+            if index.insert(node.name.clone(), i).is_some() {
+                return Err(duplicate(format!("node[{i}].name"), "node", &node.name));
+            }
+        }
+        let nodes = scenario.nodes.len();
+        let mut topology = Topology {
+            index,
+            neighbours: vec![Vec::new(); nodes],
+            relays: scenario
+                .nodes
+                .iter()
+                .map(|node| node.kind == NodeKind::Switch)
+                .collect(),
+        };
+        for (i, link) in scenario.links.iter().enumerate() {
+            let a = topology.node(&format!("link[{i}].a"), &link.a)?;
+            let b = topology.node(&format!("link[{i}].b"), &link.b)?;
+            if a == b {
+                let accepted = "another node than a";
+                return Err(ScenarioError::value(
+                    format!("link[{i}].b"),
+                    &link.b,
+                    accepted,
+                ));
+            }
+            if topology.neighbours[a].iter().any(|&(node, _)| node == b) {
+                let name = format!("{}-{}", link.a, link.b);
+                return Err(duplicate(format!("link[{i}]"), "link", &name));
+            }
+            for (from, to) in [(a, b), (b, a)] {
+                if topology.neighbours[from].len() >= usize::from(PortId::LOCAL.0) {
+                    let accepted = "at most 65535 links at a node";
+                    return Err(ScenarioError::value(
+                        format!("link[{i}]"),
+                        "too many",
+                        accepted,
+                    ));
+                }
+                topology.neighbours[from].push((to, i));
+            }
+        }
+        for (i, flow) in scenario.flows.iter().enumerate() {
+            let node = topology.host(&format!("flow[{i}].source"), &flow.source, scenario)?;
+            topology.relays[node] = true;
+        }
+        for (i, receiver) in scenario.receivers.iter().enumerate() {
+            let field = format!("receiver[{i}].node");
+            let node = topology.host(&field, &receiver.node, scenario)?;
+            if topology.relays[node] {
+                let accepted = "a host without sources";
+                return Err(ScenarioError::value(field, &receiver.node, accepted));
+            }
+            if topology.neighbours[node].len() != 1 {
+                let accepted = "a host with exactly one link";
+                return Err(ScenarioError::value(field, &receiver.node, accepted));
+            }
+        }
+        Ok(topology)
+    }
+
+    /// The node called `name`.
+    pub fn node(&self, field: &str, name: &str) -> Result<usize, ScenarioError> {
+        self.index
+            .get(name)
+            .copied()
+            .ok_or_else(|| ScenarioError::Unknown {
+                field: field.to_owned(),
+                what: "node",
+                name: name.to_owned(),
+                known: self.index.keys().cloned().collect(),
+            })
+    }
+
+    fn host(&self, field: &str, name: &str, scenario: &Scenario) -> Result<usize, ScenarioError> {
+        let node = self.node(field, name)?;
+        match scenario.nodes[node].kind {
+            NodeKind::Host => Ok(node),
+            NodeKind::Switch => {
+                let accepted = "a node with kind = \"host\"";
+                Err(ScenarioError::value(field, name, accepted))
+            }
+        }
+    }
+
+    /// Whether flows pass through the node or start there, so that it runs a switch.
+    pub fn relays(&self, node: usize) -> bool {
+        self.relays[node]
+    }
+
+    /// The port of `node` towards `neighbour`, if they are linked.
+    pub fn port(&self, node: usize, neighbour: usize) -> Option<PortId> {
+        let place = self.neighbours[node]
+            .iter()
+            .position(|&(other, _)| other == neighbour)?;
+        u16::try_from(place).ok().map(PortId)
+    }
+
+    /// Per node the neighbour that is next on a shortest way to `target`, going through nodes
+    /// that relay; among equal ways the one of the earlier links.
+    pub fn next_hops(&self, target: usize) -> Vec<Option<usize>> {
+        let mut next = vec![None; self.neighbours.len()];
+        let mut seen = vec![false; self.neighbours.len()];
+        let mut queue = VecDeque::from([target]);
+        seen[target] = true;
+        while let Some(node) = queue.pop_front() {
+            if !self.relays[node] {
+                continue;
+            }
+            for &(neighbour, _) in &self.neighbours[node] {
+                if !seen[neighbour] {
+                    seen[neighbour] = true;
+                    next[neighbour] = Some(node);
+                    queue.push_back(neighbour);
+                }
+            }
+        }
+        next
+    }
+}
+
+/// A name that can stand in file names, streams and reports.
+pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
+    let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
+        let accepted = "1 to 64 bytes of letters, digits, '-', '_' and '.'";
+        return Err(ScenarioError::value(field, format!("{name:?}"), accepted));
+    }
+    Ok(())
+}
+
+pub(super) fn duplicate(field: String, what: &'static str, name: &str) -> ScenarioError {
+    ScenarioError::Duplicate {
+        field,
+        what,
+        name: name.to_owned(),
+    }
+}
