@@ -10,6 +10,7 @@ mod atm;
 mod link;
 mod mets;
 mod payload;
+mod pcapng;
 mod signal;
 
 pub use aal5::{
@@ -20,6 +21,7 @@ pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
 pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
+pub use pcapng::{Interface, PcapNg};
 pub use signal::{
     FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Refusal, Resource,
     Signal, SignalError, SignalReader,
