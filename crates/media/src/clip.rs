@@ -1,0 +1,172 @@
+use bytes::Bytes;
+use layercast_core::{FrameRate, Layer, Media, Span};
+use serde::{Deserialize, Serialize};
+
+use crate::MediaError;
+use crate::mpeg::{es, ps, sniff};
+
+/// How a picture is coded: intra, predicted, or predicted from both sides.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Picture {
+    /// Intra: needs no other picture.
+    I,
+    /// Predicted from the I or P picture before it.
+    P,
+    /// Predicted from the I or P pictures on both sides; nothing depends on it.
+    B,
+}
+
+/// Where the frames of a clip come from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Container {
+    /// MPEG-1/2 video elementary stream.
+    MpegEs,
+    /// MPEG-1 system stream or MPEG-2 program stream.
+    MpegPs,
+    /// Frame-size trace.
+    Trace,
+    /// Random sizes.
+    Synthetic,
+}
+
+/// One frame of a clip: one picture (two fields of a frame count as one), one METS packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// How it is coded; of two fields, the first.
+    pub picture: Picture,
+    /// Whether a receiver can start here. True for I pictures, which always carry (or, in traces,
+    /// stand for) a sequence header.
+    pub gop_start: bool,
+    /// Size in bytes.
+    pub size: u32,
+    /// The access unit: all headers before the picture, and the picture. `None` in traces and
+    /// synthetic clips.
+    pub data: Option<Bytes>,
+}
+
+/// What a clip is, as told by its headers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClipInfo {
+    /// Where the frames come from.
+    pub container: Container,
+    /// MPEG-1 or MPEG-2.
+    pub codec: Media,
+    /// Luminance samples in a row; 0 if unknown.
+    pub width: u32,
+    /// Rows; 0 if unknown.
+    pub height: u32,
+    /// Frames per second.
+    pub frame_rate: FrameRate,
+    /// Byte offset in the file of an incomplete last picture, which was left out.
+    pub truncated: Option<u64>,
+}
+
+/// A layered video clip, frames in coded order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Clip {
+    /// What it is.
+    pub info: ClipInfo,
+    /// Its frames in coded order, at least one; cheap to clone.
+    pub frames: Vec<Frame>,
+}
+
+impl Picture {
+    /// The layer that carries such pictures: I -> BL, P -> E1, B -> E2.
+    pub const fn layer(self) -> Layer {
+        match self {
+            Picture::I => Layer::Base,
+            Picture::P => Layer::E1,
+            Picture::B => Layer::E2,
+        }
+    }
+}
+
+impl Frame {
+    /// A frame with its bytes.
+    pub(crate) fn new(picture: Picture, data: Bytes) -> Frame {
+        Frame {
+            data: Some(data.clone()),
+            ..Frame::sized(picture, u32::try_from(data.len()).unwrap_or(u32::MAX))
+        }
+    }
+
+    /// A frame of `size` bytes that nobody has.
+    pub(crate) fn sized(picture: Picture, size: u32) -> Frame {
+        Frame {
+            picture,
+            gop_start: picture == Picture::I,
+            size,
+            data: None,
+        }
+    }
+
+    /// The layer that carries it.
+    pub const fn layer(&self) -> Layer {
+        self.picture.layer()
+    }
+}
+
+impl Clip {
+    /// Reads an MPEG-1/2 video elementary stream, MPEG-1 system stream or MPEG-2 program stream
+    /// (its first video stream), told apart by their first bytes.
+    ///
+    /// Frames of an elementary stream are slices of `data`, not copies. An incomplete last picture
+    /// is left out and reported in [`ClipInfo::truncated`].
+    ///
+    /// # Errors
+    /// Anything else: what it looks like, where it breaks, and what was expected there.
+    pub fn parse(data: Bytes) -> Result<Clip, MediaError> {
+        match sniff::sniff(&data)? {
+            sniff::Form::Elementary => {
+                let stream = es::parse(&data)?;
+                Ok(Clip::from_stream(Container::MpegEs, stream))
+            }
+            sniff::Form::Program => {
+                let mut program = ps::demultiplex(&data)?;
+                let video = Bytes::from(std::mem::take(&mut program.video));
+                let mut stream = es::parse(&video)
+                    .map_err(|error| error.map_offset(|at| program.file_offset(at)))?;
+                let cut = stream.truncated.map(|at| program.file_offset(at));
+                stream.truncated = cut.or(program.truncated);
+                Ok(Clip::from_stream(Container::MpegPs, stream))
+            }
+        }
+    }
+
+    fn from_stream(container: Container, stream: es::Stream) -> Clip {
+        Clip {
+            info: ClipInfo {
+                container,
+                codec: stream.codec,
+                width: stream.width,
+                height: stream.height,
+                frame_rate: stream.frame_rate,
+                truncated: stream.truncated,
+            },
+            frames: stream.frames,
+        }
+    }
+
+    /// How long the clip plays.
+    pub fn duration(&self) -> Span {
+        self.info.frame_rate.due(self.frames.len() as u64)
+    }
+
+    /// Repeats or cuts the clip so that it plays `duration`, rounded up to whole frames (in coded
+    /// order) and never less than one.
+    #[must_use]
+    pub fn with_duration(&self, duration: Span) -> Clip {
+        let rate = self.info.frame_rate;
+        let ps_frames = u128::from(duration.as_ps()) * u128::from(rate.num);
+        let ps = 1_000_000_000_000 * u128::from(rate.den.max(1));
+        let wanted = ps_frames.div_ceil(ps).clamp(1, MAX_FRAMES as u128) as usize;
+        Clip {
+            info: self.info.clone(),
+            frames: self.frames.iter().cycle().take(wanted).cloned().collect(),
+        }
+    }
+}
+
+/// Most frames a clip is repeated to, two days at 60 frames/s: a typing error must not eat the memory.
+const MAX_FRAMES: usize = 10_368_000;

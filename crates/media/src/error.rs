@@ -1,0 +1,71 @@
+use thiserror::Error;
+
+/// Why a clip or a trace cannot be used, and where.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum MediaError {
+    /// There are no bytes at all.
+    #[error("the file is empty; expected MPEG-1 or MPEG-2 video")]
+    Empty,
+    /// The bytes end before one complete picture.
+    #[error("the file ends at byte {offset}; expected {expected}")]
+    Truncated {
+        /// Where the bytes end.
+        offset: u64,
+        /// What should have come there.
+        expected: &'static str,
+    },
+    /// The bytes break the syntax of ISO/IEC 11172-2, 13818-2, 11172-1 or 13818-1.
+    #[error("at byte {offset}: expected {expected}")]
+    Malformed {
+        /// Where the offending bytes begin.
+        offset: u64,
+        /// What should have been there.
+        expected: &'static str,
+    },
+    /// The bytes are something else than MPEG-1 or MPEG-2 video.
+    #[error(
+        "at byte {offset}: expected a sequence or pack header of MPEG-1/2 video, but this looks like \
+         {looks_like}; convert it first: {}",
+        MediaError::CONVERT
+    )]
+    Foreign {
+        /// Where a sequence or pack header should have been.
+        offset: u64,
+        /// What the bytes look like.
+        looks_like: &'static str,
+    },
+    /// The text of a frame-size trace is wrong.
+    #[error("trace line {line}: {problem}")]
+    Trace {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong with the line.
+        problem: String,
+    },
+}
+
+impl MediaError {
+    /// The command that turns any video file into one that [`crate::Clip::parse`] reads.
+    pub const CONVERT: &'static str =
+        "ffmpeg -i FILE -an -c:v mpeg1video -q:v 4 -g 12 -bf 2 -f mpeg1video CLIP.m1v";
+
+    /// The same error with its byte offset mapped by `map` (elementary stream to file).
+    pub(crate) fn map_offset(self, map: impl Fn(u64) -> u64) -> MediaError {
+        match self {
+            MediaError::Truncated { offset, expected } => MediaError::Truncated {
+                offset: map(offset),
+                expected,
+            },
+            MediaError::Malformed { offset, expected } => MediaError::Malformed {
+                offset: map(offset),
+                expected,
+            },
+            MediaError::Foreign { offset, looks_like } => MediaError::Foreign {
+                offset: map(offset),
+                looks_like,
+            },
+            other => other,
+        }
+    }
+}

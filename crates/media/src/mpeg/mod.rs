@@ -1,0 +1,7 @@
+//! MPEG-1 (ISO/IEC 11172) and MPEG-2 (ISO/IEC 13818) syntax, down to the slice start code.
+
+pub(crate) mod es;
+pub(crate) mod headers;
+pub(crate) mod ps;
+pub(crate) mod sniff;
+pub(crate) mod startcode;

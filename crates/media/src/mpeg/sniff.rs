@@ -1,0 +1,145 @@
+use memchr::memmem;
+
+use super::startcode::code;
+use crate::MediaError;
+
+/// The two forms in which MPEG-1/2 video comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    Elementary,
+    Program,
+}
+
+/// Tells an elementary stream from a program stream, and names anything else.
+pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
+    if data.is_empty() {
+        return Err(MediaError::Empty);
+    }
+    if is_quicktime(data) {
+        // First: the size of a box can look like a start code.
+        return Err(MediaError::Foreign {
+            offset: 0,
+            looks_like: "an MP4 or QuickTime file",
+        });
+    }
+    let zeros = data.iter().take_while(|&&byte| byte == 0).count();
+    let offset = zeros.saturating_sub(2) as u64;
+    let foreign = |looks_like| MediaError::Foreign { offset, looks_like };
+    if zeros == data.len() {
+        return Err(foreign("nothing but zero bytes"));
+    }
+    if zeros < 2 || data[zeros] != 1 {
+        return Err(MediaError::Foreign {
+            offset: 0,
+            looks_like: other_container(data),
+        });
+    }
+    match data.get(zeros + 1).copied() {
+        None => Err(MediaError::Truncated {
+            offset: data.len() as u64,
+            expected: "a whole start code",
+        }),
+        Some(code::SEQUENCE | code::GOP | code::PICTURE) if is_video(data) => Ok(Form::Elementary),
+        Some(code::PACK) => Ok(Form::Program),
+        Some(code::GOP) => Err(MediaError::Malformed {
+            offset,
+            expected: "a sequence header (00 00 01 B3) before the group of pictures",
+        }),
+        Some(code::VIDEO_FIRST..=code::VIDEO_LAST) => {
+            Err(foreign("bare PES packets without a pack header"))
+        }
+        Some(0x00 | 0x20..=0x2F | 0xB0 | 0xB6) => Err(foreign("MPEG-4 part 2 video")),
+        Some(0x40 | 0x42 | 0x44 | 0x46) => Err(foreign("H.265 (HEVC) in Annex B form")),
+        Some(code) if code & 0x80 == 0 => Err(foreign("H.264 (AVC) in Annex B form")),
+        Some(_) => Err(foreign("an unknown stream with start codes")),
+    }
+}
+
+/// A sequence header somewhere makes the start codes those of MPEG-1/2 video.
+fn is_video(data: &[u8]) -> bool {
+    memmem::find(data, &[0, 0, 1, code::SEQUENCE]).is_some()
+}
+
+fn other_container(data: &[u8]) -> &'static str {
+    let starts = |magic: &[u8]| data.starts_with(magic);
+    if starts(b"\x1A\x45\xDF\xA3") {
+        "a WebM or Matroska file"
+    } else if data[0] == 0x47 && (data.len() < 189 || data[188] == 0x47) {
+        "an MPEG transport stream"
+    } else if starts(b"RIFF") {
+        "an AVI or WAV file"
+    } else if starts(b"OggS") {
+        "an Ogg file"
+    } else if starts(b"FLV") {
+        "a Flash video"
+    } else if starts(b"\x7FELF") {
+        "an ELF executable"
+    } else if starts(b"\x89PNG") || starts(b"\xFF\xD8\xFF") || starts(b"GIF8") {
+        "a still image"
+    } else if starts(b"\x1F\x8B") || starts(b"PK\x03\x04") || starts(b"\xFD7zXZ") {
+        "a compressed archive"
+    } else if is_text(data) {
+        "text (a frame-size trace is read by its own command)"
+    } else {
+        "none of the known formats"
+    }
+}
+
+fn is_quicktime(data: &[u8]) -> bool {
+    matches!(data.get(4..8), Some(b"ftyp" | b"moov" | b"mdat"))
+}
+
+fn is_text(data: &[u8]) -> bool {
+    data.iter()
+        .take(512)
+        .all(|&byte| byte >= 0x20 && byte != 0x7F || matches!(byte, b'\t' | b'\n' | b'\r'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks_like(data: &[u8]) -> &'static str {
+        match sniff(data) {
+            Err(MediaError::Foreign { looks_like, .. }) => looks_like,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn foreign_files_are_named() {
+        assert_eq!(
+            looks_like(b"\0\0\0\x18ftypmp42"),
+            "an MP4 or QuickTime file"
+        );
+        assert_eq!(
+            looks_like(b"\0\0\x01\x20ftypisom"),
+            "an MP4 or QuickTime file"
+        );
+        assert_eq!(
+            looks_like(b"\x1A\x45\xDF\xA3...."),
+            "a WebM or Matroska file"
+        );
+        let mut ts = vec![0; 376];
+        (ts[0], ts[188]) = (0x47, 0x47);
+        assert_eq!(looks_like(&ts), "an MPEG transport stream");
+        assert_eq!(
+            looks_like(b"\0\0\0\x01\x67\x64\0\x1f"),
+            "H.264 (AVC) in Annex B form"
+        );
+        assert_eq!(
+            looks_like(b"\0\0\0\x01\x40\x01\x0c"),
+            "H.265 (HEVC) in Annex B form"
+        );
+        assert_eq!(looks_like(b"\0\0\x01\xB0\x01"), "MPEG-4 part 2 video");
+        assert!(looks_like(b"1 I 1000\n").starts_with("text"));
+        assert_eq!(looks_like(&[0; 10]), "nothing but zero bytes");
+        assert_eq!(sniff(b""), Err(MediaError::Empty));
+    }
+
+    #[test]
+    fn a_foreign_file_tells_the_command_that_helps() {
+        let text = sniff(b"hello").unwrap_err().to_string();
+        assert!(text.contains("at byte 0") && text.contains("ffmpeg -i FILE"));
+    }
+}

@@ -1,0 +1,201 @@
+use layercast_core::{CellRate, FlowSpec, FrameRate, LayerRate, Media, PerLayer, Rate, aal5_cells};
+use serde::{Deserialize, Serialize};
+
+use crate::{Clip, Container, Frame, Picture};
+
+/// Bytes of the METS header before each frame (mets.md 2.6).
+pub(crate) const METS_HEADER: usize = 24;
+
+/// What `layercast probe FILE --json` prints.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Summary {
+    /// Where the frames come from.
+    pub container: Container,
+    /// MPEG-1 or MPEG-2.
+    pub codec: Media,
+    /// Luminance samples in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Frames per second.
+    pub fps: f64,
+    /// Frames by kind.
+    pub pictures: PictureCounts,
+    /// Frames at which a receiver can start.
+    pub gops: u64,
+    /// BL, E1, E2.
+    pub layers: Vec<LayerSummary>,
+    /// Byte offset of an incomplete last picture, left out if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<u64>,
+}
+
+/// Frames by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct PictureCounts {
+    /// Intra.
+    #[serde(rename = "I")]
+    pub i: u64,
+    /// Predicted.
+    #[serde(rename = "P")]
+    pub p: u64,
+    /// Bidirectional.
+    #[serde(rename = "B")]
+    pub b: u64,
+}
+
+/// What one layer of a clip carries, in payload bits (no headers, no cells).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LayerSummary {
+    /// "BL", "E1" or "E2".
+    pub name: String,
+    /// Frames.
+    pub frames: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Over the whole clip.
+    pub mean_bps: Rate,
+    /// Over the worst GOP.
+    pub peak_bps: Rate,
+}
+
+/// `units` in `frames` frame times, per second, rounded up.
+fn per_second(units: u64, frames: usize, rate: FrameRate) -> u64 {
+    let product = u128::from(units) * u128::from(rate.num);
+    let seconds = (frames as u128 * u128::from(rate.den)).max(1);
+    u64::try_from(product.div_ceil(seconds)).unwrap_or(u64::MAX)
+}
+
+/// Mean over the clip and peak over the worst GOP of one layer, in `unit`s per second.
+struct LayerLoad {
+    total: u64,
+    mean: u64,
+    peak: u64,
+}
+
+impl Clip {
+    /// The GOPs of the clip: frames from one random access point to the next.
+    fn gops(&self) -> impl Iterator<Item = &[Frame]> {
+        self.frames.chunk_by(|_, next| !next.gop_start)
+    }
+
+    fn counts(&self) -> PictureCounts {
+        let mut counts = PictureCounts::default();
+        for frame in &self.frames {
+            match frame.picture {
+                Picture::I => counts.i += 1,
+                Picture::P => counts.p += 1,
+                Picture::B => counts.b += 1,
+            }
+        }
+        counts
+    }
+
+    fn load(&self, unit: impl Fn(&Frame) -> u64) -> PerLayer<LayerLoad> {
+        let gops = self.gops().count();
+        let mut totals = PerLayer::<u64>::default();
+        let mut peaks = PerLayer::<u64>::default();
+        for (index, gop) in self.gops().enumerate() {
+            let mut sums = PerLayer::<u64>::default();
+            for frame in gop {
+                sums[frame.layer()] += unit(frame);
+            }
+            for (layer, &sum) in sums.iter() {
+                totals[layer] += sum;
+                // A last GOP cut short by the end of the clip is all I picture and no worst case.
+                if index + 1 < gops || gops == 1 {
+                    let rate = per_second(sum, gop.len(), self.info.frame_rate);
+                    peaks[layer] = peaks[layer].max(rate);
+                }
+            }
+        }
+        let load = |total, peak: u64| {
+            let mean = per_second(total, self.frames.len(), self.info.frame_rate);
+            LayerLoad {
+                total,
+                mean,
+                peak: peak.max(mean),
+            }
+        };
+        PerLayer {
+            base: load(totals.base, peaks.base),
+            e1: load(totals.e1, peaks.e1),
+            e2: load(totals.e2, peaks.e2),
+        }
+    }
+
+    /// What the flow of this clip needs, measured from its frames (mets.md 2.3).
+    ///
+    /// A frame of n bytes takes `aal5_cells(n + 24)` cells. The mean is taken over the clip, the peak
+    /// over the worst GOP, the burst is the largest frame. GOP length and anchor distance are the
+    /// means over the clip, rounded.
+    pub fn flow_spec(&self) -> FlowSpec {
+        let cells = |frame: &Frame| u64::from(aal5_cells(frame.size as usize + METS_HEADER));
+        let mut bursts = PerLayer::<u32>::default();
+        for frame in &self.frames {
+            let burst = &mut bursts[frame.layer()];
+            *burst = (*burst).max(cells(frame) as u32);
+        }
+        let load = self.load(cells);
+        let cell_rate = |rate: u64| CellRate(u32::try_from(rate).unwrap_or(u32::MAX));
+        let mut layers = PerLayer::<LayerRate>::default();
+        for (layer, load) in load.iter() {
+            layers[layer] = LayerRate {
+                kind: 0,
+                mean: cell_rate(load.mean),
+                peak: cell_rate(load.peak),
+                burst: bursts[layer],
+            };
+        }
+        let counts = self.counts();
+        let every = |n: u64| {
+            let frames = self.frames.len() as u64;
+            ((frames + n / 2) / n.max(1)).clamp(1, 255) as u8
+        };
+        let gop_n = every(counts.i);
+        FlowSpec {
+            media: self.info.codec,
+            frame_rate: self.info.frame_rate,
+            gop_n,
+            gop_m: every(counts.i + counts.p).min(gop_n),
+            max_frame: self
+                .frames
+                .iter()
+                .map(|frame| frame.size)
+                .max()
+                .unwrap_or(0)
+                .max(1),
+            layers,
+            ..FlowSpec::default()
+        }
+    }
+
+    /// Counts and payload rates by layer.
+    pub fn summary(&self) -> Summary {
+        let pictures = self.counts();
+        let frames = PerLayer {
+            base: pictures.i,
+            e1: pictures.p,
+            e2: pictures.b,
+        };
+        let load = self.load(|frame| u64::from(frame.size) * 8);
+        let layers = load.iter().map(|(layer, load)| LayerSummary {
+            name: layer.to_string(),
+            frames: frames[layer],
+            bytes: load.total / 8,
+            mean_bps: Rate::from_bps(load.mean),
+            peak_bps: Rate::from_bps(load.peak),
+        });
+        Summary {
+            container: self.info.container,
+            codec: self.info.codec,
+            width: self.info.width,
+            height: self.info.height,
+            fps: self.info.frame_rate.as_f64(),
+            pictures,
+            gops: self.gops().count() as u64,
+            layers: layers.collect(),
+            truncated: self.info.truncated,
+        }
+    }
+}
