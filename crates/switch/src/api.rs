@@ -1,0 +1,119 @@
+use layercast_core::{FlowId, Level, PortId, Span, Time};
+use layercast_wire::{LinkPdu, Member, Refusal, Signal};
+use serde::Serialize;
+
+/// What comes into a switch.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
+)]
+pub enum SwitchInput {
+    /// A PDU on a link.
+    Pdu {
+        /// From where.
+        port: PortId,
+        /// What.
+        pdu: LinkPdu,
+    },
+    /// A message on the reliable channel of a link.
+    Signal {
+        /// From where.
+        port: PortId,
+        /// What.
+        signal: Signal,
+    },
+    /// The reliable channel of a link stands.
+    PortUp {
+        /// Which.
+        port: PortId,
+    },
+    /// The reliable channel of a link is lost.
+    PortDown {
+        /// Which.
+        port: PortId,
+    },
+}
+
+/// What leaves a switch.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
+)]
+pub enum SwitchTransmit {
+    /// A PDU on a link.
+    Pdu {
+        /// Where to.
+        port: PortId,
+        /// What.
+        pdu: LinkPdu,
+        /// When its first bit leaves; not later than the poll that gives it.
+        start: Time,
+        /// How long the line is busy with it.
+        tx: Span,
+    },
+    /// A message on the reliable channel of a link.
+    Signal {
+        /// Where to.
+        port: PortId,
+        /// What.
+        signal: Signal,
+    },
+}
+
+/// What a switch tells its user.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum SwitchEvent {
+    /// A branch is committed: its base layer is reserved.
+    Admitted {
+        /// Of which flow.
+        flow: FlowId,
+        /// On which port.
+        port: PortId,
+        /// For whom.
+        member: Member,
+    },
+    /// A join failed, here or further upstream.
+    Refused {
+        /// Of which flow.
+        flow: FlowId,
+        /// From which port.
+        port: PortId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The last member of a branch left.
+    Released {
+        /// Of which flow.
+        flow: FlowId,
+        /// On which port.
+        port: PortId,
+    },
+    /// The level of a branch changes at the next GOP.
+    Granted {
+        /// Of which flow.
+        flow: FlowId,
+        /// On which port.
+        port: PortId,
+        /// Level before.
+        from: Level,
+        /// Level after.
+        to: Level,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A branch was silent for three eras and its port is down.
+    BranchExpired {
+        /// Of which flow.
+        flow: FlowId,
+        /// On which port.
+        port: PortId,
+    },
+    /// A flow is no more.
+    FlowGone {
+        /// Which.
+        flow: FlowId,
+    },
+}

@@ -1,0 +1,223 @@
+use layercast_core::{CellRate, NodeId, Rate, Span};
+use layercast_wire::{Carriage, Mark};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// When a lower level of a branch takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lowering {
+    /// At the next base-layer frame that starts a GOP: every change of layers is on a GOP boundary.
+    #[default]
+    GopStart,
+    /// At the next frame (mets.md 2.12).
+    NextFrame,
+}
+
+/// What a switch needs to know.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SwitchConfig {
+    /// Name of the node, as refusals and traces tell it.
+    pub name: String,
+    /// Signs the RES messages it merges.
+    pub id: NodeId,
+    /// Cycle of the receivers; soft state lives for three of them (mets.md 2.11).
+    pub era: Span,
+    /// How often merged RES messages go upstream (mets.md 2.11).
+    pub res_interval: Span,
+    /// How long a reservation stands without an answer from upstream (mets.md 2.10).
+    pub tentative: Span,
+    /// Seed of its random streams.
+    pub seed: u64,
+    /// When a lower level takes effect.
+    pub lowering: Lowering,
+    /// Processor time to copy one cell to one port; `None`: not a limit (mets.md 2.10).
+    pub cpu_per_cell: Option<Span>,
+    /// How AAL5 frames are delimited where a flow does not say so itself.
+    pub aal5_mark: Mark,
+    /// Most flows it remembers.
+    pub max_flows: u32,
+    /// Most members, and most reports of members, it remembers over all flows.
+    pub max_members: u32,
+}
+
+/// The queue of a port, in cells; a datagram counts as one for each 48 bytes begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueConfig {
+    /// Most that wait.
+    pub limit: u32,
+    /// Departing units are marked once more than this wait (EFCI, ECN) ...
+    pub efci_on: u32,
+    /// ... until fewer than this wait.
+    pub efci_off: u32,
+    /// A new E2 frame is discarded when more than this wait.
+    pub e2_limit: u32,
+    /// A new E1 frame is discarded when more than this wait.
+    pub e1_limit: u32,
+}
+
+/// What a full queue does to frames (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Discard {
+    /// Refuse whole enhancement frames early, to keep room for the base layer.
+    pub selective: bool,
+    /// After a drop, drop the rest of the frame too (its last cell excepted).
+    pub partial: bool,
+}
+
+/// One link of the switch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PortConfig {
+    /// Name, as in the scenario: that of the neighbour.
+    pub name: String,
+    /// Line rate; `None`: units leave at once.
+    pub rate: Option<Rate>,
+    /// Cells, or whole METS packets.
+    pub carriage: Carriage,
+    /// The queue in front of the line.
+    pub queue: QueueConfig,
+    /// What METS flows may use of the line; `None`: all of it (mets.md 2.11).
+    pub adapt_capacity: Option<CellRate>,
+    /// Share of the line that base layers may reserve, in permille (mets.md 2.10).
+    pub bl_permille: u16,
+    /// What a full queue does to frames.
+    pub discard: Discard,
+}
+
+/// A configuration that cannot be meant.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{field} {problem}")]
+pub struct ConfigError {
+    /// The offending field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> SwitchConfig {
+        SwitchConfig {
+            name: "switch".into(),
+            id: NodeId(0),
+            era: Span::from_secs(1),
+            res_interval: Span::from_ms(250),
+            tentative: Span::from_secs(5),
+            seed: 0,
+            lowering: Lowering::GopStart,
+            cpu_per_cell: None,
+            aal5_mark: Mark::Last,
+            max_flows: 1_024,
+            max_members: 4_096,
+        }
+    }
+}
+
+impl Default for QueueConfig {
+    fn default() -> QueueConfig {
+        QueueConfig::of_limit(256)
+    }
+}
+
+impl QueueConfig {
+    /// The default thresholds scaled to a queue of `limit` cells: mark from a quarter down to an
+    /// eighth, E2 up to a half, E1 up to three quarters (mets.md 2.10, 3.1).
+    pub const fn of_limit(limit: u32) -> QueueConfig {
+        QueueConfig {
+            limit,
+            efci_on: limit / 4,
+            efci_off: limit / 8,
+            e2_limit: limit / 2,
+            e1_limit: limit - limit / 4,
+        }
+    }
+}
+
+impl Default for Discard {
+    fn default() -> Discard {
+        Discard {
+            selective: true,
+            partial: true,
+        }
+    }
+}
+
+impl Default for PortConfig {
+    fn default() -> PortConfig {
+        PortConfig {
+            name: String::new(),
+            rate: None,
+            carriage: Carriage::Datagrams,
+            queue: QueueConfig::default(),
+            adapt_capacity: None,
+            bl_permille: 900,
+            discard: Discard::default(),
+        }
+    }
+}
+
+impl PortConfig {
+    /// Cells/s of the line; unlimited without a rate.
+    pub fn line(&self) -> CellRate {
+        self.rate.map_or(CellRate(u32::MAX), Rate::cells)
+    }
+
+    /// Cells/s that METS flows may use.
+    pub fn capacity(&self) -> CellRate {
+        self.adapt_capacity
+            .unwrap_or(CellRate(u32::MAX))
+            .min(self.line())
+    }
+
+    /// Checks that the thresholds lie within the queue.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let fail = |field, problem: String| Err(ConfigError { field, problem });
+        let queue = &self.queue;
+        if queue.limit == 0 {
+            return fail("queue", "of no cells holds nothing".into());
+        }
+        if queue.efci_off > queue.efci_on {
+            let (on, off) = (queue.efci_on, queue.efci_off);
+            return fail("efci_off", format!("{off} is above efci_on {on}"));
+        }
+        if self.rate.is_some_and(|rate| rate.as_bps() == 0) {
+            return fail("rate", "must not be zero".into());
+        }
+        if self.bl_permille > 1_000 {
+            return fail("bl_permille", format!("{} is above 1000", self.bl_permille));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_queue_is_that_of_the_spec() {
+        let queue = QueueConfig {
+            limit: 256,
+            efci_on: 64,
+            efci_off: 32,
+            e2_limit: 128,
+            e1_limit: 192,
+        };
+        assert_eq!(QueueConfig::default(), queue);
+        assert_eq!(PortConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn the_smaller_of_line_and_share_is_the_capacity() {
+        let port = PortConfig {
+            rate: Some(Rate::from_bps(100_000_000)),
+            adapt_capacity: Some(CellRate(3_500)),
+            ..PortConfig::default()
+        };
+        assert_eq!(port.capacity(), CellRate(3_500));
+        assert_eq!(PortConfig::default().capacity(), CellRate(u32::MAX));
+    }
+}
