@@ -106,6 +106,9 @@ struct Schedule {
 
 /// Errors above this are outliers (mets.md 7).
 const HUGE: f64 = 10e12;
+/// Most that the first packet may set as deviation: half of a larger delay is a clock offset, and
+/// would hold back the playout by as much.
+const FIRST_DEVIATION_MOST: f64 = 0.25e12;
 /// How many deviations of an outlier count, and at least how much of it.
 const OUTLIER_DEVIATIONS: f64 = 20.0;
 const OUTLIER_LEAST: f64 = 1e9;
@@ -241,7 +244,7 @@ impl JitterFilter {
 
     fn first(&mut self, delay: i64, emission: SourceTime) -> Schedule {
         self.d = delay as f64;
-        self.s = self.d.abs() / 2.0;
+        self.s = (self.d.abs() / 2.0).min(FIRST_DEVIATION_MOST);
         let mut play = Schedule {
             delay: SignedSpan::ZERO,
             floor: delay,

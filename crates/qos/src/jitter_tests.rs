@@ -1,1 +1,384 @@
+use layercast_core::Stream;
+
 use super::*;
+
+const FPS: FrameRate = FrameRate { num: 24, den: 1 };
+const GOP: u64 = 12;
+const MS: f64 = 1e9;
+
+fn ms(ms: f64) -> Span {
+    Span::from_ps((ms * MS) as u64)
+}
+
+/// One frame through the filter.
+#[derive(Clone, Copy)]
+struct Frame {
+    gop_start: bool,
+    arrival: Time,
+    playout: SignedSpan,
+    d: SignedSpan,
+    deadline: Time,
+    late: bool,
+}
+
+/// Plays `frames` frames at 24 fps whose one-way delay in ms `delay` gives by emission time in ms;
+/// frames never overtake.
+fn play(
+    config: JitterConfig,
+    frames: u64,
+    mut delay: impl FnMut(f64) -> f64,
+) -> (JitterFilter, Vec<Frame>) {
+    let mut filter = JitterFilter::new(config);
+    let mut arrival = Time::ZERO;
+    let log = (0..frames)
+        .map(|k| {
+            let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+            let at = emission.as_secs_f64() * 1e3;
+            arrival = arrival.max(Time::from_ps(((at + delay(at)) * MS) as u64));
+            let gop_start = k % GOP == 0;
+            let played = filter.on_arrival(arrival, emission.into(), gop_start);
+            Frame {
+                gop_start,
+                arrival,
+                playout: filter.playout(),
+                d: filter.estimate().0,
+                deadline: played.deadline,
+                late: played.late_by.is_some(),
+            }
+        })
+        .collect();
+    (filter, log)
+}
+
+fn late_share(log: &[Frame]) -> f64 {
+    log.iter().filter(|frame| frame.late).count() as f64 / log.len() as f64
+}
+
+fn mean_playout_ms(log: &[Frame]) -> f64 {
+    log.iter()
+        .map(|frame| frame.playout.as_ms_f64())
+        .sum::<f64>()
+        / log.len() as f64
+}
+
+/// Independent Gaussian delays, 100 ms +- 5 ms: the claim of E4-5.
+fn gaussian(config: JitterConfig, seed: u64) -> Vec<Frame> {
+    let mut stream = Stream::new(seed, "delay");
+    play(config, 100_000, |_| 100.0 + 5.0 * stream.normal()).1
+}
+
+/// The delays of E4 (mets.md 4.7): five flows' queueing and two stalls, 60 s.
+fn e4(config: JitterConfig, seed: u64) -> Vec<Frame> {
+    let mut stream = Stream::new(seed, "delay");
+    let delays = |at: f64| {
+        let delay = 2.2 + stream.exponential(2.4) + stream.exponential(2.4);
+        [(42_600.0, 180.0), (43_150.0, 250.0)]
+            .into_iter()
+            .find(|&(start, length)| (start..start + length).contains(&(at + delay)))
+            .map_or(delay, |(start, length)| start + length - at)
+    };
+    play(config, 24 * 60, delays).1
+}
+
+fn between(log: &[Frame], from_ms: u64, to_ms: u64) -> Vec<Frame> {
+    let window = Time::ZERO + Span::from_ms(from_ms)..Time::ZERO + Span::from_ms(to_ms);
+    log.iter()
+        .copied()
+        .filter(|frame| window.contains(&frame.arrival))
+        .collect()
+}
+
+#[test]
+fn the_first_packet_sets_d_and_half_of_it_as_deviation() {
+    let (filter, log) = play(JitterConfig::paper(FPS, 12), 1, |_| 10.0);
+    assert_eq!(filter.estimate(), (ms(10.0).into(), ms(5.0)));
+    assert_eq!(log[0].playout, ms(20.0).into());
+    assert!(!log[0].late);
+}
+
+#[test]
+fn the_estimator_uses_the_old_mean_in_both_lines() {
+    let delays = [16.0, 32.0];
+    let mut next = delays.into_iter();
+    let (filter, _) = play(JitterConfig::paper(FPS, 12), 2, |_| next.next().unwrap());
+    // err = 16: d = 16 + 2, s = 8 + (16 - 8)/16.
+    let (d, s) = filter.estimate();
+    assert!((d.as_ms_f64() - 18.0).abs() < 1e-6, "{d}");
+    assert!((s.as_ms_f64() - 8.5).abs() < 1e-6, "{s}");
+}
+
+#[test]
+fn e4_1_few_frames_are_late_before_the_first_stall() {
+    let mut shares: Vec<_> = (0..20)
+        .map(|seed| {
+            let log = e4(JitterConfig::paper(FPS, 12), seed);
+            late_share(&between(&log, 32_600, 42_600))
+        })
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    assert!(shares[10] <= 0.10 && shares[10] > 0.0, "{shares:?}");
+}
+
+#[test]
+fn e4_2_both_stalls_lose_frames_the_second_more_and_a_group_arrives_at_once() {
+    let mut totals = (0, 0);
+    for seed in 0..20 {
+        let log = e4(JitterConfig::paper(FPS, 12), seed);
+        let late = |from, to| between(&log, from, to).iter().filter(|f| f.late).count();
+        let (first, second) = (late(42_500, 43_000), late(43_000, 43_500));
+        assert!(first > 0 && second > 0, "seed {seed}: {first}, {second}");
+        totals = (totals.0 + first, totals.1 + second);
+        let at_once = log
+            .iter()
+            .filter(|f| f.arrival == Time::ZERO + ms(43_400.0));
+        assert!(at_once.count() >= 4, "seed {seed}");
+    }
+    assert!(totals.1 >= totals.0, "{totals:?}");
+}
+
+#[test]
+fn e4_3_the_playout_delay_is_constant_within_each_gop() {
+    for seed in 0..20 {
+        for config in [JitterConfig::paper(FPS, 12), JitterConfig::new(FPS, 12)] {
+            let log = e4(config, seed);
+            for pair in log.windows(2) {
+                assert!(pair[1].gop_start || pair[0].playout == pair[1].playout);
+            }
+        }
+    }
+}
+
+#[test]
+fn e4_3_the_playout_delay_is_back_within_six_seconds() {
+    let mut ratios: Vec<_> = (0..20)
+        .map(|seed| {
+            let log = e4(JitterConfig::paper(FPS, 12), seed);
+            let before = mean_playout_ms(&between(&log, 40_600, 42_600));
+            let after = between(&log, 49_300, 49_500);
+            after[0].playout.as_ms_f64() / before
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    assert!(ratios[10] <= 2.0, "{ratios:?}");
+}
+
+#[test]
+fn e4_4_a_larger_margin_loses_less_and_delays_more() {
+    for seed in 0..5 {
+        let results: Vec<_> = [2.0, 3.0, 4.0]
+            .into_iter()
+            .map(|r| {
+                let log = gaussian(
+                    JitterConfig {
+                        margin: Margin::Fixed(r),
+                        ..JitterConfig::paper(FPS, 12)
+                    },
+                    seed,
+                );
+                (late_share(&log), mean_playout_ms(&log))
+            })
+            .collect();
+        for pair in results.windows(2) {
+            assert!(
+                pair[1].0 < pair[0].0 && pair[1].1 > pair[0].1,
+                "{results:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn e4_4_larger_gains_mirror_the_arrivals() {
+    let wobble = |a, beta| {
+        let config = JitterConfig {
+            a,
+            beta,
+            ..JitterConfig::paper(FPS, 12)
+        };
+        let log = e4(config, 1);
+        log.windows(2)
+            .map(|pair| (pair[1].d.as_ms_f64() - pair[0].d.as_ms_f64()).abs())
+            .sum::<f64>()
+    };
+    let sweep = [
+        wobble(1.0 / 64.0, 1.0 / 64.0),
+        wobble(1.0 / 8.0, 1.0 / 16.0),
+        wobble(1.0 / 4.0, 1.0 / 8.0),
+        wobble(1.0 / 2.0, 1.0 / 4.0),
+    ];
+    assert!(sweep.is_sorted(), "{sweep:?}");
+}
+
+#[test]
+fn e4_4_a_longer_hold_loses_less() {
+    let share = |hold_gops| {
+        let config = JitterConfig {
+            hold_gops,
+            ..JitterConfig::paper(FPS, 12)
+        };
+        late_share(&gaussian(config, 1))
+    };
+    let sweep = [2, 4, 8, 16].map(share);
+    assert!(sweep.windows(2).all(|pair| pair[1] < pair[0]), "{sweep:?}");
+}
+
+#[test]
+fn e4_5_r_of_2_loses_4_to_7_per_cent_without_hold_and_2_to_4_with() {
+    for seed in 0..5 {
+        let config = JitterConfig::paper(FPS, 12);
+        let without = JitterConfig {
+            hold_gops: 1,
+            ..config
+        };
+        let share = late_share(&gaussian(without, seed));
+        assert!((0.04..0.07).contains(&share), "without: {share}");
+        let share = late_share(&gaussian(config, seed));
+        assert!((0.02..0.04).contains(&share), "with: {share}");
+    }
+}
+
+#[test]
+fn target_late_is_met_whatever_the_shape_of_the_delays() {
+    let config = JitterConfig::new(FPS, 12);
+    let share = late_share(&gaussian(config, 1));
+    assert!((0.008..0.012).contains(&share), "Gaussian: {share}");
+    let mut stream = Stream::new(1, "delay");
+    let (_, log) = play(config, 100_000, |_| 5.0 + stream.exponential(8.0));
+    let share = late_share(&log);
+    assert!((0.008..0.012).contains(&share), "exponential: {share}");
+    let loose = JitterConfig {
+        margin: Margin::TargetLate { permille: 50 },
+        ..config
+    };
+    let share = late_share(&gaussian(loose, 1));
+    assert!((0.04..0.06).contains(&share), "5 %: {share}");
+}
+
+#[test]
+fn a_hard_bound_is_the_playout_delay_and_says_when_it_is_too_tight() {
+    let config = JitterConfig {
+        bound: Some(Span::from_ms(50)),
+        ..JitterConfig::paper(FPS, 12)
+    };
+    let (mut filter, log) = play(config, 240, |at| if at < 6_000.0 { 10.0 } else { 70.0 });
+    assert!(log.iter().all(|frame| frame.playout == ms(50.0).into()));
+    assert!(
+        log.iter()
+            .all(|frame| frame.late == (frame.arrival > frame.deadline))
+    );
+    assert!(filter.late() > 100);
+    assert!(matches!(
+        filter.poll_event(),
+        Some(JitterEvent::DelayBound { .. })
+    ));
+}
+
+#[test]
+fn an_estimate_is_clamped_between_the_least_delay_and_the_longest() {
+    let config = JitterConfig {
+        longest: Some(Span::from_ms(30)),
+        ..JitterConfig::paper(FPS, 12)
+    };
+    let (_, log) = play(config, 600, |_| 25.0);
+    assert_eq!(log[0].playout, ms(30.0).into());
+    // The deviation of a constant delay dies out, and D comes down to the delay itself.
+    let last = log[599].playout.as_ms_f64();
+    assert!((25.0..25.2).contains(&last), "{last}");
+    assert!(!log.iter().any(|frame| frame.late));
+}
+
+#[test]
+fn pulling_in_keeps_deadlines_half_a_period_apart_and_in_order() {
+    let config = JitterConfig::paper(FPS, 12);
+    // A second of delay to start with: D begins at 2 s and is pulled in by far more than a GOP.
+    let (_, log) = play(config, 600, |at| if at < 1_100.0 { 1_000.0 } else { 10.0 });
+    let half = FPS.due(1).mul_div(1, 2);
+    assert!(log[599].playout < ms(100.0).into());
+    for pair in log.windows(2) {
+        assert!(pair[1].deadline >= pair[0].deadline + half);
+    }
+    let last = log[599];
+    assert!(last.deadline.since(last.arrival) < ms(100.0));
+}
+
+#[test]
+fn a_clock_offset_of_an_hour_cancels() {
+    let held = |offset_s: i64| {
+        let mut filter = JitterFilter::new(JitterConfig::paper(FPS, 12));
+        let mut stream = Stream::new(1, "delay");
+        let mut held = Span::ZERO;
+        for k in 0..4_800u64 {
+            let sent = Time::ZERO + Span::from_secs(10) + FPS.due(k);
+            let now = sent + ms(5.0 + stream.exponential(2.0));
+            let offset = offset_s * 1_000_000_000_000;
+            let emission = SourceTime::from_ps(SourceTime::from(sent).as_ps() + offset);
+            let played = filter.on_arrival(now, emission, k % GOP == 0);
+            held = played.deadline.since(sent);
+        }
+        assert_eq!(filter.playout().is_negative(), offset_s > 0);
+        held.as_ms_f64()
+    };
+    let expected = held(0);
+    assert!((5.0..20.0).contains(&expected), "{expected}");
+    for offset in [3_600, -3_600] {
+        let got = held(offset);
+        assert!(
+            (got - expected).abs() < 1.0,
+            "{offset} s: {got} for {expected}"
+        );
+    }
+}
+
+#[test]
+fn without_gop_starts_the_playout_point_may_move_after_two_gops() {
+    let mut filter = JitterFilter::new(JitterConfig::paper(FPS, 12));
+    let mut moved = Vec::new();
+    for k in 0..60u64 {
+        let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+        let delay = if k < 6 { 10 } else { 100 };
+        let before = filter.playout();
+        filter.on_arrival(emission + Span::from_ms(delay), emission.into(), k == 0);
+        if k > 0 && filter.playout() != before {
+            moved.push(k);
+        }
+    }
+    // Frame 50 may move it too, but nothing was late since frame 25.
+    assert_eq!(moved, [25]);
+    let missing = std::iter::from_fn(|| filter.poll_event())
+        .filter(|&event| event == JitterEvent::GopStartMissing);
+    assert_eq!(missing.count(), 2);
+}
+
+#[test]
+fn an_absurd_sample_is_cut_and_counted() {
+    let mut first = true;
+    let (filter, _) = play(JitterConfig::paper(FPS, 12), 2, |_| {
+        if std::mem::take(&mut first) {
+            10.0
+        } else {
+            60_000.0
+        }
+    });
+    assert_eq!(filter.clamped(), 1);
+    // 20 deviations of 5 ms: d = 10 + 100/8.
+    assert_eq!(filter.estimate().0, ms(22.5).into());
+}
+
+#[test]
+fn a_reordered_frame_is_put_in_place() {
+    let mut filter = JitterFilter::new(JitterConfig::paper(FPS, 12));
+    let sent = |k: u64| Time::ZERO + Span::from_secs(1) + FPS.due(k);
+    let mut arrive = |k: u64, at: Time| filter.on_arrival(at, sent(k).into(), k == 0).deadline;
+    let first = arrive(0, sent(0) + Span::from_ms(60));
+    let third = arrive(2, sent(2) + Span::from_ms(2));
+    let second = arrive(1, sent(2) + Span::from_ms(3));
+    assert!(first < second && second < third);
+    assert_eq!(second.since(first), FPS.due(1));
+}
+
+#[test]
+fn the_buffer_holds_the_playout_delay_and_a_gop() {
+    let (filter, _) = play(JitterConfig::paper(FPS, 12), 1, |_| 50.0);
+    // 100 ms at 24 fps are 2.4 frames.
+    assert_eq!(filter.buffer_frames(), 3 + 12);
+}
