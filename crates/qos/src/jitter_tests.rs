@@ -382,3 +382,12 @@ fn the_buffer_holds_the_playout_delay_and_a_gop() {
     // 100 ms at 24 fps are 2.4 frames.
     assert_eq!(filter.buffer_frames(), 3 + 12);
 }
+
+#[test]
+fn a_flow_with_a_delay_bound_gets_it_as_playout_delay() {
+    let mut spec = FlowSpec::default();
+    assert_eq!(JitterConfig::for_flow(&spec), JitterConfig::new(FPS, 12));
+    spec.delay_max_ms = 80;
+    let bound = JitterConfig::for_flow(&spec).bound;
+    assert_eq!(bound, Some(Span::from_ms(80)));
+}

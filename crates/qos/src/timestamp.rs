@@ -17,12 +17,13 @@ pub struct SourceTime(i64);
 /// Turns the wrapping 32-bit microsecond timestamps of the wire into instants that do not wrap
 /// (mets.md 2.6 and 7: they wrap every 71.6 min).
 ///
-/// The first one is taken to be within 35.8 min of the local clock, every other within 35.8 min of
-/// the newest one seen (serial arithmetic, RFC 1982), so reordered packets come out right.
+/// The first one is taken to be within 35.8 min of the local clock (serial arithmetic, RFC 1982),
+/// which fixes the offset of the two clocks; every other is taken to be within 35.8 min of the local
+/// clock and that offset. So reordering, long silences and forged timestamps do no lasting harm.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TimestampUnwrapper {
-    /// The newest timestamp in microseconds, unwrapped.
-    newest: Option<i64>,
+    /// Sender's clock at the first packet less ours, in microseconds.
+    offset: Option<i64>,
 }
 
 impl SignedSpan {
@@ -107,13 +108,11 @@ impl TimestampUnwrapper {
 
     /// The instant meant by the wire timestamp `us` that arrived at `now`.
     pub fn unwrap_us(&mut self, now: Time, us: u32) -> SourceTime {
-        // `as_us` of 64-bit picoseconds stays below 2^45.
-        let reference = self.newest.unwrap_or(now.as_us() as i64);
-        let ahead = Serial(us).diff(Serial(reference as u32));
-        let unwrapped = reference + i64::from(ahead);
-        if self.newest.is_none_or(|newest| unwrapped > newest) {
-            self.newest = Some(unwrapped);
-        }
+        // 64-bit picoseconds are less than 2^45 us.
+        let local = now.as_us() as i64;
+        let expected = local + self.offset.unwrap_or(0);
+        let unwrapped = expected + i64::from(Serial(us).diff(Serial(expected as u32)));
+        self.offset.get_or_insert(unwrapped - local);
         SourceTime(unwrapped.saturating_mul(1_000_000))
     }
 }
@@ -165,6 +164,18 @@ mod tests {
         let before = unwrapper.unwrap_us(now, u32::MAX - 9);
         assert_eq!(after.since(before), Span::from_us(20));
         assert_eq!(unwrapper.unwrap_us(now, 30).since(after), Span::from_us(20));
+    }
+
+    #[test]
+    fn a_silence_of_hours_and_a_forged_timestamp_do_no_harm() {
+        let mut unwrapper = TimestampUnwrapper::new();
+        unwrapper.unwrap_us(at_us(500), 100);
+        for _ in 0..10 {
+            unwrapper.unwrap_us(at_us(600), 1 << 30);
+        }
+        let later = 5 * (1 << 32) + 7;
+        let emission = unwrapper.unwrap_us(at_us(later + 400), later as u32);
+        assert_eq!(emission, SourceTime::from(at_us(later)));
     }
 
     #[test]
