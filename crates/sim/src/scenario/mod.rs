@@ -1,7 +1,11 @@
 //! Scenarios: the file as it is written ([`Scenario`]), and what it means for every machine.
 
+mod clips;
 mod error;
 mod host;
+mod links;
+mod network;
+mod resolve;
 mod schema;
 mod shorthand;
 mod topology;
@@ -9,10 +13,10 @@ pub mod units;
 
 pub use error::ScenarioError;
 pub use host::{HostChoice, HostProfile};
+pub use network::{Fault, Flow, NetLink, Network, Node, Port, Receiver};
 pub use schema::{
     ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
-    LossSpec, NodeKind, NodeSpec, ProbeSpec, RateSpec, ReceiverSpec, Scenario, ShapingSpec,
-    SyntheticName, Ties,
+    LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, Scenario, ShapingSpec, Ties,
 };
 
 use std::path::Path;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
-use layercast_qos::PlayoutConfig;
+use layercast_media::Synthetic;
+use layercast_qos::ProbeMode;
+use layercast_transport::mets::PlayoutConfig;
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
 
@@ -244,23 +246,11 @@ pub struct FlowEntry {
 #[serde(rename_all = "lowercase")]
 pub enum ClipSpec {
     /// One of the clips of mets.md 3.2.
-    Synthetic(SyntheticName),
+    Synthetic(Synthetic),
     /// An MPEG-1 or MPEG-2 video file.
     File(PathBuf),
     /// A trace file: `frame_no type bytes`.
     Trace(PathBuf),
-}
-
-/// The clips of mets.md 3.2.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SyntheticName {
-    /// Bursty: 240, 160, 120 cells.
-    Canyon,
-    /// Talking head: 120, 55, 35 cells.
-    Lougher,
-    /// High motion: I pictures only, 430 cells.
-    Flight,
 }
 
 /// How the source smooths its frames (mets.md 2.5).
@@ -301,24 +291,36 @@ pub struct ReceiverSpec {
     pub leave: Option<Span>,
     /// How it raises its demand after congestion (mets.md 2.11).
     #[serde(default)]
-    pub probe: ProbeSpec,
+    pub probe: ProbeMode,
     /// Parameters of the jitter filter.
     #[serde(default)]
-    pub playout: PlayoutConfig,
+    pub playout: PlayoutSpec,
     /// Its policy, if not that of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<QosPolicy>,
 }
 
-/// How a receiver raises its demand after congestion (mets.md 2.11).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProbeSpec {
-    /// With hold-downs that double.
-    #[default]
-    Backoff,
-    /// After one clean era, as printed.
-    Paper,
+/// Parameters of the jitter filter (mets.md 2.8).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlayoutSpec {
+    /// Fixed playout delay; overrides the `delay_max` of the flow.
+    #[serde(with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Most that an estimated playout delay may be.
+    #[serde(with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub longest: Option<Span>,
+    /// Gain of the mean delay.
+    pub a: f64,
+    /// Gain of the mean deviation.
+    pub beta: f64,
+    /// Fixed margin in mean deviations; the paper's is 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r: Option<f64>,
+    /// Share of frames that may come late, if there is no `r`.
+    pub target_late_permille: u16,
+    /// Clean GOPs after which the playout point is pulled in (K).
+    pub hold_gops: u32,
 }
 
 /// Something that goes wrong, or right again.
@@ -350,6 +352,43 @@ pub enum FaultKind {
     LinkDown,
     /// The link works again.
     LinkUp,
+}
+
+impl Default for PlayoutSpec {
+    fn default() -> PlayoutSpec {
+        let PlayoutConfig {
+            delay,
+            longest,
+            a,
+            beta,
+            r,
+            target_late_permille,
+            hold_gops,
+        } = PlayoutConfig::default();
+        PlayoutSpec {
+            delay,
+            longest,
+            a,
+            beta,
+            r,
+            target_late_permille,
+            hold_gops,
+        }
+    }
+}
+
+impl From<PlayoutSpec> for PlayoutConfig {
+    fn from(spec: PlayoutSpec) -> PlayoutConfig {
+        PlayoutConfig {
+            delay: spec.delay,
+            longest: spec.longest,
+            a: spec.a,
+            beta: spec.beta,
+            r: spec.r,
+            target_late_permille: spec.target_late_permille,
+            hold_gops: spec.hold_gops,
+        }
+    }
 }
 
 impl Default for ShapingSpec {

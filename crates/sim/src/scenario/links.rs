@@ -1,0 +1,155 @@
+//! The ports of every node: rates, queues and impairments of its links.
+
+use layercast_core::{CELL_PAYLOAD, Rate, Span};
+use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
+
+use super::error::ScenarioError;
+use super::network::{Flow, Port};
+use super::resolve::{config_error, flow_named};
+use super::schema::{JitterSpec, LinkSpec, LossSpec, RateSpec, Scenario};
+use super::topology::Topology;
+use super::units::{Quantity, QueueSize};
+
+/// Longest queue in cells: a typing error must not eat the memory.
+const MAX_QUEUE: u64 = 1 << 20;
+
+/// The ports of every node, in the order of their numbers.
+pub(super) fn ports(
+    scenario: &Scenario,
+    topology: &Topology,
+    flows: &[Flow],
+) -> Result<Vec<Vec<Port>>, ScenarioError> {
+    let mut both = Vec::with_capacity(scenario.links.len());
+    for (i, link) in scenario.links.iter().enumerate() {
+        both.push((
+            port_config(scenario, link, i, flows)?,
+            link_config(link, i)?,
+        ));
+    }
+    let port = |node: usize, &(neighbour, link): &(usize, usize)| {
+        let (config, out) = &both[link];
+        topology.port(node, neighbour).map(|id| Port {
+            id,
+            neighbour,
+            link,
+            config: PortConfig {
+                name: scenario.nodes[neighbour].name.clone(),
+                ..config.clone()
+            },
+            out: *out,
+        })
+    };
+    let nodes = topology.neighbours.iter().enumerate();
+    Ok(nodes
+        .map(|(node, links)| links.iter().filter_map(|link| port(node, link)).collect())
+        .collect())
+}
+
+fn port_config(
+    scenario: &Scenario,
+    link: &LinkSpec,
+    i: usize,
+    flows: &[Flow],
+) -> Result<PortConfig, ScenarioError> {
+    let field = |name: &str| format!("link[{i}].{name}");
+    let fraction = |name: &str, value: f64| {
+        if value > 0.0 && value <= 1.0 {
+            return Ok(value);
+        }
+        Err(ScenarioError::value(
+            field(name),
+            value,
+            "above 0, at most 1",
+        ))
+    };
+    let rate = rate(link, i, flows)?;
+    if rate.cells().0 == 0 {
+        return Err(ScenarioError::value(
+            field("rate"),
+            rate.write(),
+            "at least 424 bit/s",
+        ));
+    }
+    let cells = match link.queue {
+        QueueSize::Cells(cells) => u64::from(cells),
+        QueueSize::Bytes(bytes) => bytes / CELL_PAYLOAD as u64,
+        QueueSize::Time(span) => {
+            let ps = u128::from(rate.cells().0) * u128::from(span.as_ps());
+            (ps / u128::from(Span::from_secs(1).as_ps())).min(u128::from(u64::MAX)) as u64
+        }
+    };
+    if !(1..=MAX_QUEUE).contains(&cells) {
+        let value = format!("{} = {cells} cells", link.queue.write());
+        let accepted = format!("1 to {MAX_QUEUE} cells");
+        return Err(ScenarioError::value(field("queue"), value, accepted));
+    }
+    if let Some(capacity) = link.adapt_capacity
+        && capacity.0 == 0
+    {
+        let accepted = "at least 1 cell/s";
+        return Err(ScenarioError::value(
+            field("adapt_capacity"),
+            capacity,
+            accepted,
+        ));
+    }
+    let efci_on = (fraction("efci", link.efci)? * cells as f64) as u32;
+    let config = PortConfig {
+        rate: Some(rate),
+        carriage: scenario.carriage,
+        queue: QueueConfig {
+            efci_on,
+            efci_off: efci_on / 2,
+            ..QueueConfig::of_limit(cells as u32)
+        },
+        adapt_capacity: link.adapt_capacity,
+        bl_permille: (fraction("bl_share", link.bl_share)? * 1_000.0).round() as u16,
+        ..PortConfig::default()
+    };
+    config_error(format!("link[{i}]"), config.validate())?;
+    Ok(config)
+}
+
+fn rate(link: &LinkSpec, i: usize, flows: &[Flow]) -> Result<Rate, ScenarioError> {
+    let fit = match &link.rate {
+        RateSpec::Fixed(rate) => return Ok(*rate),
+        RateSpec::Fits(fit) => fit,
+    };
+    if !(0.0..=1_000.0).contains(&fit.spare) {
+        let accepted = "a fraction from 0, like 0.05 for 5 %";
+        return Err(ScenarioError::value(
+            format!("link[{i}].rate.spare"),
+            fit.spare,
+            accepted,
+        ));
+    }
+    let flow = flow_named(&format!("link[{i}].rate.fits"), &fit.fits, flows)?;
+    let needed = flows[flow].config.flow.spec.rate_at(fit.level).rate();
+    let bps = needed.as_bps() as f64 * (1.0 + fit.spare);
+    Ok(Rate::from_bps(bps.ceil() as u64))
+}
+
+fn link_config(link: &LinkSpec, i: usize) -> Result<LinkConfig, ScenarioError> {
+    let config = LinkConfig {
+        delay: link.delay,
+        jitter: match link.jitter {
+            None => Jitter::None,
+            Some(JitterSpec::Uniform(max)) => Jitter::Uniform { max },
+            Some(JitterSpec::Normal(sd)) => Jitter::Normal { sd },
+        },
+        reorder: false,
+        loss: match link.loss {
+            None => Loss::None,
+            Some(LossSpec::Bernoulli(p)) => Loss::Bernoulli { p },
+            Some(LossSpec::Gilbert(spec)) => Loss::GilbertElliott {
+                p_gb: spec.p_gb,
+                p_bg: spec.p_bg,
+                loss_good: spec.good,
+                loss_bad: spec.bad,
+            },
+        },
+        duplicate: link.duplicate,
+    };
+    config_error(format!("link[{i}]"), config.validate())?;
+    Ok(config)
+}

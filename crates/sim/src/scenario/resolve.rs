@@ -1,0 +1,433 @@
+//! From the scenario as written to the network that runs, with every field checked on the way.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Span, Stream, Time};
+use layercast_switch::SwitchConfig;
+use layercast_transport::mets::{Shaping, SinkConfig, Source, SourceConfig};
+use layercast_wire::FlowInfo;
+
+use super::clips;
+use super::error::ScenarioError;
+use super::links;
+use super::network::{Fault, Flow, NetLink, Network, Node, Receiver};
+use super::schema::{FaultKind, NodeKind, Scenario, ShapingSpec};
+use super::topology::{Topology, check_name, duplicate};
+use super::units::Quantity;
+
+/// The clock all nodes of a simulation share.
+const CLOCK: &str = "simulation";
+
+impl Scenario {
+    /// Checks everything, loads the clips and gives the configuration of every machine.
+    pub fn validate(&self) -> Result<Network, ScenarioError> {
+        check_name("name", &self.name)?;
+        for (field, span) in [
+            ("duration", self.duration),
+            ("era", self.era),
+            ("res_interval", self.res_interval),
+        ] {
+            if span == Span::ZERO {
+                return Err(ScenarioError::value(
+                    field,
+                    span.write(),
+                    "more than no time",
+                ));
+            }
+        }
+        self.check_host("host", self.host)?;
+        for (i, host) in self.nodes.iter().enumerate() {
+            self.check_host(&format!("node[{i}].host"), host.host.unwrap_or_default())?;
+        }
+        let topology = Topology::new(self)?;
+        let flows = self.resolve_flows(&topology)?;
+        let links = self
+            .links
+            .iter()
+            .map(|link| {
+                let ends = [&link.a, &link.b].map(|name| topology.node("link", name));
+                let [a, b] = ends;
+                let (a, b) = (a?, b?);
+                let ports = [topology.port(a, b), topology.port(b, a)];
+                let [Some(to_b), Some(to_a)] = ports else {
+                    return Err(duplicate("link".into(), "link", &link.a));
+                };
+                Ok(NetLink {
+                    ends: [a, b],
+                    ports: [to_b, to_a],
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let ports = links::ports(self, &topology, &flows)?;
+        let receivers = self.resolve_receivers(&topology, &flows, &ports)?;
+        let nodes = self
+            .nodes
+            .iter()
+            .zip(ports)
+            .enumerate()
+            .map(|(i, (node, ports))| {
+                let profile = node.host.unwrap_or(self.host).profile();
+                Node {
+                    name: node.name.clone(),
+                    id: node_id(i),
+                    kind: node.kind,
+                    profile,
+                    switch: topology.relays(i).then(|| SwitchConfig {
+                        name: node.name.clone(),
+                        id: node_id(i),
+                        era: self.era,
+                        res_interval: self.res_interval,
+                        seed: self.seed,
+                        cpu_per_cell: (node.kind == NodeKind::Switch
+                            && profile.switch_cell > Span::ZERO)
+                            .then_some(profile.switch_cell),
+                        aal5_mark: self.aal5_mark,
+                        ..SwitchConfig::default()
+                    }),
+                    upstreams: links
+                        .iter()
+                        .filter_map(|link| {
+                            let (dials, listens) = dialler(link, &flows, &topology);
+                            (dials == i).then_some(listens)
+                        })
+                        .collect(),
+                    ports,
+                    sources: places(&flows, |flow| flow.node == i),
+                    receivers: places(&receivers, |receiver| receiver.node == i),
+                }
+            });
+        Ok(Network {
+            name: self.name.clone(),
+            seed: self.seed,
+            duration: self.duration,
+            carriage: self.carriage,
+            wire_check: self.wire_check,
+            ties: self.ties,
+            detection: self.detection,
+            nodes: nodes.collect(),
+            faults: self.resolve_faults(&topology)?,
+            links,
+            flows,
+            receivers,
+        })
+    }
+
+    fn check_host(&self, field: &str, host: super::HostChoice) -> Result<(), ScenarioError> {
+        let rate = host.profile().stall_rate;
+        if !(0.0..=1_000.0).contains(&rate) {
+            let accepted = "0 to 1000 stalls per second";
+            return Err(ScenarioError::value(
+                format!("{field}.stall_rate"),
+                rate,
+                accepted,
+            ));
+        }
+        Ok(())
+    }
+
+    fn resolve_flows(&self, topology: &Topology) -> Result<Vec<Flow>, ScenarioError> {
+        let mut names = BTreeSet::new();
+        let flows = self.flows.iter().enumerate().map(|(i, entry)| {
+            let field = |name: &str| format!("flow[{i}].{name}");
+            check_name(&field("name"), &entry.name)?;
+            if !names.insert(&entry.name) {
+                return Err(duplicate(field("name"), "flow", &entry.name));
+            }
+            if entry.start >= self.duration {
+                let accepted = "before the end of the run";
+                return Err(ScenarioError::value(
+                    field("start"),
+                    entry.start.write(),
+                    accepted,
+                ));
+            }
+            let stop = entry.stop.unwrap_or(self.duration);
+            if stop <= entry.start {
+                let accepted = "after the start of the flow";
+                return Err(ScenarioError::value(field("stop"), stop.write(), accepted));
+            }
+            let clip = clips::load(self, i, stop.min(self.duration).saturating_sub(entry.start))?;
+            let node = topology.node(&field("source"), &entry.source)?;
+            let config = self.source_config(i, node, &clip)?;
+            config_error(field("policy"), entry.policy.validate())?;
+            config_error(format!("flow[{i}]"), Source::new(config.clone()).map(drop))?;
+            Ok(Flow {
+                name: entry.name.clone(),
+                node,
+                clip: Arc::new(clip),
+                config,
+                next_hops: topology.next_hops(node),
+            })
+        });
+        flows.collect()
+    }
+
+    fn source_config(
+        &self,
+        i: usize,
+        node: usize,
+        clip: &layercast_media::Clip,
+    ) -> Result<SourceConfig, ScenarioError> {
+        let entry = &self.flows[i];
+        let id = FlowId(i as u32 + 1);
+        let mut spec = clip.flow_spec();
+        spec.flow_id = id;
+        if let Some(bound) = entry.delay_max {
+            spec.delay_max_ms = match u32::try_from(bound.as_ms()) {
+                Ok(ms) if ms > 0 => ms,
+                _ => {
+                    let field = format!("flow[{i}].delay_max");
+                    return Err(ScenarioError::value(field, bound.write(), "1 ms or more"));
+                }
+            };
+        }
+        let mut start = entry.start;
+        if entry.random_phase {
+            let gop = spec.frame_rate.due(u64::from(spec.gop_n));
+            let mut phase = Stream::new(self.seed, &format!("{}/phase", entry.name));
+            start = start + Span::from_ps(phase.below(gop.as_ps()));
+        }
+        let flow = FlowInfo {
+            id,
+            name: entry.name.clone(),
+            group: GroupId(id.0),
+            spec,
+            policy: entry.policy.clone(),
+            source: entry.source.clone(),
+            clock: CLOCK.into(),
+            aal5_mark: self.aal5_mark,
+        };
+        let profile = self.nodes[node].host.unwrap_or(self.host).profile();
+        let before = self.flows[..i]
+            .iter()
+            .filter(|other| other.source == entry.source);
+        let vci = u16::try_from(before.count())
+            .ok()
+            .and_then(|n| SourceConfig::FIRST_VCI.checked_add(n))
+            .ok_or_else(|| {
+                let accepted = "at most 65000 flows from one node";
+                ScenarioError::value(format!("flow[{i}].source"), &entry.source, accepted)
+            })?;
+        Ok(SourceConfig {
+            vci,
+            shaping: match entry.shaping {
+                ShapingSpec::PeakFactor(peak_factor) => Shaping::Rate { peak_factor },
+                ShapingSpec::Bucket { b, p } => Shaping::Bucket { b, p },
+                ShapingSpec::Off => Shaping::Off,
+            },
+            clock_tick: profile.clock_tick,
+            era: self.era,
+            res_interval: self.res_interval,
+            start: Time::ZERO + start,
+            local_limit: (profile.send_cell > Span::ZERO).then(|| {
+                // Nine tenths of the processor (mets.md 2.10).
+                let cells = Span::from_ms(900).as_ps() / profile.send_cell.as_ps();
+                CellRate(u32::try_from(cells).unwrap_or(u32::MAX))
+            }),
+            seed: self.seed,
+            ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
+        })
+    }
+
+    fn resolve_receivers(
+        &self,
+        topology: &Topology,
+        flows: &[Flow],
+        ports: &[Vec<super::network::Port>],
+    ) -> Result<Vec<Receiver>, ScenarioError> {
+        let mut names = BTreeSet::new();
+        let receivers = self.receivers.iter().enumerate().map(|(i, entry)| {
+            let field = |name: &str| format!("receiver[{i}].{name}");
+            let name = entry.name();
+            check_name(&field("name"), name)?;
+            if !names.insert(name) {
+                return Err(duplicate(field("name"), "receiver", name));
+            }
+            let node = topology.node(&field("node"), &entry.node)?;
+            let flow = flow_named(&field("flow"), &entry.flow, flows)?;
+            if let Some(leave) = entry.leave
+                && leave <= entry.join
+            {
+                let accepted = "after join";
+                return Err(ScenarioError::value(
+                    field("leave"),
+                    leave.write(),
+                    accepted,
+                ));
+            }
+            check_path(&field("flow"), node, &flows[flow], self, ports)?;
+            let policy = entry
+                .policy
+                .clone()
+                .unwrap_or_else(|| self.flows[flow].policy.clone());
+            config_error(field("policy"), policy.validate())?;
+            check_playout(i, &entry.playout)?;
+            Ok(Receiver {
+                name: name.to_owned(),
+                node,
+                flow,
+                config: SinkConfig {
+                    level: entry.level,
+                    policy,
+                    era: self.era,
+                    res_interval: self.res_interval,
+                    seed: self.seed,
+                    probe: entry.probe,
+                    playout: entry.playout.into(),
+                    aal5_mark: self.aal5_mark,
+                    ..SinkConfig::new(
+                        name,
+                        node_id(self.nodes.len() + i),
+                        &entry.flow,
+                        self.carriage,
+                    )
+                },
+                join: Time::ZERO + entry.join,
+                leave: entry.leave.map(|leave| Time::ZERO + leave),
+            })
+        });
+        receivers.collect()
+    }
+
+    fn resolve_faults(&self, topology: &Topology) -> Result<Vec<Fault>, ScenarioError> {
+        let faults = self.faults.iter().enumerate().map(|(i, fault)| {
+            let of_node = matches!(fault.kind, FaultKind::Kill | FaultKind::Restart);
+            let target = match (&fault.node, &fault.link) {
+                (Some(node), None) if of_node => {
+                    topology.node(&format!("fault[{i}].node"), node)?
+                }
+                (None, Some([a, b])) if !of_node => {
+                    let field = format!("fault[{i}].link");
+                    let (a, b) = (topology.node(&field, a)?, topology.node(&field, b)?);
+                    let link = topology.neighbours[a].iter().find(|(node, _)| *node == b);
+                    let accepted = "two nodes that are linked";
+                    link.ok_or_else(|| ScenarioError::value(field, "no link", accepted))?
+                        .1
+                }
+                _ => {
+                    let accepted = "node = \"..\" with kill and restart, \
+                                    link = [\"..\", \"..\"] with link_down and link_up";
+                    return Err(ScenarioError::value(
+                        format!("fault[{i}]"),
+                        format!("{:?}", fault.kind),
+                        accepted,
+                    ));
+                }
+            };
+            Ok(Fault {
+                at: Time::ZERO + fault.at,
+                kind: fault.kind,
+                target,
+            })
+        });
+        let mut faults = faults.collect::<Result<Vec<_>, _>>()?;
+        faults.sort_by_key(|fault| fault.at);
+        Ok(faults)
+    }
+}
+
+/// The place of the flow called `name`.
+pub(super) fn flow_named(field: &str, name: &str, flows: &[Flow]) -> Result<usize, ScenarioError> {
+    flows
+        .iter()
+        .position(|flow| flow.name == name)
+        .ok_or_else(|| ScenarioError::Unknown {
+            field: field.to_owned(),
+            what: "flow",
+            name: name.to_owned(),
+            known: flows.iter().map(|flow| flow.name.clone()).collect(),
+        })
+}
+
+/// Checks that there is a way from the source and that its links can hold the base layer.
+fn check_path(
+    field: &str,
+    receiver: usize,
+    flow: &Flow,
+    scenario: &Scenario,
+    ports: &[Vec<super::network::Port>],
+) -> Result<(), ScenarioError> {
+    let mut node = receiver;
+    while node != flow.node {
+        let Some(next) = flow.next_hops[node] else {
+            return Err(ScenarioError::NoRoute {
+                field: field.to_owned(),
+                flow: flow.name.clone(),
+                from: scenario.nodes[flow.node].name.clone(),
+                to: scenario.nodes[receiver].name.clone(),
+            });
+        };
+        let needed = flow.config.flow.spec.rate_at(Level::BASE);
+        if let Some(port) = ports[next].iter().find(|port| port.neighbour == node) {
+            let share =
+                u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
+            let free = share.min(u64::from(port.config.capacity().0));
+            if u64::from(needed.0) > free {
+                return Err(ScenarioError::value(
+                    field,
+                    format!("{} with a base layer of {needed}", flow.name),
+                    format!(
+                        "at most the {free} cells/s that base layers may reserve between {} and {}",
+                        scenario.nodes[next].name, scenario.nodes[node].name
+                    ),
+                ));
+            }
+        }
+        node = next;
+    }
+    Ok(())
+}
+
+fn check_playout(i: usize, playout: &super::PlayoutSpec) -> Result<(), ScenarioError> {
+    let fields = [
+        ("a", playout.a),
+        ("beta", playout.beta),
+        ("r", playout.r.unwrap_or(1.0)),
+    ];
+    for (name, value) in fields {
+        let most = if name == "r" { 100.0 } else { 1.0 };
+        if !(value > 0.0 && value <= most) {
+            let accepted = format!("above 0, at most {most}");
+            return Err(ScenarioError::value(
+                format!("receiver[{i}].playout.{name}"),
+                value,
+                accepted,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Who of a link opens the session channel, and to whom: the one farther from a source.
+fn dialler(link: &NetLink, flows: &[Flow], topology: &Topology) -> (usize, usize) {
+    let [a, b] = link.ends;
+    for flow in flows {
+        if flow.next_hops[a] == Some(b) {
+            return (a, b);
+        }
+        if flow.next_hops[b] == Some(a) {
+            return (b, a);
+        }
+    }
+    if topology.relays(b) { (a, b) } else { (b, a) }
+}
+
+fn node_id(place: usize) -> NodeId {
+    NodeId(place as u32 + 1)
+}
+
+fn places<T>(items: &[T], wanted: impl Fn(&T) -> bool) -> Vec<usize> {
+    let found = items.iter().enumerate().filter(|(_, item)| wanted(item));
+    found.map(|(place, _)| place).collect()
+}
+
+pub(super) fn config_error<T, E: ToString>(
+    field: impl Into<String>,
+    result: Result<T, E>,
+) -> Result<T, ScenarioError> {
+    result.map_err(|error| ScenarioError::Config {
+        field: field.into(),
+        error: error.to_string(),
+    })
+}
