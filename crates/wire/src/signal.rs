@@ -397,6 +397,8 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
 pub struct SignalReader {
     buffer: Vec<u8>,
     start: usize,
+    /// Where the search for the next newline goes on.
+    seen: usize,
     too_long: bool,
 }
 
@@ -407,6 +409,7 @@ impl SignalReader {
             return;
         }
         self.buffer.drain(..self.start);
+        self.seen -= self.start;
         self.start = 0;
         self.buffer.extend_from_slice(bytes);
     }
@@ -418,21 +421,21 @@ impl SignalReader {
         if self.too_long {
             return None;
         }
-        let rest = &self.buffer[self.start..];
-        match rest.iter().position(|&byte| byte == b'\n') {
-            Some(end) if end < MAX_LINE => {
-                self.start += end + 1;
-                Some(Signal::from_line(&rest[..end]))
-            }
-            None if rest.len() < MAX_LINE => None,
-            _ => {
-                *self = SignalReader {
-                    too_long: true,
-                    ..SignalReader::default()
-                };
-                Some(Err(SignalError::TooLong))
-            }
+        let newline = self.buffer[self.seen..].iter().position(|&b| b == b'\n');
+        self.seen = newline.map_or(self.buffer.len(), |at| self.seen + at);
+        let line = &self.buffer[self.start..self.seen];
+        if line.len() >= MAX_LINE {
+            *self = SignalReader {
+                too_long: true,
+                ..SignalReader::default()
+            };
+            return Some(Err(SignalError::TooLong));
         }
+        newline?;
+        let result = Signal::from_line(line);
+        self.seen += 1;
+        self.start = self.seen;
+        Some(result)
     }
 }
 

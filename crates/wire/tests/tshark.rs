@@ -5,45 +5,25 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use bytes::Bytes;
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span, Time};
+use layercast_core::{Level, Span, Time};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Flags, FrameType, Interface, LinkPdu, Mark, MetsHeader,
-    MetsPacket, Payload, PcapNg, Segmenter,
+    AdapterKind, Carriage, FrameType, Interface, LinkPdu, Mark, MetsPacket, Payload, PcapNg,
+    Segmenter,
 };
 
-fn packet(seq: u32, payload: Payload, congestion: bool) -> MetsPacket {
-    let header = MetsHeader {
-        kind: FrameType::BL,
-        flags: Flags::FIRST | Flags::LAST | Flags::GOP_START,
-        flow: FlowId(7),
-        seq: Serial(seq),
-        timestamp_us: 1_000,
-        e1_count: 0,
-        e2_count: 0,
-        alf_len: payload.len() as u32,
-        offset: 0,
-    };
+#[path = "samples/pdus.rs"]
+mod samples;
+
+fn packet(payload: Payload, congestion: bool) -> MetsPacket {
+    let packet = samples::packet(FrameType::BL, payload);
     MetsPacket {
-        header,
-        payload,
         congestion,
+        ..packet
     }
 }
 
-fn adapter() -> AdapterMsg {
-    AdapterMsg {
-        kind: AdapterKind::Res,
-        group: GroupId(1),
-        flow: FlowId(7),
-        era: Serial(3),
-        origin: NodeId(9),
-        min: Level::E1,
-        max: Level::FULL,
-        hops: 1,
-        rate_min: CellRate(960),
-        rate_max: CellRate(2_880),
-        residual: CellRate(4_000),
-    }
+fn adapter() -> LinkPdu {
+    LinkPdu::Adapter(samples::adapter(AdapterKind::Res, Level::FULL))
 }
 
 fn capture() -> Vec<u8> {
@@ -71,18 +51,21 @@ fn capture() -> Vec<u8> {
         pcap.write(face, now, &pdu).unwrap();
         now += Span::from_ns(4_240);
     };
-    let media = packet(1, Payload::Zeros(1_000), true);
+    let media = packet(Payload::Zeros(1_000), true);
     for cell in Segmenter::mets(&media, 0, 100, Mark::Last).unwrap() {
         write(cells, LinkPdu::Cell(cell));
     }
-    write(cells, LinkPdu::Cell(adapter().to_cell()));
-    for seq in 2..20 {
+    write(
+        cells,
+        LinkPdu::Cell(samples::adapter(AdapterKind::Res, Level::FULL).to_cell()),
+    );
+    for seq in 2..20_u32 {
         let bytes = Bytes::from((0..1_176).map(|i| (i * seq) as u8).collect::<Vec<_>>());
-        let media = packet(seq, bytes.into(), seq % 2 == 0);
+        let media = packet(bytes.into(), seq % 2 == 0);
         write(udp, LinkPdu::Mets(media.clone()));
         write(cut, LinkPdu::Mets(media));
     }
-    write(udp, LinkPdu::Adapter(adapter()));
+    write(udp, adapter());
     pcap.finish().unwrap()
 }
 

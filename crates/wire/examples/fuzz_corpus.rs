@@ -1,0 +1,129 @@
+//! Writes the seeds of the fuzz corpus: valid PDUs, and each with one thing wrong.
+//!
+//! `cargo run -p layercast-wire --example fuzz_corpus -- fuzz/corpus`
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use layercast_core::Level;
+use layercast_wire::{
+    AdapterKind, Cell, FrameType, LinkPdu, MAX_LINE, Mark, MetsPacket, Payload, Segmenter,
+};
+
+#[path = "../tests/samples/pdus.rs"]
+mod samples;
+#[path = "../tests/samples/signals.rs"]
+mod signals;
+
+fn main() -> io::Result<()> {
+    let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        return Err(io::Error::other("usage: fuzz_corpus DIRECTORY"));
+    };
+    let put = |target: &str, name: &str, bytes: &[u8]| {
+        let folder = root.join(target);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(name), bytes)
+    };
+    for (name, bytes) in with_damage(packets().iter().map(|(n, p)| (*n, packet_bytes(p)))) {
+        put("mets", &name, &bytes)?;
+        put("datagram", &name, &[&[1], &bytes[..]].concat())?;
+    }
+    let adapters = [
+        ("res", samples::adapter(AdapterKind::Res, Level::FULL)),
+        ("adapt", samples::adapter(AdapterKind::Adapt, Level::BASE)),
+    ];
+    for (name, bytes) in with_damage(adapters.iter().map(|(n, m)| (*n, m.encode().to_vec()))) {
+        put("adapter", &name, &bytes)?;
+        put("datagram", &name, &[&[1], &bytes[..]].concat())?;
+    }
+    for (name, packet) in packets() {
+        for (mark, choice) in [(Mark::Last, 0), (Mark::First, 1)] {
+            let Ok(cells) = Segmenter::mets(&packet, 0, 100, mark) else {
+                continue;
+            };
+            let cells: Vec<Cell> = cells.collect();
+            let name = format!("{name}-{choice}");
+            put("aal5", &name, &stream(choice, cells.iter()))?;
+            put(
+                "aal5",
+                &format!("{name}-lost"),
+                &stream(choice, cells.iter().skip(1)),
+            )?;
+            let twice = cells.iter().rev().skip(1).rev().chain(&cells);
+            put("aal5", &format!("{name}-merged"), &stream(choice, twice))?;
+            let datagram = cells.iter().take(3).flat_map(|cell| cell.encode());
+            let datagram: Vec<u8> = std::iter::once(0).chain(datagram).collect();
+            put("datagram", &format!("cells-{name}"), &datagram)?;
+        }
+    }
+    let mut cells: Vec<_> = adapters.iter().map(|(n, m)| (*n, m.to_cell())).collect();
+    if let Ok(mut media) = Segmenter::mets(&packets()[0].1, 3, 40_001, Mark::Last) {
+        cells.extend(media.next().map(|cell| ("media", cell)));
+    }
+    for (name, bytes) in with_damage(cells.iter().map(|(n, c)| (*n, c.encode().to_vec()))) {
+        put("cell", &name, &bytes)?;
+    }
+    let mut all = Vec::new();
+    for (index, signal) in signals::signals().iter().enumerate() {
+        let line = signal.to_line().map_err(io::Error::other)?;
+        put("signal", &format!("signal-{index:02}"), &line)?;
+        all.extend_from_slice(&line);
+    }
+    put("signal", "all", &all)?;
+    put("signal", "unknown", b"{\"type\":\"route\",\"to\":3}\n")?;
+    put("signal", "deep", &b"[".repeat(300))?;
+    put("signal", "no-newline", &b" ".repeat(MAX_LINE + 1))
+}
+
+fn packets() -> [(&'static str, MetsPacket); 4] {
+    let text = Payload::Bytes(Bytes::from_static(b"the quick brown fox"));
+    [
+        ("bl", samples::packet(FrameType::BL, text.clone())),
+        (
+            "e1-fragment",
+            samples::fragment(FrameType::E1, 100, 50, Payload::Zeros(30)),
+        ),
+        (
+            "e2-last",
+            samples::fragment(FrameType::E2, 5_000, 4_981, text),
+        ),
+        (
+            "probe",
+            samples::packet(FrameType::PROBE, Payload::Zeros(1)),
+        ),
+    ]
+}
+
+fn packet_bytes(packet: &MetsPacket) -> Vec<u8> {
+    let mut out = Vec::new();
+    LinkPdu::Mets(packet.clone()).encode_into(&mut out);
+    out
+}
+
+/// PTI and payload of each cell, after the octet that chooses the mark.
+fn stream<'a>(choice: u8, cells: impl Iterator<Item = &'a Cell>) -> Vec<u8> {
+    let mut out = vec![choice];
+    for cell in cells {
+        out.push(cell.pti.code());
+        out.extend_from_slice(&cell.payload);
+    }
+    out
+}
+
+/// Each PDU whole, cut short, and with its fourth octet (version or flags) wrong.
+fn with_damage<'a>(
+    pdus: impl Iterator<Item = (&'a str, Vec<u8>)>,
+) -> impl Iterator<Item = (String, Vec<u8>)> {
+    pdus.flat_map(|(name, bytes)| {
+        let short = bytes[..bytes.len() / 2].to_vec();
+        let mut wrong = bytes.clone();
+        wrong[3] ^= 0x81;
+        [
+            (name.to_owned(), bytes),
+            (format!("{name}-short"), short),
+            (format!("{name}-wrong"), wrong),
+        ]
+    })
+}

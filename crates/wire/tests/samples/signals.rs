@@ -1,0 +1,113 @@
+//! One of each session message, for tests and for the fuzz corpus.
+
+use layercast_core::{
+    CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy,
+};
+use layercast_wire::{
+    Carriage, FlowInfo, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Signal,
+};
+
+/// One of each session message.
+pub fn signals() -> Vec<Signal> {
+    let flow = FlowId(7);
+    let member = Member {
+        name: "njy".into(),
+        id: NodeId(4),
+    };
+    let rate = |mean| LayerRate {
+        mean: CellRate(mean),
+        ..LayerRate::default()
+    };
+    let spec = FlowSpec {
+        flow_id: flow,
+        layers: PerLayer {
+            base: rate(480),
+            e1: rate(960),
+            e2: rate(1_920),
+        },
+        ..FlowSpec::default()
+    };
+    let info = FlowInfo {
+        id: flow,
+        name: "canyon".into(),
+        group: GroupId(1),
+        spec,
+        policy: QosPolicy::default(),
+        source: "atc".into(),
+        clock: "lab".into(),
+        aal5_mark: Mark::Last,
+    };
+    let counts = |base, e1, e2| PerLayer { base, e1, e2 };
+    let report = MemberReport {
+        level: Level::E1,
+        frames: counts(40, 120, 17),
+        lost: counts(0, 0, 2),
+        late: 1,
+        delay_ms_p50: 12.1,
+        delay_ms_p99: 40.700_000_000_000_003,
+        playout_ms: 60.0,
+    };
+    let refusal = Refusal {
+        node: "chuff".into(),
+        resource: Resource::Link,
+        needed: 480,
+        available: 479,
+    };
+    let stats = MemberStats {
+        member: member.clone(),
+        flow,
+        node: "rook".into(),
+        joined_at_ms: 1_500,
+        level: Level::FULL,
+        report: Some(report),
+    };
+    let level = Level::FULL;
+    vec![
+        Signal::Hello {
+            node: "chuff".into(),
+            id: NodeId(2),
+            version: 1,
+            udp_port: 47_000,
+            carriage: Carriage::Cells,
+            clock: "lab".into(),
+        },
+        Signal::Advertise { flow: info.clone() },
+        Signal::Withdraw {
+            flow,
+            reason: "the source has gone".into(),
+        },
+        Signal::Join {
+            flow,
+            member: member.clone(),
+            level,
+        },
+        Signal::JoinAck {
+            flow,
+            vci: 100,
+            level,
+        },
+        Signal::JoinNak { flow, refusal },
+        Signal::Leave {
+            flow,
+            member: member.clone(),
+        },
+        Signal::Close {
+            flow,
+            undelivered: 3,
+        },
+        Signal::Report {
+            flow,
+            member,
+            report,
+        },
+        Signal::ListFlows,
+        Signal::Flows { flows: vec![info] },
+        Signal::GetStats { flow: None },
+        Signal::Stats {
+            members: vec![stats],
+        },
+        Signal::Error {
+            message: "no such flow".into(),
+        },
+    ]
+}

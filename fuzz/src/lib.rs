@@ -1,0 +1,3 @@
+//! What the fuzz targets check, apart from them so that plain tests replay the corpus.
+
+pub mod wire;
