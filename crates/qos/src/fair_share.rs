@@ -3,7 +3,7 @@ use layercast_core::{CellRate, FlowId, Level};
 /// What one flow asks of a link or end system (mets.md 2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// The flow; ties are broken by ascending flow id.
+    /// Who asks.
     pub flow: FlowId,
     /// The level to fall back to.
     pub min: Level,
@@ -39,14 +39,13 @@ impl Demand {
 ///
 /// An equal split first; what does not fit goes back to the pool and is split again until nothing
 /// changes. `grants` is cleared and then holds one level per demand, in the order of `demands`;
-/// the order has no influence on who gets what.
+/// the order has no influence on who gets what, since within a pass nobody takes more than its share.
 pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Level>) -> CellRate {
     grants.clear();
     grants.resize(demands.len(), Level::BASE);
     let mut active: Vec<usize> = (0..demands.len())
         .filter(|&i| demands[i].max > Level::BASE)
         .collect();
-    active.sort_by_key(|&i| demands[i].flow);
     let mut pool = residual.0;
     let mut changed = true;
     while changed && !active.is_empty() {

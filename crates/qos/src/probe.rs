@@ -289,6 +289,20 @@ mod tests {
     }
 
     #[test]
+    fn congestion_is_blamed_on_a_raise_for_two_eras_and_not_after() {
+        let hold_after = |clean_eras: u32| {
+            let mut probe = DemandProbe::new(config(ProbeMode::Backoff));
+            // The era that sees the raise, and those that follow it.
+            for _ in 0..clean_eras {
+                probe.on_era(false, Level::FULL, Level::FULL);
+            }
+            probe.on_era(true, Level::FULL, Level::FULL);
+            probe.holds[1].eras
+        };
+        assert_eq!([0, 1, 2, 3].map(hold_after), [2, 2, 2, 0]);
+    }
+
+    #[test]
     fn a_denied_demand_keeps_asking_without_flapping() {
         let mut probe = DemandProbe::new(config(ProbeMode::Backoff));
         for _ in 0..20 {

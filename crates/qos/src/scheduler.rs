@@ -388,6 +388,19 @@ mod tests {
     }
 
     #[test]
+    fn clear_eras_alone_do_not_resume_the_rate() {
+        let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 24 * 6);
+        scheduler.on_era(false);
+        scheduler.on_era(false);
+        let resumed = (0..24 * 6).find(|&k| {
+            let late = if k < 72 { 5 } else { 0 };
+            scheduler.pop_due(Time::ZERO + FPS.due(k) + Span::from_ms(late));
+            events(&mut scheduler).contains(&SchedulerEvent::ResumeRate)
+        });
+        assert_eq!(resumed, Some(143));
+    }
+
+    #[test]
     fn a_full_queue_gives_the_frame_back() {
         let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 2);
         assert_eq!(scheduler.submit(ms(0), 7), Err(7));

@@ -127,13 +127,12 @@ impl Bucket {
         let p = u64::from(self.params.p);
         let refreshes = 1 + (tick - self.refresh) / p;
         self.refresh += refreshes * p;
-        // Set, not add: only debt is carried over. After enough refreshes to repay it, credit is b.
+        // The cap makes each refresh a set, not an add: only debt is carried over.
         let b = i64::from(self.params.b);
-        let debt = self.credit.min(0);
         let refilled = i64::try_from(refreshes)
             .unwrap_or(i64::MAX)
             .saturating_mul(b);
-        self.credit = debt.saturating_add(refilled).min(b);
+        self.credit = self.credit.saturating_add(refilled).min(b);
     }
 
     /// The tick after `tick` at which it may send next; `None` while paused.
