@@ -1,5 +1,6 @@
 //! Video clips as layered frames (mets.md 2.6): MPEG-1/2 elementary and program streams, frame-size
-//! traces and synthetic clips come in as [`Frame`]s of BL, E1 and E2.
+//! traces and synthetic clips come in as [`Frame`]s of BL, E1 and E2; [`StreamWriter`] turns what
+//! arrives at a receiver back into a stream that any decoder accepts.
 //!
 //! ```
 //! use layercast_media::{Clip, Synthetic};
@@ -14,10 +15,13 @@ mod clip;
 mod error;
 mod mpeg;
 mod rates;
+mod repeat;
 mod synthetic;
 mod trace;
+mod writer;
 
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture};
 pub use error::MediaError;
 pub use rates::{LayerSummary, PictureCounts, Summary};
 pub use synthetic::Synthetic;
+pub use writer::{StreamWriter, WriterStats};

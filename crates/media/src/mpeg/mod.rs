@@ -5,3 +5,4 @@ pub(crate) mod headers;
 pub(crate) mod ps;
 pub(crate) mod sniff;
 pub(crate) mod startcode;
+pub(crate) mod unit;
