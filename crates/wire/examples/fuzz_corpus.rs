@@ -8,9 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use layercast_core::Level;
-use layercast_wire::{
-    AdapterKind, Cell, FrameType, LinkPdu, MAX_LINE, Mark, MetsPacket, Payload, Segmenter,
-};
+use layercast_wire::{AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, Payload, Segmenter};
 
 #[path = "../tests/samples/pdus.rs"]
 mod samples;
@@ -73,8 +71,7 @@ fn main() -> io::Result<()> {
     }
     put("signal", "all", &all)?;
     put("signal", "unknown", b"{\"type\":\"route\",\"to\":3}\n")?;
-    put("signal", "deep", &b"[".repeat(300))?;
-    put("signal", "no-newline", &b" ".repeat(MAX_LINE + 1))
+    put("signal", "deep", &b"[".repeat(300))
 }
 
 fn packets() -> [(&'static str, MetsPacket); 4] {

@@ -44,7 +44,7 @@ pub fn signals() -> Vec<Signal> {
         lost: counts(0, 0, 2),
         late: 1,
         delay_ms_p50: 12.1,
-        delay_ms_p99: 40.700_000_000_000_003,
+        delay_ms_p99: 0.1 + 0.2,
         playout_ms: 60.0,
     };
     let refusal = Refusal {
