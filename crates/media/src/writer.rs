@@ -38,6 +38,9 @@ pub struct StreamWriter {
 /// What a [`StreamWriter`] did so far, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize, serde::Deserialize)]
 pub struct WriterStats {
+    /// Number of the frame the stream begins with: the pictures of the source before it are not in
+    /// the stream.
+    pub first: Option<Serial>,
     /// Received and written.
     pub written: u64,
     /// Repeat pictures written, for missing and for undecodable frames.
@@ -97,6 +100,7 @@ impl StreamWriter {
             match unit {
                 Some(unit) if gop_start && unit.picture.kind == Picture::I => {
                     self.last = Some(seq);
+                    self.stats.first = Some(seq);
                     self.start(&unit, data, out);
                 }
                 _ => self.stats.skipped += 1,
