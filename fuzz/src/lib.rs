@@ -1,3 +1,4 @@
 //! What the fuzz targets check, apart from them so that plain tests replay the corpus.
 
+pub mod media;
 pub mod wire;

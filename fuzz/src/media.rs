@@ -1,0 +1,86 @@
+//! Clips: whatever file it is, it becomes frames or an error, and frames become a stream.
+
+use bytes::Bytes;
+use layercast_core::{FrameRate, Serial};
+use layercast_media::{Clip, Container, StreamWriter};
+
+/// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
+pub fn mpeg_es(data: &[u8]) {
+    clip(data);
+    let mut writer = StreamWriter::new();
+    let mut out = Vec::new();
+    for (seq, layer) in layercast_core::Layer::ALL
+        .into_iter()
+        .cycle()
+        .take(6)
+        .enumerate()
+    {
+        writer.frame(Serial(seq as u32 * 2), layer, true, data, &mut out);
+    }
+    writer.finish(&mut out);
+}
+
+/// An MPEG system or program stream.
+pub fn mpeg_ps(data: &[u8]) {
+    clip(data);
+}
+
+/// A frame-size trace.
+pub fn trace(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let frame_rate = FrameRate { num: 24, den: 1 };
+    if let Ok(clip) = Clip::parse_trace(text, frame_rate) {
+        assert_eq!(
+            Clip::parse_trace(&clip.to_trace(), frame_rate),
+            Ok(clip.clone())
+        );
+        clip.summary();
+        clip.flow_spec();
+    }
+}
+
+fn clip(data: &[u8]) {
+    let Ok(clip) = Clip::parse(Bytes::copy_from_slice(data)) else {
+        return;
+    };
+    assert!(!clip.frames.is_empty());
+    assert_ne!(clip.info.container, Container::Trace);
+    let bytes: usize = clip.frames.iter().map(|frame| frame.size as usize).sum();
+    // A bare I picture gets the last sequence header and extension put before it.
+    let headers = 150 * clip.frames.iter().filter(|frame| frame.gop_start).count();
+    assert!(
+        bytes <= data.len() + headers,
+        "{bytes} bytes of frames in a file of {}",
+        data.len()
+    );
+    clip.summary();
+    clip.flow_spec();
+
+    // Once whole, once with every third frame lost.
+    for lost in [usize::MAX, 3] {
+        let mut writer = StreamWriter::new();
+        let mut out = Vec::new();
+        let mut sent = 0;
+        for (index, frame) in clip.frames.iter().enumerate() {
+            let data = frame
+                .data
+                .as_ref()
+                .expect("a frame of a file has its bytes");
+            assert_eq!(data.len(), frame.size as usize);
+            if index % lost == lost - 1 {
+                continue;
+            }
+            sent += 1;
+            let seq = Serial(index as u32);
+            writer.frame(seq, frame.layer(), frame.gop_start, data, &mut out);
+        }
+        writer.finish(&mut out);
+        let stats = writer.stats();
+        assert_eq!(
+            stats.written + stats.undecodable + stats.skipped + stats.stale,
+            sent
+        );
+    }
+}
