@@ -1,1 +1,3 @@
-//! TODO skeleton
+//! Transport protocols as sans-I/O machines: METS source and sink ([`mets`]).
+
+pub mod mets;

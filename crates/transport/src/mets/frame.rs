@@ -1,0 +1,35 @@
+use layercast_core::{Layer, Serial, Span, Time};
+use layercast_wire::Payload;
+
+/// A media frame as the application hands it over: one picture, one ALF.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AppFrame {
+    /// Its layer.
+    pub layer: Layer,
+    /// Whether it opens a group of pictures: where receivers join and layers change.
+    pub gop_start: bool,
+    /// Its bytes, at least one.
+    pub payload: Payload,
+}
+
+/// A media frame as the receiver plays it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlayedFrame {
+    /// Number of the frame among all frames of the flow.
+    pub seq: Serial,
+    /// Its layer.
+    pub layer: Layer,
+    /// Whether it opens a group of pictures.
+    pub gop_start: bool,
+    /// Its bytes.
+    pub payload: Payload,
+    /// When the source emitted it, on the receiver's clock.
+    pub emitted: Time,
+    /// When it was here whole.
+    pub arrived: Time,
+    /// When it was due, which is when it is handed over.
+    pub deadline: Time,
+    /// One-way delay from emission to arrival; zero if the clocks make it negative. Without
+    /// synchronised clocks it counts from the delay of the first frame.
+    pub delay: Span,
+}

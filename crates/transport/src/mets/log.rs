@@ -1,0 +1,288 @@
+use layercast_core::{Layer, Level, PerLayer, Span, Time};
+use layercast_qos::DelayHistogram;
+use layercast_wire::AdapterKind;
+use serde::Serialize;
+
+use super::{PlayedFrame, SinkEvent};
+
+/// What a receiver saw, second by second and in sum: the same from simulator and sockets.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReceiverSummary {
+    /// Its name.
+    pub name: String,
+    /// Name of its link.
+    pub link: String,
+    /// Levels granted: seconds, and the level from then on.
+    pub levels: Vec<(f64, Level)>,
+    /// Highest layer played in a GOP, where it changed: seconds of the GOP start, and the level.
+    pub received: Vec<(f64, Level)>,
+    /// Frames played.
+    pub frames: PerLayer<u64>,
+    /// Frames of granted layers that never came.
+    pub lost: PerLayer<u64>,
+    /// Frames of layers that were not granted.
+    pub withheld: PerLayer<u64>,
+    /// Frames that came after their deadline, of all layers.
+    pub late: u64,
+    /// Base layer frames that came after their deadline.
+    pub late_base: u64,
+    /// Frames that passed by while the session channel was lost.
+    pub outage: u64,
+    /// One-way delay of frames in milliseconds.
+    pub delay_ms: DelayQuantiles,
+    /// One sample for each second.
+    pub series: Vec<Sample>,
+    /// RES and ADAPT.
+    pub adapter: Vec<AdapterEntry>,
+    /// Why the last join was refused, if it was.
+    pub refused: Option<String>,
+    /// Quality of the pictures; filled in by who compares them with the source.
+    pub psnr_db: Option<f64>,
+    /// Layer changes inside a GOP: a layer both played and withheld in one GOP.
+    pub off_boundary: u64,
+}
+
+/// Quantiles of the one-way delay in milliseconds; zero if nothing arrived.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
+pub struct DelayQuantiles {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// One second of a receiver.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Sample {
+    /// Start of the second.
+    pub t: f64,
+    /// Greatest one-way delay in milliseconds; `None` if nothing was played.
+    pub delay_ms: Option<f64>,
+    /// Greatest playout delay in milliseconds; `None` if nothing was played.
+    pub playout_ms: Option<f64>,
+    /// Media bits played.
+    pub rate_bps: u64,
+    /// Level granted at the end of the second.
+    pub level: Level,
+}
+
+/// An adapter message as the receiver saw it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct AdapterEntry {
+    /// Seconds.
+    pub t: f64,
+    /// `"RES"` or `"ADAPT"`.
+    pub kind: &'static str,
+    /// `"up"` for RES, `"down"` for ADAPT.
+    pub dir: &'static str,
+    /// Level to fall back to.
+    pub min: Level,
+    /// Level wanted (RES) or granted (ADAPT).
+    pub max: Level,
+}
+
+/// Entries kept of each list: a day of one RES and one ADAPT per second, and a bound.
+const MAX_ENTRIES: usize = 200_000;
+
+/// Turns the events of a [`Sink`](super::Sink) into a [`ReceiverSummary`].
+#[derive(Clone, Debug)]
+pub struct FlowLog {
+    epoch: Time,
+    summary: ReceiverSummary,
+    delays: DelayHistogram,
+    level: Level,
+    second: Option<Second>,
+    gop: Gop,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Second {
+    number: u64,
+    delay: Option<Span>,
+    playout: Option<Span>,
+    bits: u64,
+}
+
+/// The GOP being played.
+#[derive(Clone, Copy, Default, Debug)]
+struct Gop {
+    start: f64,
+    highest: Option<Layer>,
+    played: PerLayer<bool>,
+    withheld: PerLayer<bool>,
+    /// Base layer is missing: where the GOP ended is not known.
+    broken: bool,
+}
+
+impl FlowLog {
+    /// A log of the receiver `name` on `link`; times count from `epoch`.
+    pub fn new(name: &str, link: &str, epoch: Time) -> FlowLog {
+        FlowLog {
+            epoch,
+            summary: ReceiverSummary {
+                name: name.into(),
+                link: link.into(),
+                levels: Vec::new(),
+                received: Vec::new(),
+                frames: PerLayer::default(),
+                lost: PerLayer::default(),
+                withheld: PerLayer::default(),
+                late: 0,
+                late_base: 0,
+                outage: 0,
+                delay_ms: DelayQuantiles::default(),
+                series: Vec::new(),
+                adapter: Vec::new(),
+                refused: None,
+                psnr_db: None,
+                off_boundary: 0,
+            },
+            delays: DelayHistogram::default(),
+            level: Level::BASE,
+            second: None,
+            gop: Gop::default(),
+        }
+    }
+
+    /// Takes an event that the sink gave at `now`.
+    pub fn on_event(&mut self, now: Time, event: &SinkEvent) {
+        self.enter_second(now);
+        match event {
+            SinkEvent::Joined { .. } if self.summary.levels.is_empty() => {
+                let t = self.seconds(now);
+                push(&mut self.summary.levels, (t, self.level));
+            }
+            SinkEvent::Level { to, .. } => {
+                self.level = *to;
+                let t = self.seconds(now);
+                push(&mut self.summary.levels, (t, *to));
+            }
+            SinkEvent::Frame(frame) => self.frame(now, frame),
+            SinkEvent::Lost { layer, count } => {
+                self.summary.lost[*layer] += u64::from(*count);
+                self.gop.broken |= *layer == Layer::Base;
+            }
+            SinkEvent::Withheld { layer, count } => {
+                self.summary.withheld[*layer] += u64::from(*count);
+                self.gop.withheld[*layer] = true;
+            }
+            SinkEvent::Late {
+                layer, was_lost, ..
+            } => {
+                let lost = &mut self.summary.lost[*layer];
+                *lost = lost.saturating_sub(u64::from(*was_lost));
+                self.summary.late += 1;
+                self.summary.late_base += u64::from(*layer == Layer::Base);
+            }
+            SinkEvent::Outage { frames } => {
+                self.summary.outage += u64::from(*frames);
+                self.gop.broken = true;
+            }
+            SinkEvent::Refused(refusal) => self.summary.refused = Some(refusal.to_string()),
+            SinkEvent::Res(message) | SinkEvent::Adapt(message) => {
+                let (kind, dir) = match message.kind {
+                    AdapterKind::Res => ("RES", "up"),
+                    AdapterKind::Adapt => ("ADAPT", "down"),
+                };
+                let entry = AdapterEntry {
+                    t: self.seconds(now),
+                    kind,
+                    dir,
+                    min: message.min,
+                    max: message.max,
+                };
+                push(&mut self.summary.adapter, entry);
+            }
+            _ => {}
+        }
+    }
+
+    /// The summary so far, the second and GOP in progress included.
+    pub fn finish(&self) -> ReceiverSummary {
+        let mut last = self.clone();
+        last.close_second();
+        last.close_gop();
+        let quantile = |q| last.delays.quantile(q).map_or(0.0, Span::as_ms_f64);
+        last.summary.delay_ms = DelayQuantiles {
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+        };
+        last.summary
+    }
+
+    fn frame(&mut self, now: Time, frame: &PlayedFrame) {
+        if frame.gop_start {
+            self.close_gop();
+            self.gop = Gop {
+                start: self.seconds(now),
+                ..Gop::default()
+            };
+        }
+        self.gop.highest = self.gop.highest.max(Some(frame.layer));
+        self.gop.played[frame.layer] = true;
+        self.summary.frames[frame.layer] += 1;
+        self.delays.record(frame.delay);
+        let second = self.second.get_or_insert_default();
+        second.delay = second.delay.max(Some(frame.delay));
+        let playout = frame.deadline.since(frame.emitted);
+        second.playout = second.playout.max(Some(playout));
+        second.bits += 8 * frame.payload.len() as u64;
+    }
+
+    fn close_gop(&mut self) {
+        let Some(highest) = self.gop.highest.take() else {
+            return;
+        };
+        let level = highest.level();
+        if self
+            .summary
+            .received
+            .last()
+            .is_none_or(|last| last.1 != level)
+        {
+            push(&mut self.summary.received, (self.gop.start, level));
+        }
+        for layer in Layer::ALL {
+            let both = self.gop.played[layer] && self.gop.withheld[layer] && !self.gop.broken;
+            self.summary.off_boundary += u64::from(both);
+        }
+    }
+
+    /// Closes every second that is over at `now`.
+    fn enter_second(&mut self, now: Time) {
+        let number = now.since(self.epoch).as_ms() / 1_000;
+        match self.second {
+            Some(second) if second.number >= number => return,
+            Some(_) => self.close_second(),
+            None => {}
+        }
+        self.second = Some(Second {
+            number,
+            ..Second::default()
+        });
+    }
+
+    fn close_second(&mut self) {
+        let Some(second) = self.second.take() else {
+            return;
+        };
+        let sample = Sample {
+            t: second.number as f64,
+            delay_ms: second.delay.map(Span::as_ms_f64),
+            playout_ms: second.playout.map(Span::as_ms_f64),
+            rate_bps: second.bits,
+            level: self.level,
+        };
+        push(&mut self.summary.series, sample);
+    }
+
+    fn seconds(&self, now: Time) -> f64 {
+        now.since(self.epoch).as_secs_f64()
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, entry: T) {
+    if list.len() < MAX_ENTRIES {
+        list.push(entry);
+    }
+}

@@ -1,0 +1,28 @@
+//! METS, the multimedia enhanced transport system: a [`Source`] turns media frames into shaped
+//! packets, a [`Sink`] turns packets back into frames played at their deadline (mets.md 2).
+//!
+//! ```text
+//! submit -> scheduler -> numbering, layer mask -> packets -> shaper -> poll_transmit
+//! handle -> reassembly -> frames -> jitter filter -> play-out in order -> poll_event
+//! ```
+//!
+//! Both hold an end of the QoS adapter: the sink sends RES each era, the source answers with ADAPT
+//! (mets.md 2.11).
+
+mod feed;
+mod frame;
+mod log;
+mod sink;
+mod source;
+
+pub use feed::feed;
+pub use frame::{AppFrame, PlayedFrame};
+pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
+pub use sink::{
+    DropStats, LevelReason, PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
+    SinkTransmit,
+};
+pub use source::{
+    Shaping, Source, SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats,
+    SourceTransmit, SubmitError,
+};

@@ -1,0 +1,120 @@
+use layercast_core::{FlowSpec, Level, NodeId, QosPolicy, Span};
+use layercast_qos::{JitterConfig, Margin, ProbeMode};
+use layercast_wire::{Carriage, Mark};
+use serde::{Deserialize, Serialize};
+
+/// How far behind the source a [`Sink`](super::Sink) plays (mets.md 2.8).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlayoutConfig {
+    /// Fixed playout delay; overrides the `delay_max` of the flow.
+    pub delay: Option<Span>,
+    /// Most that an estimated playout delay may be.
+    pub longest: Option<Span>,
+    /// Gain of the mean delay.
+    pub a: f64,
+    /// Gain of the mean deviation.
+    pub beta: f64,
+    /// Fixed margin in mean deviations; the paper's is 2. Without it the margin follows
+    /// `target_late_permille`.
+    pub r: Option<f64>,
+    /// Share of frames that may come late.
+    pub target_late_permille: u16,
+    /// Clean GOPs after which the playout point is pulled in (K).
+    pub hold_gops: u32,
+}
+
+/// What a [`Sink`](super::Sink) wants and how it plays.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SinkConfig {
+    /// Its name: node, and member of the flow.
+    pub node: String,
+    /// Its number, `origin` of its RES messages.
+    pub id: NodeId,
+    /// Name of the flow it wants.
+    pub flow: String,
+    /// Highest level it wants.
+    pub level: Level,
+    /// What to do when the level cannot be had.
+    pub policy: QosPolicy,
+    /// Cycle of RES.
+    pub era: Span,
+    /// RES interval of the switches; bounds how soon an answer can be there.
+    pub res_interval: Span,
+    /// Seed of its random streams.
+    pub seed: u64,
+    /// How it asks again after congestion.
+    pub probe: ProbeMode,
+    /// How far behind the source it plays.
+    pub playout: PlayoutConfig,
+    /// What its link carries.
+    pub carriage: Carriage,
+    /// Which cell of an AAL5 frame is marked.
+    pub aal5_mark: Mark,
+    /// Whether source and sink share a clock. If not, delays are relative to the first frame's.
+    pub synchronised: bool,
+}
+
+impl Default for PlayoutConfig {
+    fn default() -> PlayoutConfig {
+        PlayoutConfig {
+            delay: None,
+            longest: None,
+            a: 1.0 / 8.0,
+            beta: 1.0 / 16.0,
+            r: None,
+            target_late_permille: 10,
+            hold_gops: 8,
+        }
+    }
+}
+
+impl PlayoutConfig {
+    /// The paper's filter: r = 2.
+    pub fn paper() -> PlayoutConfig {
+        PlayoutConfig {
+            r: Some(2.0),
+            ..PlayoutConfig::default()
+        }
+    }
+
+    pub(super) fn for_flow(&self, spec: &FlowSpec, policy: &QosPolicy) -> JitterConfig {
+        let flow = JitterConfig::for_flow(spec);
+        JitterConfig {
+            a: self.a,
+            beta: self.beta,
+            margin: match self.r {
+                Some(r) => Margin::Fixed(r),
+                None => Margin::TargetLate {
+                    permille: self.target_late_permille,
+                },
+            },
+            late_threshold: u32::from(policy.late_threshold),
+            hold_gops: self.hold_gops,
+            bound: self.delay.or(flow.bound),
+            longest: self.longest,
+            ..flow
+        }
+    }
+}
+
+impl SinkConfig {
+    /// A sink of the flow named `flow` with every other setting at its default.
+    pub fn new(node: &str, id: NodeId, flow: &str, carriage: Carriage) -> SinkConfig {
+        SinkConfig {
+            node: node.into(),
+            id,
+            flow: flow.into(),
+            level: Level::FULL,
+            policy: QosPolicy::default(),
+            era: Span::from_secs(1),
+            res_interval: Span::from_ms(250),
+            seed: 0,
+            probe: ProbeMode::default(),
+            playout: PlayoutConfig::default(),
+            carriage,
+            aal5_mark: Mark::default(),
+            synchronised: true,
+        }
+    }
+}

@@ -1,0 +1,264 @@
+use layercast_core::{FlowSpec, Layer, Level, PerLayer, Serial};
+
+/// What the header of a frame says about the frames before it (mets.md 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    pub seq: Serial,
+    pub layer: Layer,
+    pub gop_start: bool,
+    pub e1_count: u8,
+    pub e2_count: u8,
+    /// Level given by the last ADAPT that came before the frame.
+    pub level: Level,
+}
+
+/// The frames missing between two frames that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Gap {
+    /// Frames of layers that were granted: lost.
+    pub lost: PerLayer<u32>,
+    /// Frames of layers above the level in force: kept back on purpose.
+    pub withheld: PerLayer<u32>,
+}
+
+/// Tells loss from layers withheld, frame by frame in play-out order.
+///
+/// The sequence number counts every frame, the header counts E1 and E2 frames besides, so the
+/// number of missing frames of each layer is exact up to 255 frames; beyond, the counters are
+/// completed by the share the layer has in a GOP. A missing frame is judged by the level in force
+/// in its GOP. Where a GOP start is itself missing the boundary is not known: then the lower of
+/// the two levels decides, so that what the network withheld is never called lost.
+#[derive(Clone, Debug)]
+pub(crate) struct GapCounter {
+    last: Option<Mark>,
+    gop_level: Level,
+    /// Frames of a GOP, and E1 and E2 frames among them.
+    gop: (u64, u64, u64),
+    /// Gaps in which the counters contradict the sequence numbers.
+    contradictions: u64,
+}
+
+impl GapCounter {
+    pub fn new(spec: &FlowSpec) -> GapCounter {
+        let n = u64::from(spec.gop_n.max(1));
+        let anchors = n.div_ceil(u64::from(spec.gop_m.max(1)));
+        GapCounter {
+            last: None,
+            gop_level: Level::BASE,
+            gop: (n, anchors - 1, n - anchors),
+            contradictions: 0,
+        }
+    }
+
+    /// The last frame accounted for.
+    pub fn last(&self) -> Option<Serial> {
+        self.last.map(|mark| mark.seq)
+    }
+
+    /// Level in force in the current GOP.
+    pub fn gop_level(&self) -> Level {
+        self.gop_level
+    }
+
+    pub fn contradictions(&self) -> u64 {
+        self.contradictions
+    }
+
+    /// Forgets what came before: the next frame opens a new count.
+    pub fn reset(&mut self) {
+        self.last = None;
+    }
+
+    /// Accounts for everything between the last frame and this one, which must come after it.
+    pub fn advance(&mut self, mark: Mark) -> Gap {
+        let mut gap = Gap::default();
+        let Some(last) = self.last.replace(mark) else {
+            self.gop_level = mark.level;
+            return gap;
+        };
+        let missing = self.missing(last, mark);
+        let crosses = missing.base > 0;
+        let old = self.gop_level;
+        if mark.gop_start || crosses {
+            self.gop_level = mark.level;
+        }
+        let judge = if crosses { old.min(mark.level) } else { old };
+        for (layer, &count) in missing.iter() {
+            if judge.includes(layer) {
+                gap.lost[layer] = count;
+            } else {
+                gap.withheld[layer] = count;
+            }
+        }
+        gap
+    }
+
+    fn missing(&mut self, last: Mark, mark: Mark) -> PerLayer<u32> {
+        let total = u32::try_from(mark.seq.diff(last.seq))
+            .unwrap_or(0)
+            .saturating_sub(1);
+        let counted = |now: u8, then: u8, own: Layer| {
+            now.wrapping_sub(then)
+                .wrapping_sub(u8::from(mark.layer == own))
+        };
+        let (n, e1_share, e2_share) = self.gop;
+        let e1 = complete(
+            counted(mark.e1_count, last.e1_count, Layer::E1),
+            u64::from(total) * e1_share / n,
+        );
+        let e2 = complete(
+            counted(mark.e2_count, last.e2_count, Layer::E2),
+            u64::from(total) * e2_share / n,
+        );
+        if total <= 255 {
+            // Exact, or else the sender miscounts.
+            let (e1, e2) = (e1 & 255, e2 & 255);
+            if e1 + e2 > total {
+                self.contradictions += 1;
+            }
+            return split(total, e1, e2);
+        }
+        split(total, e1, e2)
+    }
+}
+
+/// At most `total` frames, enhancement layers first.
+fn split(total: u32, e1: u32, e2: u32) -> PerLayer<u32> {
+    let e1 = e1.min(total);
+    let e2 = e2.min(total - e1);
+    PerLayer {
+        base: total - e1 - e2,
+        e1,
+        e2,
+    }
+}
+
+/// The number nearest to `estimate` whose low octet is `low`.
+fn complete(low: u8, estimate: u64) -> u32 {
+    let below = (estimate & !255) + u64::from(low);
+    let nearest = [below.saturating_sub(256), below, below + 256]
+        .into_iter()
+        .filter(|n| n & 255 == u64::from(low))
+        .min_by_key(|n| n.abs_diff(estimate))
+        .unwrap_or(below);
+    u32::try_from(nearest).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// IBBPBBPBBPBB in coded order.
+    const GOP: &[u8; 12] = b"IPBBPBBPBBBB";
+
+    fn marks(gops: usize, levels: &[Level], first: u32) -> Vec<(Mark, bool)> {
+        let (mut e1, mut e2) = (first as u8, (first >> 3) as u8);
+        let mut out = Vec::new();
+        for gop in 0..gops {
+            let level = levels[gop % levels.len()];
+            for (i, picture) in GOP.iter().enumerate() {
+                let layer = match picture {
+                    b'I' => Layer::Base,
+                    b'P' => Layer::E1,
+                    _ => Layer::E2,
+                };
+                e1 = e1.wrapping_add(u8::from(layer == Layer::E1));
+                e2 = e2.wrapping_add(u8::from(layer == Layer::E2));
+                let mark = Mark {
+                    seq: Serial(first.wrapping_add((gop * 12 + i) as u32)),
+                    layer,
+                    gop_start: i == 0,
+                    e1_count: e1,
+                    e2_count: e2,
+                    level,
+                };
+                out.push((mark, level.includes(layer)));
+            }
+        }
+        out
+    }
+
+    fn sum(into: &mut PerLayer<u32>, of: PerLayer<u32>) {
+        for (layer, count) in of.iter() {
+            into[layer] += count;
+        }
+    }
+
+    #[test]
+    fn a_gap_of_many_gops_is_completed_by_the_shape_of_the_gop() {
+        let all = marks(201, &[Level::FULL], 7);
+        let mut counter = GapCounter::new(&FlowSpec::default());
+        counter.advance(all[0].0);
+        let gap = counter.advance(all[2_400].0);
+        let lost = PerLayer {
+            base: 199,
+            e1: 600,
+            e2: 1_600,
+        };
+        assert_eq!((gap.lost, gap.withheld), (lost, PerLayer::default()));
+    }
+
+    #[test]
+    fn counters_that_contradict_the_sequence_never_exceed_it() {
+        let mut counter = GapCounter::new(&FlowSpec::default());
+        let mut mark = marks(1, &[Level::FULL], 0)[0].0;
+        counter.advance(mark);
+        mark.seq = mark.seq.plus(3);
+        mark.e1_count = mark.e1_count.wrapping_add(200);
+        let gap = counter.advance(mark);
+        assert_eq!(gap.lost.base + gap.lost.e1 + gap.lost.e2, 2);
+        assert_eq!(counter.contradictions(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn withheld_and_lost_are_told_apart_exactly(
+            levels in prop::collection::vec((0u8..=2).prop_map(|n| Level::new(n).unwrap()), 1..40),
+            first in any::<u32>(),
+            drops in prop::collection::vec(prop::bool::weighted(0.2), 12 * 40),
+        ) {
+            let all = marks(levels.len(), &levels, first);
+            let mut counter = GapCounter::new(&FlowSpec::default());
+            let (mut lost, mut withheld) = (PerLayer::default(), PerLayer::default());
+            let (mut want_lost, mut want_withheld) = (PerLayer::default(), PerLayer::default());
+            let (mut pending_lost, mut pending_withheld) = (want_lost, want_withheld);
+            for (i, (mark, sent)) in all.iter().enumerate() {
+                // A GOP start that is lost where the level changes leaves the boundary unknown.
+                if !sent {
+                    pending_withheld[mark.layer] += 1;
+                } else if drops[i] && !mark.gop_start {
+                    pending_lost[mark.layer] += 1;
+                } else {
+                    let gap = counter.advance(*mark);
+                    sum(&mut lost, gap.lost);
+                    sum(&mut withheld, gap.withheld);
+                    sum(&mut want_lost, std::mem::take(&mut pending_lost));
+                    sum(&mut want_withheld, std::mem::take(&mut pending_withheld));
+                }
+            }
+            prop_assert_eq!(lost, want_lost);
+            prop_assert_eq!(withheld, want_withheld);
+        }
+
+        #[test]
+        fn base_losses_are_exact_at_any_level(
+            level in (0u8..=2).prop_map(|n| Level::new(n).unwrap()),
+            first in any::<u32>(),
+            drops in prop::collection::vec(prop::bool::weighted(0.3), 12 * 20),
+        ) {
+            let all = marks(20, &[level], first);
+            let mut counter = GapCounter::new(&FlowSpec::default());
+            let (mut lost, mut expected, mut pending) = (0, 0, 0);
+            for (i, (mark, sent)) in all.iter().enumerate() {
+                if *sent && (i == 0 || !drops[i]) {
+                    lost += counter.advance(*mark).lost.base;
+                    expected += std::mem::take(&mut pending);
+                } else if *sent && mark.layer == Layer::Base {
+                    pending += 1;
+                }
+            }
+            prop_assert_eq!(lost, expected);
+        }
+    }
+}

@@ -1,0 +1,483 @@
+use std::collections::VecDeque;
+
+use layercast_core::{
+    Level, Machine, MaintMode, Observer, Span, Stream, Subject, Time, TraceEvent, earliest,
+};
+use layercast_qos::Advice;
+use layercast_wire::{
+    ADAPTER_VCI, AdapterKind, AdapterMsg, FlowInfo, LinkPdu, Member, MemberReport, Signal,
+};
+
+use super::adapter::{Adapted, SinkAdapter};
+use super::receiver::Receiver;
+use super::{LevelReason, SinkConfig, SinkEvent, SinkInput, SinkStats, SinkTransmit};
+
+/// How long a join may go unanswered before it is sent again.
+const JOIN_RETRY: Span = Span::from_secs(5);
+
+/// The receiving end of a flow: joins it, puts frames together, plays them at their deadline, and
+/// keeps the receiver's end of the QoS adapter (mets.md 2.7, 2.8, 2.11).
+#[derive(Debug)]
+pub struct Sink {
+    config: SinkConfig,
+    phases: Stream,
+    session: Session,
+    flow: Option<FlowInfo>,
+    active: Option<Active>,
+    congested: bool,
+    next_report: Option<Time>,
+    signals: VecDeque<Signal>,
+    pdus: VecDeque<LinkPdu>,
+    events: VecDeque<SinkEvent>,
+    stats: SinkStats,
+}
+
+/// What exists from the first JoinAck on.
+#[derive(Debug)]
+struct Active {
+    receiver: Receiver,
+    adapter: SinkAdapter,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Session {
+    /// For an advertisement of the flow.
+    Waiting,
+    /// For an answer; asked again then.
+    Joining {
+        retry: Time,
+    },
+    Joined,
+    /// For an advertisement or the user to try again.
+    Refused,
+    /// The source ended the flow; what came is played.
+    Closing {
+        undelivered: u32,
+    },
+    Closed,
+}
+
+impl Sink {
+    /// A sink that waits for the advertisement of its flow.
+    pub fn new(config: SinkConfig) -> Sink {
+        Sink {
+            phases: Stream::new(config.seed, &format!("{}/{}/era", config.node, config.flow)),
+            config,
+            session: Session::Waiting,
+            flow: None,
+            active: None,
+            congested: false,
+            next_report: None,
+            signals: VecDeque::new(),
+            pdus: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: SinkStats::default(),
+        }
+    }
+
+    /// The level granted.
+    pub fn level(&self) -> Level {
+        self.active
+            .as_ref()
+            .map_or(Level::BASE, |active| active.adapter.level())
+    }
+
+    /// Whether the base layer is reserved and the session channel up.
+    pub fn joined(&self) -> bool {
+        self.session == Session::Joined
+    }
+
+    /// What was received so far.
+    pub fn stats(&self) -> SinkStats {
+        let control = &self.stats;
+        let mut stats = match &self.active {
+            Some(active) => active.receiver.stats(),
+            None => SinkStats::default(),
+        };
+        (stats.res, stats.adapt) = (control.res, control.adapt);
+        (stats.adapt_stale, stats.joins) = (control.adapt_stale, control.joins);
+        stats.dropped.unknown += control.dropped.unknown;
+        stats.dropped.malformed += control.dropped.malformed;
+        stats
+    }
+
+    /// The user's answer to [`SinkEvent::MayRaise`]: the next clean era may ask for one level more.
+    pub fn allow_raise(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.adapter.allow_raise();
+        }
+    }
+
+    fn member(&self) -> Member {
+        Member {
+            name: self.config.node.clone(),
+            id: self.config.id,
+        }
+    }
+
+    fn join(&mut self, now: Time) {
+        let Some(flow) = self.flow.as_ref().map(|flow| flow.id) else {
+            return;
+        };
+        self.stats.joins += 1;
+        self.session = Session::Joining {
+            retry: now.saturating_add(JOIN_RETRY),
+        };
+        self.signals.push_back(Signal::Join {
+            flow,
+            member: self.member(),
+            level: self.config.level,
+        });
+    }
+
+    fn on_signal<O: Observer>(&mut self, now: Time, signal: Signal, obs: &mut O) {
+        let ours = |id| self.flow.as_ref().is_some_and(|flow| flow.id == id);
+        match signal {
+            Signal::Advertise { flow } if flow.name == self.config.flow => {
+                self.on_advertise(now, flow);
+            }
+            Signal::Advertise { .. } => {}
+            Signal::JoinAck { flow, vci, .. } if ours(flow) => self.on_join_ack(now, vci, obs),
+            Signal::JoinNak { flow, refusal } if ours(flow) => {
+                if matches!(self.session, Session::Joining { .. }) {
+                    self.session = Session::Refused;
+                    self.events.push_back(SinkEvent::Refused(refusal));
+                }
+            }
+            Signal::Close { flow, undelivered } if ours(flow) => match self.session {
+                Session::Closing { .. } | Session::Closed => {}
+                _ => {
+                    self.session = Session::Closing { undelivered };
+                    self.finish_if_played();
+                }
+            },
+            Signal::Withdraw { flow, .. } if ours(flow) => self.on_disconnect(),
+            _ => self.stats.dropped.unknown += 1,
+        }
+    }
+
+    fn on_advertise(&mut self, now: Time, flow: FlowInfo) {
+        if !matches!(self.session, Session::Waiting | Session::Refused) {
+            return;
+        }
+        if self.flow.as_ref().is_some_and(|known| *known != flow) {
+            // Another flow of that name: nothing of the old one carries over.
+            self.active = None;
+        }
+        self.flow = Some(flow);
+        self.join(now);
+    }
+
+    fn on_join_ack<O: Observer>(&mut self, now: Time, vci: u16, obs: &mut O) {
+        let (Session::Joining { .. }, Some(flow)) = (self.session, &self.flow) else {
+            return;
+        };
+        self.session = Session::Joined;
+        let id = flow.id;
+        match &mut self.active {
+            Some(active) => {
+                active.adapter.on_rejoin(now);
+                active.receiver.on_rejoin();
+                active.receiver.vci = vci;
+            }
+            None => {
+                let mut receiver = Receiver::new(now, &self.config, flow);
+                receiver.vci = vci;
+                let adapter = SinkAdapter::new(now, &self.config, &flow.spec, &mut self.phases);
+                self.active = Some(Active { receiver, adapter });
+                self.next_report = Some(now.saturating_add(self.report_period()));
+            }
+        }
+        self.events.push_back(SinkEvent::Joined {
+            flow: Box::new(flow.clone()),
+        });
+        obs.on(now, self.subject(), || TraceEvent::State {
+            flow: id,
+            what: "session",
+            from: "joining",
+            to: "joined",
+        });
+    }
+
+    fn on_disconnect(&mut self) {
+        match self.session {
+            Session::Closing { .. } | Session::Closed | Session::Waiting => {}
+            _ => {
+                self.session = Session::Waiting;
+                self.events.push_back(SinkEvent::Disconnected);
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        if let (Some(flow), Session::Joining { .. } | Session::Joined) = (&self.flow, self.session)
+        {
+            let leave = Signal::Leave {
+                flow: flow.id,
+                member: self.member(),
+            };
+            self.signals.push_back(leave);
+        }
+        self.close(0);
+    }
+
+    /// Closes the flow once everything that came was played.
+    fn finish_if_played(&mut self) {
+        let played = |active: &Active| active.receiver.is_empty();
+        if let Session::Closing { undelivered } = self.session
+            && self.active.as_ref().is_none_or(played)
+        {
+            self.close(undelivered);
+        }
+    }
+
+    fn close(&mut self, undelivered: u32) {
+        if self.session == Session::Closed {
+            return;
+        }
+        self.session = Session::Closed;
+        if let Some(active) = &mut self.active {
+            let from = active.adapter.drop_level();
+            push_level(&mut self.events, from, Level::BASE, LevelReason::Closed);
+        }
+        self.pdus.clear();
+        self.events.push_back(SinkEvent::Closed { undelivered });
+    }
+
+    fn on_pdu<O: Observer>(&mut self, now: Time, pdu: LinkPdu, obs: &mut O) {
+        let Some(active) = self
+            .active
+            .as_mut()
+            .filter(|_| self.session != Session::Closed)
+        else {
+            self.stats.dropped.unknown += 1;
+            return;
+        };
+        let level = active.adapter.level();
+        match pdu {
+            LinkPdu::Mets(packet) => active.receiver.on_packet(now, packet, level, obs),
+            LinkPdu::Adapter(message) => self.on_adapter(now, message, obs),
+            LinkPdu::Cell(cell) if cell.vci == ADAPTER_VCI => match AdapterMsg::from_cell(&cell) {
+                Ok(message) => self.on_adapter(now, message, obs),
+                Err(_) => self.stats.dropped.malformed += 1,
+            },
+            LinkPdu::Cell(cell) if cell.vci == active.receiver.vci => {
+                active.receiver.on_cell(now, &cell, level, obs);
+            }
+            LinkPdu::Cell(_) => self.stats.dropped.unknown += 1,
+        }
+        self.after_media(now, obs);
+    }
+
+    fn on_adapter<O: Observer>(&mut self, now: Time, message: AdapterMsg, obs: &mut O) {
+        let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
+            return;
+        };
+        if message.kind != AdapterKind::Adapt
+            || message.flow != flow.id
+            || message.group != flow.group
+        {
+            self.stats.dropped.unknown += 1;
+            return;
+        }
+        match active.adapter.on_adapt(now, &message) {
+            Adapted::Stale => self.stats.adapt_stale += 1,
+            Adapted::From(from) => {
+                self.stats.adapt += 1;
+                self.events.push_back(SinkEvent::Adapt(message));
+                self.set_level(now, from, LevelReason::Adapt, obs);
+            }
+        }
+    }
+
+    fn set_level<O: Observer>(&mut self, now: Time, from: Level, reason: LevelReason, obs: &mut O) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let to = active.adapter.level();
+        active.receiver.monitor.set_level(to);
+        push_level(&mut self.events, from, to, reason);
+        if let Some(flow) = self.flow.as_ref().filter(|_| from != to) {
+            let flow = flow.id;
+            obs.on(now, self.subject(), || TraceEvent::Decision {
+                flow,
+                what: "level",
+                value: i64::from(to.get()),
+                reason: match reason {
+                    LevelReason::Adapt => "adapt",
+                    LevelReason::Silent => "adapter silent",
+                    LevelReason::Closed => "closed",
+                },
+            });
+        }
+    }
+
+    fn on_era<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
+            return;
+        };
+        let congested = active.receiver.monitor.take_congestion();
+        if congested != self.congested {
+            self.congested = congested;
+            self.events.push_back(SinkEvent::Congestion(congested));
+        }
+        let (message, advice) = active.adapter.res(congested, flow);
+        let id = flow.id;
+        self.stats.res += 1;
+        self.pdus.push_back(match self.config.carriage {
+            layercast_wire::Carriage::Cells => LinkPdu::Cell(message.to_cell()),
+            layercast_wire::Carriage::Datagrams => LinkPdu::Adapter(message),
+        });
+        self.events.push_back(SinkEvent::Res(message));
+        obs.on(now, self.subject(), || TraceEvent::Decision {
+            flow: id,
+            what: "res",
+            value: i64::from(message.max.get()),
+            reason: if congested { "congested" } else { "clean" },
+        });
+        match advice {
+            None => {}
+            // Filters are put in by whoever owns the path; here the user is told.
+            Some(Advice::Degraded | Advice::InsertFilter(_)) => {
+                self.events.push_back(SinkEvent::Degraded);
+            }
+            Some(Advice::MayRaise(level)) => self.events.push_back(SinkEvent::MayRaise(level)),
+            Some(Advice::Disconnect) => self.leave(),
+        }
+    }
+
+    fn on_report(&mut self, now: Time) {
+        let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
+            return;
+        };
+        let monitor = &mut active.receiver.monitor;
+        let metric = monitor.take_metric(now);
+        let quantile = |q| monitor.delays().quantile(q).map_or(0.0, Span::as_ms_f64);
+        let (delay_ms_p50, delay_ms_p99) = (quantile(0.5), quantile(0.99));
+        let stats = active.receiver.stats();
+        let report = MemberReport {
+            level: active.adapter.level(),
+            frames: stats.played,
+            lost: stats.lost,
+            late: stats.late.base + stats.late.e1 + stats.late.e2,
+            delay_ms_p50,
+            delay_ms_p99,
+            playout_ms: active.receiver.playout().as_ms_f64(),
+        };
+        if self.session == Session::Joined {
+            let flow = flow.id;
+            let member = self.member();
+            self.signals.push_back(Signal::Report {
+                flow,
+                member,
+                report,
+            });
+        }
+        if self.config.policy.mode != MaintMode::Maint {
+            self.events.push_back(SinkEvent::Metric(Box::new(metric)));
+        }
+    }
+
+    fn report_period(&self) -> Span {
+        Span::from_ms(u64::from(self.config.policy.signal_period_ms.max(1)))
+    }
+
+    /// Plays what is due and moves its events to the queue of the sink.
+    fn after_media<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if let Some(active) = &mut self.active {
+            active.receiver.play(now, obs);
+            self.events.append(&mut active.receiver.events);
+        }
+        self.finish_if_played();
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            node: &self.config.node,
+            machine: "sink",
+        }
+    }
+}
+
+fn push_level(events: &mut VecDeque<SinkEvent>, from: Level, to: Level, reason: LevelReason) {
+    if from != to {
+        events.push_back(SinkEvent::Level { from, to, reason });
+    }
+}
+
+impl Machine for Sink {
+    type Input = SinkInput;
+    type Transmit = SinkTransmit;
+    type Event = SinkEvent;
+
+    fn handle<O: Observer>(&mut self, now: Time, input: SinkInput, obs: &mut O) {
+        match input {
+            SinkInput::Pdu(pdu) => self.on_pdu(now, pdu, obs),
+            _ if self.session == Session::Closed => {}
+            SinkInput::Signal(signal) => self.on_signal(now, signal, obs),
+            // The neighbour advertises its flows by itself.
+            SinkInput::LinkUp => {}
+            SinkInput::LinkDown => self.on_disconnect(),
+            SinkInput::Rejoin if self.session == Session::Refused => self.join(now),
+            SinkInput::Rejoin => {}
+            SinkInput::Leave => self.leave(),
+        }
+    }
+
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if self.session == Session::Closed {
+            return;
+        }
+        if let Session::Joining { retry } = self.session
+            && now >= retry
+        {
+            self.join(now);
+        }
+        self.after_media(now, obs);
+        if self.session == Session::Closed {
+            return;
+        }
+        if let Some(active) = &mut self.active {
+            let era = active.adapter.era_due(now);
+            if let Some(from) = active.adapter.fell_silent(now) {
+                self.events.push_back(SinkEvent::AdapterSilent);
+                self.set_level(now, from, LevelReason::Silent, obs);
+            }
+            if era {
+                self.on_era(now, obs);
+            }
+        }
+        if self.next_report.is_some_and(|next| now >= next) && self.session != Session::Closed {
+            self.next_report = Some(now.saturating_add(self.report_period()));
+            self.on_report(now);
+        }
+    }
+
+    fn poll_transmit<O: Observer>(&mut self, _: Time, _: &mut O) -> Option<SinkTransmit> {
+        if let Some(signal) = self.signals.pop_front() {
+            return Some(SinkTransmit::Signal(signal));
+        }
+        self.pdus.pop_front().map(SinkTransmit::Pdu)
+    }
+
+    fn poll_event(&mut self) -> Option<SinkEvent> {
+        self.events.pop_front()
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        if self.session == Session::Closed {
+            return None;
+        }
+        let retry = match self.session {
+            Session::Joining { retry } => Some(retry),
+            _ => None,
+        };
+        let media = self.active.as_ref().and_then(|active| {
+            earliest(
+                active.receiver.next_timeout(),
+                active.adapter.next_timeout(),
+            )
+        });
+        earliest(earliest(retry, self.next_report), media)
+    }
+}

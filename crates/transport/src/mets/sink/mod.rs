@@ -1,0 +1,199 @@
+mod adapter;
+mod assembly;
+mod config;
+mod gaps;
+mod history;
+mod machine;
+mod receiver;
+
+use layercast_core::{Layer, Level, PerLayer, Serial, Span};
+use layercast_qos::{QosMetric, SignedSpan};
+use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
+use serde::Serialize;
+
+pub use config::{PlayoutConfig, SinkConfig};
+pub use machine::Sink;
+
+use super::PlayedFrame;
+
+/// What comes to a [`Sink`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum SinkInput {
+    /// From the data path.
+    Pdu(LinkPdu),
+    /// From the session channel.
+    Signal(Signal),
+    /// The session channel is up (again).
+    LinkUp,
+    /// The session channel is lost.
+    LinkDown,
+    /// Try again after [`SinkEvent::Refused`].
+    Rejoin,
+    /// The user has had enough.
+    Leave,
+}
+
+/// What a [`Sink`] sends.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SinkTransmit {
+    /// RES.
+    Pdu(LinkPdu),
+    /// Join, leave, reports.
+    Signal(Signal),
+}
+
+/// Why the level of a [`Sink`] changed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LevelReason {
+    /// The network said so.
+    Adapt,
+    /// Three eras without ADAPT.
+    Silent,
+    /// The flow ended, or the sink left.
+    Closed,
+}
+
+/// What a [`Sink`] tells its user (mets.md 2.9).
+#[derive(Clone, PartialEq, Debug)]
+pub enum SinkEvent {
+    /// The base layer is reserved; media follow from the next GOP on.
+    Joined {
+        /// The flow as advertised.
+        flow: Box<FlowInfo>,
+    },
+    /// The network cannot carry the base layer; nothing is retried until
+    /// [`SinkInput::Rejoin`] or a new advertisement.
+    Refused(Refusal),
+    /// Play this frame now.
+    Frame(PlayedFrame),
+    /// The level granted changed: LAYER_ADD or LAYER_REMOVE. Media follow at the next GOP start.
+    Level {
+        /// Old level.
+        from: Level,
+        /// New level.
+        to: Level,
+        /// Why.
+        reason: LevelReason,
+    },
+    /// A frame came after its deadline and is dropped.
+    Late {
+        /// Its number.
+        seq: Serial,
+        /// Its layer.
+        layer: Layer,
+        /// By how much.
+        by: Span,
+        /// Whether it was reported as lost before; then one lost frame less.
+        was_lost: bool,
+    },
+    /// Frames of a granted layer are missing.
+    Lost {
+        /// Their layer.
+        layer: Layer,
+        /// How many.
+        count: u32,
+    },
+    /// Frames of a layer that was not granted were kept back.
+    Withheld {
+        /// Their layer.
+        layer: Layer,
+        /// How many.
+        count: u32,
+    },
+    /// Frames passed by while the session channel was lost.
+    Outage {
+        /// How many, of all layers.
+        frames: u32,
+    },
+    /// The playout delay moved.
+    Playout {
+        /// Old playout delay.
+        from: SignedSpan,
+        /// New playout delay.
+        to: SignedSpan,
+    },
+    /// The delay bound is too tight for the delays seen.
+    DelayBound {
+        /// The playout delay that would be needed.
+        needed: SignedSpan,
+    },
+    /// Frames were dropped because the playout buffer is full.
+    BufferOverflow {
+        /// Their layer.
+        layer: Layer,
+    },
+    /// An era ended in which the congestion bit was seen, or the first without.
+    Congestion(bool),
+    /// Congested, and the policy is to keep the level: the user may want to know.
+    Degraded,
+    /// A higher level can be asked for; the policy is to wait for [`Sink::allow_raise`](super::Sink::allow_raise).
+    MayRaise(Level),
+    /// Periodic figures.
+    Metric(Box<QosMetric>),
+    /// RES sent.
+    Res(AdapterMsg),
+    /// ADAPT accepted.
+    Adapt(AdapterMsg),
+    /// Three eras without ADAPT.
+    AdapterSilent,
+    /// The session channel is lost; media go on as long as they come.
+    Disconnected,
+    /// The flow is over and everything that came was played.
+    Closed {
+        /// Frames the source could not send within its grace time.
+        undelivered: u32,
+    },
+}
+
+/// What a [`Sink`] received since its start.
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
+pub struct SinkStats {
+    /// Frames played.
+    pub played: PerLayer<u64>,
+    /// Media bytes played.
+    pub bytes: u64,
+    /// Frames of granted layers that are missing.
+    pub lost: PerLayer<u64>,
+    /// Frames of layers that were not granted.
+    pub withheld: PerLayer<u64>,
+    /// Frames that came after their deadline.
+    pub late: PerLayer<u64>,
+    /// Frames that passed by while the session channel was lost.
+    pub outage: u64,
+    /// Frames that came before the first GOP start.
+    pub before_start: u64,
+    /// Frames dropped because the playout buffer was full.
+    pub overflow: PerLayer<u64>,
+    /// Packets or cells dropped, by cause.
+    pub dropped: DropStats,
+    /// RES sent.
+    pub res: u64,
+    /// ADAPT accepted.
+    pub adapt: u64,
+    /// ADAPT ignored because a newer one came before.
+    pub adapt_stale: u64,
+    /// Joins sent.
+    pub joins: u64,
+}
+
+/// Packets or cells a [`Sink`] dropped, by cause.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct DropStats {
+    /// Came twice.
+    pub duplicate: u64,
+    /// Contradict themselves or one another.
+    pub malformed: u64,
+    /// Of another flow or circuit.
+    pub unknown: u64,
+    /// AAL5 frames with a wrong CRC.
+    pub crc: u64,
+    /// AAL5 frames of a wrong length, frames above the limit of the flow.
+    pub length: u64,
+    /// Cells outside any frame.
+    pub orphan: u64,
+    /// Frames far from the sequence numbers at hand.
+    pub stray: u64,
+    /// Unfinished frames given up for want of memory.
+    pub evicted: u64,
+}

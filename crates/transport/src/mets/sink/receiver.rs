@@ -1,0 +1,492 @@
+use std::collections::VecDeque;
+
+use layercast_core::{
+    Cause, FlowId, Layer, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
+};
+use layercast_qos::{
+    FlowMonitor, JitterEvent, JitterFilter, SignedSpan, SourceTime, TimestampUnwrapper,
+};
+use layercast_wire::{
+    Cell, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
+    packet_of,
+};
+
+use super::assembly::{Assembler, WholeFrame};
+use super::gaps::{GapCounter, Mark};
+use super::history::History;
+use super::{SinkConfig, SinkEvent, SinkStats};
+use crate::mets::PlayedFrame;
+
+/// Jump of the sequence numbers that is still the same flow (RFC 3550, A.1).
+const MAX_JUMP: i32 = 3_000;
+/// Change of the one-way delay from frame to frame that no network makes.
+const MAX_DELAY_STEP: Span = Span::from_secs(60);
+/// Entries of the playout buffer, dropped frames included.
+const MAX_SLOTS: usize = 8_192;
+
+/// The data path of a sink: packets to frames, frames to their deadline, in order.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    node: String,
+    flow: FlowId,
+    pub vci: u16,
+    mark: CellMark,
+    synchronised: bool,
+    reassembler: Reassembler,
+    /// Level granted when the AAL5 frame in the making began; `None` between frames.
+    cell_level: Option<Level>,
+    assembler: Assembler,
+    gaps: GapCounter,
+    jitter: JitterFilter,
+    pub monitor: FlowMonitor,
+    clock: SourceClock,
+    /// In play-out order.
+    buffer: VecDeque<Slot>,
+    history: History,
+    phase: Phase,
+    /// Newest frame accepted.
+    newest: Serial,
+    /// A frame far off: the next one near it opens a new count.
+    stray: Option<Serial>,
+    pub stats: SinkStats,
+    pub events: VecDeque<SinkEvent>,
+}
+
+/// Where in the flow the receiver is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Waiting for a GOP start; frames before it cannot be decoded.
+    Starting,
+    Running,
+    /// The session channel was lost and is back: the next GOP start opens a new count.
+    Rejoined,
+}
+
+#[derive(Debug)]
+struct Slot {
+    mark: Mark,
+    deadline: Time,
+    /// `None` if it came late or did not fit: it is there, but not played.
+    frame: Option<PlayedFrame>,
+    /// Opens a new count of sequence numbers.
+    opens: bool,
+}
+
+/// The source's clock on the receiver's time line.
+#[derive(Debug, Default)]
+struct SourceClock {
+    unwrapper: TimestampUnwrapper,
+    /// Delay of the first frame, if clocks are not synchronised: delays count from it.
+    offset: Option<SignedSpan>,
+    last_delay: Option<SignedSpan>,
+}
+
+impl Receiver {
+    pub fn new(now: Time, config: &SinkConfig, flow: &FlowInfo) -> Receiver {
+        let jitter = config.playout.for_flow(&flow.spec, &config.policy);
+        Receiver {
+            node: config.node.clone(),
+            flow: flow.id,
+            vci: 0,
+            mark: config.aal5_mark,
+            synchronised: config.synchronised,
+            reassembler: Reassembler::new(config.aal5_mark),
+            cell_level: None,
+            assembler: Assembler::new(flow.spec.max_frame),
+            gaps: GapCounter::new(&flow.spec),
+            jitter: JitterFilter::new(jitter),
+            monitor: FlowMonitor::new(flow.id, now),
+            clock: SourceClock::default(),
+            buffer: VecDeque::new(),
+            history: History::default(),
+            phase: Phase::Starting,
+            newest: Serial(0),
+            stray: None,
+            stats: SinkStats::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The session channel is back, perhaps on another path or to a source that started anew.
+    pub fn on_rejoin(&mut self) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Rejoined;
+        }
+    }
+
+    /// Whether everything that came was played.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.buffer.front().map(|slot| slot.deadline)
+    }
+
+    pub fn playout(&self) -> SignedSpan {
+        self.jitter.playout()
+    }
+
+    pub fn stats(&self) -> SinkStats {
+        let mut stats = self.stats.clone();
+        stats.dropped.evicted = self.assembler.evicted();
+        stats
+    }
+
+    /// Takes a cell of the flow's circuit; `level` is the level granted now.
+    pub fn on_cell<O: Observer>(&mut self, now: Time, cell: &Cell, level: Level, obs: &mut O) {
+        if cell.pti.congestion() {
+            self.monitor.on_congestion();
+        }
+        let begins = self.mark == CellMark::First && cell.pti.auu();
+        let level = match self.cell_level {
+            Some(began) if !begins => began,
+            _ => level,
+        };
+        self.cell_level = Some(level);
+        let Some(result) = self.reassembler.push(cell) else {
+            return;
+        };
+        self.cell_level = None;
+        match result.map(packet_of) {
+            Ok(Ok(packet)) => self.on_packet(now, packet, level, obs),
+            Ok(Err(_)) => self.stats.dropped.malformed += 1,
+            Err(ReassemblyError::Crc) => self.stats.dropped.crc += 1,
+            Err(ReassemblyError::Orphan) => self.stats.dropped.orphan += 1,
+            Err(ReassemblyError::Length | ReassemblyError::TooLong) => {
+                self.stats.dropped.length += 1;
+            }
+        }
+    }
+
+    /// Takes a METS packet; `level` is the level granted when it began to arrive.
+    pub fn on_packet<O: Observer>(
+        &mut self,
+        now: Time,
+        packet: MetsPacket,
+        level: Level,
+        obs: &mut O,
+    ) {
+        let header = packet.header;
+        let Some(layer) = header.kind.layer().filter(|_| header.flow == self.flow) else {
+            self.stats.dropped.unknown += 1;
+            return;
+        };
+        if header.check(packet.payload.len()).is_err() {
+            self.stats.dropped.malformed += 1;
+            return;
+        }
+        if packet.congestion {
+            self.monitor.on_congestion();
+        }
+        let opening = self.phase == Phase::Rejoined
+            && header.flags.contains(layercast_wire::Flags::GOP_START);
+        if !opening && !self.is_near(header.seq) {
+            self.stats.dropped.stray += 1;
+            return;
+        }
+        if !opening && self.phase != Phase::Starting && self.history.contains(header.seq) {
+            self.stats.dropped.duplicate += 1;
+            return;
+        }
+        match self.assembler.insert(packet, layer, level) {
+            Ok(Some(whole)) => self.on_frame(now, whole, obs),
+            Ok(None) => {}
+            Err(Cause::Duplicate) => self.stats.dropped.duplicate += 1,
+            Err(Cause::Length) => self.stats.dropped.length += 1,
+            Err(_) => self.stats.dropped.malformed += 1,
+        }
+    }
+
+    /// Whether the number belongs to the sequence at hand. Two frames near one another but far from
+    /// it start a new sequence.
+    fn is_near(&mut self, seq: Serial) -> bool {
+        if self.phase == Phase::Starting || seq.diff(self.newest).abs() <= MAX_JUMP {
+            self.stray = None;
+            return true;
+        }
+        let confirmed = self
+            .stray
+            .is_some_and(|stray| (1..=MAX_JUMP).contains(&seq.diff(stray)));
+        self.stray = Some(seq);
+        if confirmed {
+            self.stray = None;
+            self.phase = Phase::Starting;
+            self.assembler.clear();
+        }
+        confirmed
+    }
+
+    fn on_frame<O: Observer>(&mut self, now: Time, whole: WholeFrame, obs: &mut O) {
+        let (header, layer) = (whole.header, whole.layer);
+        let opens = match self.phase {
+            Phase::Running => false,
+            Phase::Rejoined => whole.gop_start(),
+            Phase::Starting if whole.gop_start() => true,
+            Phase::Starting => {
+                self.stats.before_start += 1;
+                return;
+            }
+        };
+        let seq = header.seq;
+        let at = match opens {
+            true => self.buffer.len(),
+            false => match self.place(seq) {
+                Some(at) => at,
+                None => {
+                    self.stats.dropped.duplicate += 1;
+                    return;
+                }
+            },
+        };
+        if opens {
+            self.clock.last_delay = None;
+        }
+        let Some(emission) = self.clock.read(now, header.timestamp_us, self.synchronised) else {
+            self.stats.dropped.malformed += 1;
+            return;
+        };
+        if opens {
+            self.phase = Phase::Running;
+            self.newest = seq;
+        } else if seq.is_after(self.newest) {
+            self.newest = seq;
+        }
+        let delay = emission.age(now);
+        let bytes = whole.payload.len();
+        let cells = aal5_cells(METS_HEADER + bytes);
+        self.monitor.on_frame(layer, bytes as u32, cells, delay);
+        let flow = self.flow;
+        obs.on(now, self.subject(), || TraceEvent::Received {
+            flow,
+            layer: Some(layer),
+            seq: seq.0,
+            bytes: bytes as u32,
+            delay: delay.clamped(),
+        });
+        let playout = self.jitter.on_arrival(now, emission, whole.gop_start());
+        self.collect_jitter_events();
+        let frame = PlayedFrame {
+            seq,
+            layer,
+            gop_start: whole.gop_start(),
+            payload: whole.payload,
+            emitted: emission.plus(SignedSpan::ZERO),
+            arrived: now,
+            deadline: playout.deadline,
+            delay: delay.clamped(),
+        };
+        let passed = !opens && self.passed(seq);
+        if passed || playout.late_by.is_some() {
+            let by = playout.late_by.unwrap_or(Span::ZERO);
+            self.on_late(now, &frame, by, passed, obs);
+        }
+        if passed {
+            self.history.mark(seq);
+            return;
+        }
+        if self.buffer.len() >= MAX_SLOTS {
+            self.overflow(layer);
+            return;
+        }
+        let slot = Slot {
+            mark: Mark {
+                seq,
+                layer,
+                gop_start: frame.gop_start,
+                e1_count: header.e1_count,
+                e2_count: header.e2_count,
+                level: whole.level,
+            },
+            deadline: playout.deadline,
+            frame: playout.late_by.is_none().then_some(frame),
+            opens,
+        };
+        self.buffer.insert(at, slot);
+        self.bound_buffer();
+    }
+
+    /// Where in the buffer the frame belongs; `None` if it is there already.
+    fn place(&self, seq: Serial) -> Option<usize> {
+        let mut at = self.buffer.len();
+        while let Some(slot) = at.checked_sub(1).and_then(|before| self.buffer.get(before)) {
+            match seq.diff(slot.mark.seq) {
+                0 => return None,
+                1.. => break,
+                _ if slot.opens => break,
+                _ => at -= 1,
+            }
+        }
+        Some(at)
+    }
+
+    /// Whether a frame after this one was played already.
+    fn passed(&self, seq: Serial) -> bool {
+        let opened = self.buffer.iter().rev().find(|slot| slot.opens);
+        match (opened, self.gaps.last()) {
+            (Some(opened), _) => opened.mark.seq.is_after(seq),
+            (None, Some(last)) => !seq.is_after(last),
+            (None, None) => false,
+        }
+    }
+
+    fn on_late<O: Observer>(
+        &mut self,
+        now: Time,
+        frame: &PlayedFrame,
+        by: Span,
+        passed: bool,
+        obs: &mut O,
+    ) {
+        let (seq, layer, flow) = (frame.seq, frame.layer, self.flow);
+        let was_lost = passed && self.gaps.gop_level().includes(layer);
+        if was_lost {
+            let lost = &mut self.stats.lost[layer];
+            *lost = lost.saturating_sub(1);
+        }
+        self.stats.late[layer] += 1;
+        self.monitor.on_late(layer);
+        obs.on(now, self.subject(), || TraceEvent::Late {
+            flow,
+            layer,
+            seq: seq.0,
+            by,
+        });
+        self.events.push_back(SinkEvent::Late {
+            seq,
+            layer,
+            by,
+            was_lost,
+        });
+    }
+
+    /// Keeps the playout buffer within D times the frame rate and a GOP; the newest enhancement
+    /// frame goes first (mets.md 2.8).
+    fn bound_buffer(&mut self) {
+        // Twice: frames of a catch-up burst come ahead of time.
+        if self.buffer.len() <= 2 * self.jitter.buffer_frames() {
+            return;
+        }
+        let held = |slot: &&mut Slot| slot.frame.is_some();
+        let newest = |wanted: fn(Layer) -> bool, buffer: &mut VecDeque<Slot>| {
+            let slot = buffer
+                .iter_mut()
+                .rev()
+                .filter(held)
+                .find(|slot| wanted(slot.mark.layer))?;
+            slot.frame = None;
+            Some(slot.mark.layer)
+        };
+        let dropped = newest(|layer| layer != Layer::Base, &mut self.buffer)
+            .or_else(|| newest(|_| true, &mut self.buffer));
+        if let Some(layer) = dropped {
+            self.overflow(layer);
+        }
+    }
+
+    fn overflow(&mut self, layer: Layer) {
+        self.stats.overflow[layer] += 1;
+        self.events.push_back(SinkEvent::BufferOverflow { layer });
+    }
+
+    /// Plays everything that is due.
+    pub fn play<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while self.buffer.front().is_some_and(|slot| slot.deadline <= now) {
+            let Some(slot) = self.buffer.pop_front() else {
+                return;
+            };
+            self.account(now, &slot, obs);
+            let Some(frame) = slot.frame else { continue };
+            self.stats.played[frame.layer] += 1;
+            self.stats.bytes += frame.payload.len() as u64;
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Played {
+                flow,
+                layer: frame.layer,
+                seq: frame.seq.0,
+                delay: frame.delay,
+            });
+            self.events.push_back(SinkEvent::Frame(frame));
+        }
+    }
+
+    /// Accounts for the frames between the last one and this one.
+    fn account<O: Observer>(&mut self, now: Time, slot: &Slot, obs: &mut O) {
+        let seq = slot.mark.seq;
+        if slot.opens {
+            let passed_by = self.gaps.last().map_or(0, |last| seq.diff(last) - 1);
+            if let Ok(frames @ 1..) = u32::try_from(passed_by) {
+                self.stats.outage += u64::from(frames);
+                self.events.push_back(SinkEvent::Outage { frames });
+            }
+            self.gaps.reset();
+            self.history = History::default();
+        }
+        let gap = self.gaps.advance(slot.mark);
+        for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
+            self.stats.lost[layer] += u64::from(count);
+            self.monitor
+                .on_lost(Some(layer), u64::from(count), Cause::Gap);
+            self.events.push_back(SinkEvent::Lost { layer, count });
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Lost {
+                flow,
+                layer: Some(layer),
+                count,
+                cause: Cause::Gap,
+            });
+        }
+        for (layer, &count) in gap.withheld.iter().filter(|(_, count)| **count > 0) {
+            self.stats.withheld[layer] += u64::from(count);
+            self.monitor.on_withheld(layer, u64::from(count));
+            self.events.push_back(SinkEvent::Withheld { layer, count });
+        }
+        self.history.mark(seq);
+        self.assembler.forget_through(seq);
+    }
+
+    fn collect_jitter_events(&mut self) {
+        self.monitor.set_playout(self.jitter.playout());
+        while let Some(event) = self.jitter.poll_event() {
+            self.events.extend(match event {
+                JitterEvent::PlayoutMoved { from, to } => Some(SinkEvent::Playout { from, to }),
+                JitterEvent::DelayBound { needed } => Some(SinkEvent::DelayBound { needed }),
+                JitterEvent::GopStartMissing => None,
+            });
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            node: &self.node,
+            machine: "sink",
+        }
+    }
+}
+
+impl SourceClock {
+    /// When the frame was emitted; `None` if that cannot be.
+    fn read(&mut self, now: Time, us: u32, synchronised: bool) -> Option<SourceTime> {
+        let mut unwrapper = self.unwrapper;
+        let raw = unwrapper.unwrap_us(now, us);
+        let delay = raw.age(now);
+        let step = |last: SignedSpan| {
+            SignedSpan::from_ps(delay.as_ps().saturating_sub(last.as_ps())).abs()
+        };
+        if self
+            .last_delay
+            .is_some_and(|last| step(last) > MAX_DELAY_STEP)
+        {
+            return None;
+        }
+        self.unwrapper = unwrapper;
+        self.last_delay = Some(delay);
+        if synchronised {
+            return Some(raw);
+        }
+        let offset = *self.offset.get_or_insert(delay);
+        Some(SourceTime::from_ps(
+            raw.as_ps().saturating_add(offset.as_ps()),
+        ))
+    }
+}

@@ -1,0 +1,159 @@
+use layercast_core::{CellRate, NodeId, Span, SpecError, Time};
+use layercast_qos::BucketError;
+use layercast_wire::{Carriage, FlowInfo, MAX_CELL_PAYLOAD, Mark};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// How fast packets leave the source (mets.md 2.5).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shaping {
+    /// A token bucket for so many times the mean rate of the layers that are sent.
+    ///
+    /// R = `peak_factor` times the sum of the means, at most what the largest frame needs to
+    /// leave within one frame period (or the sum of the peaks, if that is more), and never below
+    /// the sum of the means: the peak of a layer is an average over a GOP, and a shaper held to it
+    /// would spread an I picture over the whole GOP.
+    Rate {
+        /// At least 1.
+        peak_factor: f64,
+    },
+    /// A fixed token bucket: `b` cells each `p` ticks of 1 ms.
+    Bucket {
+        /// Cells per refresh.
+        b: u32,
+        /// Ticks between refreshes.
+        p: u32,
+    },
+    /// None: packets leave as frames are released.
+    Off,
+}
+
+/// What a [`Source`](super::Source) sends and how.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SourceConfig {
+    /// Name of its node.
+    pub node: String,
+    /// Number of its node, `origin` of its ADAPT messages.
+    pub id: NodeId,
+    /// The flow it advertises.
+    pub flow: FlowInfo,
+    /// What it hands to the switch of its node.
+    pub carriage: Carriage,
+    /// Its circuit towards the switch of its node, if it sends cells: unique among the sources of a
+    /// node.
+    pub vci: u16,
+    /// Most media bytes in a packet.
+    pub mtu_payload: u32,
+    /// How fast packets leave.
+    pub shaping: Shaping,
+    /// Granularity of the clock that releases frames; zero is exact.
+    pub clock_tick: Span,
+    /// Period of ADAPT refreshes; three of them without RES mean that nobody listens.
+    pub era: Span,
+    /// Shortest time between two ADAPT.
+    pub res_interval: Span,
+    /// When the first frame is due, if it was submitted by then.
+    pub start: Time,
+    /// Most cells per second, base layer included, that this host can send of the flow.
+    pub local_limit: Option<CellRate>,
+    /// Seed of its random streams.
+    pub seed: u64,
+    /// Which cell of an AAL5 frame is marked.
+    pub aal5_mark: Mark,
+    /// Most members it keeps figures of.
+    pub max_members: u32,
+}
+
+/// A source that cannot work as configured.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum SourceError {
+    /// The flow specification contradicts itself.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A token bucket that never sends.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// A field that cannot be meant.
+    #[error("source: {field} {problem}")]
+    Field {
+        /// The offending field.
+        field: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl SourceConfig {
+    /// Media bytes of a packet in a datagram (mets.md 3.3).
+    pub const DATAGRAM_PAYLOAD: u32 = 1_176;
+    /// The first circuit given to sources.
+    pub const FIRST_VCI: u16 = 64;
+
+    /// A source of `flow` on `node` with every other setting at its default.
+    pub fn new(node: &str, id: NodeId, flow: FlowInfo, carriage: Carriage) -> SourceConfig {
+        SourceConfig {
+            node: node.into(),
+            id,
+            carriage,
+            vci: SourceConfig::FIRST_VCI,
+            mtu_payload: match carriage {
+                Carriage::Cells => MAX_CELL_PAYLOAD as u32,
+                Carriage::Datagrams => SourceConfig::DATAGRAM_PAYLOAD,
+            },
+            shaping: Shaping::default(),
+            clock_tick: Span::ZERO,
+            era: Span::from_secs(1),
+            res_interval: Span::from_ms(250),
+            start: Time::ZERO,
+            local_limit: None,
+            seed: 0,
+            aal5_mark: flow.aal5_mark,
+            max_members: 4_096,
+            flow,
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), SourceError> {
+        self.flow.spec.validate()?;
+        let fail = |field, problem: String| Err(SourceError::Field { field, problem });
+        if self.mtu_payload == 0 {
+            return fail("mtu_payload", "must not be zero".into());
+        }
+        if self.carriage == Carriage::Cells {
+            if self.mtu_payload as usize > MAX_CELL_PAYLOAD {
+                return fail(
+                    "mtu_payload",
+                    format!("{} is above {MAX_CELL_PAYLOAD}", self.mtu_payload),
+                );
+            }
+            if self.aal5_mark == Mark::First && (self.mtu_payload as usize) < MAX_CELL_PAYLOAD {
+                return fail(
+                    "mtu_payload",
+                    format!("must be {MAX_CELL_PAYLOAD} where the first cell is marked"),
+                );
+            }
+        }
+        if self.era == Span::ZERO || self.res_interval == Span::ZERO {
+            return fail("era", "and res_interval must not be zero".into());
+        }
+        if let Shaping::Rate { peak_factor } = self.shaping {
+            if !peak_factor.is_finite() || peak_factor < 1.0 {
+                return fail("shaping", format!("peak_factor {peak_factor} is below 1"));
+            }
+            if self.flow.spec.layers.base.mean.0 == 0 {
+                return fail(
+                    "shaping",
+                    "by rate needs the mean rates of the layers".into(),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Shaping {
+    fn default() -> Shaping {
+        Shaping::Rate { peak_factor: 2.4 }
+    }
+}

@@ -1,0 +1,582 @@
+use std::collections::VecDeque;
+
+use layercast_core::{
+    Cause, FlowSpec, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent, earliest,
+};
+use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent, ShaperError};
+use layercast_wire::{
+    AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Refusal, Resource, SegmentError,
+    Signal,
+};
+
+use super::adapter::{Announcement, SourceAdapter};
+use super::members::Members;
+use super::pacing::Pacer;
+use super::packets::{Numbered, Numbering, Packetiser, fits};
+use super::{
+    SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats, SourceTransmit, SubmitError,
+};
+use crate::mets::AppFrame;
+
+/// How much longer than its frames last a flow that ended may take to drain its queues.
+const GRACE: Span = Span::from_secs(10);
+/// How long packets may be on their way if the flow has no delay bound.
+const LINGER: Span = Span::from_secs(1);
+/// Answers waiting for a driver that does not poll.
+const MAX_SIGNALS: usize = 1_024;
+
+/// The sending end of a flow: takes media frames, releases them isochronously, numbers, masks,
+/// packetises and shapes them, and keeps the source's end of the QoS adapter and the membership
+/// (mets.md 2.4, 2.5, 2.11).
+#[derive(Debug)]
+pub struct Source {
+    config: SourceConfig,
+    info: FlowInfo,
+    scheduler: FlowScheduler<AppFrame>,
+    numbering: Numbering,
+    packetiser: Packetiser,
+    pacer: Pacer,
+    adapter: SourceAdapter,
+    members: Members,
+    /// A frame that found the shaper full.
+    held: Option<Numbered>,
+    phase: Phase,
+    next_era: Time,
+    born: Option<Time>,
+    /// Frames asked for by `NeedFrames` and not yet submitted.
+    asked: bool,
+    signals: VecDeque<Signal>,
+    events: VecDeque<SourceEvent>,
+    stats: SourceStats,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Live,
+    /// No more frames; queues empty until then.
+    Draining {
+        until: Time,
+    },
+    /// Everything left; packets are still on their way until then.
+    Lingering {
+        until: Time,
+        undelivered: u32,
+    },
+    Closed,
+}
+
+/// Why a frame did not reach the shaper whole.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    Shaper(ShaperError),
+    Segment,
+}
+
+impl Source {
+    /// A source that advertises its flow at once and asks for frames.
+    pub fn new(config: SourceConfig) -> Result<Source, SourceError> {
+        config.validate()?;
+        let spec = &config.flow.spec;
+        let (flow, group) = (config.flow.id, config.flow.group);
+        let scheduler = SchedulerConfig {
+            clock_tick: config.clock_tick,
+            slack: config.clock_tick.max(Span::from_ms(1)),
+            missed_threshold: u32::from(config.flow.policy.missed_deadline_threshold),
+            ..SchedulerConfig::new(spec.frame_rate, spec.gop_n)
+        };
+        let info = FlowInfo {
+            aal5_mark: config.aal5_mark,
+            ..config.flow.clone()
+        };
+        let capacity = scheduler.queue_frames;
+        let period = Span::from_ms(u64::from(info.policy.signal_period_ms));
+        let advertise = Signal::Advertise { flow: info.clone() };
+        Ok(Source {
+            scheduler: FlowScheduler::new(scheduler),
+            numbering: Numbering::default(),
+            packetiser: Packetiser {
+                flow,
+                carriage: config.carriage,
+                vci: config.vci,
+                mark: config.aal5_mark,
+                mtu: config.mtu_payload as usize,
+            },
+            pacer: Pacer::new(config.start, spec, flow, config.shaping)?,
+            adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
+            members: Members::new(config.max_members, period),
+            held: None,
+            phase: Phase::Live,
+            next_era: config.start.saturating_add(config.era),
+            born: None,
+            asked: true,
+            signals: VecDeque::from([advertise]),
+            events: VecDeque::from([SourceEvent::NeedFrames(capacity)]),
+            stats: SourceStats::default(),
+            info,
+            config,
+        })
+    }
+
+    /// Queues the next frame of the flow; frames of every layer, in coded order.
+    pub fn submit(&mut self, now: Time, frame: AppFrame) -> Result<(), SubmitError> {
+        if self.phase != Phase::Live {
+            return Err(SubmitError::Closed);
+        }
+        let max_frame = self.info.spec.max_frame;
+        if !fits(&frame.payload, max_frame) {
+            self.stats.too_large += 1;
+            let bytes = frame.payload.len();
+            return Err(SubmitError::TooLarge { bytes, max_frame });
+        }
+        self.scheduler
+            .submit(now.max(self.config.start), frame)
+            .map_err(SubmitError::QueueFull)?;
+        self.asked = false;
+        self.stats.submitted += 1;
+        Ok(())
+    }
+
+    /// Frames that [`submit`](Source::submit) takes now.
+    pub fn room(&self) -> usize {
+        match self.phase {
+            Phase::Live => self.capacity().saturating_sub(self.scheduler.len()),
+            _ => 0,
+        }
+    }
+
+    /// There are no more frames: what is queued is sent, then the flow is closed.
+    pub fn end(&mut self, now: Time) {
+        if self.phase == Phase::Live {
+            let queued = self.spec().frame_rate.due(self.scheduler.len() as u64);
+            let start = now.max(self.config.start);
+            let until = start.saturating_add(queued).saturating_add(GRACE);
+            self.phase = Phase::Draining { until };
+            self.drained(now);
+        }
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> SourceStats {
+        SourceStats {
+            level: self.adapter.advertised(),
+            dropped: self.dropped(),
+            missed_deadlines: self.scheduler.missed_total(),
+            missed_ticks: self.pacer.missed_ticks(),
+            members: self.members.len() as u64,
+            ..self.stats.clone()
+        }
+    }
+
+    /// The flow as advertised.
+    pub fn flow(&self) -> &FlowInfo {
+        &self.info
+    }
+
+    /// Two GOPs of frames, as the scheduler has it.
+    fn capacity(&self) -> usize {
+        2 * usize::from(self.info.spec.gop_n.max(1))
+    }
+
+    fn spec(&self) -> &FlowSpec {
+        &self.info.spec
+    }
+
+    fn dropped(&self) -> PerLayer<u64> {
+        let mut dropped = self.pacer.dropped();
+        for layer in layercast_core::Layer::ALL {
+            dropped[layer] += self.stats.dropped[layer];
+        }
+        dropped
+    }
+
+    /// The highest level this host can send.
+    fn affordable(&self) -> Level {
+        let top = self.spec().top_level();
+        let Some(limit) = self.config.local_limit else {
+            return top;
+        };
+        [Level::FULL, Level::E1]
+            .into_iter()
+            .find(|&level| level <= top && self.spec().rate_at(level) <= limit)
+            .unwrap_or(Level::BASE)
+    }
+
+    /// Releases frames that are due into the shaper.
+    fn release<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        loop {
+            let numbered = match self.held.take() {
+                Some(held) => held,
+                None => {
+                    let Some(released) = self.scheduler.pop_due(now) else {
+                        break;
+                    };
+                    if released.frame.gop_start {
+                        self.adapter.on_gop_start();
+                        self.shape(now);
+                    }
+                    let numbered = self.numbering.number(released.frame, released.deadline);
+                    let layer = numbered.frame.layer;
+                    if !self.adapter.sending().includes(layer) {
+                        self.stats.masked[layer] += 1;
+                        continue;
+                    }
+                    numbered
+                }
+            };
+            let layer = numbered.frame.layer;
+            let cost = self.packetiser.cost(numbered.frame.payload.len());
+            match self.pacer.make_room(layer, cost) {
+                Ok(()) => self.send(now, &numbered, obs),
+                Err(ShaperError::PushBack(_)) => {
+                    self.held = Some(numbered);
+                    break;
+                }
+                Err(ShaperError::Dropped(_) | ShaperError::UnknownFlow(_)) => {
+                    self.report_drop(now, &numbered, obs);
+                }
+            }
+        }
+        self.ask();
+    }
+
+    fn send<O: Observer>(&mut self, now: Time, numbered: &Numbered, obs: &mut O) {
+        let layer = numbered.frame.layer;
+        let pacer = &mut self.pacer;
+        let cut = self.packetiser.cut(numbered, |pdu| {
+            pacer
+                .push(now, layer, numbered.seq.0, pdu)
+                .map_err(Refused::Shaper)
+        });
+        match cut {
+            Ok(packets) => {
+                let bytes = numbered.frame.payload.len();
+                self.stats.sent[layer] += 1;
+                self.stats.bytes += bytes as u64;
+                self.stats.packets += packets;
+                let (flow, seq) = (self.info.id, numbered.seq.0);
+                obs.on(now, self.subject(), || TraceEvent::Sent {
+                    flow,
+                    layer: Some(layer),
+                    seq,
+                    bytes: bytes as u32,
+                });
+            }
+            // Room was made and lengths were checked, so this does not happen; count it if it does.
+            Err(Refused::Shaper(_) | Refused::Segment) => {
+                self.stats.dropped[layer] += 1;
+                self.report_drop(now, numbered, obs);
+            }
+        }
+    }
+
+    fn report_drop<O: Observer>(&self, now: Time, numbered: &Numbered, obs: &mut O) {
+        let (flow, layer) = (self.info.id, numbered.frame.layer);
+        obs.on(now, self.subject(), || TraceEvent::Lost {
+            flow,
+            layer: Some(layer),
+            count: 1,
+            cause: Cause::ShaperFull,
+        });
+    }
+
+    /// Asks for frames when half the queue is free, and says so once.
+    fn ask(&mut self) {
+        let room = self.room();
+        if !self.asked && room >= self.capacity().div_ceil(2) {
+            self.asked = true;
+            self.events.push_back(SourceEvent::NeedFrames(room));
+        }
+    }
+
+    fn shape(&mut self, now: Time) {
+        let level = self.adapter.shaped_level(now);
+        self.pacer.set_level(now, level, self.adapter.sending());
+    }
+
+    /// Runs the adapter: silence, a change that is due, the shaper after a raise.
+    fn adapt<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if self.adapter.fell_silent(now) {
+            self.events.push_back(SourceEvent::AdapterSilent);
+        }
+        if let Some(announcement) = self.adapter.due(now, &self.info.spec) {
+            let Announcement { message, from } = announcement;
+            let to = message.max;
+            // On a decrease the shaper goes first, on an increase it follows (mets.md 2.11).
+            self.shape(now);
+            self.send_adapt(now, message);
+            let rate = self.spec().rate_at(to);
+            self.events
+                .push_back(SourceEvent::RateChanged { from, to, rate });
+            let flow = self.info.id;
+            obs.on(now, self.subject(), || TraceEvent::Decision {
+                flow,
+                what: "adapt",
+                value: i64::from(to.get()),
+                reason: if to > from { "raise" } else { "lower" },
+            });
+        }
+        self.shape(now);
+    }
+
+    /// ADAPT goes through the shaper: it must not overtake frames of the level before.
+    fn send_adapt(&mut self, now: Time, message: AdapterMsg) {
+        let pdu = match self.config.carriage {
+            Carriage::Cells => LinkPdu::Cell(message.to_cell()),
+            Carriage::Datagrams => LinkPdu::Adapter(message),
+        };
+        let key = message.era.0;
+        // A full shaper loses it; the refresh repairs that.
+        if self
+            .pacer
+            .push(now, layercast_core::Layer::Base, key, pdu)
+            .is_ok()
+        {
+            self.stats.adapt += 1;
+        }
+    }
+
+    fn on_era<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while self.next_era <= now {
+            self.next_era = self.next_era.saturating_add(self.config.era);
+        }
+        obs.on(now, self.subject(), || TraceEvent::Timer { name: "era" });
+        if let Some(refresh) = self.adapter.refresh(now, &self.info.spec) {
+            self.send_adapt(now, refresh.message);
+        }
+        self.scheduler.on_era(false);
+        while let Some(member) = self.members.next_stale(now) {
+            self.events.push_back(SourceEvent::MemberStale(member));
+        }
+    }
+
+    fn on_pdu<O: Observer>(&mut self, now: Time, pdu: LinkPdu, obs: &mut O) {
+        let message = match &pdu {
+            LinkPdu::Adapter(message) => Some(*message),
+            LinkPdu::Cell(cell) => res_in(cell),
+            LinkPdu::Mets(_) => None,
+        };
+        let ours = message.filter(|message| {
+            message.kind == AdapterKind::Res
+                && message.flow == self.info.id
+                && message.group == self.info.group
+        });
+        let Some(message) = ours.filter(|_| self.phase != Phase::Closed) else {
+            self.stats.rejected += 1;
+            return;
+        };
+        self.stats.res += 1;
+        let afford = self.affordable();
+        self.adapter.on_res(now, message.max, afford);
+        self.adapt(now, obs);
+    }
+
+    fn on_signal(&mut self, now: Time, signal: Signal) {
+        let ours = |flow: layercast_core::FlowId| flow == self.info.id;
+        let answer = match signal {
+            Signal::Join {
+                flow,
+                member,
+                level,
+            } if ours(flow) => self.join(now, member, level),
+            Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
+            Signal::Leave { flow, member } if ours(flow) => {
+                if self.members.leave(&member) {
+                    self.events.push_back(SourceEvent::MemberLeft(member));
+                }
+                None
+            }
+            Signal::Report {
+                flow,
+                member,
+                report,
+            } if ours(flow) => {
+                match self.members.report(now, &member, report) {
+                    Ok(true) => self.events.push_back(SourceEvent::MemberJoined(member)),
+                    Ok(false) => {}
+                    Err(_) => self.stats.rejected += 1,
+                }
+                None
+            }
+            Signal::GetStats { flow } => {
+                let asked = flow.is_none_or(ours);
+                let born = self.born.unwrap_or(now);
+                let members = match asked {
+                    true => self.members.stats(self.info.id, &self.config.node, born),
+                    false => Vec::new(),
+                };
+                Some(Signal::Stats { members })
+            }
+            Signal::ListFlows => Some(Signal::Flows {
+                flows: vec![self.info.clone()],
+            }),
+            _ => {
+                self.stats.rejected += 1;
+                None
+            }
+        };
+        self.signals.extend(answer);
+        while self.signals.len() > MAX_SIGNALS {
+            self.signals.pop_front();
+            self.stats.rejected += 1;
+        }
+    }
+
+    fn join(&mut self, now: Time, member: layercast_wire::Member, level: Level) -> Option<Signal> {
+        let flow = self.info.id;
+        if self.phase == Phase::Closed {
+            return Some(self.nak(flow, Resource::UnknownFlow, 1, 0));
+        }
+        let base = self.spec().rate_at(Level::BASE);
+        if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
+            return Some(self.nak(flow, Resource::Link, base.0.into(), limit.0.into()));
+        }
+        match self.members.join(now, &member, level) {
+            Ok(new) => {
+                if new {
+                    self.events.push_back(SourceEvent::MemberJoined(member));
+                }
+                Some(Signal::JoinAck {
+                    flow,
+                    vci: self.config.vci,
+                    level: self.adapter.advertised(),
+                })
+            }
+            Err(_) => {
+                let max = u64::from(self.config.max_members);
+                Some(self.nak(flow, Resource::TooManyMembers, max + 1, max))
+            }
+        }
+    }
+
+    fn nak(
+        &self,
+        flow: layercast_core::FlowId,
+        resource: Resource,
+        needed: u64,
+        available: u64,
+    ) -> Signal {
+        let refusal = Refusal {
+            node: self.config.node.clone(),
+            resource,
+            needed,
+            available,
+        };
+        Signal::JoinNak { flow, refusal }
+    }
+
+    /// Moves a flow that ended one phase on, when its time has come.
+    fn drained(&mut self, now: Time) {
+        if let Phase::Draining { until } = self.phase {
+            let waiting = self.scheduler.len() + usize::from(self.held.is_some());
+            if waiting == 0 && self.pacer.is_empty() || now >= until {
+                let bound = Span::from_ms(u64::from(self.spec().delay_max_ms));
+                let linger = if bound == Span::ZERO { LINGER } else { bound };
+                self.phase = Phase::Lingering {
+                    until: now.saturating_add(linger),
+                    undelivered: u32::try_from(waiting).unwrap_or(u32::MAX),
+                };
+            }
+        }
+        if let Phase::Lingering { until, undelivered } = self.phase
+            && now >= until
+        {
+            let flow = self.info.id;
+            self.phase = Phase::Closed;
+            self.signals.push_back(Signal::Close { flow, undelivered });
+            let reason = String::from("the flow ended");
+            self.signals.push_back(Signal::Withdraw { flow, reason });
+            self.events.push_back(SourceEvent::Finished { undelivered });
+        }
+    }
+
+    fn collect_events(&mut self) {
+        while let Some(event) = self.scheduler.poll_event() {
+            self.events.push_back(match event {
+                SchedulerEvent::MissedDeadline { missed, window } => {
+                    SourceEvent::MissedDeadline { missed, window }
+                }
+                SchedulerEvent::Resync { late } => SourceEvent::Resync { late },
+                SchedulerEvent::SendBaseOnly => SourceEvent::SendBaseOnly,
+                SchedulerEvent::ResumeRate => SourceEvent::ResumeRate,
+            });
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            node: &self.config.node,
+            machine: "source",
+        }
+    }
+}
+
+/// RES or ADAPT in a cell of its circuit.
+fn res_in(cell: &Cell) -> Option<AdapterMsg> {
+    (cell.vci == layercast_wire::ADAPTER_VCI)
+        .then(|| AdapterMsg::from_cell(cell).ok())
+        .flatten()
+}
+
+impl From<SegmentError> for Refused {
+    fn from(_: SegmentError) -> Refused {
+        Refused::Segment
+    }
+}
+
+impl Machine for Source {
+    type Input = SourceInput;
+    type Transmit = SourceTransmit;
+    type Event = SourceEvent;
+
+    fn handle<O: Observer>(&mut self, now: Time, input: SourceInput, obs: &mut O) {
+        self.born.get_or_insert(now);
+        match input {
+            SourceInput::Pdu(pdu) => self.on_pdu(now, pdu, obs),
+            SourceInput::Signal(signal) => self.on_signal(now, signal),
+        }
+    }
+
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.born.get_or_insert(now);
+        if self.phase == Phase::Closed {
+            return;
+        }
+        if now >= self.next_era {
+            self.on_era(now, obs);
+        }
+        self.adapt(now, obs);
+        self.release(now, obs);
+        self.pacer.on_tick(now);
+        self.collect_events();
+        self.drained(now);
+    }
+
+    fn poll_transmit<O: Observer>(&mut self, _: Time, _: &mut O) -> Option<SourceTransmit> {
+        if let Some(signal) = self.signals.pop_front() {
+            return Some(SourceTransmit::Signal(signal));
+        }
+        let pdu = self.pacer.pop()?;
+        self.stats.cells += u64::from(pdu.cells());
+        Some(SourceTransmit::Pdu(pdu))
+    }
+
+    fn poll_event(&mut self) -> Option<SourceEvent> {
+        self.events.pop_front()
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let end = match self.phase {
+            Phase::Live => None,
+            Phase::Draining { until } | Phase::Lingering { until, .. } => Some(until),
+            Phase::Closed => return None,
+        };
+        // A held frame waits for the shaper, not for its deadline.
+        let release = match self.held {
+            Some(_) => None,
+            None => self.scheduler.next_wake(),
+        };
+        let media = earliest(release, self.pacer.next_tick());
+        let control = earliest(Some(self.next_era), self.adapter.next_timeout());
+        earliest(earliest(media, control), end)
+    }
+}

@@ -1,0 +1,133 @@
+mod adapter;
+mod config;
+mod machine;
+mod members;
+mod pacing;
+mod packets;
+
+use layercast_core::{CellRate, Level, PerLayer, Span};
+use layercast_wire::{LinkPdu, Member, Signal};
+use serde::Serialize;
+use thiserror::Error;
+
+pub use config::{Shaping, SourceConfig, SourceError};
+pub use machine::Source;
+
+use super::AppFrame;
+
+/// What comes to a [`Source`] from the switch of its node.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SourceInput {
+    /// RES, from the data path.
+    Pdu(LinkPdu),
+    /// Join, leave, reports, questions.
+    Signal(Signal),
+}
+
+/// What a [`Source`] hands to the switch of its node.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SourceTransmit {
+    /// Media or ADAPT.
+    Pdu(LinkPdu),
+    /// Advertisement, answers, close.
+    Signal(Signal),
+}
+
+/// What a [`Source`] tells its user (mets.md 2.9).
+#[derive(Clone, PartialEq, Debug)]
+pub enum SourceEvent {
+    /// There is room for so many frames.
+    NeedFrames(usize),
+    /// The advertised level changed.
+    RateChanged {
+        /// Old level.
+        from: Level,
+        /// New level.
+        to: Level,
+        /// Cells per second at the new level, base layer included.
+        rate: CellRate,
+    },
+    /// Three eras without RES: nobody asks for enhancement layers.
+    AdapterSilent,
+    /// A member joined, or was first heard of by its report.
+    MemberJoined(Member),
+    /// A member left.
+    MemberLeft(Member),
+    /// A member missed three reports.
+    MemberStale(Member),
+    /// So many of the last deadlines were missed.
+    MissedDeadline {
+        /// Deadlines missed.
+        missed: u32,
+        /// Deadlines looked at.
+        window: u32,
+    },
+    /// The application paused for more than a second; the schedule started anew.
+    Resync {
+        /// How late the frame was.
+        late: Span,
+    },
+    /// Deadlines are missed consistently: send the base layer only.
+    SendBaseOnly,
+    /// Back to the original rate.
+    ResumeRate,
+    /// The flow is closed and the machine is done.
+    Finished {
+        /// Frames that could not be sent within the grace time.
+        undelivered: u32,
+    },
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum SubmitError {
+    /// Larger than `max_frame` of the flow; nothing was sent.
+    #[error("frame of {bytes} bytes is not in 1..={max_frame}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        max_frame: u32,
+    },
+    /// No room: try again after [`SourceEvent::NeedFrames`]. Gives the frame back.
+    #[error("the queue of frames is full")]
+    QueueFull(AppFrame),
+    /// After [`Source::end`].
+    #[error("the flow is closed")]
+    Closed,
+}
+
+/// What a [`Source`] did since its start.
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
+pub struct SourceStats {
+    /// Frames taken from the application.
+    pub submitted: u64,
+    /// Frames refused as too large or empty.
+    pub too_large: u64,
+    /// Frames handed to the shaper.
+    pub sent: PerLayer<u64>,
+    /// Frames not sent because nobody is granted their layer.
+    pub masked: PerLayer<u64>,
+    /// Frames dropped because the shaper queue was full.
+    pub dropped: PerLayer<u64>,
+    /// Media bytes handed to the shaper.
+    pub bytes: u64,
+    /// Packets handed to the shaper.
+    pub packets: u64,
+    /// Cells, or credits, that left.
+    pub cells: u64,
+    /// Level advertised.
+    pub level: Level,
+    /// RES accepted.
+    pub res: u64,
+    /// ADAPT sent.
+    pub adapt: u64,
+    /// Inputs that made no sense here.
+    pub rejected: u64,
+    /// Deadlines missed by more than a tick.
+    pub missed_deadlines: u64,
+    /// Shaper ticks that ran late.
+    pub missed_ticks: u64,
+    /// Members known.
+    pub members: u64,
+}

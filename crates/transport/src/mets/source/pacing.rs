@@ -1,0 +1,219 @@
+use std::collections::VecDeque;
+
+use layercast_core::{CellRate, FlowId, FlowSpec, Layer, Level, PerLayer, Span, Time};
+use layercast_qos::{BucketParams, Shaper, ShaperConfig, ShaperError, queue_bound};
+use layercast_wire::LinkPdu;
+
+use super::{Shaping, SourceError};
+
+const SECOND: Span = Span::from_secs(1);
+
+/// What stands between packetising and the link: a shaper, or nothing.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    flow: FlowId,
+    spec: FlowSpec,
+    shaping: Shaping,
+    shaper: Shaper<LinkPdu>,
+    direct: VecDeque<LinkPdu>,
+    rate: CellRate,
+}
+
+impl Pacer {
+    pub fn new(
+        now: Time,
+        spec: &FlowSpec,
+        flow: FlowId,
+        shaping: Shaping,
+    ) -> Result<Pacer, SourceError> {
+        let mut pacer = Pacer {
+            flow,
+            spec: spec.clone(),
+            shaping,
+            shaper: Shaper::new(ShaperConfig::default()),
+            direct: VecDeque::new(),
+            rate: CellRate::default(),
+        };
+        let params = match shaping {
+            Shaping::Off => return Ok(pacer),
+            Shaping::Bucket { b, p } => BucketParams::new(b, p)?,
+            Shaping::Rate { .. } => {
+                pacer.rate = pacer.rate_at(Level::BASE);
+                BucketParams::for_rate(pacer.rate)
+            }
+        };
+        pacer.shaper.add_flow(now, flow, params, pacer.bound());
+        Ok(pacer)
+    }
+
+    /// Makes the shaper fit for the layers of `level`, but not slower than the mean of `sending`.
+    pub fn set_level(&mut self, now: Time, level: Level, sending: Level) {
+        if !matches!(self.shaping, Shaping::Rate { .. }) {
+            return;
+        }
+        let rate = self.rate_at(level).max(self.spec.rate_at(sending));
+        if rate != self.rate {
+            self.rate = rate;
+            let params = BucketParams::for_rate(rate);
+            self.shaper.reconfigure(now, self.flow, params);
+        }
+    }
+
+    /// Makes room for a whole frame of `cost` credits, or says why not.
+    pub fn make_room(&mut self, layer: Layer, cost: u32) -> Result<(), ShaperError> {
+        match self.shaping {
+            Shaping::Off => Ok(()),
+            _ => self.shaper.make_room(self.flow, layer, cost),
+        }
+    }
+
+    pub fn push(
+        &mut self,
+        now: Time,
+        layer: Layer,
+        frame: u32,
+        pdu: LinkPdu,
+    ) -> Result<(), ShaperError> {
+        match self.shaping {
+            Shaping::Off => {
+                self.direct.push_back(pdu);
+                Ok(())
+            }
+            _ => {
+                let cost = pdu.cells();
+                self.shaper.enqueue(now, self.flow, layer, frame, cost, pdu)
+            }
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<LinkPdu> {
+        self.direct
+            .pop_front()
+            .or_else(|| self.shaper.pop().map(|(_, pdu)| pdu))
+    }
+
+    pub fn on_tick(&mut self, now: Time) {
+        self.shaper.on_tick(now);
+    }
+
+    pub fn next_tick(&self) -> Option<Time> {
+        self.shaper.next_tick()
+    }
+
+    /// Whether nothing waits; what was released counts as gone.
+    pub fn is_empty(&self) -> bool {
+        self.shaper
+            .stats(self.flow)
+            .is_none_or(|stats| stats.queued == 0)
+    }
+
+    /// Frames dropped for want of room.
+    pub fn dropped(&self) -> PerLayer<u64> {
+        let stats = self.shaper.stats(self.flow);
+        stats.map(|stats| stats.dropped).unwrap_or_default()
+    }
+
+    pub fn missed_ticks(&self) -> u64 {
+        self.shaper.missed_ticks()
+    }
+
+    /// The rule of [`Shaping::Rate`].
+    fn rate_at(&self, level: Level) -> CellRate {
+        let Shaping::Rate { peak_factor } = self.shaping else {
+            return CellRate::default();
+        };
+        let mean = self.spec.rate_at(level).0;
+        let (mut peaks, mut largest) = (0u32, 0u32);
+        for (layer, rate) in self.spec.layers.iter() {
+            if level.includes(layer) {
+                peaks = peaks.saturating_add(rate.peak.max(rate.mean).0);
+                largest = largest.max(rate.burst);
+            }
+        }
+        let paced = (f64::from(mean) * peak_factor)
+            .ceil()
+            .min(f64::from(u32::MAX)) as u32;
+        if largest == 0 {
+            return CellRate(paced);
+        }
+        let fps = self.spec.frame_rate;
+        let in_a_period =
+            (u64::from(largest) * u64::from(fps.num)).div_ceil(u64::from(fps.den.max(1)));
+        let most = u64::from(peaks).max(in_a_period);
+        CellRate(u64::from(paced).min(most).max(u64::from(mean)) as u32)
+    }
+
+    /// Credits the queue holds: two GOPs.
+    fn bound(&self) -> u32 {
+        let period = self.spec.frame_rate.due(u64::from(self.spec.gop_n));
+        let mean = self.spec.rate_at(Level::FULL).0;
+        // Without rates only the bound in bytes is left.
+        let gop = match mean {
+            0 => u64::MAX,
+            mean => period.mul_div(u64::from(mean), SECOND.as_ps()).as_ps(),
+        };
+        let largest = self.spec.max_frame.div_ceil(48).saturating_mul(2);
+        queue_bound(u32::try_from(gop).unwrap_or(u32::MAX), largest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layercast_core::LayerRate;
+
+    fn spec(burst: [u32; 3]) -> FlowSpec {
+        let layer = |mean, burst| LayerRate {
+            mean: CellRate(mean),
+            burst,
+            ..LayerRate::default()
+        };
+        FlowSpec {
+            layers: PerLayer {
+                base: layer(480, burst[0]),
+                e1: layer(960, burst[1]),
+                e2: layer(1_920, burst[2]),
+            },
+            ..FlowSpec::default()
+        }
+    }
+
+    fn pacer(burst: [u32; 3], peak_factor: f64) -> Pacer {
+        let shaping = Shaping::Rate { peak_factor };
+        Pacer::new(Time::ZERO, &spec(burst), FlowId(1), shaping).unwrap()
+    }
+
+    #[test]
+    fn the_rate_is_the_peak_factor_times_the_mean() {
+        let pacer = pacer([0; 3], 2.4);
+        assert_eq!(pacer.rate_at(Level::BASE), CellRate(1_152));
+        assert_eq!(pacer.rate_at(Level::FULL), CellRate(8_064));
+    }
+
+    #[test]
+    fn the_rate_is_capped_by_the_largest_frame_but_never_below_the_mean() {
+        assert_eq!(
+            pacer([240, 160, 120], 2.4).rate_at(Level::FULL),
+            CellRate(5_760)
+        );
+        assert_eq!(pacer([1, 1, 1], 2.4).rate_at(Level::FULL), CellRate(3_360));
+    }
+
+    #[test]
+    fn a_lower_level_never_starves_what_is_still_being_sent() {
+        let mut pacer = pacer([0; 3], 2.4);
+        pacer.set_level(Time::ZERO, Level::FULL, Level::FULL);
+        assert_eq!(pacer.rate, CellRate(8_064));
+        pacer.set_level(Time::ZERO, Level::BASE, Level::FULL);
+        assert_eq!(pacer.rate, CellRate(3_360));
+        pacer.set_level(Time::ZERO, Level::BASE, Level::BASE);
+        assert_eq!(pacer.rate, CellRate(1_152));
+    }
+
+    #[test]
+    fn the_queue_holds_two_gops() {
+        assert_eq!(pacer([0; 3], 2.4).bound(), 3_360);
+        let bare = Pacer::new(Time::ZERO, &FlowSpec::default(), FlowId(1), Shaping::Off).unwrap();
+        assert!(bare.bound() > 80_000);
+    }
+}

@@ -1,0 +1,204 @@
+use layercast_core::{FlowId, Layer, Serial, Time};
+use layercast_wire::{
+    Carriage, Flags, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, SegmentError,
+    Segmenter,
+};
+
+use crate::mets::AppFrame;
+
+/// A frame with its place in the flow.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Numbered {
+    pub seq: Serial,
+    pub e1_count: u8,
+    pub e2_count: u8,
+    /// When it was due: the emission time of the wire.
+    pub emission: Time,
+    pub frame: AppFrame,
+}
+
+/// Numbers frames: all of them, whether or not they will be sent, so that a receiver can tell
+/// exactly what it did not get.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Numbering {
+    next: Serial,
+    e1: u8,
+    e2: u8,
+}
+
+impl Numbering {
+    pub fn number(&mut self, frame: AppFrame, emission: Time) -> Numbered {
+        self.e1 = self.e1.wrapping_add(u8::from(frame.layer == Layer::E1));
+        self.e2 = self.e2.wrapping_add(u8::from(frame.layer == Layer::E2));
+        let seq = self.next;
+        self.next = seq.plus(1);
+        Numbered {
+            seq,
+            e1_count: self.e1,
+            e2_count: self.e2,
+            emission,
+            frame,
+        }
+    }
+}
+
+/// Cuts frames into packets, and packets into cells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packetiser {
+    pub flow: FlowId,
+    pub carriage: Carriage,
+    pub vci: u16,
+    pub mark: Mark,
+    pub mtu: usize,
+}
+
+impl Packetiser {
+    /// Credits that the packets of a frame of `bytes` cost.
+    pub fn cost(&self, bytes: usize) -> u32 {
+        let pdu = |payload: usize| match self.carriage {
+            Carriage::Cells => layercast_core::aal5_cells(layercast_wire::METS_HEADER + payload),
+            Carriage::Datagrams => (layercast_wire::METS_HEADER + payload)
+                .div_ceil(layercast_core::CELL_PAYLOAD) as u32,
+        };
+        let full = u32::try_from(bytes / self.mtu).unwrap_or(u32::MAX);
+        let rest = match bytes % self.mtu {
+            0 => 0,
+            rest => pdu(rest),
+        };
+        full.saturating_mul(pdu(self.mtu)).saturating_add(rest)
+    }
+
+    /// Hands each PDU of the frame to `send`, in order; gives the number of packets.
+    pub fn cut<E: From<SegmentError>>(
+        &self,
+        numbered: &Numbered,
+        mut send: impl FnMut(LinkPdu) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let payload = &numbered.frame.payload;
+        let len = payload.len();
+        let mut packets = 0;
+        for start in (0..len).step_by(self.mtu) {
+            let end = len.min(start + self.mtu);
+            let packet = MetsPacket {
+                header: self.header(numbered, start, end),
+                payload: payload.slice(start..end),
+                congestion: false,
+            };
+            packets += 1;
+            match self.carriage {
+                Carriage::Datagrams => send(LinkPdu::Mets(packet))?,
+                Carriage::Cells => {
+                    for cell in Segmenter::mets(&packet, 0, self.vci, self.mark)? {
+                        send(LinkPdu::Cell(cell))?;
+                    }
+                }
+            }
+        }
+        Ok(packets)
+    }
+
+    fn header(&self, numbered: &Numbered, start: usize, end: usize) -> MetsHeader {
+        let Numbered {
+            frame, emission, ..
+        } = numbered;
+        let len = frame.payload.len();
+        let mut flags = Flags::default();
+        for (flag, set) in [
+            (Flags::GOP_START, frame.gop_start),
+            (Flags::FIRST, start == 0),
+            (Flags::LAST, end == len),
+        ] {
+            if set {
+                flags |= flag;
+            }
+        }
+        MetsHeader {
+            kind: FrameType::from_layer(frame.layer),
+            flags,
+            flow: self.flow,
+            seq: numbered.seq,
+            // The low 32 bits: the timestamp wraps.
+            timestamp_us: emission.as_us() as u32,
+            e1_count: numbered.e1_count,
+            e2_count: numbered.e2_count,
+            alf_len: len as u32,
+            offset: start as u32,
+        }
+    }
+}
+
+/// The payload of a frame is at least one byte and at most `max_frame`.
+pub(super) fn fits(payload: &Payload, max_frame: u32) -> bool {
+    (1..=max_frame as usize).contains(&payload.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    fn packetiser(carriage: Carriage, mtu: usize) -> Packetiser {
+        Packetiser {
+            flow: FlowId(7),
+            carriage,
+            vci: 64,
+            mark: Mark::Last,
+            mtu,
+        }
+    }
+
+    fn frame(layer: Layer, bytes: Bytes) -> AppFrame {
+        AppFrame {
+            layer,
+            gop_start: layer == Layer::Base,
+            payload: bytes.into(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn packets_are_valid_cost_what_was_said_and_hold_the_frame(
+            len in 1usize..5_000, mtu in 1usize..2_000, cells in any::<bool>(),
+        ) {
+            let carriage = if cells { Carriage::Cells } else { Carriage::Datagrams };
+            let packetiser = packetiser(carriage, mtu);
+            let bytes: Bytes = (0..len).map(|i| i as u8).collect();
+            let emission = Time::from_ps(u64::MAX / 2);
+            let numbered = Numbering::default().number(frame(Layer::E1, bytes.clone()), emission);
+            prop_assert_eq!(numbered.e1_count, 1);
+            let (mut cost, mut whole) = (0, Vec::new());
+            packetiser.cut::<SegmentError>(&numbered, |pdu| {
+                cost += pdu.cells();
+                if let LinkPdu::Mets(packet) = pdu {
+                    assert_eq!(packet.header.check(packet.payload.len()), Ok(()));
+                    packet.payload.append_to(&mut whole);
+                }
+                Ok(())
+            }).unwrap();
+            prop_assert_eq!(cost, packetiser.cost(len));
+            prop_assert!(cells || whole == bytes);
+        }
+    }
+
+    #[test]
+    fn packets_share_the_memory_of_the_frame() {
+        let bytes = Bytes::from(vec![1; 3_000]);
+        let numbered = Numbering::default().number(frame(Layer::Base, bytes.clone()), Time::ZERO);
+        let mut at = bytes.as_ptr();
+        packetiser(Carriage::Datagrams, 1_176)
+            .cut::<SegmentError>(&numbered, |pdu| {
+                let LinkPdu::Mets(MetsPacket {
+                    payload: Payload::Bytes(part),
+                    ..
+                }) = pdu
+                else {
+                    panic!("not a datagram");
+                };
+                assert_eq!(part.as_ptr(), at);
+                at = at.wrapping_add(part.len());
+                Ok(())
+            })
+            .unwrap();
+    }
+}
