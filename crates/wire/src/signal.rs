@@ -224,6 +224,8 @@ pub enum Resource {
     Policy,
     /// A node further on did not answer; milliseconds waited.
     Timeout,
+    /// The flow comes in cells and the link carries datagrams, or the other way round.
+    Carriage,
 }
 
 /// Why a line is no message, or a message no line.
@@ -463,6 +465,9 @@ impl fmt::Display for Refusal {
             Resource::UnknownFlow => return write!(f, "{node}: no such flow"),
             Resource::Policy => return write!(f, "{node}: the policy of the flow forbids it"),
             Resource::Timeout => return write!(f, "{node}: no answer within {needed} ms"),
+            Resource::Carriage => {
+                return write!(f, "{node}: cells and datagrams cannot be mixed in one flow");
+            }
         };
         let short = needed.saturating_sub(*available);
         write!(
