@@ -119,13 +119,13 @@ impl Clip {
     pub fn parse(data: Bytes) -> Result<Clip, MediaError> {
         match sniff::sniff(&data)? {
             sniff::Form::Elementary => {
-                let stream = es::parse(&data)?;
+                let stream = es::parse(&data, false)?;
                 Ok(Clip::from_stream(Container::MpegEs, stream))
             }
             sniff::Form::Program => {
                 let mut program = ps::demultiplex(&data)?;
                 let video = Bytes::from(std::mem::take(&mut program.video));
-                let mut stream = es::parse(&video)
+                let mut stream = es::parse(&video, program.video_cut)
                     .map_err(|error| error.map_offset(|at| program.file_offset(at)))?;
                 let cut = stream.truncated.map(|at| program.file_offset(at));
                 stream.truncated = cut.or(program.truncated);

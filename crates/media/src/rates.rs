@@ -66,6 +66,16 @@ fn per_second(units: u64, frames: usize, rate: FrameRate) -> u64 {
     u64::try_from(product.div_ceil(seconds)).unwrap_or(u64::MAX)
 }
 
+/// The length that occurs most often, the longer of two; from 1 to 255.
+fn commonest(lengths: impl Iterator<Item = usize>) -> u8 {
+    let mut seen = [0u32; 256];
+    for length in lengths {
+        seen[length.clamp(1, 255)] += 1;
+    }
+    let most = (1..=255u8).max_by_key(|&length| seen[usize::from(length)]);
+    most.unwrap_or(1)
+}
+
 /// Mean over the clip and peak over the worst GOP of one layer, in `unit`s per second.
 struct LayerLoad {
     total: u64,
@@ -128,7 +138,7 @@ impl Clip {
     ///
     /// A frame of n bytes takes `aal5_cells(n + 24)` cells. The mean is taken over the clip, the peak
     /// over the worst GOP, the burst is the largest frame. GOP length and anchor distance are the
-    /// means over the clip, rounded.
+    /// commonest of the clip, 255 at most.
     pub fn flow_spec(&self) -> FlowSpec {
         let cells = |frame: &Frame| u64::from(aal5_cells(frame.size as usize + METS_HEADER));
         let mut bursts = PerLayer::<u32>::default();
@@ -147,17 +157,16 @@ impl Clip {
                 burst: bursts[layer],
             };
         }
-        let counts = self.counts();
-        let every = |n: u64| {
-            let frames = self.frames.len() as u64;
-            ((frames + n / 2) / n.max(1)).clamp(1, 255) as u8
-        };
-        let gop_n = every(counts.i);
+        let gop_n = commonest(self.gops().map(<[Frame]>::len));
+        let anchors = self
+            .frames
+            .chunk_by(|_, next| next.picture == Picture::B)
+            .map(<[Frame]>::len);
         FlowSpec {
             media: self.info.codec,
             frame_rate: self.info.frame_rate,
             gop_n,
-            gop_m: every(counts.i + counts.p).min(gop_n),
+            gop_m: commonest(anchors).min(gop_n),
             max_frame: self
                 .frames
                 .iter()

@@ -82,17 +82,13 @@ fn decode(name: &str, stream: &[u8]) -> Vec<String> {
     std::fs::write(&path, stream).expect("a file");
     // Through a pipe: of any file that is an elementary stream ffmpeg says that it has to estimate
     // the duration.
-    let silent = Command::new("ffmpeg")
-        .args("-v warning -xerror -i pipe:0 -f null -".split(' '))
+    let output = Command::new("ffmpeg")
+        .args("-v warning -xerror -i pipe:0 -fps_mode passthrough -f framemd5 -".split(' '))
         .stdin(std::fs::File::open(&path).expect("the file"))
         .output()
         .expect("ffmpeg starts");
-    let said = String::from_utf8_lossy(&silent.stderr);
-    assert!(silent.status.success() && said.is_empty(), "{name}: {said}");
-    let output = ffmpeg(
-        "-xerror -i IN -fps_mode passthrough -f framemd5 -",
-        &[("IN", &path)],
-    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{name}: {said}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let sums = text.lines().filter(|line| !line.starts_with('#'));
     sums.map(|line| line.rsplit(' ').next().unwrap_or_default().to_string())
@@ -311,7 +307,7 @@ fn closed_gops_need_nothing_of_their_neighbours() {
         "closed",
         &[("mpeg1-closed", &one), ("mpeg2-closed", &two)],
         from_start,
-        |index, frame| frame.gop_start || !(12..24).contains(&index),
+        |index, frame| frame.gop_start || !(10..20).contains(&index),
         |_, stats| assert_eq!(stats.undecodable, 0),
     );
 }
@@ -324,14 +320,13 @@ fn program_streams_hold_the_same_frames_as_their_elementary_stream() {
     for (codec, muxer) in [("mpeg1video", "mpeg"), ("mpeg2video", "vob")] {
         let video = format!("-s 176x144 -c:v {codec} -g 12 -bf 2");
         let plain = encode(&format!("ps-{codec}.m2v"), &video);
-        let sound = format!("-f lavfi -i sine -shortest {video} -c:a mp2 -f {muxer}");
         let name = format!("ps-{codec}.mpg");
         let arguments = format!(
             "-f lavfi -i testsrc2=rate=25 -f lavfi -i sine -frames:v {FRAMES} -shortest {video} \
              -threads 1 -c:a mp2 -f {muxer} OUT"
         );
         let output = ffmpeg(&arguments, &[("OUT", &file(&name))]);
-        assert!(output.status.success(), "{sound}: {output:?}");
+        assert!(output.status.success(), "{output:?}");
         let program = Bytes::from(std::fs::read(file(&name)).expect("a file"));
         let (plain, muxed) = (
             Clip::parse(plain).expect("es"),
@@ -341,8 +336,7 @@ fn program_streams_hold_the_same_frames_as_their_elementary_stream() {
         let kinds = |clip: &Clip| clip.frames.iter().map(|f| f.picture).collect::<Vec<_>>();
         assert_eq!(kinds(&muxed), kinds(&plain));
         assert_eq!(muxed.info.truncated, None);
-        let cut = Clip::parse(program.slice(..program.len() / 2)).expect("half of it");
-        eprintln!("{} {} {:?}", program.len(), cut.frames.len(), cut.info);
+        let cut = Clip::parse(program.slice(..program.len() / 2 + 1_000)).expect("half of it");
         assert!(cut.info.truncated.is_some() && cut.frames.len() < FRAMES);
     }
 }

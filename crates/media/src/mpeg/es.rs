@@ -59,9 +59,10 @@ struct Parser<'a> {
 /// Cuts a video elementary stream into access units; frames are slices of `data`.
 ///
 /// Starts at the first sequence header; leading P and B pictures, which nothing can decode, are
-/// skipped. A last picture without its last slice is left out and reported in `truncated`; a cut
-/// inside the very last slice cannot be told without decoding.
-pub(crate) fn parse(data: &Bytes) -> Result<Stream, MediaError> {
+/// skipped. A last picture without its last slice, or any last picture if `data` are known to be
+/// `cut`, is left out and reported in `truncated`; otherwise a cut inside the very last slice cannot
+/// be told without decoding.
+pub(crate) fn parse(data: &Bytes, cut: bool) -> Result<Stream, MediaError> {
     let mut parser = Parser {
         data,
         sequence: None,
@@ -75,7 +76,7 @@ pub(crate) fn parse(data: &Bytes) -> Result<Stream, MediaError> {
     for (at, code) in start_codes(data) {
         parser.start_code(at, code)?;
     }
-    let truncated = parser.end_of_data();
+    let truncated = parser.end_of_data(cut);
     let no_picture = MediaError::Truncated {
         offset: data.len() as u64,
         expected: match parser.header {
@@ -279,26 +280,22 @@ impl Parser<'_> {
     }
 
     /// Ends the last unit at the end of the data; gives where it begins if it is incomplete.
-    fn end_of_data(&mut self) -> Option<u64> {
+    fn end_of_data(&mut self, cut: bool) -> Option<u64> {
         let len = self.data.len();
-        let Some(unit) = &self.unit else {
-            return None;
-        };
+        let unit = self.unit.as_ref()?;
         let start = unit.start as u64;
-        let complete = unit
-            .last_slice
-            .is_some_and(|last| last >= self.previous_last_slice);
+        let complete = !cut
+            && unit
+                .last_slice
+                .is_some_and(|last| last >= self.previous_last_slice);
         if !complete {
             return Some(start);
         }
-        let coding = unit.coding;
         self.close(len);
-        let lone_field = self.field.is_some() && coding.is_some();
-        if lone_field && self.frames.len() > 1 {
-            self.frames.pop();
-            return Some(start);
-        }
-        None
+        // A first field without its second.
+        self.field.as_ref()?;
+        self.frames.pop();
+        Some(start)
     }
 }
 

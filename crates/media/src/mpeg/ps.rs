@@ -8,6 +8,8 @@ pub(crate) struct Program {
     pieces: Vec<(usize, usize)>,
     /// Where a last packet that is cut short begins.
     pub truncated: Option<u64>,
+    /// That packet is one of the video stream.
+    pub video_cut: bool,
 }
 
 impl Program {
@@ -30,6 +32,7 @@ pub(crate) fn demultiplex(data: &[u8]) -> Result<Program, MediaError> {
         video: Vec::new(),
         pieces: Vec::new(),
         truncated: None,
+        video_cut: false,
     };
     let mut stream = None;
     let mut at = 0;
@@ -45,10 +48,12 @@ pub(crate) fn demultiplex(data: &[u8]) -> Result<Program, MediaError> {
                 data.len()
             }
         };
-        if (code::VIDEO_FIRST..=code::VIDEO_LAST).contains(&id)
-            && *stream.get_or_insert(id) == id
-            && let Some(payload) = payload_start(&data[..end], start)?
-        {
+        if (code::VIDEO_FIRST..=code::VIDEO_LAST).contains(&id) && *stream.get_or_insert(id) == id {
+            program.video_cut = program.truncated.is_some();
+            let Some(payload) = payload_start(&data[..end], start)? else {
+                at = end;
+                continue;
+            };
             program.pieces.push((program.video.len(), payload));
             program.video.extend_from_slice(&data[payload..end]);
         }
@@ -173,7 +178,7 @@ mod tests {
         let file = [PACK_1.to_vec(), packet(0xE0, b"\x0Fvideo")].concat();
         let program = demultiplex(&file[..file.len() - 2]).unwrap();
         assert_eq!(program.video, b"vid");
-        assert_eq!(program.truncated, Some(12));
+        assert_eq!((program.truncated, program.video_cut), (Some(12), true));
     }
 
     #[test]
