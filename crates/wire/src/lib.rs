@@ -11,7 +11,9 @@ mod link;
 mod mets;
 mod payload;
 mod pcapng;
+mod refusal;
 mod signal;
+mod signal_reader;
 
 pub use aal5::{
     Frame, MAX_CELL_PAYLOAD, Mark, Reassembler, ReassemblyError, SegmentError, Segmenter, packet_of,
@@ -22,7 +24,8 @@ pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, de
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
+pub use refusal::{Refusal, Resource};
 pub use signal::{
-    FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Refusal, Resource,
-    Signal, SignalError, SignalReader,
+    FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal, SignalError,
 };
+pub use signal_reader::SignalReader;

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use layercast_core::{FlowId, Layer, Serial};
 use thiserror::Error;
 
@@ -263,12 +263,13 @@ impl MetsPacket {
     }
 
     /// Decodes a whole packet; the payload shares the memory of `bytes`.
-    pub fn decode(bytes: Bytes, congestion: bool) -> Result<MetsPacket, MetsError> {
+    pub fn decode(mut bytes: Bytes, congestion: bool) -> Result<MetsPacket, MetsError> {
         let header = MetsHeader::decode(&bytes)?;
-        header.check(bytes.len() - METS_HEADER)?;
+        bytes.advance(METS_HEADER);
+        header.check(bytes.len())?;
         Ok(MetsPacket {
             header,
-            payload: Payload::Bytes(bytes.slice(METS_HEADER..)),
+            payload: Payload::Bytes(bytes),
             congestion,
         })
     }

@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::fmt;
 
 use layercast_core::{
     FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, SpecError,
@@ -7,7 +6,7 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Carriage, Mark};
+use crate::{Carriage, Mark, Refusal};
 
 /// Longest line of the session protocol in bytes, newline included.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -187,47 +186,6 @@ pub struct MemberStats {
     pub report: Option<MemberReport>,
 }
 
-/// Why a node refuses a flow or a member; says what is missing.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Refusal {
-    /// The node that refuses.
-    pub node: String,
-    /// What it has too little of.
-    pub resource: Resource,
-    /// How much the request needs, in the unit of the resource.
-    pub needed: u64,
-    /// How much there is, in the unit of the resource.
-    pub available: u64,
-}
-
-/// What a join can fail on (mets.md 2.10).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resource {
-    /// Bandwidth of a link for base layers, cells/s.
-    Link,
-    /// CPU of a switch, permille.
-    SwitchCpu,
-    /// CPU of a host, permille.
-    HostCpu,
-    /// What the receiver takes without loss, cells/s.
-    ReceiverRate,
-    /// End-to-end delay, microseconds.
-    Delay,
-    /// Members a flow may have.
-    TooManyMembers,
-    /// Flows a node may carry.
-    TooManyFlows,
-    /// There is no such flow.
-    UnknownFlow,
-    /// The policy of the flow does not allow it.
-    Policy,
-    /// A node further on did not answer; milliseconds waited.
-    Timeout,
-    /// The flow comes in cells and the link carries datagrams, or the other way round.
-    Carriage,
-}
-
 /// Why a line is no message, or a message no line.
 #[derive(Debug, Error)]
 pub enum SignalError {
@@ -391,88 +349,5 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
             SignalError::UnknownType(tag.kind.chars().take(64).collect())
         }
         _ => SignalError::Json(error),
-    }
-}
-
-/// Finds the lines in a byte stream; holds at most one unfinished line.
-#[derive(Default, Debug)]
-pub struct SignalReader {
-    buffer: Vec<u8>,
-    start: usize,
-    /// Where the search for the next newline goes on.
-    seen: usize,
-    too_long: bool,
-}
-
-impl SignalReader {
-    /// Takes the next bytes of the stream.
-    pub fn push(&mut self, bytes: &[u8]) {
-        if self.too_long {
-            return;
-        }
-        self.buffer.drain(..self.start);
-        self.seen -= self.start;
-        self.start = 0;
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    /// The next message, if a whole line of it is there; call until `None` after each push.
-    ///
-    /// A bad line is skipped. After [`SignalError::TooLong`] nothing follows: close the stream.
-    pub fn poll(&mut self) -> Option<Result<Signal, SignalError>> {
-        if self.too_long {
-            return None;
-        }
-        let newline = self.buffer[self.seen..].iter().position(|&b| b == b'\n');
-        self.seen = newline.map_or(self.buffer.len(), |at| self.seen + at);
-        let line = &self.buffer[self.start..self.seen];
-        if line.len() >= MAX_LINE {
-            *self = SignalReader {
-                too_long: true,
-                ..SignalReader::default()
-            };
-            return Some(Err(SignalError::TooLong));
-        }
-        newline?;
-        let result = Signal::from_line(line);
-        self.seen += 1;
-        self.start = self.seen;
-        Some(result)
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refusal {
-            node,
-            needed,
-            available,
-            ..
-        } = self;
-        let (what, unit) = match self.resource {
-            Resource::Link => ("bandwidth for the base layer", "cells/s"),
-            Resource::SwitchCpu => ("switch CPU", "permille"),
-            Resource::HostCpu => ("host CPU", "permille"),
-            Resource::ReceiverRate => ("receiver capacity", "cells/s"),
-            Resource::TooManyMembers => ("places for members", "members"),
-            Resource::TooManyFlows => ("places for flows", "flows"),
-            Resource::Delay => {
-                return write!(
-                    f,
-                    "{node}: the path takes {needed} us, but only {available} us are allowed"
-                );
-            }
-            Resource::UnknownFlow => return write!(f, "{node}: no such flow"),
-            Resource::Policy => return write!(f, "{node}: the policy of the flow forbids it"),
-            Resource::Timeout => return write!(f, "{node}: no answer within {needed} ms"),
-            Resource::Carriage => {
-                return write!(f, "{node}: cells and datagrams cannot be mixed in one flow");
-            }
-        };
-        let short = needed.saturating_sub(*available);
-        write!(
-            f,
-            "{node}: not enough {what}: needs {needed} {unit}, has {available}, {short} short"
-        )
     }
 }

@@ -1,0 +1,80 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a node refuses a flow or a member; says what is missing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The node that refuses.
+    pub node: String,
+    /// What it has too little of.
+    pub resource: Resource,
+    /// How much the request needs, in the unit of the resource.
+    pub needed: u64,
+    /// How much there is, in the unit of the resource.
+    pub available: u64,
+}
+
+/// What a join can fail on (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Bandwidth of a link for base layers, cells/s.
+    Link,
+    /// CPU of a switch, permille.
+    SwitchCpu,
+    /// CPU of a host, permille.
+    HostCpu,
+    /// What the receiver takes without loss, cells/s.
+    ReceiverRate,
+    /// End-to-end delay, microseconds.
+    Delay,
+    /// Members a flow may have.
+    TooManyMembers,
+    /// Flows a node may carry.
+    TooManyFlows,
+    /// There is no such flow.
+    UnknownFlow,
+    /// The policy of the flow does not allow it.
+    Policy,
+    /// A node further on did not answer; milliseconds waited.
+    Timeout,
+    /// The flow comes in cells and the link carries datagrams, or the other way round.
+    Carriage,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refusal {
+            node,
+            needed,
+            available,
+            ..
+        } = self;
+        let (what, unit) = match self.resource {
+            Resource::Link => ("bandwidth for the base layer", "cells/s"),
+            Resource::SwitchCpu => ("switch CPU", "permille"),
+            Resource::HostCpu => ("host CPU", "permille"),
+            Resource::ReceiverRate => ("receiver capacity", "cells/s"),
+            Resource::TooManyMembers => ("places for members", "members"),
+            Resource::TooManyFlows => ("places for flows", "flows"),
+            Resource::Delay => {
+                return write!(
+                    f,
+                    "{node}: the path takes {needed} us, but only {available} us are allowed"
+                );
+            }
+            Resource::UnknownFlow => return write!(f, "{node}: no such flow"),
+            Resource::Policy => return write!(f, "{node}: the policy of the flow forbids it"),
+            Resource::Timeout => return write!(f, "{node}: no answer within {needed} ms"),
+            Resource::Carriage => {
+                return write!(f, "{node}: cells and datagrams cannot be mixed in one flow");
+            }
+        };
+        let short = needed.saturating_sub(*available);
+        write!(
+            f,
+            "{node}: not enough {what}: needs {needed} {unit}, has {available}, {short} short"
+        )
+    }
+}
