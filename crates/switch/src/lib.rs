@@ -1,9 +1,24 @@
 //! The switch and the link as sans-I/O machines.
+//!
+//! A [`Switch`] copies the frames of a flow to the branches that may have their layer (media
+//! selector, mets.md 2.12), reserves base layers (admission, 2.10) and divides what is left of each
+//! link among enhancement layers (QoS adapter, 2.11). It forwards cells and whole METS packets by
+//! the same logic. A [`Link`] is what lies between two ports: delay, jitter and loss.
 
+mod adapter;
+mod admission;
 mod api;
+mod branches;
 mod config;
+mod flow;
+mod forward;
 mod link;
+mod port;
+mod ports;
+mod selector;
+mod signalling;
 mod stats;
+mod timers;
 
 pub use api::{SwitchEvent, SwitchInput, SwitchTransmit};
 pub use config::{ConfigError, Discard, Lowering, PortConfig, QueueConfig, SwitchConfig};
@@ -12,37 +27,103 @@ pub use stats::{PortStats, RejectedPdus, RejectedSignals, SwitchStats};
 
 use std::collections::VecDeque;
 
-use layercast_core::{Machine, Observer, PortId, Time};
+use layercast_core::{
+    CellRate, FlowId, Level, Machine, Observer, PortId, Span, Stream, Subject, Time, earliest,
+};
+use layercast_qos::Demand;
+use layercast_wire::Signal;
 
-/// The switch machine.
+use crate::flow::{Flow, FlowTable};
+use crate::ports::Ports;
+
+/// Most events kept for a driver that does not ask.
+const MAX_EVENTS: usize = 4_096;
+/// Shortest RES interval that is believed; zero would never let time pass.
+const MIN_INTERVAL: Span = Span::from_ms(1);
+
+/// A switch as a machine; see the crate documentation.
+///
+/// Any input on any port in any order is answered, counted or ignored; what a peer can make it
+/// remember is bounded by `max_flows`, `max_members` and the queue limits.
 #[derive(Debug)]
 pub struct Switch {
     config: SwitchConfig,
+    ports: Ports,
+    flows: FlowTable,
+    signals: VecDeque<(PortId, Signal)>,
     events: VecDeque<SwitchEvent>,
-    out: VecDeque<SwitchTransmit>,
     stats: SwitchStats,
+    /// Where in the RES interval this switch has its tick.
+    phase: Span,
+    /// When the next RES interval ends; `None` while no flow needs one.
+    tick: Option<Time>,
+    /// When the next farewell of a source is due.
+    next_ending: Option<Time>,
+    /// Kept to save an allocation for each division of a link.
+    demands: Vec<Demand>,
+    grants: Vec<Level>,
 }
 
 impl Switch {
-    /// A switch without ports but the local one.
-    pub fn new(config: SwitchConfig) -> Switch {
-        Switch {
+    /// A switch with no port but [`PortId::LOCAL`], where the sources and sinks of its node sit.
+    pub fn new(mut config: SwitchConfig) -> Switch {
+        config.res_interval = config.res_interval.max(MIN_INTERVAL);
+        let mut stream = Stream::new(config.seed, &format!("{}/res_interval", config.name));
+        let phase = Span::from_ps(stream.below(config.res_interval.as_ps()));
+        let mut switch = Switch {
             config,
+            ports: Ports::default(),
+            flows: FlowTable::default(),
+            signals: VecDeque::new(),
             events: VecDeque::new(),
-            out: VecDeque::new(),
             stats: SwitchStats::default(),
-        }
+            phase,
+            tick: None,
+            next_ending: None,
+            demands: Vec::new(),
+            grants: Vec::new(),
+        };
+        let inside = PortConfig {
+            name: "local".into(),
+            ..PortConfig::default()
+        };
+        switch.add_port(PortId::LOCAL, inside);
+        switch
     }
 
-    /// Adds a link, or replaces its configuration.
-    pub fn add_port(&mut self, _: PortId, _: PortConfig) {}
+    /// Adds a link whose reliable channel is down; a link of the same id is replaced.
+    pub fn add_port(&mut self, id: PortId, config: PortConfig) {
+        self.remove_port(id);
+        self.ports.add(id, config);
+    }
 
-    /// Removes a link.
-    pub fn remove_port(&mut self, _: PortId) {}
+    /// Removes a link with its branches; what is in its queue is lost.
+    pub fn remove_port(&mut self, id: PortId) {
+        self.on_port_down(id);
+        for flow in self.flows.ids() {
+            if self
+                .flows
+                .by_id(flow)
+                .is_some_and(|flow| flow.branch(id).is_some())
+            {
+                self.emit(SwitchEvent::Released { flow, port: id });
+                self.remove_branch(flow, id);
+            }
+        }
+        self.ports.remove(id);
+    }
 
-    /// What happened so far.
+    /// What happened so far; ports of the same name share one entry.
     pub fn stats(&self) -> SwitchStats {
-        self.stats.clone()
+        let mut stats = self.stats.clone();
+        for port in self.ports.iter() {
+            stats.ports.insert(port.config.name.clone(), port.stats);
+        }
+        for flow in self.flows.iter() {
+            stats.unknown_types += flow.selector.unknown_types;
+            stats.resyncs += flow.selector.resyncs;
+        }
+        stats
     }
 
     /// Its name.
@@ -50,9 +131,54 @@ impl Switch {
         &self.config.name
     }
 
-    /// Copies of data units made towards ports so far.
+    /// Copies of data units made towards ports so far, those that were dropped there included.
     pub fn copies(&self) -> u64 {
         self.stats.copies
+    }
+
+    /// The level a flow has on a port from the next GOP on; `None` without a branch.
+    pub fn level(&self, flow: FlowId, port: PortId) -> Option<Level> {
+        let flow = self.flows.get(self.flows.slot_of(flow)?)?;
+        let mut branches = flow.branches.iter();
+        let branch = branches.find(|branch| branch.port == port && branch.is_committed())?;
+        Some(branch.gate.target)
+    }
+
+    /// Cells that wait in the queue of a port, as of the last input or poll.
+    pub fn queue(&self, port: PortId) -> Option<u32> {
+        self.ports.get(port).map(|port| port.waiting())
+    }
+
+    /// What base layers have reserved on a port, tentative reservations included.
+    pub fn reserved_on(&self, port: PortId) -> CellRate {
+        self.reserved(Some(port))
+    }
+
+    fn signal(&mut self, to: PortId, signal: Signal) {
+        // A channel that is down would only lose it; what matters is sent again on PortUp.
+        if self.ports.is_up(to) {
+            self.signals.push_back((to, signal));
+        }
+    }
+
+    fn emit(&mut self, event: SwitchEvent) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
+        }
+    }
+
+    /// Keeps the interval timer running exactly while a flow needs it, always in its phase.
+    fn set_tick(&mut self, now: Time) {
+        if !self.flows.iter().any(Flow::is_busy) {
+            self.tick = None;
+        } else if self.tick.is_none_or(|tick| tick <= now) {
+            let interval = self.config.res_interval.as_ps();
+            let passed = now.as_ps().saturating_sub(self.phase.as_ps()) / interval;
+            let started = now.as_ps() >= self.phase.as_ps();
+            let ticks = if started { passed + 1 } else { 0 };
+            let offset = self.config.res_interval.times(ticks);
+            self.tick = Some(Time::ZERO.saturating_add(self.phase).saturating_add(offset));
+        }
     }
 }
 
@@ -61,15 +187,48 @@ impl Machine for Switch {
     type Transmit = SwitchTransmit;
     type Event = SwitchEvent;
 
-    fn handle<O: Observer>(&mut self, _: Time, _: SwitchInput, _: &mut O) {}
-    fn on_timeout<O: Observer>(&mut self, _: Time, _: &mut O) {}
-    fn poll_transmit<O: Observer>(&mut self, _: Time, _: &mut O) -> Option<SwitchTransmit> {
-        self.out.pop_front()
+    fn handle<O: Observer>(&mut self, now: Time, input: SwitchInput, obs: &mut O) {
+        match input {
+            // Media changes no state that a timer waits for.
+            SwitchInput::Pdu { port, pdu } => return self.on_pdu(now, port, pdu, obs),
+            SwitchInput::Signal { port, signal } => self.on_signal(now, port, signal, obs),
+            SwitchInput::PortUp { port } => self.on_port_up(now, port),
+            SwitchInput::PortDown { port } => self.on_port_down(port),
+        }
+        self.on_timeout(now, obs);
+        self.set_tick(now);
     }
+
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if self.next_ending.is_some_and(|at| at <= now) {
+            self.run_endings(now, obs);
+        }
+        if self.tick.is_some_and(|tick| tick <= now) {
+            self.run_interval(now, obs);
+            self.set_tick(now);
+        }
+    }
+
+    fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<SwitchTransmit> {
+        if let Some((port, signal)) = self.signals.pop_front() {
+            return Some(SwitchTransmit::Signal { port, signal });
+        }
+        self.ports.pop(now)
+    }
+
     fn poll_event(&mut self) -> Option<SwitchEvent> {
         self.events.pop_front()
     }
+
     fn next_timeout(&self) -> Option<Time> {
-        None
+        let timers = earliest(self.tick, self.next_ending);
+        earliest(timers, self.ports.next())
+    }
+}
+
+fn subject(config: &SwitchConfig) -> Subject<'_> {
+    Subject {
+        node: &config.name,
+        machine: "switch",
     }
 }

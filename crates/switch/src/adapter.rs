@@ -1,0 +1,285 @@
+use layercast_core::{CellRate, FlowId, Level, NodeId, Observer, PortId, Serial, Time, TraceEvent};
+use layercast_qos::{Demand, LevelPair, fair_share};
+use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
+
+use crate::flow::{MAX_ORIGINS, Request};
+use crate::{Switch, SwitchEvent, subject};
+
+/// The distributed QoS adapter (mets.md 2.11): demands come up as RES, levels go down as ADAPT.
+impl Switch {
+    pub(crate) fn on_adapter<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        message: AdapterMsg,
+        obs: &mut O,
+    ) {
+        let known = self.flows.by_id(message.flow);
+        if known.is_none_or(|flow| flow.info.group != message.group) {
+            self.stats.rejected_pdus.unknown += 1;
+            return;
+        }
+        match message.kind {
+            AdapterKind::Res => self.on_res(now, from, message, obs),
+            AdapterKind::Adapt => self.on_adapt(now, from, message, obs),
+        }
+    }
+
+    fn on_res<O: Observer>(&mut self, now: Time, from: PortId, message: AdapterMsg, obs: &mut O) {
+        let rejected = &mut self.stats.rejected_pdus;
+        let Some(pair) = LevelPair::new(message.min, message.max) else {
+            rejected.malformed += 1;
+            return;
+        };
+        let Some(flow) = self.flows.by_id(message.flow) else {
+            return;
+        };
+        let Some(branch) = flow.branch(from).filter(|branch| branch.is_committed()) else {
+            rejected.unknown += 1;
+            return;
+        };
+        let request = Request {
+            origin: message.origin,
+            pair,
+            hops: message.hops,
+            at: now,
+        };
+        let mut requests = branch.requests.iter();
+        match requests.position(|known| known.origin == message.origin) {
+            // In a storm the last one wins.
+            Some(index) => branch.requests[index] = request,
+            None if branch.requests.len() < MAX_ORIGINS => branch.requests.push(request),
+            None => {
+                rejected.origins += 1;
+                return;
+            }
+        }
+        branch.heard = now;
+        flow.res_pending = true;
+        let at_source = flow.upstream == PortId::LOCAL;
+        if let Some(port) = self.ports.get_mut(from) {
+            port.regrant = true;
+        }
+        if at_source {
+            // The source itself limits how often it answers.
+            self.regrant(now, from, "fair share", obs);
+            self.send_res(now, message.flow, obs);
+        }
+    }
+
+    fn on_adapt<O: Observer>(&mut self, now: Time, from: PortId, message: AdapterMsg, obs: &mut O) {
+        let life = self.config.era.times(3);
+        let Some(flow) = self.flows.by_id(message.flow) else {
+            return;
+        };
+        if flow.upstream != from {
+            self.stats.rejected_pdus.unknown += 1;
+            return;
+        }
+        // After three eras of silence any era is news: the source may have started anew.
+        if let Some((era, at)) = flow.adapted
+            && era.is_after(message.era)
+            && now.since(at) <= life
+        {
+            self.stats.rejected_pdus.stale += 1;
+            return;
+        }
+        flow.adapted = Some((message.era, now));
+        for index in 0..flow.branches.len() {
+            let Some(flow) = self.flows.by_id(message.flow) else {
+                return;
+            };
+            let branch = &flow.branches[index];
+            if !branch.is_committed() {
+                continue;
+            }
+            let (port, grant) = (branch.port, branch.grant);
+            let (level, reason) = if grant < message.max {
+                (grant, "fair share of the link")
+            } else {
+                (message.max, "advertised by the source")
+            };
+            let hops = message.hops.saturating_add(1);
+            let adapt = Adapt {
+                level,
+                era: message.era,
+                origin: message.origin,
+                hops,
+            };
+            self.announce(now, message.flow, port, adapt, reason, obs);
+        }
+    }
+
+    /// Divides what base layers leave of a link; branches that lose are lowered at once.
+    pub(crate) fn regrant<O: Observer>(
+        &mut self,
+        now: Time,
+        id: PortId,
+        reason: &'static str,
+        obs: &mut O,
+    ) {
+        let Some(port) = self.ports.get_mut(id) else {
+            return;
+        };
+        port.regrant = false;
+        let mut reserved = CellRate(0);
+        self.demands.clear();
+        for flow in self.flows.iter() {
+            let mut branches = flow.branches.iter();
+            let Some(branch) = branches.find(|b| b.port == id && b.is_committed()) else {
+                continue;
+            };
+            reserved = reserved.saturating_add(branch.base);
+            // Without a demand a branch takes no part: its pair is {0,0}.
+            let pair = branch.demand().unwrap_or(LevelPair::BASE);
+            self.demands.push(Demand {
+                flow: flow.info.id,
+                min: pair.min(),
+                max: pair.max(),
+                l1: flow.info.spec.above_base(Level::E1),
+                l2: flow.info.spec.above_base(Level::FULL),
+            });
+        }
+        let residual = port.config.capacity().saturating_sub(reserved);
+        port.residual = fair_share(residual, &self.demands, &mut self.grants);
+        for index in 0..self.demands.len() {
+            let (flow, grant) = (self.demands[index].flow, self.grants[index]);
+            let Some(entry) = self.flows.by_id(flow) else {
+                continue;
+            };
+            let era = entry.adapted.map_or(Serial(0), |(era, _)| era);
+            let Some(branch) = entry.branch(id) else {
+                continue;
+            };
+            if branch.grant != grant {
+                branch.grant = grant;
+                obs.on(now, subject(&self.config), || TraceEvent::Decision {
+                    flow,
+                    what: "grant",
+                    value: grant.get().into(),
+                    reason,
+                });
+            }
+            if branch.gate.target > grant {
+                let adapt = Adapt {
+                    level: grant,
+                    era,
+                    origin: self.config.id,
+                    hops: 1,
+                };
+                self.announce(now, flow, id, adapt, reason, obs);
+            }
+        }
+    }
+
+    /// Sends ADAPT on a branch and sets its level from the next GOP on.
+    ///
+    /// A level changes only with the ADAPT that says so in the queue: the receiver reads off the
+    /// last ADAPT before a GOP which frames to expect. If there is no room, it is tried again.
+    fn announce<O: Observer>(
+        &mut self,
+        now: Time,
+        id: FlowId,
+        to: PortId,
+        adapt: Adapt,
+        reason: &'static str,
+        obs: &mut O,
+    ) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let pair = LevelPair::wanting(adapt.level);
+        let message = AdapterMsg {
+            kind: AdapterKind::Adapt,
+            group: flow.info.group,
+            flow: id,
+            era: adapt.era,
+            origin: adapt.origin,
+            min: pair.min(),
+            max: pair.max(),
+            hops: adapt.hops,
+            rate_min: flow.info.spec.above_base(pair.min()),
+            rate_max: flow.info.spec.above_base(pair.max()),
+            residual: self.ports.get(to).map_or(CellRate(0), |port| port.residual),
+        };
+        let carriage = flow.carriage.unwrap_or(Carriage::Datagrams);
+        let sent = self.send_adapter(now, to, carriage, message, obs);
+        let Some(branch) = self.flows.by_id(id).and_then(|flow| flow.branch(to)) else {
+            return;
+        };
+        let (from, to_level) = (branch.gate.target, adapt.level);
+        if !sent {
+            if let Some(port) = self.ports.get_mut(to) {
+                port.regrant |= to_level < from;
+            }
+            return;
+        }
+        branch.gate.target = to_level;
+        if from != to_level {
+            obs.on(now, subject(&self.config), || TraceEvent::Decision {
+                flow: id,
+                what: "adapt",
+                value: to_level.get().into(),
+                reason,
+            });
+            self.emit(SwitchEvent::Granted {
+                flow: id,
+                port: to,
+                from,
+                to: to_level,
+                reason,
+            });
+        }
+    }
+
+    /// Sends the merged demand of a flow upstream, if the flow is joined there.
+    pub(crate) fn send_res<O: Observer>(&mut self, now: Time, id: FlowId, obs: &mut O) {
+        let Some(flow) = self.flows.by_id(id).filter(|flow| flow.is_joined()) else {
+            return;
+        };
+        flow.res_pending = false;
+        let Some(pair) = flow.merged() else {
+            return;
+        };
+        flow.era = flow.era.plus(1);
+        let requests = flow.branches.iter().flat_map(|branch| &branch.requests);
+        let hops = requests.map(|request| request.hops).max().unwrap_or(0);
+        let ports = &self.ports;
+        let branches = flow.branches.iter().filter(|branch| branch.is_committed());
+        let residual = branches
+            .filter_map(|branch| ports.get(branch.port))
+            .map(|port| port.residual)
+            .min();
+        let message = AdapterMsg {
+            kind: AdapterKind::Res,
+            group: flow.info.group,
+            flow: id,
+            era: flow.era,
+            origin: self.config.id,
+            min: pair.min(),
+            max: pair.max(),
+            hops: hops.saturating_add(1),
+            rate_min: flow.info.spec.above_base(pair.min()),
+            rate_max: flow.info.spec.above_base(pair.max()),
+            residual: residual.unwrap_or(CellRate(0)),
+        };
+        let carriage = flow.carriage.unwrap_or(Carriage::Datagrams);
+        let upstream = flow.upstream;
+        obs.on(now, subject(&self.config), || TraceEvent::Decision {
+            flow: id,
+            what: "res",
+            value: pair.max().get().into(),
+            reason: "merged demand of the branches",
+        });
+        self.send_adapter(now, upstream, carriage, message, obs);
+    }
+}
+
+/// What differs between one ADAPT and the next.
+#[derive(Clone, Copy)]
+struct Adapt {
+    level: Level,
+    era: Serial,
+    origin: NodeId,
+    hops: u8,
+}

@@ -1,0 +1,317 @@
+use layercast_core::{CellRate, FlowId, Level, Observer, PortId, Time, TraceEvent};
+use layercast_wire::{Carriage, Member, Refusal, Resource, Signal};
+
+use crate::flow::{Branch, Hold, Upstream};
+use crate::port::{FIRST_VCI, FrameFate};
+use crate::selector::Gate;
+use crate::{Switch, SwitchEvent, subject};
+
+/// How branches come and go: Join, JoinAck, JoinNak, Leave (mets.md 2.10).
+impl Switch {
+    pub(crate) fn on_join<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        member: Member,
+        obs: &mut O,
+    ) {
+        let places = u64::from(self.config.max_members);
+        let members = self.flows.iter().flat_map(|flow| &flow.branches);
+        let full = members
+            .map(|branch| branch.members.len() as u64)
+            .sum::<u64>()
+            >= places;
+        let known = self.flows.by_id(id);
+        let Some(flow) = known.filter(|flow| flow.ending.is_none() && flow.upstream != from) else {
+            self.stats.rejected_signals.unknown += 1;
+            let refusal = self.refusal(Resource::UnknownFlow, 0, 0);
+            return self.refuse(now, id, from, refusal, obs);
+        };
+        let branch = flow.branch(from);
+        let is_new_branch = branch.is_none();
+        let is_new = branch
+            .as_ref()
+            .is_none_or(|branch| !branch.members.contains(&member));
+        if is_new && full {
+            let refusal = self.refusal(Resource::TooManyMembers, places + 1, places);
+            return self.refuse(now, id, from, refusal, obs);
+        }
+        if let Some(branch) = branch {
+            branch.heard = now;
+            if is_new {
+                branch.members.push(member.clone());
+            }
+        }
+        if is_new_branch {
+            match self.admit(id, from) {
+                Ok(base) => self.reserve(now, id, from, base, member.clone()),
+                Err(refusal) => return self.refuse(now, id, from, refusal, obs),
+            }
+        }
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        if flow.is_joined() {
+            self.commit(now, id, from, obs);
+        } else if flow.link == Upstream::Idle {
+            self.join_upstream(now, id, member);
+        }
+    }
+
+    fn reserve(&mut self, now: Time, id: FlowId, port: PortId, base: CellRate, member: Member) {
+        let vci = self.free_circuit(port);
+        let until = now.saturating_add(self.config.tentative);
+        let carriage = self.ports.get(port).map(|port| port.config.carriage);
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        if port != PortId::LOCAL {
+            flow.carriage = flow.carriage.or(carriage);
+        }
+        flow.branches.push(Branch {
+            port,
+            vci,
+            hold: Hold::Tentative { until },
+            base,
+            members: vec![member],
+            requests: Vec::new(),
+            grant: Level::BASE,
+            gate: Gate::default(),
+            fate: FrameFate::default(),
+            heard: now,
+        });
+    }
+
+    /// The next circuit that no branch of the port uses, from 64 up.
+    fn free_circuit(&mut self, id: PortId) -> u16 {
+        let flows = &self.flows;
+        let used = |vci| {
+            let mut branches = flows.iter().flat_map(|flow| &flow.branches);
+            branches.any(|branch| branch.port == id && branch.vci == vci)
+        };
+        let Some(port) = self.ports.get_mut(id) else {
+            return FIRST_VCI;
+        };
+        // Going round rather than taking the lowest keeps late cells of an old circuit apart.
+        for _ in 0..=u16::MAX - FIRST_VCI {
+            let vci = port.take_vci();
+            if !used(vci) {
+                return vci;
+            }
+        }
+        FIRST_VCI
+    }
+
+    /// Asks upstream for a flow, in the name of `member`.
+    pub(crate) fn join_upstream(&mut self, now: Time, id: FlowId, member: Member) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        flow.link = Upstream::Joining { since: now };
+        flow.joined_as = Some(member.clone());
+        let (upstream, level) = (flow.upstream, flow.info.spec.top_level());
+        let flow = id;
+        self.signal(
+            upstream,
+            Signal::Join {
+                flow,
+                member,
+                level,
+            },
+        );
+    }
+
+    /// Asks upstream again for a flow that has branches here.
+    pub(crate) fn rejoin(&mut self, now: Time, id: FlowId) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let first = flow
+            .branches
+            .first()
+            .and_then(|branch| branch.members.first());
+        let member = flow.joined_as.clone().or_else(|| first.cloned());
+        if let Some(member) = member.filter(|_| !flow.branches.is_empty()) {
+            self.join_upstream(now, id, member);
+        }
+    }
+
+    /// Makes a reservation firm and acknowledges it; a committed branch is acknowledged again.
+    fn commit<O: Observer>(&mut self, now: Time, id: FlowId, port: PortId, obs: &mut O) {
+        let Some(branch) = self.flows.by_id(id).and_then(|flow| flow.branch(port)) else {
+            return;
+        };
+        let was_committed = branch.is_committed();
+        branch.hold = Hold::Committed;
+        let (vci, level) = (branch.vci, branch.gate.target);
+        let member = branch.members.first().cloned();
+        let value = i64::from(branch.base.0);
+        self.signal(
+            port,
+            Signal::JoinAck {
+                flow: id,
+                vci,
+                level,
+            },
+        );
+        if was_committed {
+            return;
+        }
+        obs.on(now, subject(&self.config), || TraceEvent::Decision {
+            flow: id,
+            what: "admit",
+            value,
+            reason: "base layer reserved",
+        });
+        if let Some(member) = member {
+            let flow = id;
+            self.emit(SwitchEvent::Admitted { flow, port, member });
+        }
+        // Enhancement layers of others make room at once.
+        self.regrant(now, port, "base layer admitted", obs);
+    }
+
+    pub(crate) fn on_join_ack<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        vci: u16,
+        obs: &mut O,
+    ) {
+        let known = self.flows.by_id(id);
+        let Some(flow) = known.filter(|flow| flow.upstream == from && flow.link != Upstream::Idle)
+        else {
+            self.stats.rejected_signals.answer += 1;
+            return;
+        };
+        let cells = flow.carriage == Some(Carriage::Cells);
+        if cells && (vci < FIRST_VCI || !self.flows.map(id, vci)) {
+            self.stats.rejected_signals.answer += 1;
+            return;
+        }
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        if !flow.is_joined() {
+            flow.link = Upstream::Joined;
+            // The node upstream may have started anew, with eras and circuits of its own.
+            flow.adapted = None;
+            flow.selector.restart();
+            flow.res_pending |= flow
+                .branches
+                .iter()
+                .any(|branch| !branch.requests.is_empty());
+        }
+        let tentative = flow.branches.iter().filter(|branch| !branch.is_committed());
+        let ports: Vec<PortId> = tentative.map(|branch| branch.port).collect();
+        for port in ports {
+            self.commit(now, id, port, obs);
+        }
+    }
+
+    pub(crate) fn on_join_nak<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        refusal: Refusal,
+        obs: &mut O,
+    ) {
+        let known = self.flows.by_id(id);
+        let Some(flow) = known.filter(|flow| flow.upstream == from && flow.link != Upstream::Idle)
+        else {
+            self.stats.rejected_signals.answer += 1;
+            return;
+        };
+        flow.link = Upstream::Idle;
+        // A node that has just started does not know the flow yet; its Advertise will follow.
+        let keep = refusal.resource == Resource::UnknownFlow;
+        let branches = flow.branches.iter();
+        let lost = branches.filter(|branch| !(keep && branch.is_committed()));
+        let ports: Vec<PortId> = lost.map(|branch| branch.port).collect();
+        for port in ports {
+            self.refuse(now, id, port, refusal.clone(), obs);
+            self.remove_branch(id, port);
+        }
+    }
+
+    pub(crate) fn on_leave<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        member: &Member,
+        obs: &mut O,
+    ) {
+        let Some(flow) = self.flows.by_id(id) else {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        };
+        flow.reports
+            .retain(|seen| seen.port != from || seen.member != *member);
+        let Some(branch) = flow.branch(from).filter(|b| b.members.contains(member)) else {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        };
+        branch.members.retain(|other| other != member);
+        branch
+            .requests
+            .retain(|request| request.origin != member.id);
+        let empty = branch.members.is_empty();
+        if let Some(port) = self.ports.get_mut(from) {
+            port.regrant = true;
+        }
+        if empty {
+            self.release(now, id, from, obs);
+        }
+    }
+
+    /// Releases a branch whose members have all left.
+    fn release<O: Observer>(&mut self, now: Time, id: FlowId, port: PortId, obs: &mut O) {
+        obs.on(now, subject(&self.config), || TraceEvent::Decision {
+            flow: id,
+            what: "release",
+            value: 0,
+            reason: "last member left",
+        });
+        self.emit(SwitchEvent::Released { flow: id, port });
+        self.remove_branch(id, port);
+    }
+
+    /// Takes a branch away with its reservation, and leaves upstream after the last one.
+    pub(crate) fn remove_branch(&mut self, id: FlowId, port: PortId) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        flow.branches.retain(|branch| branch.port != port);
+        flow.reports.retain(|seen| seen.port != port);
+        let last = flow.branches.is_empty();
+        if let Some(port) = self.ports.get_mut(port) {
+            port.regrant = true;
+        }
+        if last {
+            self.leave_upstream(id);
+        }
+    }
+
+    fn leave_upstream(&mut self, id: FlowId) {
+        self.flows.unmap(id);
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let asked = flow.link != Upstream::Idle;
+        flow.link = Upstream::Idle;
+        flow.adapted = None;
+        flow.res_pending = false;
+        flow.selector.restart();
+        let (upstream, member) = (flow.upstream, flow.joined_as.take());
+        if upstream == PortId::LOCAL {
+            flow.carriage = None;
+        }
+        if let Some(member) = member.filter(|_| asked) {
+            self.signal(upstream, Signal::Leave { flow: id, member });
+        }
+    }
+}

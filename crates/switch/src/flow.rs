@@ -1,0 +1,260 @@
+use layercast_core::{CellRate, FlowId, Level, NodeId, PortId, Serial, Time};
+use layercast_qos::LevelPair;
+use layercast_wire::{Carriage, FlowInfo, Member, MemberReport};
+
+use crate::port::FrameFate;
+use crate::selector::{Gate, Selector};
+
+/// Most origins whose RES a branch remembers: the members of one multicast link.
+pub(crate) const MAX_ORIGINS: usize = 256;
+
+/// What one origin asks for on a branch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    pub origin: NodeId,
+    pub pair: LevelPair,
+    pub hops: u8,
+    pub at: Time,
+}
+
+/// Whether a branch may carry data yet (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hold {
+    /// Reserved until upstream answers, at the latest then.
+    Tentative { until: Time },
+    /// Reserved.
+    Committed,
+}
+
+/// One flow on one outgoing link.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub port: PortId,
+    /// Circuit on the link.
+    pub vci: u16,
+    pub hold: Hold,
+    /// What is reserved for the base layer.
+    pub base: CellRate,
+    pub members: Vec<Member>,
+    pub requests: Vec<Request>,
+    /// Share of the link, as of the last division.
+    pub grant: Level,
+    pub gate: Gate,
+    pub fate: FrameFate,
+    /// When the last RES or join came.
+    pub heard: Time,
+}
+
+/// How the flow stands with the node upstream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Upstream {
+    Idle,
+    Joining { since: Time },
+    Joined,
+}
+
+/// A report that passed through.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub member: Member,
+    pub port: PortId,
+    pub first: Time,
+    pub last: Time,
+    pub report: MemberReport,
+}
+
+/// The last words of the source, held back until the data before them has left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ending {
+    pub at: Time,
+    pub close: Option<u32>,
+    pub withdraw: Option<String>,
+    pub told: bool,
+}
+
+/// A flow and its branches at this node.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub info: FlowInfo,
+    pub upstream: PortId,
+    pub link: Upstream,
+    /// Circuit on which it comes in.
+    pub vci_in: Option<u16>,
+    /// In whose name we joined upstream.
+    pub joined_as: Option<Member>,
+    /// What it is carried in; a local flow takes that of its first branch.
+    pub carriage: Option<Carriage>,
+    pub selector: Selector,
+    pub branches: Vec<Branch>,
+    /// Era of the last ADAPT, and when it came.
+    pub adapted: Option<(Serial, Time)>,
+    /// Our own era, as RES tells it upstream.
+    pub era: Serial,
+    pub res_pending: bool,
+    pub reports: Vec<Seen>,
+    pub ending: Option<Ending>,
+}
+
+impl Branch {
+    pub fn is_committed(&self) -> bool {
+        self.hold == Hold::Committed
+    }
+
+    /// What all origins together ask for; `None` if nobody does.
+    pub fn demand(&self) -> Option<LevelPair> {
+        let pairs = self.requests.iter().map(|request| request.pair);
+        pairs.reduce(LevelPair::merge)
+    }
+}
+
+impl Flow {
+    pub fn branch(&mut self, port: PortId) -> Option<&mut Branch> {
+        self.branches.iter_mut().find(|branch| branch.port == port)
+    }
+
+    pub fn is_joined(&self) -> bool {
+        self.link == Upstream::Joined
+    }
+
+    /// What goes upstream: demands reduced to grants, merged over the branches.
+    pub fn merged(&self) -> Option<LevelPair> {
+        let branches = self.branches.iter().filter(|branch| branch.is_committed());
+        branches
+            .filter_map(|branch| Some(branch.demand()?.reduce_to(branch.grant)))
+            .reduce(LevelPair::merge)
+    }
+
+    /// Whether anything about it may change by time alone.
+    pub fn is_busy(&self) -> bool {
+        !self.branches.is_empty() || self.ending.is_some() || !self.reports.is_empty()
+    }
+}
+
+/// A small map from numbers to slots: a sorted array and binary search.
+///
+/// For the up to some thousand flows of a switch that is ten probes in one or two cache lines,
+/// which no hash beats, and it has no bad case that a peer could provoke.
+#[derive(Default, Debug)]
+struct Index(Vec<(u32, u32)>);
+
+impl Index {
+    fn get(&self, key: u32) -> Option<usize> {
+        let at = self.0.binary_search_by_key(&key, |entry| entry.0).ok()?;
+        Some(self.0[at].1 as usize)
+    }
+
+    fn insert(&mut self, key: u32, slot: usize) {
+        match self.0.binary_search_by_key(&key, |entry| entry.0) {
+            Ok(at) => self.0[at].1 = slot as u32,
+            Err(at) => self.0.insert(at, (key, slot as u32)),
+        }
+    }
+
+    fn remove(&mut self, key: u32) {
+        if let Ok(at) = self.0.binary_search_by_key(&key, |entry| entry.0) {
+            self.0.remove(at);
+        }
+    }
+}
+
+/// The flows of a switch, found by flow id (datagrams) or by port and circuit (cells).
+#[derive(Default, Debug)]
+pub(crate) struct FlowTable {
+    slots: Vec<Option<Box<Flow>>>,
+    by_id: Index,
+    by_circuit: Index,
+}
+
+fn circuit(port: PortId, vci: u16) -> u32 {
+    u32::from(port.0) << 16 | u32::from(vci)
+}
+
+impl FlowTable {
+    pub fn len(&self) -> usize {
+        self.by_id.0.len()
+    }
+
+    pub fn slot_of(&self, id: FlowId) -> Option<usize> {
+        self.by_id.get(id.0)
+    }
+
+    pub fn slot_of_circuit(&self, port: PortId, vci: u16) -> Option<usize> {
+        self.by_circuit.get(circuit(port, vci))
+    }
+
+    pub fn get(&self, slot: usize) -> Option<&Flow> {
+        self.slots.get(slot)?.as_deref()
+    }
+
+    pub fn get_mut(&mut self, slot: usize) -> Option<&mut Flow> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    pub fn by_id(&mut self, id: FlowId) -> Option<&mut Flow> {
+        let slot = self.slot_of(id)?;
+        self.get_mut(slot)
+    }
+
+    /// Slots in use, in ascending order of flow id.
+    pub fn ids(&self) -> Vec<FlowId> {
+        self.by_id.0.iter().map(|entry| FlowId(entry.0)).collect()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Flow> {
+        let slots = self.by_id.0.iter();
+        slots.filter_map(|entry| self.get(entry.1 as usize))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flow> {
+        self.slots.iter_mut().filter_map(Option::as_deref_mut)
+    }
+
+    pub fn insert(&mut self, flow: Flow) {
+        let id = flow.info.id;
+        let slot = match self.slots.iter().position(Option::is_none) {
+            Some(free) => free,
+            None => {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }
+        };
+        self.slots[slot] = Some(Box::new(flow));
+        self.by_id.insert(id.0, slot);
+    }
+
+    pub fn remove(&mut self, id: FlowId) -> Option<Box<Flow>> {
+        self.unmap(id);
+        let slot = self.slot_of(id)?;
+        self.by_id.remove(id.0);
+        self.slots[slot].take()
+    }
+
+    /// Says on which circuit a flow comes in; `false` if another flow has it.
+    pub fn map(&mut self, id: FlowId, vci: u16) -> bool {
+        let Some(slot) = self.slot_of(id) else {
+            return false;
+        };
+        let Some(upstream) = self.get(slot).map(|flow| flow.upstream) else {
+            return false;
+        };
+        let key = circuit(upstream, vci);
+        if self.by_circuit.get(key).is_some_and(|other| other != slot) {
+            return false;
+        }
+        self.unmap(id);
+        self.by_circuit.insert(key, slot);
+        if let Some(flow) = self.get_mut(slot) {
+            flow.vci_in = Some(vci);
+        }
+        true
+    }
+
+    /// Forgets the circuit on which a flow comes in.
+    pub fn unmap(&mut self, id: FlowId) {
+        let Some(flow) = self.by_id(id) else { return };
+        if let Some(vci) = flow.vci_in.take() {
+            let key = circuit(flow.upstream, vci);
+            self.by_circuit.remove(key);
+        }
+    }
+}

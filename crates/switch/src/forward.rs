@@ -1,0 +1,137 @@
+use layercast_core::{Cause, Observer, PortId, Time, TraceEvent};
+use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
+
+use crate::{Switch, subject};
+
+/// The way of the media: one lookup, one question to each branch, one copy for each that says yes.
+impl Switch {
+    pub(crate) fn on_pdu<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        pdu: LinkPdu,
+        obs: &mut O,
+    ) {
+        let Some(port) = self.ports.get_mut(from) else {
+            self.stats.rejected_pdus.port += 1;
+            return;
+        };
+        port.stats.units_in += 1;
+        port.stats.bytes_in += pdu.wire_len() as u64;
+        match pdu {
+            LinkPdu::Adapter(message) => self.on_adapter(now, from, message, obs),
+            LinkPdu::Cell(cell) if cell.vci == ADAPTER_VCI => match AdapterMsg::from_cell(&cell) {
+                Ok(message) => self.on_adapter(now, from, message, obs),
+                Err(_) => self.stats.rejected_pdus.malformed += 1,
+            },
+            LinkPdu::Cell(ref cell) => {
+                let slot = self.flows.slot_of_circuit(from, cell.vci);
+                self.forward(now, from, slot, pdu, obs);
+            }
+            LinkPdu::Mets(ref packet) => {
+                let slot = self.flows.slot_of(packet.header.flow);
+                self.forward(now, from, slot, pdu, obs);
+            }
+        }
+    }
+
+    fn forward<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        slot: Option<usize>,
+        pdu: LinkPdu,
+        obs: &mut O,
+    ) {
+        let rejected = &mut self.stats.rejected_pdus;
+        let Some(flow) = slot
+            .and_then(|slot| self.flows.get_mut(slot))
+            .filter(|flow| flow.upstream == from)
+        else {
+            rejected.unknown += 1;
+            return;
+        };
+        let step = match (&pdu, flow.carriage) {
+            (LinkPdu::Cell(cell), Some(Carriage::Cells)) if cell.pti.is_data() => {
+                flow.selector.on_cell(cell)
+            }
+            (LinkPdu::Mets(packet), Some(Carriage::Datagrams)) => {
+                Some(flow.selector.on_packet(&packet.header))
+            }
+            _ => None,
+        };
+        let Some(step) = step else {
+            rejected.malformed += 1;
+            return;
+        };
+        let cells = pdu.cells();
+        // The unit itself goes to the last branch that takes it, copies to those before.
+        let mut taken: Option<(PortId, u16)> = None;
+        for branch in &mut flow.branches {
+            if !branch.is_committed() || !branch.gate.pass(&step, self.config.lowering) {
+                continue;
+            }
+            let Some(port) = self.ports.get_mut(branch.port) else {
+                continue;
+            };
+            self.stats.copies += 1;
+            match port.admit(now, cells, step.unit, &mut branch.fate) {
+                Ok(()) => {
+                    if let Some((to, vci)) = taken.replace((branch.port, branch.vci)) {
+                        self.ports
+                            .push(now, to, on_circuit(pdu.clone(), vci), cells);
+                    }
+                }
+                Err(cause) => obs.on(now, subject(&self.config), || TraceEvent::Lost {
+                    flow: flow.info.id,
+                    layer: Some(step.unit.layer),
+                    count: 1,
+                    cause,
+                }),
+            }
+        }
+        if let Some((to, vci)) = taken {
+            self.ports.push(now, to, on_circuit(pdu, vci), cells);
+        }
+    }
+
+    /// Puts RES or ADAPT into the queue of a port; `false` if there is no room.
+    pub(crate) fn send_adapter<O: Observer>(
+        &mut self,
+        now: Time,
+        to: PortId,
+        carriage: Carriage,
+        message: AdapterMsg,
+        obs: &mut O,
+    ) -> bool {
+        let Some(port) = self.ports.get_mut(to) else {
+            return false;
+        };
+        let pdu = match carriage {
+            Carriage::Cells => LinkPdu::Cell(message.to_cell()),
+            Carriage::Datagrams => LinkPdu::Adapter(message),
+        };
+        let cells = pdu.cells();
+        port.advance(now);
+        if !port.room(cells) {
+            port.stats.adapter_dropped += 1;
+            obs.on(now, subject(&self.config), || TraceEvent::Lost {
+                flow: message.flow,
+                layer: None,
+                count: 1,
+                cause: Cause::QueueFull,
+            });
+            return false;
+        }
+        self.ports.push(now, to, pdu, cells);
+        true
+    }
+}
+
+fn on_circuit(mut pdu: LinkPdu, vci: u16) -> LinkPdu {
+    if let LinkPdu::Cell(cell) = &mut pdu {
+        cell.vpi = 0;
+        cell.vci = vci;
+    }
+    pdu
+}

@@ -1,0 +1,372 @@
+use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
+use layercast_wire::{FlowInfo, Member, MemberReport, MemberStats, Signal};
+
+use crate::flow::{Ending, Flow, Seen, Upstream};
+use crate::selector::Selector;
+use crate::{Switch, SwitchEvent, subject};
+
+/// Entries in one answer: a line of the session protocol has room for so many of any length.
+const PER_ANSWER: usize = 16;
+
+/// The session protocol around the branches: which flows there are, who reports what.
+impl Switch {
+    pub(crate) fn on_signal<O: Observer>(
+        &mut self,
+        now: Time,
+        from: PortId,
+        signal: Signal,
+        obs: &mut O,
+    ) {
+        if self.ports.get(from).is_none() {
+            self.stats.rejected_signals.port += 1;
+            return;
+        }
+        match signal {
+            Signal::Advertise { flow } => self.on_advertise(now, from, flow, obs),
+            Signal::Withdraw { flow, reason } => self.on_end(now, from, flow, None, Some(reason)),
+            Signal::Close { flow, undelivered } => {
+                self.on_end(now, from, flow, Some(undelivered), None);
+            }
+            Signal::Join { flow, member, .. } => self.on_join(now, from, flow, member, obs),
+            Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
+            Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
+            Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),
+            Signal::Report {
+                flow,
+                member,
+                report,
+            } => self.on_report(now, from, flow, member, report),
+            Signal::ListFlows => self.list_flows(from),
+            Signal::GetStats { flow } => self.list_members(from, flow),
+            Signal::Hello { .. }
+            | Signal::Flows { .. }
+            | Signal::Stats { .. }
+            | Signal::Error { .. } => self.stats.rejected_signals.foreign += 1,
+        }
+    }
+
+    pub(crate) fn on_port_up(&mut self, now: Time, id: PortId) {
+        let Some(port) = self.ports.get_mut(id) else {
+            self.stats.rejected_signals.port += 1;
+            return;
+        };
+        port.up = true;
+        let mut adverts = Vec::new();
+        let mut rejoins = Vec::new();
+        for flow in self.flows.iter().filter(|flow| flow.ending.is_none()) {
+            if flow.upstream == id {
+                rejoins.push(flow.info.id);
+            } else if self.ports.is_up(flow.upstream) {
+                adverts.push(flow.info.clone());
+            }
+        }
+        for flow in adverts {
+            self.signal(id, Signal::Advertise { flow });
+        }
+        for flow in rejoins {
+            self.rejoin(now, flow);
+        }
+    }
+
+    pub(crate) fn on_port_down(&mut self, id: PortId) {
+        if id == PortId::LOCAL {
+            return;
+        }
+        if let Some(port) = self.ports.get_mut(id) {
+            port.up = false;
+        }
+        // Data may still come in: only the channel is lost, so circuits stay.
+        for flow in self.flows.iter_mut().filter(|flow| flow.upstream == id) {
+            flow.link = Upstream::Idle;
+        }
+    }
+
+    fn on_advertise<O: Observer>(&mut self, now: Time, from: PortId, info: FlowInfo, obs: &mut O) {
+        let id = info.id;
+        if let Some(flow) = self.flows.by_id(id) {
+            let same = flow.ending.is_none() && flow.info == info;
+            if flow.upstream != from && flow.ending.is_none() && self.ports.is_up(flow.upstream) {
+                self.stats.rejected_signals.advertise += 1;
+                return;
+            }
+            if same {
+                self.move_upstream(id, from);
+                self.tell_all(from, &Signal::Advertise { flow: info });
+                if self
+                    .flows
+                    .by_id(id)
+                    .is_some_and(|flow| flow.link == Upstream::Idle)
+                {
+                    self.rejoin(now, id);
+                }
+                return;
+            }
+            self.remove_flow(now, id, "replaced by a new flow", obs);
+        }
+        if !self.make_room() {
+            self.stats.rejected_signals.advertise += 1;
+            return;
+        }
+        let port = self.ports.get(from).filter(|_| from != PortId::LOCAL);
+        self.flows.insert(Flow {
+            selector: Selector::new(id, &info.spec, info.aal5_mark),
+            info: info.clone(),
+            upstream: from,
+            link: Upstream::Idle,
+            vci_in: None,
+            joined_as: None,
+            carriage: port.map(|port| port.config.carriage),
+            branches: Vec::new(),
+            adapted: None,
+            era: Serial(0),
+            res_pending: false,
+            reports: Vec::new(),
+            ending: None,
+        });
+        self.tell_all(from, &Signal::Advertise { flow: info });
+    }
+
+    /// A flow whose upstream link is lost may come back over another.
+    fn move_upstream(&mut self, id: FlowId, to: PortId) {
+        let Some(flow) = self.flows.by_id(id).filter(|flow| flow.upstream != to) else {
+            return;
+        };
+        flow.link = Upstream::Idle;
+        self.flows.unmap(id);
+        let carriage = self.ports.get(to).map(|port| port.config.carriage);
+        if let Some(flow) = self.flows.by_id(id) {
+            flow.upstream = to;
+            if to != PortId::LOCAL {
+                flow.carriage = carriage;
+            }
+            let ports = &self.ports;
+            let carriage = flow.carriage;
+            // The source does not lie downstream of itself, nor are cells made into datagrams.
+            flow.branches.retain(|branch| {
+                let port = ports.get(branch.port);
+                let fits = port.is_some_and(|port| Some(port.config.carriage) == carriage);
+                branch.port != to && (fits || branch.port == PortId::LOCAL)
+            });
+        }
+    }
+
+    /// Whether one more flow fits; one without upstream and receivers gives way.
+    fn make_room(&mut self) -> bool {
+        if self.flows.len() < self.config.max_flows as usize {
+            return true;
+        }
+        let is_dead = |flow: &&Flow| flow.branches.is_empty() && !self.ports.is_up(flow.upstream);
+        let dead = self.flows.iter().find(is_dead).map(|flow| flow.info.id);
+        match dead {
+            Some(id) => self.flows.remove(id).is_some(),
+            None => false,
+        }
+    }
+
+    /// Takes note that the source ends a flow; passed on once the data before it has left.
+    fn on_end(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        close: Option<u32>,
+        withdraw: Option<String>,
+    ) {
+        let known = self.flows.by_id(id);
+        let Some(flow) = known.filter(|flow| flow.upstream == from) else {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        };
+        let ports = &self.ports;
+        let branches = flow.branches.iter();
+        let at = branches
+            .filter_map(|branch| ports.get(branch.port))
+            .map(|port| port.drained_at())
+            .fold(now, Time::max);
+        // A line that stands still must not keep the flow for ever.
+        let at = at.min(now.saturating_add(self.config.era.times(3)));
+        let ending = flow.ending.get_or_insert(Ending {
+            at,
+            close: None,
+            withdraw: None,
+            told: false,
+        });
+        // A second farewell is passed on too.
+        ending.told = false;
+        ending.at = at;
+        ending.close = ending.close.or(close);
+        ending.withdraw = ending.withdraw.take().or(withdraw);
+        self.next_ending = Some(self.next_ending.map_or(at, |other| other.min(at)));
+    }
+
+    /// Passes on the farewells that are due, and forgets flows three eras after theirs.
+    pub(crate) fn run_endings<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let linger = self.config.era.times(3);
+        let mut next: Option<Time> = None;
+        for id in self.flows.ids() {
+            let Some(flow) = self.flows.by_id(id) else {
+                continue;
+            };
+            let Some(ending) = &mut flow.ending else {
+                continue;
+            };
+            if ending.told && ending.at.saturating_add(linger) <= now {
+                self.remove_flow(now, id, "ended by its source", obs);
+            } else if !ending.told && ending.at <= now {
+                ending.told = true;
+                let (close, reason) = (ending.close, ending.withdraw.clone());
+                let until = ending.at.saturating_add(linger);
+                next = Some(next.map_or(until, |other| other.min(until)));
+                self.say_farewell(id, close, reason);
+            } else {
+                let at = if ending.told {
+                    ending.at.saturating_add(linger)
+                } else {
+                    ending.at
+                };
+                next = Some(next.map_or(at, |other| other.min(at)));
+            }
+        }
+        self.next_ending = next;
+    }
+
+    /// Close goes down the tree, Withdraw to all who heard the advertisement.
+    fn say_farewell(&mut self, id: FlowId, close: Option<u32>, withdraw: Option<String>) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let upstream = flow.upstream;
+        let receivers: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
+        if let Some(undelivered) = close {
+            for port in receivers {
+                let flow = id;
+                self.signal(port, Signal::Close { flow, undelivered });
+            }
+        }
+        if let Some(reason) = withdraw {
+            self.tell_all(upstream, &Signal::Withdraw { flow: id, reason });
+        }
+    }
+
+    /// Forgets a flow and everything that hangs on it.
+    pub(crate) fn remove_flow<O: Observer>(
+        &mut self,
+        now: Time,
+        id: FlowId,
+        reason: &'static str,
+        obs: &mut O,
+    ) {
+        let Some(flow) = self.flows.remove(id) else {
+            return;
+        };
+        for branch in &flow.branches {
+            if let Some(port) = self.ports.get_mut(branch.port) {
+                port.regrant = true;
+            }
+        }
+        self.stats.unknown_types += flow.selector.unknown_types;
+        self.stats.resyncs += flow.selector.resyncs;
+        if flow.ending.is_none_or(|ending| ending.withdraw.is_none()) {
+            let reason = reason.to_owned();
+            self.tell_all(flow.upstream, &Signal::Withdraw { flow: id, reason });
+        }
+        obs.on(now, subject(&self.config), || TraceEvent::State {
+            flow: id,
+            what: "flow",
+            from: "known",
+            to: reason,
+        });
+        self.emit(SwitchEvent::FlowGone { flow: id });
+    }
+
+    fn on_report(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        member: Member,
+        report: MemberReport,
+    ) {
+        let kept: usize = self.flows.iter().map(|flow| flow.reports.len()).sum();
+        let full = kept >= self.config.max_members as usize;
+        let Some(flow) = self.flows.by_id(id).filter(|flow| {
+            let mut branches = flow.branches.iter();
+            branches.any(|branch| branch.port == from && branch.is_committed())
+        }) else {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        };
+        match flow.reports.iter_mut().find(|seen| seen.member == member) {
+            Some(seen) => {
+                seen.last = now;
+                seen.port = from;
+                seen.report = report;
+            }
+            None if full => {
+                self.stats.rejected_signals.unknown += 1;
+                return;
+            }
+            None => flow.reports.push(Seen {
+                member: member.clone(),
+                port: from,
+                first: now,
+                last: now,
+                report,
+            }),
+        }
+        if flow.is_joined() {
+            let upstream = flow.upstream;
+            let flow = id;
+            let report = Signal::Report {
+                flow,
+                member,
+                report,
+            };
+            self.signal(upstream, report);
+        }
+    }
+
+    fn list_flows(&mut self, to: PortId) {
+        let live = self.flows.iter().filter(|flow| flow.ending.is_none());
+        let flows: Vec<FlowInfo> = live.map(|flow| flow.info.clone()).collect();
+        self.answer(to, flows, |flows| Signal::Flows { flows });
+    }
+
+    fn list_members(&mut self, to: PortId, only: Option<FlowId>) {
+        let mut members = Vec::new();
+        for flow in self.flows.iter() {
+            if only.is_some_and(|id| id != flow.info.id) {
+                continue;
+            }
+            members.extend(flow.reports.iter().map(|seen| MemberStats {
+                member: seen.member.clone(),
+                flow: flow.info.id,
+                node: self.config.name.clone(),
+                joined_at_ms: seen.first.as_us() / 1_000,
+                level: seen.report.level,
+                report: Some(seen.report),
+            }));
+        }
+        self.answer(to, members, |members| Signal::Stats { members });
+    }
+
+    /// Answers with as many messages as it takes, at least one.
+    fn answer<T: Clone>(&mut self, to: PortId, all: Vec<T>, message: impl Fn(Vec<T>) -> Signal) {
+        if all.is_empty() {
+            self.signal(to, message(all));
+            return;
+        }
+        for part in all.chunks(PER_ANSWER) {
+            self.signal(to, message(part.to_vec()));
+        }
+    }
+
+    /// Sends a message to every port that is up, but for the one it came from.
+    fn tell_all(&mut self, but: PortId, signal: &Signal) {
+        let up = self.ports.iter().filter(|port| port.up && port.id != but);
+        let ports: Vec<PortId> = up.map(|port| port.id).collect();
+        for port in ports {
+            self.signal(port, signal.clone());
+        }
+    }
+}
