@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the demo clips once: MPEG-1 video, GOP 12, two B pictures, constant quality, looped to 40 s.
+# Makes the demo clips once: MPEG-1 video, GOP 12 or 6, two B pictures, constant quality, looped to 40 s.
 # Constant quality, not constant bit rate: I pictures of about equal size are what a base layer can be reserved for.
 # Usage: make_clips.sh PYTHON FOLDER
 set -euo pipefail
@@ -12,10 +12,11 @@ make_clip() { # SOURCE NAME FFMPEG-OPTIONS...
     shift 2
     [ -s "$folder/$name" ] && return
     echo "making $folder/$name" >&2
-    ffmpeg -v error -nostdin -y -stream_loop -1 -i "$data/$source" -t 40 -an "$@" -c:v mpeg1video \
-        -g 12 -bf 2 -sc_threshold 1000000000 -f mpeg1video "$folder/.$name.part"
+    ffmpeg -v error -nostdin -y -stream_loop -1 -i "$data/$source" -t 40 -an -c:v mpeg1video \
+        -g 12 -bf 2 "$@" -sc_threshold 1000000000 -f mpeg1video "$folder/.$name.part"
     mv "$folder/.$name.part" "$folder/$name"
 }
 
 make_clip bigbuckbunny.mp4 clip.m1v -q:v 6
-make_clip bikes.mp4 bikes.m1v -q:v 6
+# The second flow: an I picture each 6, so that its base layer alone outweighs an E2 layer of the first.
+make_clip bikes.mp4 bikes.m1v -vf scale=1280:544 -q:v 3 -g 6

@@ -15,12 +15,10 @@ pub struct Cpu<T> {
 impl<T> Cpu<T> {
     /// An idle CPU.
     pub fn new() -> Cpu<T> {
-        Cpu { jobs: VecDeque::new(), free_at: Time::ZERO }
-    }
-
-    /// Jobs waiting, the one being done included.
-    pub fn len(&self) -> usize {
-        self.jobs.len()
+        Cpu {
+            jobs: VecDeque::new(),
+            free_at: Time::ZERO,
+        }
     }
 
     /// Takes a job.

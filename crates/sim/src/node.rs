@@ -1,0 +1,208 @@
+//! A node: its machines, and the costs of its CPU around them.
+
+use layercast_core::{Machine, Observer, PortId, Span, Stream, Time};
+use layercast_switch::Switch;
+use layercast_switch::SwitchInput;
+use layercast_transport::mets::{
+    AppFrame, FlowLog, Sink, Source, SourceEvent, SourceInput, SourceTransmit, feed,
+};
+use layercast_wire::{LinkPdu, Signal};
+
+use crate::cpu::Cpu;
+use crate::host::{ReceivingHost, ends_packet};
+use crate::kernel::{Kernel, SourceId};
+use crate::scenario::{Flow, HostProfile, Network, NodeKind};
+
+/// A host or switch while it runs.
+#[derive(Debug)]
+pub struct NodeState {
+    /// Whether it runs.
+    pub alive: bool,
+    /// Its switch, if it has one.
+    pub switch: Option<Switch>,
+    /// What waits for the CPU of a switch.
+    pub forwarding: Option<Cpu<(PortId, LinkPdu)>>,
+    /// What waits for the CPU of a sending host.
+    pub sending: Option<Cpu<LinkPdu>>,
+    /// The receiving side of a host.
+    pub receiving: Option<ReceivingHost>,
+    /// When the line of a host without a switch is free.
+    pub line_free: Time,
+    /// Event source of the switch.
+    pub switch_event: SourceId,
+    /// Event source of the CPU, whichever side has one.
+    pub cpu_event: SourceId,
+}
+
+/// A flow at its source while it runs.
+pub struct SourceState {
+    /// The machine; `None` while its node is down.
+    pub machine: Option<Source>,
+    /// What is still to be sent.
+    pub frames: Box<dyn Iterator<Item = AppFrame>>,
+    /// Its event source.
+    pub event: SourceId,
+}
+
+/// A receiver.
+pub struct SinkState {
+    /// The machine; `None` before it joins and while its node is down.
+    pub machine: Option<Sink>,
+    /// What it saw.
+    pub log: FlowLog,
+    /// When its host stalls next on its account.
+    pub stalls: Stream,
+    /// Event source of the machine.
+    pub event: SourceId,
+    /// Event source of the stalls.
+    pub stall_event: SourceId,
+}
+
+impl NodeState {
+    /// A node that is not running yet.
+    pub fn new(kernel: &mut Kernel) -> NodeState {
+        NodeState {
+            alive: false,
+            switch: None,
+            forwarding: None,
+            sending: None,
+            receiving: None,
+            line_free: Time::ZERO,
+            switch_event: kernel.add(),
+            cpu_event: kernel.add(),
+        }
+    }
+
+    /// Starts with empty state.
+    pub fn start(&mut self, net: &Network, place: usize) {
+        let node = &net.nodes[place];
+        let profile = node.profile;
+        self.alive = true;
+        self.switch = node.switch.clone().map(|config| {
+            let mut switch = Switch::new(config);
+            for port in &node.ports {
+                switch.add_port(port.id, port.config.clone());
+            }
+            switch
+        });
+        let costs = |wanted: bool, costs: [Span; 2]| wanted && costs != [Span::ZERO; 2];
+        let is_switch = node.kind == NodeKind::Switch;
+        self.forwarding = costs(is_switch, [profile.switch_cell; 2]).then(Cpu::new);
+        let sends = !is_switch && !node.sources.is_empty();
+        self.sending = costs(sends, [profile.send_cell, profile.send_packet]).then(Cpu::new);
+        self.receiving = match node.receivers.is_empty() {
+            true => None,
+            false => ReceivingHost::new(profile),
+        };
+    }
+
+    /// Stops and forgets everything.
+    pub fn stop(&mut self, kernel: &mut Kernel) {
+        self.alive = false;
+        self.switch = None;
+        self.forwarding = None;
+        self.sending = None;
+        self.receiving = None;
+        kernel.schedule(self.switch_event, None);
+        kernel.schedule(self.cpu_event, None);
+    }
+
+    /// When the CPU is next done with something.
+    pub fn cpu_done(&self) -> Option<Time> {
+        let forwarding = self.forwarding.as_ref().and_then(Cpu::next_done);
+        let sending = self.sending.as_ref().and_then(Cpu::next_done);
+        let receiving = self.receiving.as_ref().and_then(ReceivingHost::next_done);
+        forwarding.or(sending).or(receiving)
+    }
+}
+
+impl SourceState {
+    /// A source that is not running yet.
+    pub fn new(kernel: &mut Kernel) -> SourceState {
+        SourceState {
+            machine: None,
+            frames: Box::new(std::iter::empty()),
+            event: kernel.add(),
+        }
+    }
+
+    /// Starts the flow from its first frame.
+    pub fn start(&mut self, now: Time, flow: &Flow) {
+        let mut config = flow.config.clone();
+        config.start = config.start.max(now);
+        self.frames = Box::new(flow.frames());
+        // Resolving built one of this configuration already, so it is there.
+        self.machine = Source::new(config).ok();
+        if let Some(source) = &mut self.machine {
+            feed(source, now, &mut self.frames);
+        }
+    }
+
+    /// Hands what the source sends to the switch of its node, or to the CPU before it; gives
+    /// whether anything moved.
+    pub fn drain<O: Observer>(
+        &mut self,
+        now: Time,
+        profile: &HostProfile,
+        sending: &mut Option<Cpu<LinkPdu>>,
+        switch: &mut Switch,
+        obs: &mut O,
+    ) -> bool {
+        let Some(source) = &mut self.machine else {
+            return false;
+        };
+        let port = PortId::LOCAL;
+        let mut moved = false;
+        while let Some(transmit) = source.poll_transmit(now, obs) {
+            moved = true;
+            match (transmit, &mut *sending) {
+                (SourceTransmit::Pdu(pdu), Some(cpu)) => {
+                    let cost = send_cost(profile, &pdu);
+                    cpu.push(now, cost, pdu);
+                }
+                (SourceTransmit::Pdu(pdu), None) => {
+                    switch.handle(now, SwitchInput::Pdu { port, pdu }, obs);
+                }
+                (SourceTransmit::Signal(signal), _) => {
+                    switch.handle(now, SwitchInput::Signal { port, signal }, obs);
+                }
+            }
+        }
+        while let Some(event) = source.poll_event() {
+            if let SourceEvent::NeedFrames(_) = event {
+                feed(source, now, &mut self.frames);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Gives the source what its switch sends it.
+    pub fn handle<O: Observer>(&mut self, now: Time, input: SourceInput, obs: &mut O) {
+        if let Some(source) = &mut self.machine {
+            source.handle(now, input, obs);
+        }
+    }
+}
+
+/// CPU time to send a PDU; what is per packet falls on its marked cell.
+fn send_cost(profile: &HostProfile, pdu: &LinkPdu) -> Span {
+    let cells = profile.send_cell.times(u64::from(pdu.cells()));
+    if ends_packet(pdu) {
+        cells + profile.send_packet
+    } else {
+        cells
+    }
+}
+
+/// Whether a signal that a switch sends to its own sources is for the one of `flow`.
+pub fn concerns(signal: &Signal, flow: &Flow) -> bool {
+    let id = match signal {
+        Signal::Join { flow, .. }
+        | Signal::Leave { flow, .. }
+        | Signal::Report { flow, .. }
+        | Signal::GetStats { flow: Some(flow) } => *flow,
+        _ => return true,
+    };
+    id == flow.config.flow.id
+}

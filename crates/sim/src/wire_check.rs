@@ -1,0 +1,25 @@
+//! `wire_check`: every PDU and signal goes through its bytes at every hop.
+
+use layercast_wire::{Carriage, LinkPdu, Signal, decode_datagram};
+
+/// Encodes and decodes the PDU; `None` if it does not come back as it was.
+pub fn pdu(carriage: Carriage, pdu: &LinkPdu) -> Option<LinkPdu> {
+    let mut bytes = Vec::with_capacity(pdu.encoded_len());
+    pdu.encode_into(&mut bytes);
+    let mut decoded = None;
+    let congestion = carriage == Carriage::Datagrams && pdu.congestion();
+    decode_datagram(carriage, bytes.into(), congestion, &mut |pdu| {
+        decoded = Some(pdu)
+    })
+    .ok()?;
+    decoded.filter(|decoded| decoded == pdu)
+}
+
+/// Encodes and decodes the signal; `None` if it does not come back as it was.
+pub fn signal(signal: &Signal) -> Option<Signal> {
+    let line = signal.to_line().ok()?;
+    let line = line.strip_suffix(b"\n").unwrap_or(&line);
+    Signal::from_line(line)
+        .ok()
+        .filter(|decoded| decoded == signal)
+}
