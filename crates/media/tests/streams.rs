@@ -154,6 +154,14 @@ fn a_stream_cut_in_its_first_headers_is_an_error_at_its_end() {
 }
 
 #[test]
+fn a_stream_cut_in_its_only_picture_is_an_error() {
+    let whole = [&SEQUENCE[..], &GOP, &picture(I, 0)].concat();
+    assert_eq!(kinds(&parse(whole.clone()).unwrap()), "I");
+    let error = parse(whole[..whole.len() - 7].to_vec()).unwrap_err();
+    assert!(matches!(error, MediaError::Truncated { .. }), "{error}");
+}
+
+#[test]
 fn broken_syntax_is_named_with_its_offset() {
     let at = |bytes: &[&[u8]]| match parse(bytes.concat()) {
         Err(MediaError::Malformed { offset, expected }) => (offset, expected),

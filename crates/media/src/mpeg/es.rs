@@ -279,6 +279,23 @@ impl Parser<'_> {
         }
     }
 
+    /// The slice by which a last picture is taken for complete: that of the picture before, or of
+    /// the last macroblock row if it is the only one.
+    fn expected_last_slice(&self, unit: &Unit) -> u8 {
+        if !self.frames.is_empty() {
+            return self.previous_last_slice;
+        }
+        let rows = self.sequence.map_or(0, |sequence| sequence.mb_height());
+        let field = |coding: PictureCoding| coding.structure != Structure::Frame;
+        let rows = if unit.coding.is_some_and(field) {
+            rows / 2
+        } else {
+            rows
+        };
+        // Above 2800 lines slice codes count to 128 again and again.
+        rows.min(128) as u8
+    }
+
     /// Ends the last unit at the end of the data; gives where it begins if it is incomplete.
     fn end_of_data(&mut self, cut: bool) -> Option<u64> {
         let len = self.data.len();
@@ -287,7 +304,7 @@ impl Parser<'_> {
         let complete = !cut
             && unit
                 .last_slice
-                .is_some_and(|last| last >= self.previous_last_slice);
+                .is_some_and(|last| last >= self.expected_last_slice(unit));
         if !complete {
             return Some(start);
         }

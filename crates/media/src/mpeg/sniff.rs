@@ -79,7 +79,7 @@ fn other_container(data: &[u8]) -> &'static str {
     } else if starts(b"\x1F\x8B") || starts(b"PK\x03\x04") || starts(b"\xFD7zXZ") {
         "a compressed archive"
     } else if is_text(data) {
-        "text (a frame-size trace is read by its own command)"
+        "text (a frame-size trace is told by its name, *.trace)"
     } else {
         "none of the known formats"
     }
