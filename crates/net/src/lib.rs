@@ -1,1 +1,46 @@
-//! TODO skeleton
+//! The socket runtime: drives the machines of `layercast-switch` and `layercast-transport` over
+//! UDP and a reliable session channel, in real time.
+//!
+//! There is no protocol here. A node is one loop: timers that are due, signals of neighbours,
+//! datagrams; each goes into a machine, and what the machine has comes out again, batch by batch.
+//!
+//! | | |
+//! |---|---|
+//! | [`run_node`] | a switch, a host with sources, or both |
+//! | [`run_join`] | a host that receives one flow |
+//! | [`list_flows`], [`get_stats`] | questions to any node |
+//!
+//! Run each within a tokio runtime of one thread; several in one process are fine.
+
+mod channel;
+mod clock;
+mod config;
+mod error;
+mod join;
+mod machines;
+mod node;
+mod output;
+mod peer;
+mod ports;
+mod query;
+mod receiver;
+mod timer;
+mod udp;
+
+pub use channel::{
+    ChannelError, SignalChannel, SignalReceiver, SignalSender, TcpChannel, TcpReceiver, TcpSender,
+};
+pub use clock::{Clock, clock_name, monotonic_ns};
+pub use config::{
+    Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,
+    NodeEvent, NodeSummary, Progress,
+};
+pub use error::NetError;
+pub use join::run_join;
+pub use node::{Node, run_node};
+pub use output::{Output, OutputStats};
+pub use peer::{ChannelStats, Hello, SESSION_VERSION};
+pub use query::{get_stats, list_flows};
+pub use timer::{Lateness, Timer};
+pub use tokio_util::sync::CancellationToken;
+pub use udp::{Inbound, Outbox, Udp, UdpStats};

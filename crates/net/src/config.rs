@@ -1,0 +1,289 @@
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_switch::{LinkConfig, LinkStats, PortConfig, SwitchConfig, SwitchEvent, SwitchStats};
+use layercast_transport::mets::{
+    AppFrame, ReceiverSummary, SinkConfig, SinkStats, SourceConfig, SourceEvent, SourceStats,
+};
+use layercast_wire::Refusal;
+use serde::Serialize;
+
+use crate::output::{Output, OutputStats};
+use crate::peer::ChannelStats;
+use crate::timer::Lateness;
+use crate::udp::UdpStats;
+
+/// A node that sends media on: a switch, a host with sources, or both.
+pub struct NodeConfig {
+    /// The switch machine; its name is the name of the node.
+    pub switch: SwitchConfig,
+    /// Where neighbours and questions come in, by TCP, and datagrams by UDP; port 0 lets the
+    /// kernel choose.
+    pub listen: SocketAddr,
+    /// Neighbours to call: the ways towards sources elsewhere.
+    pub upstreams: Vec<SocketAddr>,
+    /// What to do when an upstream neighbour does not answer at the start.
+    pub connect: Connect,
+    /// The port of a neighbour that is not in `ports`; it gets the neighbour's name and the
+    /// carriage the neighbour asks for.
+    pub default_port: PortConfig,
+    /// The ports of known neighbours, upstream ones too, by the neighbour's name.
+    pub ports: BTreeMap<String, Neighbour>,
+    /// Ports that are IP multicast groups.
+    pub groups: Vec<GroupPort>,
+    /// Flows that start here.
+    pub sources: Vec<LocalSource>,
+    /// Whether to stop when all sources have sent everything.
+    pub until_finished: bool,
+    /// Connections accepted at a time.
+    pub max_connections: usize,
+}
+
+/// The link to one neighbour.
+#[derive(Clone, Debug)]
+pub struct Neighbour {
+    /// The port to it. Its carriage must be what the neighbour is configured for.
+    pub port: PortConfig,
+    /// Delay and impairments of the way to it, in real time.
+    pub link: LinkConfig,
+}
+
+/// A port whose datagrams go to an IP multicast group.
+#[derive(Clone, Debug)]
+pub struct GroupPort {
+    /// Port and impairments, common to all members.
+    pub link: Neighbour,
+    /// Where datagrams go.
+    pub group: SocketAddrV4,
+    /// Address of the interface they leave by.
+    pub interface: Ipv4Addr,
+    /// Names of the neighbours on it.
+    pub members: Vec<String>,
+}
+
+/// A flow that starts at this node.
+pub struct LocalSource {
+    /// The source machine.
+    pub config: SourceConfig,
+    /// Its frames, taken one by one as there is room.
+    pub frames: Box<dyn Iterator<Item = AppFrame> + Send>,
+    /// Members that have to have joined before the first frame is taken; 0 waits for nobody.
+    pub start_when_joined: u32,
+}
+
+/// What to do when an upstream neighbour does not answer at the start. Once it has answered, it is
+/// called again for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Connect {
+    /// Call again.
+    #[default]
+    Retry,
+    /// Give up with [`NetError::Unreachable`](crate::NetError::Unreachable).
+    FailFast,
+}
+
+/// What happens at a node.
+#[derive(Clone, PartialEq, Debug)]
+pub enum NodeEvent {
+    /// A neighbour is connected, for the first time or again.
+    PeerUp {
+        /// Its name.
+        name: String,
+        /// Where its datagrams come from.
+        addr: SocketAddr,
+        /// Whether we called it.
+        upstream: bool,
+    },
+    /// The connection to a neighbour is lost.
+    PeerDown {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A caller was turned away, or an upstream neighbour cannot be reached (it is called again).
+    Failed {
+        /// Its address.
+        addr: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// The switch machine says.
+    Switch(SwitchEvent),
+    /// A source says.
+    Source {
+        /// Name of the flow.
+        flow: String,
+        /// What.
+        event: SourceEvent,
+    },
+}
+
+/// What a node did.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeSummary {
+    /// Its name.
+    pub node: String,
+    /// Its switch.
+    pub switch: SwitchStats,
+    /// Its sources, by flow name.
+    pub sources: BTreeMap<String, SourceStats>,
+    /// Links with impairments, by neighbour.
+    pub links: BTreeMap<String, LinkStats>,
+    /// Its socket.
+    pub udp: UdpStats,
+    /// Datagrams of neighbours that do not decode.
+    pub malformed: u64,
+    /// Its connections.
+    pub channels: ChannelStats,
+    /// How late its timers ran.
+    pub timers: Lateness,
+}
+
+/// A host that only receives one flow.
+pub struct JoinConfig {
+    /// The neighbour to receive from.
+    pub upstream: SocketAddr,
+    /// The sink machine; its name is the name of the host, its carriage what it asks for.
+    pub sink: SinkConfig,
+    /// The group on which datagrams arrive, and the address of the interface to join it on.
+    pub group: Option<(SocketAddrV4, Ipv4Addr)>,
+    /// Rate of the way back; `None`: no limit.
+    pub rate: Option<Rate>,
+    /// Delay and impairments of the way back.
+    pub link: LinkConfig,
+    /// Where the media go.
+    pub output: Output,
+    /// When to leave, at the latest.
+    pub leave_at: Option<Time>,
+    /// Whether to stop when the flow ends, or to wait for it to come back.
+    pub until_closed: bool,
+    /// What to do when the upstream neighbour does not answer at the start.
+    pub connect: Connect,
+    /// How long the flow may be missing upstream before
+    /// [`NetError::NoSuchFlow`](crate::NetError::NoSuchFlow); `None`: for ever.
+    pub flow_within: Option<Span>,
+    /// Whether to give up with [`NetError::Refused`](crate::NetError::Refused) when refused, or to
+    /// stay and try again every second.
+    pub stop_if_refused: bool,
+    /// Instant zero of the figures in the summary.
+    pub epoch: Time,
+    /// Name of the link in the summary.
+    pub link_name: String,
+}
+
+/// What happens at a receiving host.
+#[derive(Clone, PartialEq, Debug)]
+pub enum JoinEvent {
+    /// The upstream neighbour is connected, for the first time or again.
+    Connected {
+        /// Its name.
+        upstream: String,
+    },
+    /// The upstream neighbour is lost, or cannot be reached; it is called again.
+    Disconnected {
+        /// Why.
+        reason: String,
+    },
+    /// The flow is joined.
+    Joined,
+    /// The flow is refused.
+    Refused(Refusal),
+    /// The level granted changed.
+    Level {
+        /// Old level.
+        from: Level,
+        /// New level.
+        to: Level,
+    },
+    /// The figures of the last second.
+    Second(Progress),
+    /// The flow is over.
+    Closed,
+}
+
+/// What a receiver got, for the eyes of a user.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Progress {
+    /// Seconds since the epoch of the run.
+    pub t: f64,
+    /// Level granted.
+    pub level: Level,
+    /// Media bits per second played in the last second.
+    pub rate: Rate,
+    /// Largest one-way delay of the last second.
+    pub delay: Span,
+    /// Highest layer played in the last second.
+    pub highest: Option<Layer>,
+    /// Frames played since the start.
+    pub frames: PerLayer<u64>,
+    /// Frames lost since the start.
+    pub lost: PerLayer<u64>,
+    /// Frames late since the start.
+    pub late: PerLayer<u64>,
+    /// Frames that a slow reader of the output did not take, since the start.
+    pub output_dropped: u64,
+}
+
+/// What a receiving host did.
+#[derive(Clone, Debug, Serialize)]
+pub struct JoinSummary {
+    /// The flow as received.
+    pub receiver: ReceiverSummary,
+    /// The sink machine.
+    pub sink: SinkStats,
+    /// Its output.
+    pub output: OutputStats,
+    /// Its socket, and the socket of the group.
+    pub udp: UdpStats,
+    /// Datagrams of the upstream neighbour that do not decode.
+    pub malformed: u64,
+    /// Its connection.
+    pub channels: ChannelStats,
+    /// How often the upstream neighbour was connected.
+    pub connected: u64,
+    /// How late its timers ran.
+    pub timers: Lateness,
+    /// Whether the delays may be believed: source and sink share a clock.
+    pub synchronised: bool,
+}
+
+impl NodeConfig {
+    /// A node at `listen` with no neighbours to call, nothing known of callers and no sources.
+    pub fn new(switch: SwitchConfig, listen: SocketAddr, default_port: PortConfig) -> NodeConfig {
+        NodeConfig {
+            switch,
+            listen,
+            upstreams: Vec::new(),
+            connect: Connect::Retry,
+            default_port,
+            ports: BTreeMap::new(),
+            groups: Vec::new(),
+            sources: Vec::new(),
+            until_finished: false,
+            max_connections: 256,
+        }
+    }
+}
+
+impl JoinConfig {
+    /// A host that receives from `upstream` what `sink` says, and throws it away.
+    pub fn new(upstream: SocketAddr, sink: SinkConfig, epoch: Time) -> JoinConfig {
+        JoinConfig {
+            upstream,
+            sink,
+            group: None,
+            rate: None,
+            link: LinkConfig::default(),
+            output: Output::Discard,
+            leave_at: None,
+            until_closed: true,
+            connect: Connect::Retry,
+            flow_within: None,
+            stop_if_refused: true,
+            epoch,
+            link_name: String::new(),
+        }
+    }
+}

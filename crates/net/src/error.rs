@@ -1,0 +1,95 @@
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use layercast_transport::mets::SourceError;
+use layercast_wire::Refusal;
+use thiserror::Error;
+
+/// Why a node could not start, or had to stop; one clear line each, with what to do about it.
+#[derive(Debug, Error)]
+pub enum NetError {
+    /// Somebody else listens there.
+    #[error("{addr} is in use: stop the other program, or choose another port")]
+    PortInUse {
+        /// The address we wanted.
+        addr: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}")]
+    Bind {
+        /// The address we wanted.
+        addr: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Nobody answers upstream.
+    #[error("cannot reach {addr}: {reason}; is a layercast node listening there?")]
+    Unreachable {
+        /// Whom we called.
+        addr: SocketAddr,
+        /// What came of it.
+        reason: String,
+    },
+    /// The flow does not exist there.
+    #[error("{upstream} has no flow {flow:?}; it has: {known}")]
+    NoSuchFlow {
+        /// The node asked.
+        upstream: SocketAddr,
+        /// The flow wanted.
+        flow: String,
+        /// The flows it has, or "none".
+        known: String,
+    },
+    /// A node on the path refused the join.
+    #[error("join refused by {0}")]
+    Refused(Refusal),
+    /// The neighbour answered, but not what was asked for.
+    #[error("{addr} answered with an error: {message}")]
+    Answer {
+        /// The node asked.
+        addr: SocketAddr,
+        /// What it says.
+        message: String,
+    },
+    /// A multicast group cannot be used.
+    #[error("cannot use the multicast group {group}: {source}")]
+    Group {
+        /// The group.
+        group: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A source cannot run as configured.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The output file cannot be created.
+    #[error("cannot write {}: {source}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system refuses something every node needs (timers, sockets).
+    #[error("{what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl NetError {
+    pub(crate) fn bind(addr: SocketAddr, source: io::Error) -> NetError {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => NetError::PortInUse { addr },
+            _ => NetError::Bind { addr, source },
+        }
+    }
+
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> NetError {
+        move |source| NetError::System { what, source }
+    }
+}

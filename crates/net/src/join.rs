@@ -1,0 +1,258 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use layercast_core::{Observer, Span, Time, earliest};
+use layercast_transport::mets::SinkInput;
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, clock_name};
+use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
+use crate::error::NetError;
+use crate::peer::{Hello, PeerEvent, Peers};
+use crate::receiver::{Hearing, Receiver};
+use crate::timer::Timer;
+use crate::udp::Udp;
+
+/// Batches of datagrams taken before the next look at timers and signals.
+const BATCHES_PER_TURN: usize = 8;
+/// Signals served before the next look at the socket.
+const SIGNALS_PER_TURN: usize = 64;
+
+/// Receives a flow until it ends, `leave_at`, or `shutdown`.
+///
+/// Events that nobody takes are dropped; `obs` sees what the sink does.
+///
+/// # Errors
+/// The upstream neighbour cannot be reached (with [`Connect::FailFast`]), has no such flow, or
+/// refuses the join; the output cannot be created; the system refuses sockets or timers.
+pub async fn run_join<O: Observer>(
+    config: JoinConfig,
+    shutdown: CancellationToken,
+    events: mpsc::Sender<JoinEvent>,
+    obs: &mut O,
+) -> Result<JoinSummary, NetError> {
+    let here = SocketAddr::new(source_towards(config.upstream), 0);
+    let udp = Udp::bind(here).map_err(|source| NetError::bind(here, source))?;
+    let join_group = |(group, interface)| {
+        Udp::join_group(group, interface).map_err(|source| NetError::Group {
+            group: group.into(),
+            source,
+        })
+    };
+    let group = config.group.map(join_group).transpose()?;
+    let (peers, queue) = Peers::new(Hello {
+        node: config.sink.node.clone(),
+        id: config.sink.id,
+        udp_port: udp.local_addr().port(),
+        carriage: config.sink.carriage,
+        clock: clock_name(),
+    });
+    let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());
+    peers.call(0, config.upstream, from);
+    let clock = Clock::get();
+    let mut runtime = Runtime {
+        udp,
+        group,
+        peers,
+        queue,
+        timer: Timer::new().map_err(NetError::system("creating a timer"))?,
+        clock,
+        limits: Limits {
+            upstream: config.upstream,
+            flow: config.sink.flow.clone(),
+            connect: config.connect,
+            until_closed: config.until_closed,
+            leave_at: config.leave_at,
+            flow_within: config.flow_within,
+        },
+        flow_by: None,
+        receiver: Receiver::new(config, events, clock.now())?,
+    };
+    runtime.turn_until_done(&shutdown, obs).await?;
+    Ok(runtime.finish().await)
+}
+
+/// The address of this host on the way to `upstream`: the kernel knows, without sending anything.
+fn source_towards(upstream: SocketAddr) -> IpAddr {
+    let any: IpAddr = match upstream {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    std::net::UdpSocket::bind(SocketAddr::new(any, 0))
+        .and_then(|socket| {
+            socket.connect(upstream)?;
+            socket.local_addr()
+        })
+        .map_or(any, |addr| addr.ip())
+}
+
+/// When a receiving host stops.
+struct Limits {
+    upstream: SocketAddr,
+    flow: String,
+    connect: Connect,
+    until_closed: bool,
+    leave_at: Option<Time>,
+    flow_within: Option<Span>,
+}
+
+/// Everything a running receiver consists of.
+struct Runtime {
+    receiver: Receiver,
+    udp: Udp,
+    group: Option<Udp>,
+    peers: Peers,
+    queue: mpsc::Receiver<PeerEvent>,
+    timer: Timer,
+    clock: Clock,
+    limits: Limits,
+    /// When the flow has to be there.
+    flow_by: Option<Time>,
+}
+
+impl Runtime {
+    /// Serves whatever is due, waits for more, and again: until the receiver is done.
+    async fn turn_until_done<O: Observer>(
+        &mut self,
+        shutdown: &CancellationToken,
+        obs: &mut O,
+    ) -> Result<(), NetError> {
+        let failed = |source| NetError::System {
+            what: "setting a timer",
+            source,
+        };
+        let mut next = None;
+        loop {
+            let now = self.clock.now();
+            self.timer.served(now);
+            self.receiver.on_timeout(now, obs);
+            let mut signals = 0;
+            while let Some(event) = next.take().or_else(|| self.queue.try_recv().ok()) {
+                self.on_peer(now, event, obs)?;
+                signals += 1;
+                if signals >= SIGNALS_PER_TURN {
+                    break;
+                }
+            }
+            let more = self.receive(now, obs);
+            let blocked = !self.receiver.flush(&mut self.udp);
+
+            let leave = self.limits.leave_at.is_some_and(|at| at <= now);
+            if leave || shutdown.is_cancelled() {
+                self.receiver.input(now, SinkInput::Leave, obs);
+                return Ok(());
+            }
+            if self.receiver.closed && self.limits.until_closed {
+                return Ok(());
+            }
+            if let Some(refusal) = self.receiver.refused.take() {
+                return Err(NetError::Refused(refusal));
+            }
+            let missing = self.flow_by.filter(|_| !self.receiver.found());
+            if missing.is_some_and(|by| by <= now) {
+                return Err(NetError::NoSuchFlow {
+                    upstream: self.limits.upstream,
+                    flow: self.limits.flow.clone(),
+                    known: self.receiver.known_flows(),
+                });
+            }
+            if more || signals >= SIGNALS_PER_TURN {
+                // There is more to do at once, but other tasks want their turn too.
+                yield_now().await;
+                continue;
+            }
+            let wake = earliest(self.limits.leave_at, missing);
+            let wake = earliest(self.receiver.next_timeout(), wake);
+            self.timer.arm(wake).map_err(failed)?;
+            tokio::select! {
+                expired = self.timer.expired() => expired.map_err(failed)?,
+                // An error here is one of the socket's error queue: receiving clears it.
+                _ = self.udp.readable() => {}
+                _ = readable(self.group.as_ref()) => {}
+                _ = self.udp.writable(), if blocked => {}
+                event = self.queue.recv() => next = event,
+                () = shutdown.cancelled() => {}
+            }
+        }
+    }
+
+    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
+        let mut hearing = Hearing {
+            receiver: &mut self.receiver,
+            now,
+            obs,
+        };
+        let mut more = false;
+        for socket in [Some(&mut self.udp), self.group.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            more |= (0..BATCHES_PER_TURN).all(|_| socket.receive(&mut hearing));
+        }
+        more
+    }
+
+    fn on_peer<O: Observer>(
+        &mut self,
+        now: Time,
+        event: PeerEvent,
+        obs: &mut O,
+    ) -> Result<(), NetError> {
+        match event {
+            PeerEvent::Opened {
+                peer,
+                addr,
+                hello,
+                sender,
+                ..
+            } => {
+                if let (None, Some(within)) = (self.flow_by, self.limits.flow_within) {
+                    self.flow_by = Some(now + within);
+                }
+                self.receiver.open(now, peer, addr, &hello, sender, obs);
+            }
+            PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
+            PeerEvent::Closed { peer, reason } => self.receiver.close(now, peer, reason, obs),
+            PeerEvent::Failed { addr, reason, .. } => {
+                let never = self.receiver.connected == 0;
+                if never && self.limits.connect == Connect::FailFast {
+                    return Err(NetError::Unreachable { addr, reason });
+                }
+                self.receiver.tell(JoinEvent::Disconnected { reason });
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> JoinSummary {
+        self.receiver.flush(&mut self.udp);
+        self.receiver.hang_up();
+        let channels = self.peers.close(self.queue).await;
+        let mut udp = self.udp.stats();
+        if let Some(group) = &self.group {
+            udp.add(&group.stats());
+        }
+        let receiver = self.receiver;
+        JoinSummary {
+            receiver: receiver.log.finish(),
+            sink: receiver.stats(),
+            malformed: receiver.malformed,
+            connected: receiver.connected,
+            synchronised: receiver.synchronised,
+            output: receiver.out.finish().await,
+            udp,
+            channels,
+            timers: self.timer.lateness(),
+        }
+    }
+}
+
+async fn readable(socket: Option<&Udp>) {
+    match socket {
+        // An error is one of the socket's error queue: receiving clears it.
+        Some(socket) => drop(socket.readable().await),
+        None => std::future::pending().await,
+    }
+}

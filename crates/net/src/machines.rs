@@ -1,0 +1,424 @@
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use layercast_core::{FlowId, Machine, Observer, PortId, Time, earliest};
+use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
+use layercast_transport::mets::{AppFrame, Source, SourceEvent, SourceInput, SourceTransmit, feed};
+use layercast_wire::{AdapterMsg, LinkPdu, Signal, decode_datagram};
+use tokio::sync::mpsc;
+
+use crate::config::{LocalSource, NodeEvent, NodeSummary};
+use crate::error::NetError;
+use crate::peer::{ChannelStats, Hello, PeerId, PeerSender};
+use crate::ports::Ports;
+use crate::timer::Lateness;
+use crate::udp::{Inbound, Udp, UdpStats};
+
+/// The machines of a node and what they are connected to: everything but sockets and clocks.
+pub(crate) struct Machines {
+    switch: Switch,
+    sources: Vec<Running>,
+    ports: Ports,
+    /// What the switch has for the sources.
+    local: VecDeque<SwitchTransmit>,
+    events: mpsc::Sender<NodeEvent>,
+    /// Datagrams that did not decode.
+    malformed: u64,
+}
+
+/// A neighbour that said hello.
+pub(crate) struct Newcomer {
+    pub peer: PeerId,
+    pub addr: SocketAddr,
+    pub hello: Hello,
+    pub sender: PeerSender,
+    /// Whether we called it.
+    pub upstream: bool,
+}
+
+/// A source and the frames it is fed from.
+struct Running {
+    flow: FlowId,
+    name: String,
+    source: Source,
+    frames: Box<dyn Iterator<Item = AppFrame> + Send>,
+    /// Members that still have to join before the first frame.
+    waits_for: u32,
+    finished: bool,
+}
+
+impl Running {
+    /// Fills the queue of the source, unless it waits for members.
+    fn feed(&mut self, now: Time) {
+        if self.waits_for == 0 {
+            feed(&mut self.source, now, &mut self.frames);
+        }
+    }
+}
+
+/// The machines while datagrams come in.
+pub(crate) struct Receiving<'a, O> {
+    pub machines: &'a mut Machines,
+    pub now: Time,
+    pub obs: &'a mut O,
+}
+
+impl<O: Observer> Inbound for Receiving<'_, O> {
+    type Key = PortId;
+
+    fn known(&mut self, addr: SocketAddr) -> Option<PortId> {
+        self.machines.ports.lookup(addr)
+    }
+
+    fn deliver(&mut self, from: PortId, datagram: Bytes, congestion: bool) {
+        let machines = &mut *self.machines;
+        let Some(carriage) = machines.ports.port(from).map(|port| port.carriage) else {
+            return;
+        };
+        let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
+            let input = SwitchInput::Pdu { port: from, pdu };
+            machines.switch.handle(self.now, input, self.obs);
+            machines.drain(self.now, self.obs);
+            if !machines.local.is_empty() {
+                machines.drain_all(self.now, self.obs);
+            }
+        });
+        machines.malformed += u64::from(decoded.is_err());
+    }
+}
+
+impl Machines {
+    /// The machines of a node at the start: the sources advertise their flows.
+    pub fn new<O: Observer>(
+        switch: SwitchConfig,
+        sources: Vec<LocalSource>,
+        ports: Ports,
+        events: mpsc::Sender<NodeEvent>,
+        now: Time,
+        obs: &mut O,
+    ) -> Result<Machines, NetError> {
+        let running = |local: LocalSource| -> Result<Running, NetError> {
+            Ok(Running {
+                flow: local.config.flow.id,
+                name: local.config.flow.name.clone(),
+                source: Source::new(local.config)?,
+                frames: local.frames,
+                waits_for: local.start_when_joined,
+                finished: false,
+            })
+        };
+        let mut machines = Machines {
+            switch: Switch::new(switch),
+            sources: sources.into_iter().map(running).collect::<Result<_, _>>()?,
+            ports,
+            local: VecDeque::new(),
+            events,
+            malformed: 0,
+        };
+        for running in &mut machines.sources {
+            running.feed(now);
+        }
+        machines.drain_all(now, obs);
+        Ok(machines)
+    }
+
+    /// Runs the timers of all machines.
+    pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        for running in &mut self.sources {
+            running.source.on_timeout(now, obs);
+        }
+        self.switch.on_timeout(now, obs);
+        self.drain_all(now, obs);
+        for port in self.ports.iter_mut() {
+            port.egress.poll(now, obs);
+        }
+    }
+
+    /// When a machine wants its timers run.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let sources = self
+            .sources
+            .iter()
+            .map(|running| running.source.next_timeout());
+        let sources = sources.fold(None, earliest);
+        let switch = earliest(self.switch.next_timeout(), self.ports.next_timeout());
+        earliest(sources, switch)
+    }
+
+    /// Moves what the sources have to the switch, and what the switch has to where it belongs,
+    /// until nobody has anything.
+    fn drain_all<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.drain(now, obs);
+        loop {
+            let mut moved = false;
+            while let Some(transmit) = self.local.pop_front() {
+                self.to_sources(now, transmit, obs);
+                moved = true;
+            }
+            for index in 0..self.sources.len() {
+                moved |= self.drain_source(index, now, obs);
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Takes what the switch has after one input, so that nothing stands in a queue it can leave.
+    fn drain<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some(transmit) = self.switch.poll_transmit(now, obs) {
+            match transmit {
+                SwitchTransmit::Pdu { port, .. } | SwitchTransmit::Signal { port, .. }
+                    if port == PortId::LOCAL =>
+                {
+                    self.local.push_back(transmit);
+                }
+                SwitchTransmit::Pdu {
+                    port,
+                    pdu,
+                    start,
+                    tx,
+                } => {
+                    if let Some(port) = self.ports.port_mut(port) {
+                        let ready = start.saturating_add(tx);
+                        port.egress.send(now, ready, pdu, obs);
+                    }
+                }
+                SwitchTransmit::Signal { port, signal } => self.ports.signal(port, &signal),
+            }
+        }
+        while let Some(event) = self.switch.poll_event() {
+            self.tell(NodeEvent::Switch(event));
+        }
+    }
+
+    fn drain_source<O: Observer>(&mut self, index: usize, now: Time, obs: &mut O) -> bool {
+        let mut moved = false;
+        while let Some(transmit) = self.sources[index].source.poll_transmit(now, obs) {
+            let port = PortId::LOCAL;
+            let input = match transmit {
+                SourceTransmit::Pdu(pdu) => SwitchInput::Pdu { port, pdu },
+                SourceTransmit::Signal(signal) => SwitchInput::Signal { port, signal },
+            };
+            self.switch.handle(now, input, obs);
+            self.drain(now, obs);
+            moved = true;
+        }
+        while let Some(event) = self.sources[index].source.poll_event() {
+            let running = &mut self.sources[index];
+            match &event {
+                SourceEvent::NeedFrames(_) => {
+                    running.feed(now);
+                    moved = true;
+                    continue;
+                }
+                SourceEvent::MemberJoined(_) if running.waits_for > 0 => {
+                    running.waits_for -= 1;
+                    running.feed(now);
+                    moved = true;
+                }
+                SourceEvent::Finished { .. } => running.finished = true,
+                _ => {}
+            }
+            let flow = running.name.clone();
+            self.tell(NodeEvent::Source { flow, event });
+        }
+        moved
+    }
+
+    /// Hands what the switch has for the inner side to the source it is for.
+    fn to_sources<O: Observer>(&mut self, now: Time, transmit: SwitchTransmit, obs: &mut O) {
+        let flow = match &transmit {
+            SwitchTransmit::Pdu { pdu, .. } => flow_of_pdu(pdu),
+            SwitchTransmit::Signal { signal, .. } => flow_of_signal(signal),
+        };
+        let Some(running) = self.sources.iter_mut().find(|it| Some(it.flow) == flow) else {
+            return;
+        };
+        let input = match transmit {
+            SwitchTransmit::Pdu { pdu, .. } => SourceInput::Pdu(pdu),
+            SwitchTransmit::Signal { signal, .. } => SourceInput::Signal(signal),
+        };
+        running.source.handle(now, input, obs);
+    }
+
+    /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
+    pub fn flush(&mut self, udp: &mut Udp) -> bool {
+        let mut all = true;
+        for port in self.ports.iter_mut() {
+            all &= port.egress.flush(udp);
+        }
+        all
+    }
+
+    /// Puts a neighbour that said hello on its port. A caller gets our hello in return, with the
+    /// carriage of the link; a neighbour we called has ours, and told us the carriage in its own.
+    pub fn attach<O: Observer>(
+        &mut self,
+        now: Time,
+        newcomer: Newcomer,
+        greeting: &Hello,
+        obs: &mut O,
+    ) {
+        let Newcomer {
+            peer,
+            addr,
+            hello,
+            sender,
+            upstream,
+        } = newcomer;
+        let attached = match self.ports.attach(peer, &hello, addr.ip(), sender) {
+            Ok(attached) => attached,
+            Err((sender, reason)) => {
+                let message = format!("{}: {reason}", greeting.node);
+                sender.send(Signal::Error { message });
+                self.tell(NodeEvent::Failed { addr, reason });
+                return;
+            }
+        };
+        if let Some(removed) = attached.removed {
+            self.switch.remove_port(removed);
+        }
+        let port = attached.port;
+        match attached.added {
+            Some(config) => self.switch.add_port(port, config),
+            None if attached.replaced => self.input(now, SwitchInput::PortDown { port }, obs),
+            None => {}
+        }
+        if upstream && attached.carriage != hello.carriage {
+            let (there, here) = (hello.carriage, attached.carriage);
+            let reason = format!("{} sends {there:?} where we expect {here:?}", hello.node);
+            self.ports.detach(peer);
+            self.tell(NodeEvent::Failed { addr, reason });
+            return;
+        }
+        if !upstream {
+            let carriage = attached.carriage;
+            let greeting = Hello {
+                carriage,
+                ..greeting.clone()
+            };
+            self.ports.signal_peer(peer, greeting.signal());
+        }
+        self.input(now, SwitchInput::PortUp { port }, obs);
+        let name = hello.node;
+        let addr = SocketAddr::new(addr.ip(), hello.udp_port);
+        self.tell(NodeEvent::PeerUp {
+            name,
+            addr,
+            upstream,
+        });
+    }
+
+    /// Takes a neighbour whose connection is lost off its port.
+    pub fn detach<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
+        let Some(gone) = self.ports.detach(peer) else {
+            return;
+        };
+        let port = gone.port;
+        if gone.down {
+            self.input(now, SwitchInput::PortDown { port }, obs);
+        }
+        if gone.removed {
+            self.switch.remove_port(port);
+        }
+        let name = gone.name;
+        self.tell(NodeEvent::PeerDown { name, reason });
+    }
+
+    /// Takes a signal of a neighbour.
+    pub fn on_signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
+        if let Some(port) = self.ports.heard(peer, &signal) {
+            self.input(now, SwitchInput::Signal { port, signal }, obs);
+        }
+    }
+
+    fn input<O: Observer>(&mut self, now: Time, input: SwitchInput, obs: &mut O) {
+        self.switch.handle(now, input, obs);
+        self.drain_all(now, obs);
+    }
+
+    /// Ends all flows that start here: what is queued is still sent.
+    pub fn end_sources<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        for running in &mut self.sources {
+            running.source.end(now);
+        }
+        self.drain_all(now, obs);
+    }
+
+    /// Whether no source has anything left to send.
+    pub fn finished(&self) -> bool {
+        self.sources.iter().all(|running| running.finished)
+    }
+
+    /// Whether flows start here.
+    pub fn has_sources(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Tells the user, if the user listens: events are for eyes, not for decisions.
+    pub fn tell(&self, event: NodeEvent) {
+        let _ = self.events.try_send(event);
+    }
+
+    /// Closes all connections in order.
+    pub fn hang_up(&mut self) {
+        self.ports.hang_up();
+    }
+
+    /// What the node did, as far as the machines know.
+    pub fn summary(
+        &self,
+        node: String,
+        udp: UdpStats,
+        channels: ChannelStats,
+        timers: Lateness,
+    ) -> NodeSummary {
+        let sources = self.sources.iter();
+        let links = self.ports.iter();
+        NodeSummary {
+            node,
+            switch: self.switch.stats(),
+            sources: sources
+                .map(|running| (running.name.clone(), running.source.stats()))
+                .collect(),
+            links: links
+                .filter_map(|port| Some((port.name.clone(), port.egress.link_stats()?)))
+                .collect(),
+            udp,
+            malformed: self.malformed,
+            channels,
+            timers,
+        }
+    }
+}
+
+/// The flow a PDU for a source is about: sources only get RES.
+fn flow_of_pdu(pdu: &LinkPdu) -> Option<FlowId> {
+    match pdu {
+        LinkPdu::Mets(packet) => Some(packet.header.flow),
+        LinkPdu::Adapter(message) => Some(message.flow),
+        LinkPdu::Cell(cell) => AdapterMsg::from_cell(cell).ok().map(|message| message.flow),
+    }
+}
+
+/// The flow a signal for a source is about.
+fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
+    match signal {
+        Signal::Join { flow, .. }
+        | Signal::Leave { flow, .. }
+        | Signal::Report { flow, .. }
+        | Signal::JoinAck { flow, .. }
+        | Signal::JoinNak { flow, .. }
+        | Signal::Withdraw { flow, .. }
+        | Signal::Close { flow, .. } => Some(*flow),
+        Signal::Advertise { flow } => Some(flow.id),
+        Signal::GetStats { flow } => *flow,
+        Signal::Hello { .. }
+        | Signal::ListFlows
+        | Signal::Flows { .. }
+        | Signal::Stats { .. }
+        | Signal::Error { .. } => None,
+    }
+}

@@ -1,0 +1,305 @@
+use std::net::SocketAddr;
+
+use layercast_core::{Observer, Span, Time, earliest};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, clock_name};
+use crate::config::{Connect, NodeConfig, NodeEvent, NodeSummary};
+use crate::error::NetError;
+use crate::machines::{Machines, Newcomer, Receiving};
+use crate::peer::{Hello, PeerEvent, Peers};
+use crate::ports::Ports;
+use crate::timer::Timer;
+use crate::udp::Udp;
+
+/// Signals served before the next look at the socket.
+const SIGNALS_PER_TURN: usize = 64;
+/// Batches of datagrams taken before the next look at timers and signals.
+const BATCHES_PER_TURN: usize = 8;
+/// How long sources get to send what is queued when the node is asked to stop.
+const GRACE: Span = Span::from_secs(2);
+/// How long queues get to run empty after the last source has finished.
+const DRAIN: Span = Span::from_ms(300);
+/// Attempts to find a port number that is free for both TCP and UDP.
+const PORT_ATTEMPTS: usize = 16;
+
+/// A node that is bound to its address and ready to run.
+pub struct Node {
+    config: NodeConfig,
+    listener: TcpListener,
+    udp: Udp,
+}
+
+/// Binds and runs a node until `shutdown`, or until its sources have finished if so configured.
+///
+/// Events that nobody takes are dropped; `obs` sees what the machines do.
+///
+/// # Errors
+/// The address is in use, an upstream neighbour cannot be reached (with [`Connect::FailFast`]), a
+/// source cannot run as configured, the system refuses sockets or timers.
+pub async fn run_node<O: Observer>(
+    config: NodeConfig,
+    shutdown: CancellationToken,
+    events: mpsc::Sender<NodeEvent>,
+    obs: &mut O,
+) -> Result<NodeSummary, NetError> {
+    Node::bind(config).await?.run(shutdown, events, obs).await
+}
+
+impl Node {
+    /// Takes the TCP and the UDP port of the node.
+    ///
+    /// # Errors
+    /// They are in use, or the address is not one of this machine.
+    pub async fn bind(config: NodeConfig) -> Result<Node, NetError> {
+        let (listener, udp) = bind_both(config.listen).await?;
+        if let Some(group) = config.groups.first() {
+            udp.send_to_groups(group.interface)
+                .map_err(|source| NetError::Group {
+                    group: group.group.into(),
+                    source,
+                })?;
+        }
+        Ok(Node {
+            config,
+            listener,
+            udp,
+        })
+    }
+
+    /// Where neighbours reach it.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.udp.local_addr()
+    }
+
+    /// Runs the node; see [`run_node`].
+    ///
+    /// # Errors
+    /// As [`run_node`].
+    pub async fn run<O: Observer>(
+        self,
+        shutdown: CancellationToken,
+        events: mpsc::Sender<NodeEvent>,
+        obs: &mut O,
+    ) -> Result<NodeSummary, NetError> {
+        let Node {
+            config,
+            listener,
+            udp,
+        } = self;
+        let hello = Hello {
+            node: config.switch.name.clone(),
+            id: config.switch.id,
+            udp_port: udp.local_addr().port(),
+            carriage: config.default_port.carriage,
+            clock: clock_name(),
+        };
+        let (peers, queue) = Peers::new(hello.clone());
+        peers.listen(listener, config.max_connections);
+        let from = Some(udp.local_addr().ip()).filter(|ip| !ip.is_unspecified());
+        for (index, addr) in config.upstreams.iter().enumerate() {
+            peers.call(index, *addr, from);
+        }
+        let ports = Ports::new(
+            config.switch.name.clone(),
+            config.switch.seed,
+            config.ports,
+            config.groups,
+            config.default_port,
+        );
+        let clock = Clock::get();
+        let machines = Machines::new(
+            config.switch,
+            config.sources,
+            ports,
+            events,
+            clock.now(),
+            obs,
+        )?;
+        let mut runtime = Runtime {
+            machines,
+            hello,
+            udp,
+            peers,
+            queue,
+            timer: Timer::new().map_err(NetError::system("creating a timer"))?,
+            clock,
+            reached: vec![false; config.upstreams.len()],
+            connect: config.connect,
+            until_finished: config.until_finished,
+        };
+        runtime.turn_until_done(&shutdown, obs).await?;
+        Ok(runtime.finish().await)
+    }
+}
+
+/// Everything a running node consists of.
+struct Runtime {
+    machines: Machines,
+    /// How we greet callers.
+    hello: Hello,
+    udp: Udp,
+    peers: Peers,
+    queue: mpsc::Receiver<PeerEvent>,
+    timer: Timer,
+    clock: Clock,
+    /// Which upstream neighbours have answered so far.
+    reached: Vec<bool>,
+    connect: Connect,
+    until_finished: bool,
+}
+
+impl Runtime {
+    /// Serves whatever is due, waits for more, and again: until the node is done.
+    async fn turn_until_done<O: Observer>(
+        &mut self,
+        shutdown: &CancellationToken,
+        obs: &mut O,
+    ) -> Result<(), NetError> {
+        let failed = |source| NetError::System {
+            what: "setting a timer",
+            source,
+        };
+        let mut stop_at = None;
+        let mut next = None;
+        loop {
+            let now = self.clock.now();
+            self.timer.served(now);
+            self.machines.on_timeout(now, obs);
+            let mut signals = 0;
+            while let Some(event) = next.take().or_else(|| self.queue.try_recv().ok()) {
+                self.on_peer(now, event, obs)?;
+                signals += 1;
+                if signals >= SIGNALS_PER_TURN {
+                    break;
+                }
+            }
+            let more = self.receive(now, obs);
+            let blocked = !self.machines.flush(&mut self.udp);
+
+            if stop_at.is_none() && shutdown.is_cancelled() {
+                self.machines.end_sources(now, obs);
+                stop_at = Some(
+                    now + if self.machines.finished() {
+                        Span::ZERO
+                    } else {
+                        GRACE
+                    },
+                );
+            }
+            let all_sent = self.machines.finished()
+                && (self.until_finished || stop_at.is_some())
+                && self.machines.has_sources();
+            if all_sent {
+                stop_at = earliest(stop_at, Some(now + DRAIN));
+            }
+            if stop_at.is_some_and(|at| at <= now) {
+                return Ok(());
+            }
+            if more || signals >= SIGNALS_PER_TURN {
+                // There is more to do at once, but other tasks want their turn too.
+                yield_now().await;
+                continue;
+            }
+            let wake = earliest(self.machines.next_timeout(), stop_at);
+            self.timer.arm(wake).map_err(failed)?;
+            tokio::select! {
+                expired = self.timer.expired() => expired.map_err(failed)?,
+                // An error here is one of the socket's error queue: receiving clears it.
+                _ = self.udp.readable() => {}
+                _ = self.udp.writable(), if blocked => {}
+                event = self.queue.recv() => next = event,
+                () = shutdown.cancelled(), if stop_at.is_none() => {}
+            }
+        }
+    }
+
+    /// Takes what the socket has, but not for ever; says whether there may be more.
+    fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
+        for _ in 0..BATCHES_PER_TURN {
+            let mut receiving = Receiving {
+                machines: &mut self.machines,
+                now,
+                obs,
+            };
+            if !self.udp.receive(&mut receiving) {
+                return false;
+            }
+            self.machines.flush(&mut self.udp);
+        }
+        true
+    }
+
+    fn on_peer<O: Observer>(
+        &mut self,
+        now: Time,
+        event: PeerEvent,
+        obs: &mut O,
+    ) -> Result<(), NetError> {
+        match event {
+            PeerEvent::Opened {
+                peer,
+                addr,
+                hello,
+                sender,
+                upstream,
+            } => {
+                if let Some(reached) = upstream.and_then(|index| self.reached.get_mut(index)) {
+                    *reached = true;
+                }
+                let newcomer = Newcomer {
+                    peer,
+                    addr,
+                    hello,
+                    sender,
+                    upstream: upstream.is_some(),
+                };
+                self.machines.attach(now, newcomer, &self.hello, obs);
+            }
+            PeerEvent::Signal { peer, signal } => self.machines.on_signal(now, peer, signal, obs),
+            PeerEvent::Closed { peer, reason } => self.machines.detach(now, peer, reason, obs),
+            PeerEvent::Failed {
+                addr,
+                upstream,
+                reason,
+            } => {
+                let never = upstream
+                    .and_then(|index| self.reached.get(index))
+                    .is_some_and(|reached| !reached);
+                if never && self.connect == Connect::FailFast {
+                    return Err(NetError::Unreachable { addr, reason });
+                }
+                self.machines.tell(NodeEvent::Failed { addr, reason });
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> NodeSummary {
+        self.machines.flush(&mut self.udp);
+        self.machines.hang_up();
+        let channels = self.peers.close(self.queue).await;
+        let (udp, timers) = (self.udp.stats(), self.timer.lateness());
+        self.machines
+            .summary(self.hello.node, udp, channels, timers)
+    }
+}
+
+/// A TCP listener and a UDP socket on one port number.
+async fn bind_both(addr: SocketAddr) -> Result<(TcpListener, Udp), NetError> {
+    let failed = |source| NetError::bind(addr, source);
+    let mut attempts = 1;
+    loop {
+        let listener = TcpListener::bind(addr).await.map_err(failed)?;
+        let chosen = listener.local_addr().map_err(failed)?;
+        match Udp::bind(chosen) {
+            Ok(udp) => return Ok((listener, udp)),
+            // The kernel chose a port whose UDP twin is taken: let it choose again.
+            Err(_) if addr.port() == 0 && attempts < PORT_ATTEMPTS => attempts += 1,
+            Err(source) => return Err(failed(source)),
+        }
+    }
+}

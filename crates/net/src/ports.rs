@@ -1,0 +1,472 @@
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+use layercast_core::{CELL_SIZE, FlowId, Machine, Observer, PortId, Rate, Time, earliest};
+use layercast_switch::{Link, LinkConfig, LinkInput, PortConfig};
+use layercast_wire::{Carriage, DATAGRAM_CELLS, LinkPdu, Signal};
+
+use crate::config::{GroupPort, Neighbour};
+use crate::peer::{Hello, PeerId, PeerSender};
+use crate::udp::{Outbox, Udp};
+
+/// Most ports of a node; beyond that, ports of neighbours that are gone make room.
+const MAX_PORTS: usize = 1_024;
+
+/// The way out of a node to one address: impairments, datagrams of cells, batches.
+pub(crate) struct Egress {
+    link: Option<Link<LinkPdu>>,
+    cells: Vec<u8>,
+    outbox: Option<Outbox>,
+    refused: u64,
+}
+
+/// One port of a node.
+pub(crate) struct Port {
+    pub name: String,
+    pub carriage: Carriage,
+    pub egress: Egress,
+    /// The connections on it: one, or those of the members of a group.
+    pub peers: Vec<PeerId>,
+    /// Its place in the order in which ports went down.
+    down_since: Option<u64>,
+    /// Known by configuration: kept for ever.
+    configured: bool,
+    group: bool,
+}
+
+/// One connected neighbour.
+pub(crate) struct Peer {
+    pub name: String,
+    pub port: PortId,
+    pub sender: PeerSender,
+    pub control_only: bool,
+    /// Joins it has no answer to yet. Others on its port must not take a refusal for theirs.
+    joining: Vec<FlowId>,
+}
+
+/// A neighbour that got its port.
+pub(crate) struct Attached {
+    pub port: PortId,
+    pub carriage: Carriage,
+    /// The configuration of the port, if the switch has to be told of it.
+    pub added: Option<PortConfig>,
+    /// A port that was given up to make room.
+    pub removed: Option<PortId>,
+    /// The same neighbour was connected until now.
+    pub replaced: bool,
+}
+
+/// A neighbour that lost its connection.
+pub(crate) struct Detached {
+    pub name: String,
+    pub port: PortId,
+    /// Whether nobody is left on the port.
+    pub down: bool,
+    /// Whether the port is no more.
+    pub removed: bool,
+}
+
+/// The ports of a node: which neighbour is on which, and whose address is whose.
+pub(crate) struct Ports {
+    own_name: String,
+    seed: u64,
+    named: BTreeMap<String, Neighbour>,
+    groups: Vec<GroupPort>,
+    default: PortConfig,
+    slots: Vec<Option<Port>>,
+    by_name: HashMap<String, PortId>,
+    by_addr: HashMap<SocketAddr, PortId>,
+    last: Option<(SocketAddr, PortId)>,
+    peers: HashMap<PeerId, Peer>,
+    downs: u64,
+}
+
+impl Egress {
+    /// The way to `to`, or to nowhere for a neighbour that takes no datagrams.
+    pub fn new(
+        to: Option<SocketAddr>,
+        rate: Option<Rate>,
+        link: LinkConfig,
+        seed: u64,
+        name: &str,
+    ) -> Egress {
+        // Without rate and impairments nothing is ever under way.
+        let wanted = rate.is_some() || link != LinkConfig::default();
+        Egress {
+            link: wanted.then(|| Link::new(link, seed, name)),
+            cells: Vec::new(),
+            outbox: to.map(Outbox::new),
+            refused: 0,
+        }
+    }
+
+    /// Puts a PDU on the link whose last bit leaves at `ready`.
+    pub fn send<O: Observer>(&mut self, now: Time, ready: Time, pdu: LinkPdu, obs: &mut O) {
+        match &mut self.link {
+            Some(link) => {
+                link.handle(now, LinkInput { ready, item: pdu }, obs);
+                self.poll(now, obs);
+            }
+            None => self.encode(&pdu),
+        }
+    }
+
+    /// Takes what has arrived at the far end of the link by `now`.
+    pub fn poll<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some(pdu) = self
+            .link
+            .as_mut()
+            .and_then(|link| link.poll_transmit(now, obs))
+        {
+            self.encode(&pdu);
+        }
+    }
+
+    fn encode(&mut self, pdu: &LinkPdu) {
+        let Some(outbox) = &mut self.outbox else {
+            self.refused += 1;
+            return;
+        };
+        if let LinkPdu::Cell(_) = pdu {
+            pdu.encode_into(&mut self.cells);
+            if self.cells.len() >= DATAGRAM_CELLS * CELL_SIZE {
+                self.end_cells();
+            }
+        } else {
+            let write = |out: &mut Vec<u8>| pdu.encode_into(out);
+            let taken = outbox.push(pdu.encoded_len(), pdu.congestion(), write);
+            self.refused += u64::from(!taken);
+        }
+    }
+
+    /// Closes the datagram of cells that is being filled. Cells carry their congestion bits
+    /// themselves.
+    fn end_cells(&mut self) {
+        if let Some(outbox) = &mut self.outbox {
+            let cells = &self.cells;
+            let taken = outbox.push(cells.len(), false, |out| out.extend_from_slice(cells));
+            self.refused += u64::from(!taken);
+        }
+        self.cells.clear();
+    }
+
+    /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
+    pub fn flush(&mut self, udp: &mut Udp) -> bool {
+        if !self.cells.is_empty() {
+            self.end_cells();
+        }
+        udp.count_send_failed(std::mem::take(&mut self.refused));
+        match &mut self.outbox {
+            Some(outbox) => udp.flush(outbox),
+            None => true,
+        }
+    }
+
+    /// When something arrives at the far end of the link next.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.link.as_ref().and_then(Link::next_timeout)
+    }
+
+    /// What the link did, if it is one with rate or impairments.
+    pub fn link_stats(&self) -> Option<layercast_switch::LinkStats> {
+        self.link.as_ref().map(Link::stats)
+    }
+
+    /// Sends to another address from now on.
+    pub fn redirect(&mut self, to: Option<SocketAddr>) {
+        if self.outbox.as_ref().map(Outbox::to) != to {
+            self.outbox = to.map(Outbox::new);
+        }
+    }
+}
+
+impl Ports {
+    pub fn new(
+        own_name: String,
+        seed: u64,
+        named: BTreeMap<String, Neighbour>,
+        groups: Vec<GroupPort>,
+        default: PortConfig,
+    ) -> Ports {
+        Ports {
+            own_name,
+            seed,
+            named,
+            groups,
+            default,
+            slots: Vec::new(),
+            by_name: HashMap::new(),
+            by_addr: HashMap::new(),
+            last: None,
+            peers: HashMap::new(),
+            downs: 0,
+        }
+    }
+
+    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one.
+    /// A neighbour that is still connected under the same name is replaced. Or says why not, and
+    /// gives the sender back.
+    pub fn attach(
+        &mut self,
+        peer: PeerId,
+        hello: &Hello,
+        ip: IpAddr,
+        sender: PeerSender,
+    ) -> Result<Attached, (PeerSender, String)> {
+        let addr = (hello.udp_port != 0).then(|| SocketAddr::new(ip, hello.udp_port));
+        let (name, group) = self.port_of(&hello.node);
+        let place =
+            self.check_free(hello, &name, addr)
+                .and_then(|()| match self.by_name.get(&name) {
+                    Some(port) => Ok((*port, None, None)),
+                    None => self.add(hello, &name, group.as_ref(), addr),
+                });
+        let (port, added, removed) = match place {
+            Ok(place) => place,
+            Err(reason) => return Err((sender, reason)),
+        };
+        let old: Vec<PeerId> = self
+            .peers
+            .iter()
+            .filter(|(_, other)| other.name == hello.node)
+            .map(|(id, _)| *id)
+            .collect();
+        // Dropping its sender closes the old connection.
+        self.peers.retain(|id, _| !old.contains(id));
+        let mut carriage = hello.carriage;
+        let mut replaced = !old.is_empty();
+        if let Some(slot) = self.port_mut(port) {
+            slot.peers.retain(|id| !old.contains(id));
+            slot.peers.push(peer);
+            slot.down_since = None;
+            carriage = slot.carriage;
+            // The other members of a group are still there.
+            replaced &= !slot.group;
+            if !slot.group {
+                slot.egress.redirect(addr);
+                self.by_addr.retain(|_, owner| *owner != port);
+            }
+        }
+        if let Some(addr) = addr {
+            self.by_addr.insert(addr, port);
+        }
+        self.last = None;
+        let newcomer = Peer {
+            name: hello.node.clone(),
+            port,
+            sender,
+            control_only: addr.is_none(),
+            joining: Vec::new(),
+        };
+        self.peers.insert(peer, newcomer);
+        Ok(Attached {
+            port,
+            carriage,
+            added,
+            removed,
+            replaced,
+        })
+    }
+
+    /// The name of the port a neighbour belongs on, and the group it is if it is one.
+    fn port_of(&self, node: &str) -> (String, Option<GroupPort>) {
+        let is_member = |group: &&GroupPort| group.members.iter().any(|member| member == node);
+        match self.groups.iter().find(is_member) {
+            Some(group) => (group.link.port.name.clone(), Some(group.clone())),
+            None => (node.to_owned(), None),
+        }
+    }
+
+    /// Checks that name and address of a newcomer are not somebody else's.
+    fn check_free(
+        &mut self,
+        hello: &Hello,
+        name: &str,
+        addr: Option<SocketAddr>,
+    ) -> Result<(), String> {
+        if hello.node == self.own_name {
+            return Err(format!("{} cannot be its own neighbour", hello.node));
+        }
+        let owner = addr.and_then(|addr| self.by_addr.get(&addr)).copied();
+        let Some(owner) = owner.filter(|owner| self.by_name.get(name) != Some(owner)) else {
+            return Ok(());
+        };
+        match self.port(owner) {
+            Some(port) if port.down_since.is_none() => {
+                Err(format!("the address belongs to {}", port.name))
+            }
+            // Whoever had the address is gone.
+            _ => {
+                self.by_addr.retain(|_, port| *port != owner);
+                Ok(())
+            }
+        }
+    }
+
+    /// A new port for a neighbour; the configuration for the switch, and a port that had to go.
+    fn add(
+        &mut self,
+        hello: &Hello,
+        name: &str,
+        group: Option<&GroupPort>,
+        addr: Option<SocketAddr>,
+    ) -> Result<(PortId, Option<PortConfig>, Option<PortId>), String> {
+        let configured = match group {
+            Some(group) => Some(group.link.clone()),
+            None => self.named.get(name).cloned(),
+        };
+        let is_configured = configured.is_some();
+        let mut link = configured.unwrap_or_else(|| Neighbour {
+            port: PortConfig {
+                carriage: hello.carriage,
+                ..self.default.clone()
+            },
+            link: LinkConfig::default(),
+        });
+        link.port.name = name.to_owned();
+        let (id, removed) = self.free_slot()?;
+        let to = group.map_or(addr, |group| Some(SocketAddr::V4(group.group)));
+        let link_name = format!("{}-{name}", self.own_name);
+        self.slots[usize::from(id.0)] = Some(Port {
+            name: name.to_owned(),
+            carriage: link.port.carriage,
+            egress: Egress::new(to, link.port.rate, link.link, self.seed, &link_name),
+            peers: Vec::new(),
+            down_since: None,
+            configured: is_configured,
+            group: group.is_some(),
+        });
+        self.by_name.insert(name.to_owned(), id);
+        Ok((id, Some(link.port), removed))
+    }
+
+    /// A slot for a new port, if need be that of the neighbour that has been gone longest.
+    fn free_slot(&mut self) -> Result<(PortId, Option<PortId>), String> {
+        if let Some(free) = self.slots.iter().position(Option::is_none) {
+            return Ok((PortId(free as u16), None));
+        }
+        if self.slots.len() < MAX_PORTS {
+            self.slots.push(None);
+            return Ok((PortId((self.slots.len() - 1) as u16), None));
+        }
+        let gone = |port: &Port| port.down_since.filter(|_| !port.configured);
+        let oldest = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| Some((gone(slot.as_ref()?)?, index)))
+            .min()
+            .map(|(_, index)| PortId(index as u16))
+            .ok_or_else(|| format!("all {MAX_PORTS} ports are taken"))?;
+        self.remove(oldest);
+        Ok((oldest, Some(oldest)))
+    }
+
+    fn remove(&mut self, id: PortId) {
+        if let Some(port) = self.slots[usize::from(id.0)].take() {
+            self.by_name.remove(&port.name);
+            self.by_addr.retain(|_, owner| *owner != id);
+            self.last = None;
+        }
+    }
+
+    /// Takes a neighbour off its port; `None` if it had been replaced before.
+    pub fn detach(&mut self, peer: PeerId) -> Option<Detached> {
+        let gone = self.peers.remove(&peer)?;
+        self.downs += 1;
+        let downs = self.downs;
+        let slot = self.port_mut(gone.port)?;
+        slot.peers.retain(|id| *id != peer);
+        let down = slot.peers.is_empty();
+        slot.down_since = down.then_some(downs);
+        // Whoever only asked questions does not come back for the data.
+        let removed = down && gone.control_only && !slot.configured;
+        if removed {
+            self.remove(gone.port);
+        }
+        Some(Detached {
+            name: gone.name,
+            port: gone.port,
+            down,
+            removed,
+        })
+    }
+
+    /// Whose address this is; looked at before anything else of a datagram.
+    pub fn lookup(&mut self, addr: SocketAddr) -> Option<PortId> {
+        if let Some((last, port)) = self.last
+            && last == addr
+        {
+            return Some(port);
+        }
+        let port = *self.by_addr.get(&addr)?;
+        self.last = Some((addr, port));
+        Some(port)
+    }
+
+    pub fn port(&self, id: PortId) -> Option<&Port> {
+        self.slots.get(usize::from(id.0))?.as_ref()
+    }
+
+    pub fn port_mut(&mut self, id: PortId) -> Option<&mut Port> {
+        self.slots.get_mut(usize::from(id.0))?.as_mut()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port> {
+        self.slots.iter_mut().flatten()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Port> {
+        self.slots.iter().flatten()
+    }
+
+    /// The port a signal of `peer` comes from, unless the peer was replaced.
+    pub fn heard(&mut self, peer: PeerId, signal: &Signal) -> Option<PortId> {
+        let peer = self.peers.get_mut(&peer)?;
+        if let Signal::Join { flow, .. } = signal
+            && peer.joining.len() < 64
+        {
+            peer.joining.push(*flow);
+        }
+        Some(peer.port)
+    }
+
+    /// Sends a signal to the neighbours on a port. On a group everybody hears everything, but
+    /// answers to a join only go to those who wait for one.
+    pub fn signal(&mut self, port: PortId, signal: &Signal) {
+        let Some(slot) = self.slots.get(usize::from(port.0)).and_then(Option::as_ref) else {
+            return;
+        };
+        for id in &slot.peers {
+            let Some(peer) = self.peers.get_mut(id) else {
+                continue;
+            };
+            if let Signal::JoinAck { flow, .. } | Signal::JoinNak { flow, .. } = signal {
+                let before = peer.joining.len();
+                peer.joining.retain(|other| other != flow);
+                if slot.group && peer.joining.len() == before {
+                    continue;
+                }
+            }
+            peer.sender.send(signal.clone());
+        }
+    }
+
+    /// Sends a signal to one neighbour.
+    pub fn signal_peer(&self, peer: PeerId, signal: Signal) {
+        if let Some(peer) = self.peers.get(&peer) {
+            peer.sender.send(signal);
+        }
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.iter()
+            .map(|port| port.egress.next_timeout())
+            .fold(None, earliest)
+    }
+
+    /// Closes all connections in order.
+    pub fn hang_up(&mut self) {
+        self.peers.clear();
+    }
+}

@@ -1,0 +1,331 @@
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use layercast_core::{Layer, Level, Machine, Observer, Rate, Span, Time, earliest};
+use layercast_transport::mets::{
+    FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
+};
+use layercast_wire::{Carriage, Refusal, Signal, decode_datagram};
+use tokio::sync::mpsc;
+
+use crate::clock::clock_name;
+use crate::config::{JoinConfig, JoinEvent, Progress};
+use crate::error::NetError;
+use crate::output::FrameOut;
+use crate::peer::{Hello, PeerId, PeerSender};
+use crate::ports::Egress;
+use crate::udp::{Inbound, Udp};
+
+/// Pause before a refused join is tried again.
+const REJOIN: Span = Span::from_secs(1);
+/// Most flows remembered to tell the user which there are.
+const MAX_KNOWN: usize = 64;
+
+/// The sink of a receiving host and what it is connected to: everything but sockets and clocks.
+pub(crate) struct Receiver {
+    config: SinkConfig,
+    /// There once the flow is advertised: only then it is known whose clock stamps it.
+    sink: Option<Sink>,
+    upstream: Option<Upstream>,
+    egress: Egress,
+    rate: Option<Rate>,
+    busy_until: Time,
+    pub log: FlowLog,
+    pub out: FrameOut,
+    meter: Meter,
+    events: mpsc::Sender<JoinEvent>,
+    stop_if_refused: bool,
+    rejoin_at: Option<Time>,
+    known: Vec<String>,
+    pub refused: Option<Refusal>,
+    pub closed: bool,
+    pub malformed: u64,
+    pub connected: u64,
+    pub synchronised: bool,
+}
+
+/// The connected upstream neighbour.
+struct Upstream {
+    peer: PeerId,
+    sender: PeerSender,
+    data: SocketAddr,
+    carriage: Carriage,
+}
+
+/// What was played in the running second and since the start.
+struct Meter {
+    epoch: Time,
+    ends: Time,
+    bytes: u64,
+    delay: Span,
+    highest: Option<Layer>,
+}
+
+/// The receiver while datagrams come in.
+pub(crate) struct Hearing<'a, O> {
+    pub receiver: &'a mut Receiver,
+    pub now: Time,
+    pub obs: &'a mut O,
+}
+
+impl<O: Observer> Inbound for Hearing<'_, O> {
+    type Key = Carriage;
+
+    fn known(&mut self, addr: SocketAddr) -> Option<Carriage> {
+        let upstream = self.receiver.upstream.as_ref()?;
+        (upstream.data == addr).then_some(upstream.carriage)
+    }
+
+    fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
+        let receiver = &mut *self.receiver;
+        let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
+            receiver.input(self.now, SinkInput::Pdu(pdu), self.obs);
+        });
+        receiver.malformed += u64::from(decoded.is_err());
+    }
+}
+
+impl Receiver {
+    pub fn new(
+        config: JoinConfig,
+        events: mpsc::Sender<JoinEvent>,
+        now: Time,
+    ) -> Result<Receiver, NetError> {
+        let link_name = format!("{}-upstream", config.sink.node);
+        let seed = config.sink.seed;
+        Ok(Receiver {
+            egress: Egress::new(None, config.rate, config.link, seed, &link_name),
+            log: FlowLog::new(&config.sink.node, &config.link_name, config.epoch),
+            out: FrameOut::open(&config.output)?,
+            meter: Meter {
+                epoch: config.epoch,
+                ends: now.max(config.epoch) + Span::from_secs(1),
+                bytes: 0,
+                delay: Span::ZERO,
+                highest: None,
+            },
+            config: config.sink,
+            sink: None,
+            upstream: None,
+            rate: config.rate,
+            busy_until: Time::ZERO,
+            events,
+            stop_if_refused: config.stop_if_refused,
+            rejoin_at: None,
+            known: Vec::new(),
+            refused: None,
+            closed: false,
+            malformed: 0,
+            connected: 0,
+            synchronised: true,
+        })
+    }
+
+    /// The upstream neighbour is there.
+    pub fn open<O: Observer>(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        ip: SocketAddr,
+        hello: &Hello,
+        sender: PeerSender,
+        obs: &mut O,
+    ) {
+        let data = SocketAddr::new(ip.ip(), hello.udp_port);
+        self.egress.redirect(Some(data));
+        self.upstream = Some(Upstream {
+            peer,
+            sender,
+            data,
+            // Which carriage the link has is for the neighbour to say.
+            carriage: hello.carriage,
+        });
+        self.connected += 1;
+        self.tell(JoinEvent::Connected {
+            upstream: hello.node.clone(),
+        });
+        self.input(now, SinkInput::LinkUp, obs);
+    }
+
+    /// The upstream neighbour is lost.
+    pub fn close<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
+        match &mut self.upstream {
+            Some(upstream) if upstream.peer == peer => {
+                // Datagrams may go on: the data path does not need the channel.
+                self.tell(JoinEvent::Disconnected { reason });
+                self.input(now, SinkInput::LinkDown, obs);
+            }
+            _ => {}
+        }
+    }
+
+    /// The upstream neighbour says something.
+    pub fn signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
+        if self.upstream.as_ref().is_none_or(|it| it.peer != peer) {
+            return;
+        }
+        if let (Signal::Advertise { flow }, None) = (&signal, &self.sink) {
+            if flow.name == self.config.flow {
+                self.synchronised = self.config.synchronised && flow.clock == clock_name();
+                let carriage = self.upstream.as_ref().map(|upstream| upstream.carriage);
+                self.sink = Some(Sink::new(SinkConfig {
+                    synchronised: self.synchronised,
+                    carriage: carriage.unwrap_or(self.config.carriage),
+                    ..self.config.clone()
+                }));
+                self.input(now, SinkInput::LinkUp, obs);
+            } else if self.known.len() < MAX_KNOWN {
+                self.known.push(flow.name.clone());
+            }
+        }
+        self.input(now, SinkInput::Signal(signal), obs);
+    }
+
+    /// Runs the timers.
+    pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if let Some(sink) = &mut self.sink {
+            sink.on_timeout(now, obs);
+        }
+        if self.rejoin_at.is_some_and(|at| at <= now) {
+            self.rejoin_at = None;
+            self.input(now, SinkInput::Rejoin, obs);
+        }
+        self.drain(now, obs);
+        self.egress.poll(now, obs);
+        if self.meter.ends <= now {
+            self.second(now);
+        }
+    }
+
+    /// When timers want to run.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let sink = self.sink.as_ref().and_then(Sink::next_timeout);
+        let rest = earliest(self.egress.next_timeout(), self.rejoin_at);
+        earliest(earliest(sink, rest), Some(self.meter.ends))
+    }
+
+    /// Gives the sink an input, if there is a sink yet.
+    pub fn input<O: Observer>(&mut self, now: Time, input: SinkInput, obs: &mut O) {
+        if let Some(sink) = &mut self.sink {
+            sink.handle(now, input, obs);
+            self.drain(now, obs);
+        }
+    }
+
+    fn drain<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some(transmit) = self
+            .sink
+            .as_mut()
+            .and_then(|sink| sink.poll_transmit(now, obs))
+        {
+            match transmit {
+                SinkTransmit::Pdu(pdu) => {
+                    let tx = self
+                        .rate
+                        .map_or(Span::ZERO, |rate| rate.time_for(pdu.wire_len() as u64));
+                    self.busy_until = self.busy_until.max(now).saturating_add(tx);
+                    self.egress.send(now, self.busy_until, pdu, obs);
+                }
+                SinkTransmit::Signal(signal) => {
+                    if let Some(upstream) = &self.upstream {
+                        upstream.sender.send(signal);
+                    }
+                }
+            }
+        }
+        while let Some(event) = self.sink.as_mut().and_then(Sink::poll_event) {
+            self.on_event(now, &event);
+        }
+    }
+
+    fn on_event(&mut self, now: Time, event: &SinkEvent) {
+        self.log.on_event(now, event);
+        match event {
+            SinkEvent::Frame(frame) => {
+                self.meter.frame(frame);
+                self.out.write(frame);
+            }
+            SinkEvent::Joined { .. } => self.tell(JoinEvent::Joined),
+            SinkEvent::Level { from, to, .. } => self.tell(JoinEvent::Level {
+                from: *from,
+                to: *to,
+            }),
+            SinkEvent::Refused(refusal) => {
+                self.tell(JoinEvent::Refused(refusal.clone()));
+                if self.stop_if_refused {
+                    self.refused = Some(refusal.clone());
+                } else {
+                    self.rejoin_at = Some(now + REJOIN);
+                }
+            }
+            SinkEvent::Closed { .. } => {
+                self.closed = true;
+                self.tell(JoinEvent::Closed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the figures of the second that is over.
+    fn second(&mut self, now: Time) {
+        let stats = self.stats();
+        let meter = &mut self.meter;
+        let progress = Progress {
+            t: meter.ends.since(meter.epoch).as_secs_f64(),
+            level: self.sink.as_ref().map_or(Level::BASE, Sink::level),
+            rate: Rate::from_bps(meter.bytes * 8),
+            delay: meter.delay,
+            highest: meter.highest,
+            frames: stats.played,
+            lost: stats.lost,
+            late: stats.late,
+            output_dropped: self.out.dropped(),
+        };
+        while meter.ends <= now {
+            meter.ends += Span::from_secs(1);
+        }
+        (meter.bytes, meter.delay, meter.highest) = (0, Span::ZERO, None);
+        self.tell(JoinEvent::Second(progress));
+    }
+
+    /// What the sink received.
+    pub fn stats(&self) -> layercast_transport::mets::SinkStats {
+        self.sink.as_ref().map(Sink::stats).unwrap_or_default()
+    }
+
+    /// Whether the flow was found.
+    pub fn found(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// The flows there are instead of the one that is missing.
+    pub fn known_flows(&self) -> String {
+        match self.known.is_empty() {
+            true => "none".into(),
+            false => self.known.join(", "),
+        }
+    }
+
+    /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
+    pub fn flush(&mut self, udp: &mut Udp) -> bool {
+        self.egress.flush(udp)
+    }
+
+    /// Closes the connection in order.
+    pub fn hang_up(&mut self) {
+        self.upstream = None;
+    }
+
+    /// Tells the user, if the user listens.
+    pub fn tell(&self, event: JoinEvent) {
+        let _ = self.events.try_send(event);
+    }
+}
+
+impl Meter {
+    fn frame(&mut self, frame: &PlayedFrame) {
+        self.bytes += frame.payload.len() as u64;
+        self.delay = self.delay.max(frame.delay);
+        self.highest = self.highest.max(Some(frame.layer));
+    }
+}

@@ -1,0 +1,446 @@
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+
+use bytes::{Bytes, BytesMut};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use serde::Serialize;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// Asked of the kernel for each direction; mets.md 3.3 wants it never to be the bottleneck.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Largest datagram, or batch of datagrams merged by the kernel, in bytes.
+const MAX_RECV: usize = 65_536;
+/// Largest batch handed to the kernel in one call, in bytes: what fits a 16-bit UDP length.
+const MAX_SEND: usize = 65_000;
+/// Most datagrams in such a batch (`UDP_MAX_SEGMENTS` of older kernels).
+const MAX_SEGMENTS: usize = 64;
+/// Most bytes that wait for a kernel that takes no more.
+const MAX_WAITING: usize = 8 << 20;
+/// Received datagrams are packed into arenas of this many bytes, so that a queued datagram does
+/// not keep a 64 KiB receive buffer alive.
+const ARENA: usize = 256 << 10;
+
+/// One UDP socket with batched, congestion-marked input and output.
+pub struct Udp {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    buffer: Vec<u8>,
+    arena: BytesMut,
+    stats: UdpStats,
+    drops_at_start: u64,
+}
+
+/// Who takes the datagrams of a socket.
+pub trait Inbound {
+    /// Whom an address belongs to.
+    type Key: Copy;
+
+    /// Whom `addr` belongs to, asked before anything else of a datagram is looked at; datagrams of
+    /// strangers are counted and dropped.
+    fn known(&mut self, addr: SocketAddr) -> Option<Self::Key>;
+
+    /// Takes a datagram; `congestion` is its ECN mark.
+    fn deliver(&mut self, from: Self::Key, datagram: Bytes, congestion: bool);
+}
+
+/// What a socket moved and lost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct UdpStats {
+    /// Datagrams received.
+    pub received: u64,
+    /// Of these, from an address that belongs to no neighbour; dropped unread.
+    pub unknown: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams the kernel refused to send (unreachable, too large for the link, no buffer).
+    pub send_failed: u64,
+    /// Datagrams the kernel dropped before we could read them: loss of this host, not of the
+    /// network (mets.md 7).
+    pub host_lost: u64,
+}
+
+/// Datagrams to one destination on their way to the kernel; neighbours of one size and one
+/// congestion mark go in one call.
+#[derive(Debug)]
+pub struct Outbox {
+    to: SocketAddr,
+    bytes: Vec<u8>,
+    batches: Vec<Batch>,
+    /// Batches, and their bytes, that the kernel has already taken.
+    taken: (usize, usize),
+}
+
+/// Datagrams of one size, the last one possibly shorter.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    bytes: usize,
+    segment: usize,
+    count: usize,
+    congestion: bool,
+}
+
+impl Udp {
+    /// Binds to `local`; `EADDRINUSE` and the like are for the caller to explain.
+    pub fn bind(local: SocketAddr) -> io::Result<Udp> {
+        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+        socket.bind(&local.into())?;
+        Udp::from_socket(socket)
+    }
+
+    /// Binds to the multicast group and joins it on the interface with the address `interface`;
+    /// several sockets of one machine may do so.
+    pub fn join_group(group: SocketAddrV4, interface: Ipv4Addr) -> io::Result<Udp> {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::V4(group).into())?;
+        socket.join_multicast_v4(group.ip(), &interface)?;
+        Udp::from_socket(socket)
+    }
+
+    fn from_socket(socket: Socket) -> io::Result<Udp> {
+        socket.set_nonblocking(true)?;
+        // Best effort: an unprivileged process gets what net.core.rmem_max allows.
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+        let socket = UdpSocket::from_std(socket.into())?;
+        let state = UdpSocketState::new((&socket).into())?;
+        let mut udp = Udp {
+            local: socket.local_addr()?,
+            state,
+            buffer: vec![0; BATCH_SIZE * MAX_RECV],
+            arena: BytesMut::with_capacity(ARENA),
+            stats: UdpStats::default(),
+            drops_at_start: 0,
+            socket,
+        };
+        udp.drops_at_start = udp.kernel_drops();
+        Ok(udp)
+    }
+
+    /// Lets this socket send to multicast groups through the interface with the address
+    /// `interface`: one hop far, and seen by members on this machine too.
+    pub fn send_to_groups(&self, interface: Ipv4Addr) -> io::Result<()> {
+        let socket = SockRef::from(&self.socket);
+        socket.set_multicast_if_v4(&interface)?;
+        socket.set_multicast_ttl_v4(1)?;
+        socket.set_multicast_loop_v4(true)
+    }
+
+    /// The address it is bound to, with the port the kernel chose.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits until there is something to read.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// Waits until the kernel takes datagrams again.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    /// Takes one batch of datagrams off the socket and gives them to `inbound`; `false` if there
+    /// was none. Allocates nothing per datagram.
+    pub fn receive<I: Inbound>(&mut self, inbound: &mut I) -> bool {
+        let mut meta = [RecvMeta::default(); BATCH_SIZE];
+        let mut slices = [const { None::<IoSliceMut<'_>> }; BATCH_SIZE];
+        for (slice, chunk) in slices.iter_mut().zip(self.buffer.chunks_mut(MAX_RECV)) {
+            *slice = Some(IoSliceMut::new(chunk));
+        }
+        let mut slices = slices.map(|slice| slice.unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        let (socket, state) = (&self.socket, &self.state);
+        let received = socket.try_io(Interest::READABLE, || {
+            state.recv(socket.into(), &mut slices, &mut meta)
+        });
+        let Ok(count) = received else {
+            // Nothing there, or an error another host caused (ICMP): neither ends the node.
+            return false;
+        };
+        for (meta, chunk) in meta[..count].iter().zip(self.buffer.chunks(MAX_RECV)) {
+            let datagrams = meta.len.div_ceil(meta.stride.max(1)).max(1) as u64;
+            self.stats.received += datagrams;
+            let Some(key) = inbound.known(meta.addr) else {
+                self.stats.unknown += datagrams;
+                continue;
+            };
+            let congestion = meta.ecn == Some(EcnCodepoint::Ce);
+            let mut rest = &chunk[..meta.len];
+            loop {
+                let (datagram, after) =
+                    rest.split_at(meta.stride.clamp(1, MAX_RECV).min(rest.len()));
+                if self.arena.capacity() < datagram.len() {
+                    self.arena.reserve(ARENA);
+                }
+                self.arena.extend_from_slice(datagram);
+                inbound.deliver(key, self.arena.split().freeze(), congestion);
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    /// Hands `outbox` to the kernel; `false` if the kernel is full and it must be tried again.
+    pub fn flush(&mut self, outbox: &mut Outbox) -> bool {
+        while let Some(batch) = outbox.batches.get(outbox.taken.0) {
+            let bytes = &outbox.bytes[outbox.taken.1..][..batch.bytes];
+            if !self.send_batch(outbox.to, batch, bytes) {
+                return false;
+            }
+            outbox.taken = (outbox.taken.0 + 1, outbox.taken.1 + batch.bytes);
+        }
+        outbox.clear();
+        true
+    }
+
+    fn send_batch(&mut self, to: SocketAddr, batch: &Batch, bytes: &[u8]) -> bool {
+        let whole = Transmit {
+            destination: to,
+            ecn: Some(match batch.congestion {
+                true => EcnCodepoint::Ce,
+                false => EcnCodepoint::Ect0,
+            }),
+            contents: bytes,
+            segment_size: (batch.count > 1).then_some(batch.segment),
+            src_ip: None,
+        };
+        match self.try_send(&whole) {
+            Ok(()) => self.stats.sent += batch.count as u64,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(_) if batch.count > 1 => {
+                // Segmentation may be what this interface cannot do: send them one by one.
+                for contents in bytes.chunks(batch.segment.max(1)) {
+                    let one = Transmit {
+                        contents,
+                        segment_size: None,
+                        ..whole.clone()
+                    };
+                    match self.try_send(&one) {
+                        Ok(()) => self.stats.sent += 1,
+                        Err(_) => self.stats.send_failed += 1,
+                    }
+                }
+            }
+            Err(_) => self.stats.send_failed += 1,
+        }
+        true
+    }
+
+    /// Counts datagrams that [`Outbox::push`] refused.
+    pub fn count_send_failed(&mut self, count: u64) {
+        self.stats.send_failed += count;
+    }
+
+    /// What was moved and lost so far; asks the kernel for its drops.
+    pub fn stats(&self) -> UdpStats {
+        let host_lost = self.kernel_drops().saturating_sub(self.drops_at_start);
+        UdpStats {
+            host_lost,
+            ..self.stats
+        }
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let sent = self.state.try_send((&self.socket).into(), transmit);
+        match sent {
+            // Through the runtime once more, so that it forgets the socket was writable.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.socket.try_io(Interest::WRITABLE, || Err(error))
+            }
+            sent => sent,
+        }
+    }
+
+    /// The `drops` column of /proc/net/udp for this socket (the ancillary message SO_RXQ_OVFL
+    /// carries the same count, but the socket library does not pass it on).
+    fn kernel_drops(&self) -> u64 {
+        let table = match self.local.ip() {
+            IpAddr::V4(_) => "/proc/net/udp",
+            IpAddr::V6(_) => "/proc/net/udp6",
+        };
+        let Ok(stat) = rustix::fs::fstat(self.socket.as_fd()) else {
+            return 0;
+        };
+        let inode = stat.st_ino.to_string();
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        text.lines()
+            .skip(1)
+            .find(|line| line.split_whitespace().nth(9) == Some(&inode))
+            .and_then(|line| line.split_whitespace().last()?.parse().ok())
+            .unwrap_or(0)
+    }
+}
+
+impl UdpStats {
+    /// Adds what another socket did.
+    pub fn add(&mut self, other: &UdpStats) {
+        self.received += other.received;
+        self.unknown += other.unknown;
+        self.sent += other.sent;
+        self.send_failed += other.send_failed;
+        self.host_lost += other.host_lost;
+    }
+}
+
+impl Outbox {
+    /// An empty box for datagrams to `to`.
+    pub fn new(to: SocketAddr) -> Outbox {
+        Outbox {
+            to,
+            bytes: Vec::new(),
+            batches: Vec::new(),
+            taken: (0, 0),
+        }
+    }
+
+    /// Where its datagrams go.
+    pub fn to(&self) -> SocketAddr {
+        self.to
+    }
+
+    /// Whether nothing waits in it.
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel has been full
+    /// for so long that there is no room.
+    pub fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.bytes.len() + len > MAX_WAITING {
+            return false;
+        }
+        let open = self.taken.0 < self.batches.len();
+        match self.batches.last_mut().filter(|_| open) {
+            Some(batch) if batch.takes(len, congestion) => {
+                batch.bytes += len;
+                batch.count += 1;
+            }
+            _ => self.batches.push(Batch {
+                bytes: len,
+                segment: len,
+                count: 1,
+                congestion,
+            }),
+        }
+        write(&mut self.bytes);
+        true
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.batches.clear();
+        self.taken = (0, 0);
+    }
+}
+
+impl Batch {
+    fn takes(&self, len: usize, congestion: bool) -> bool {
+        let short_last = self.bytes < self.segment * self.count;
+        !short_last
+            && self.congestion == congestion
+            && len <= self.segment
+            && self.count < MAX_SEGMENTS
+            && self.bytes + len <= MAX_SEND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCALHOST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+    fn push(outbox: &mut Outbox, bytes: &[u8], congestion: bool) {
+        assert!(outbox.push(bytes.len(), congestion, |out| out.extend_from_slice(bytes)));
+    }
+
+    #[derive(Default)]
+    struct Got {
+        stranger: bool,
+        datagrams: Vec<(Bytes, bool)>,
+    }
+
+    impl Inbound for Got {
+        type Key = ();
+        fn known(&mut self, _: SocketAddr) -> Option<()> {
+            (!self.stranger).then_some(())
+        }
+        fn deliver(&mut self, (): (), datagram: Bytes, congestion: bool) {
+            self.datagrams.push((datagram, congestion));
+        }
+    }
+
+    async fn receive_all(udp: &mut Udp, wanted: usize) -> Vec<(Bytes, bool)> {
+        let mut got = Got::default();
+        while got.datagrams.len() < wanted {
+            udp.readable().await.unwrap();
+            while udp.receive(&mut got) {}
+        }
+        got.datagrams
+    }
+
+    #[tokio::test]
+    async fn a_batch_arrives_datagram_by_datagram_with_its_mark() {
+        let mut a = Udp::bind(LOCALHOST).unwrap();
+        let mut b = Udp::bind(LOCALHOST).unwrap();
+        let mut outbox = Outbox::new(b.local_addr());
+        for i in 0..10 {
+            push(&mut outbox, &[i; 100], true);
+        }
+        push(&mut outbox, &[99; 7], true);
+        push(&mut outbox, b"clear", false);
+        push(&mut outbox, b"long again", false);
+        assert_eq!(
+            outbox.batches.len(),
+            3,
+            "sizes that grow and marks do not mix"
+        );
+        assert!(a.flush(&mut outbox));
+        let got = receive_all(&mut b, 13).await;
+        assert_eq!(got[3], (Bytes::from_static(&[3; 100]), true));
+        assert_eq!(got[10], (Bytes::from_static(&[99; 7]), true));
+        assert_eq!(got[11], (Bytes::from_static(b"clear"), false));
+        assert_eq!(got[12], (Bytes::from_static(b"long again"), false));
+        assert_eq!(a.stats().sent, 13);
+    }
+
+    #[tokio::test]
+    async fn strangers_are_counted_and_not_delivered() {
+        let mut a = Udp::bind(LOCALHOST).unwrap();
+        let mut b = Udp::bind(LOCALHOST).unwrap();
+        let mut outbox = Outbox::new(b.local_addr());
+        push(&mut outbox, b"", false);
+        assert!(a.flush(&mut outbox));
+        b.readable().await.unwrap();
+        let mut got = Got {
+            stranger: true,
+            ..Got::default()
+        };
+        assert!(b.receive(&mut got));
+        assert_eq!(got.datagrams, []);
+        assert_eq!((b.stats().received, b.stats().unknown), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn what_the_kernel_drops_is_host_loss() {
+        let mut a = Udp::bind(LOCALHOST).unwrap();
+        let b = Udp::bind(LOCALHOST).unwrap();
+        SockRef::from(&b.socket)
+            .set_recv_buffer_size(4_096)
+            .unwrap();
+        let mut outbox = Outbox::new(b.local_addr());
+        for _ in 0..50 {
+            push(&mut outbox, &[0; 1_000], false);
+            assert!(a.flush(&mut outbox));
+        }
+        assert!(b.stats().host_lost > 0);
+    }
+}
