@@ -1,6 +1,6 @@
-use layercast_core::{Layer, Level, PerLayer, Span, Time};
+use layercast_core::{Layer, Level, PerLayer, Span, Time, aal5_cells};
 use layercast_qos::DelayHistogram;
-use layercast_wire::AdapterKind;
+use layercast_wire::{AdapterKind, METS_HEADER};
 use serde::Serialize;
 
 use super::{PlayedFrame, SinkEvent};
@@ -62,6 +62,8 @@ pub struct Sample {
     pub playout_ms: Option<f64>,
     /// Media bits played.
     pub rate_bps: u64,
+    /// Cells that the frames played would take as AAL5 frames of their own.
+    pub cells: PerLayer<u32>,
     /// Level granted at the end of the second.
     pub level: Level,
 }
@@ -101,6 +103,7 @@ struct Second {
     delay: Option<Span>,
     playout: Option<Span>,
     bits: u64,
+    cells: PerLayer<u32>,
 }
 
 /// The GOP being played.
@@ -227,6 +230,7 @@ impl FlowLog {
         let playout = frame.deadline.since(frame.emitted);
         second.playout = second.playout.max(Some(playout));
         second.bits += 8 * frame.payload.len() as u64;
+        second.cells[frame.layer] += aal5_cells(METS_HEADER + frame.payload.len());
     }
 
     fn close_gop(&mut self) {
@@ -271,6 +275,7 @@ impl FlowLog {
             delay_ms: second.delay.map(Span::as_ms_f64),
             playout_ms: second.playout.map(Span::as_ms_f64),
             rate_bps: second.bits,
+            cells: second.cells,
             level: self.level,
         };
         push(&mut self.summary.series, sample);
