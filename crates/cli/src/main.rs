@@ -1,1 +1,47 @@
-fn main() {}
+//! The `layercast` command.
+
+mod address;
+mod args;
+mod demo;
+mod drive;
+mod failure;
+mod join;
+mod line;
+mod node;
+mod output;
+mod probe;
+mod progress;
+mod report;
+mod scenario;
+mod serve;
+mod sim;
+mod stats;
+mod switch;
+mod teller;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let outcome = match &Cli::parse().command {
+        Command::Probe(args) => probe::run(args),
+        Command::Sim(args) => sim::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Switch(args) => switch::run(args),
+        Command::Join(args) => join::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Demo(args) => demo::run(args),
+    };
+    let Err(failure) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    let text = failure.to_string();
+    if !text.is_empty() {
+        eprintln!("{text}");
+    }
+    ExitCode::from(failure.code())
+}

@@ -20,8 +20,25 @@ const STOREYS: &[&[&str]] = &[
 const SANS_IO: &[&str] = &["core", "wire", "qos", "media", "transport", "switch", "sim"];
 
 /// Libraries and words that would bring them in.
-const IO_LIBRARIES: &[&str] = &["tokio", "quinn-udp", "socket2", "rustix", "nix", "libc", "mio", "rand", "getrandom"];
-const IO_WORDS: &[&str] = &["std::net", "std::thread", "Instant::now", "SystemTime", "thread_rng", "RandomState"];
+const IO_LIBRARIES: &[&str] = &[
+    "tokio",
+    "quinn-udp",
+    "socket2",
+    "rustix",
+    "nix",
+    "libc",
+    "mio",
+    "rand",
+    "getrandom",
+];
+const IO_WORDS: &[&str] = &[
+    "std::net",
+    "std::thread",
+    "Instant::now",
+    "SystemTime",
+    "thread_rng",
+    "RandomState",
+];
 
 fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -34,7 +51,11 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         .current_dir(workspace())
         .output()
         .expect("cargo metadata runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let room = |name: &str| name.strip_prefix("layercast-").map(str::to_owned);
     metadata["packages"]
@@ -43,23 +64,36 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         .iter()
         .map(|package| {
             let uses = package["dependencies"].as_array().expect("dependencies");
-            let uses = uses.iter().filter(|dependency| dependency["kind"].is_null());
+            let uses = uses
+                .iter()
+                .filter(|dependency| dependency["kind"].is_null());
             let uses = uses.map(|dependency| dependency["name"].as_str().expect("name").to_owned());
-            (room(package["name"].as_str().expect("name")).expect("a room"), uses.collect())
+            (
+                room(package["name"].as_str().expect("name")).expect("a room"),
+                uses.collect(),
+            )
         })
         .collect()
 }
 
 fn storey(room: &str) -> usize {
     let found = STOREYS.iter().position(|rooms| rooms.contains(&room));
-    found.unwrap_or_else(|| panic!("room {room} stands on no storey: add it here and to docs/architecture.md"))
+    found.unwrap_or_else(|| {
+        panic!("room {room} stands on no storey: add it here and to docs/architecture.md")
+    })
 }
 
 #[test]
 fn dependencies_point_downwards_only() {
     for (room, uses) in dependencies() {
-        for used in uses.iter().filter_map(|name| name.strip_prefix("layercast-")) {
-            assert!(storey(used) < storey(&room), "{room} depends on {used}, which is not below it");
+        for used in uses
+            .iter()
+            .filter_map(|name| name.strip_prefix("layercast-"))
+        {
+            assert!(
+                storey(used) < storey(&room),
+                "{room} depends on {used}, which is not below it"
+            );
         }
     }
 }
@@ -68,7 +102,10 @@ fn dependencies_point_downwards_only() {
 fn protocol_rooms_use_no_io_library() {
     for (room, uses) in dependencies() {
         if SANS_IO.contains(&room.as_str()) {
-            let bad: Vec<_> = uses.iter().filter(|name| IO_LIBRARIES.contains(&name.as_str())).collect();
+            let bad: Vec<_> = uses
+                .iter()
+                .filter(|name| IO_LIBRARIES.contains(&name.as_str()))
+                .collect();
             assert!(bad.is_empty(), "{room} is sans-I/O but uses {bad:?}");
         }
     }
@@ -77,11 +114,14 @@ fn protocol_rooms_use_no_io_library() {
 #[test]
 fn protocol_rooms_touch_no_socket_clock_thread_or_global_randomness() {
     for room in SANS_IO {
-        sources(&workspace().join("crates").join(room).join("src"), &mut |path, text| {
-            for word in IO_WORDS {
-                assert!(!text.contains(word), "{} says {word}", path.display());
-            }
-        });
+        sources(
+            &workspace().join("crates").join(room).join("src"),
+            &mut |path, text| {
+                for word in IO_WORDS {
+                    assert!(!text.contains(word), "{} says {word}", path.display());
+                }
+            },
+        );
     }
 }
 
@@ -89,9 +129,16 @@ fn protocol_rooms_touch_no_socket_clock_thread_or_global_randomness() {
 fn net_and_sim_hold_no_protocol() {
     // They may drive machines, never be one.
     for room in ["net", "sim"] {
-        sources(&workspace().join("crates").join(room).join("src"), &mut |path, text| {
-            assert!(!text.contains("impl Machine for"), "{} implements a machine", path.display());
-        });
+        sources(
+            &workspace().join("crates").join(room).join("src"),
+            &mut |path, text| {
+                assert!(
+                    !text.contains("impl Machine for"),
+                    "{} implements a machine",
+                    path.display()
+                );
+            },
+        );
     }
 }
 
@@ -101,7 +148,10 @@ fn sources(folder: &Path, check: &mut impl FnMut(&Path, &str)) {
         if path.is_dir() {
             sources(&path, check);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            check(&path, &std::fs::read_to_string(&path).expect("a source file"));
+            check(
+                &path,
+                &std::fs::read_to_string(&path).expect("a source file"),
+            );
         }
     }
 }

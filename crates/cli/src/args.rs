@@ -1,0 +1,308 @@
+//! The command line: names, help texts and examples.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use layercast_core::{Level, Rate, Span};
+
+use crate::units;
+
+/// Layered live media to unequal receivers: the base layer of every admitted flow arrives, in
+/// time, while enhancement layers come and go with the bandwidth that is left.
+#[derive(Debug, Parser)]
+#[command(name = "layercast", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Start here:
+  layercast probe clip.m1v              what is in this clip, layer by layer?
+  layercast serve clip.m1v              offer it ...
+  layercast join 127.0.0.1:7400 --out - | ffplay -      ... and watch it
+  layercast sim scenarios/quickstart.toml               a whole network in the simulator
+  layercast demo                        real processes and the simulator, side by side
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the layers, rates and GOPs of a clip
+    Probe(Probe),
+    /// Run a scenario in the simulator
+    Sim(Sim),
+    /// Offer a clip as a layered flow
+    Serve(Serve),
+    /// Run a software switch: takes flows from upstream, gives each branch what fits
+    Switch(Switch),
+    /// Receive a flow and write it to a file or a player
+    Join(Join),
+    /// Ask a server or switch for its flows and its members' statistics
+    Stats(Stats),
+    /// Run a scenario with real processes on this machine, and in the simulator, and compare
+    Demo(Demo),
+}
+
+/// `layercast probe`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Understands MPEG-1 and MPEG-2 video (elementary and program streams) and frame-size traces.
+A layer is a kind of picture: BL = I pictures, E1 = P pictures, E2 = B pictures. Rates are shown
+in Mb/s of video and in ATM cells/s, the unit of admission control.
+
+Examples:
+  layercast probe clip.m1v
+  layercast probe clip.m1v --json | jq '.layers[].mean_bps'
+  ffmpeg -i any.mp4 -c:v mpeg1video -g 12 -bf 2 clip.m1v    make a clip that has all three layers")]
+pub struct Probe {
+    /// The clip
+    pub file: PathBuf,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast sim`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The same scenario and seed give the same result, byte for byte, on any machine.
+
+Examples:
+  layercast sim scenarios/quickstart.toml
+  layercast sim scenarios/demo.toml --seed 7 --json > run.json
+  layercast sim scenarios/quickstart.toml --pcap run.pcapng && tshark -r run.pcapng")]
+pub struct Sim {
+    /// The scenario (TOML)
+    pub scenario: PathBuf,
+    /// Print one JSON object (docs/json.md) instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write every packet or cell on every link to this file, for tshark or Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Use this seed instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Write every event of every machine to this file (JSON-SEQ, in qlog's manner)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Encode and decode every packet at every hop; the result must stay the same
+    #[arg(long)]
+    pub wire_check: bool,
+    /// Stop after this much simulated time, e.g. 10s
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub duration: Option<Span>,
+}
+
+/// How a child of `layercast demo` is told which node of which scenario it is.
+#[derive(Debug, Args, Clone)]
+pub struct Role {
+    /// Take every parameter from this scenario; needs --node or --receiver
+    #[arg(long, value_name = "FILE", hide = true, requires = "addresses")]
+    pub scenario: Option<PathBuf>,
+    /// The node of the scenario this process is
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub node: Option<String>,
+    /// JSON file: node name -> address
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub addresses: Option<PathBuf>,
+}
+
+/// `layercast serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Receivers and switches connect to the address it prints; each gets the highest level that its link
+and the network between can carry. Rates are those of the clip as probed.
+
+Examples:
+  layercast serve clip.m1v
+  layercast serve clip.m1v --flow bunny --loop --listen 0.0.0.0:7400
+  layercast serve clip.m1v --start-when-joined 2      wait for two receivers
+  layercast serve clip.m1v --rate 4Mbit/s             pretend that every link carries 4 Mb/s")]
+pub struct Serve {
+    /// The clip: MPEG-1/2 video or a frame-size trace
+    #[arg(required_unless_present = "scenario")]
+    pub clip: Option<PathBuf>,
+    /// Name of this node in messages and statistics
+    #[arg(long, default_value = "server")]
+    pub name: String,
+    /// Name of the flow [default: the clip's name without its extension]
+    #[arg(long)]
+    pub flow: Option<String>,
+    /// Address to listen on, one TCP and one UDP port of the same number; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400")]
+    pub listen: SocketAddr,
+    /// Start again at the end of the clip
+    #[arg(long = "loop")]
+    pub repeat: bool,
+    /// Start when this many receivers joined
+    #[arg(long, value_name = "N", conflicts_with = "start_in")]
+    pub start_when_joined: Option<u32>,
+    /// Start after this time, e.g. 5s
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub start_in: Option<Span>,
+    /// Promised end-to-end delay: frames are played this long after they were taken
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
+    pub delay_max: Span,
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Print one JSON object per second instead of a status line
+    #[arg(long)]
+    pub json: bool,
+    /// Write every event of the machines to this file (JSON-SEQ)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub role: Role,
+}
+
+/// Limits of the links of `serve` and `switch`.
+#[derive(Debug, Args, Clone)]
+pub struct LinkArgs {
+    /// Rate of every link towards receivers, e.g. 10Mbit/s [default: as fast as it goes]
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub rate: Option<Rate>,
+    /// Rate, delay, queue and loss of the link to one neighbour:
+    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01]
+    #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
+    pub ports: Vec<units::NamedPort>,
+}
+
+/// `layercast switch`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A switch joins a flow upstream when somebody asks for it downstream, admits base layers against what
+is reserved on each link, and shares the rest fairly among enhancement layers.
+
+Examples:
+  layercast switch --upstream 192.0.2.1:7400
+  layercast switch --upstream 192.0.2.1:7400 --name sparrow --port rook=10Mbit/s,delay=2ms
+  layercast switch --upstream 192.0.2.1:7400 --multicast 239.1.1.1:7500=ann,bob")]
+pub struct Switch {
+    /// A server or switch to take flows from; may be given several times
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "scenario")]
+    pub upstream: Vec<String>,
+    /// Name of this node in messages and statistics
+    #[arg(long, default_value = "switch")]
+    pub name: String,
+    /// Address to listen on, one TCP and one UDP port of the same number; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410")]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Send the media for these neighbours to an IP multicast group, once for all of them; they
+    /// join with --multicast GROUP:PORT; may be given several times
+    #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
+    pub multicast: Vec<units::Group>,
+    /// Address of the interface for multicast
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
+    pub interface: Ipv4Addr,
+    /// Print one JSON object per second instead of a status line
+    #[arg(long)]
+    pub json: bool,
+    /// Write every event of the machines to this file (JSON-SEQ)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub role: Role,
+}
+
+/// `layercast join`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What is written is a stream any decoder accepts, whatever layers arrived; it starts at the first
+I picture. Stopped by Ctrl-C, the file stays valid.
+
+Examples:
+  layercast join 127.0.0.1:7400 --list
+  layercast join 127.0.0.1:7400 --out - | ffplay -
+  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s")]
+pub struct Join {
+    /// Server or switch, and the flow (may be left out when exactly one is offered)
+    #[arg(value_name = "HOST:PORT[/FLOW]", required_unless_present = "scenario")]
+    pub address: Option<String>,
+    /// Highest level wanted: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2
+    #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
+    pub level: Level,
+    /// Write the received stream to this file; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Leave after this time, e.g. 15s
+    #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
+    pub leave_after: Option<Span>,
+    /// Name of this receiver in messages and statistics
+    #[arg(long, default_value = "receiver")]
+    pub name: String,
+    /// Play each frame this long after it was sent, instead of the delay the flow promises
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub playout: Option<Span>,
+    /// Take the media from this IP multicast group, to which the switch sends them
+    #[arg(long, value_name = "GROUP:PORT")]
+    pub multicast: Option<SocketAddrV4>,
+    /// Address of the interface for multicast
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
+    pub interface: Ipv4Addr,
+    /// List the flows on offer and stop
+    #[arg(long, conflicts_with_all = ["out", "leave_after"])]
+    pub list: bool,
+    /// Print one JSON object per second and a summary at the end (on standard error with --out -)
+    #[arg(long)]
+    pub json: bool,
+    /// Write every event of the receiver to this file (JSON-SEQ)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// The receiver of the scenario this process is
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub receiver: Option<String>,
+    #[command(flatten)]
+    pub role: Role,
+}
+
+/// `layercast stats`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  layercast stats 127.0.0.1:7400
+  layercast stats 127.0.0.1:7400 --json | jq '.flows[].members[].lost'")]
+pub struct Stats {
+    /// Server or switch
+    #[arg(value_name = "HOST:PORT")]
+    pub address: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Starts one process per node of the scenario on 127.0.0.1, makes the receivers join and leave at their
+times, runs the same scenario in the simulator, compares both, checks every received file with ffmpeg,
+and writes summary.json and report.html. The exit code is 1 if a promise was broken: no base-layer
+frame lost or late, every layer change on a GOP boundary, levels as simulated.
+
+Examples:
+  layercast demo
+  layercast demo --quick --out /tmp/demo
+  layercast demo --scenario scenarios/demo.toml --json | jq .promise")]
+pub struct Demo {
+    /// The scenario
+    #[arg(long, value_name = "FILE", default_value = "scenarios/demo.toml")]
+    pub scenario: PathBuf,
+    /// Where received streams, summary.json and report.html go
+    #[arg(long, value_name = "DIR", default_value = "target/demo")]
+    pub out: PathBuf,
+    /// Stop after 12 s of the scenario
+    #[arg(long)]
+    pub quick: bool,
+    /// Use this seed instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}

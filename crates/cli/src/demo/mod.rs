@@ -1,0 +1,145 @@
+//! `layercast demo`: one scenario with real processes and in the simulator, side by side.
+
+mod children;
+mod live;
+mod plan;
+mod quality;
+mod screen;
+mod summary;
+mod verdict;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use layercast_core::Span;
+use layercast_sim::scenario::{ClipSpec, Scenario};
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::scenario::{self, Override};
+use crate::{args, report, sim};
+use plan::{Plan, Role};
+use quality::Quality;
+use screen::Screen;
+
+/// Length of the scenario with `--quick`.
+const QUICK: Span = Span::from_secs(12);
+
+/// Runs the command.
+pub fn run(args: &args::Demo) -> Outcome {
+    let instead = Override {
+        seed: args.seed,
+        at_most: args.quick.then_some(QUICK),
+    };
+    let scenario = scenario::load(&args.scenario, instead)?;
+    check_clips(&scenario)?;
+    let plan = Plan::new(&scenario, &args.out)?;
+    fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, "create", &error))?;
+    let network = scenario::resolve(&args.scenario, &scenario)?;
+    let topology = summary::topology(&network);
+
+    let simulated = sim::simulate(network, &mut layercast_core::Off, None)?;
+    eprintln!(
+        "simulated {:.0} s of network in {:.1} s; now the same with real processes",
+        simulated.sim_seconds, simulated.wall_seconds
+    );
+    let simulated = summary::receivers_of(&simulated)?;
+
+    let file = write_for_children(&scenario, &args.out)?;
+    let names = plan.receivers().map(|who| plan.processes[who].name.clone());
+    let names: Vec<String> = names.collect();
+    let mut screen = Screen::new(names.clone(), plan.duration);
+    let runtime = crate::node::runtime()?;
+    let run = runtime.block_on(live::run(&plan, &file, &args.out, &mut screen))?;
+    drop(runtime);
+
+    eprintln!("decoding what was received");
+    let receivers = judge_all(&plan, &scenario, &run);
+    let promise = verdict::judge(&receivers, &simulated, &names);
+    let summary = summary::Parts {
+        scenario: &scenario,
+        plan: &plan,
+        run: &run,
+        receivers: &receivers,
+        simulated: &simulated,
+        promise: &promise,
+        topology,
+    };
+    let summary = summary.build()?;
+    write(&args.out.join("summary.json"), &format!("{summary:#}\n"))?;
+    let page = args.out.join("report.html");
+    write(&page, &report::render(&summary))?;
+
+    if args.json {
+        print_json(&summary)?;
+    } else {
+        print(&summary::table(&receivers, &simulated))?;
+        print(&format!("\n{}", promise.render()))?;
+        print(&format!("\nreport: {}\n", page.display()))?;
+    }
+    let clean = receivers
+        .iter()
+        .all(|r| r["complaints"] == Value::Array(Vec::new()));
+    match (run.interrupted, promise.kept && clean) {
+        (true, _) => Err(Failure::Interrupted),
+        (false, true) => Ok(()),
+        (false, false) => Err(Failure::Unsatisfied),
+    }
+}
+
+fn check_clips(scenario: &Scenario) -> Outcome {
+    match scenario::missing_clips(scenario).first() {
+        Some(clip) => Err(
+            Failure::new(format!("the clip {} is missing", clip.display()))
+                .hint("run `make clips` first"),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Writes the scenario as it is run, seed and length as on the command line, for the processes.
+fn write_for_children(scenario: &Scenario, out: &Path) -> Result<PathBuf, Failure> {
+    let file = out.join("scenario.toml");
+    let text = toml::to_string(scenario).map_err(Failure::new)?;
+    write(&file, &text)?;
+    Ok(file)
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    fs::write(path, text).map_err(|error| Failure::file(path, "write", &error))
+}
+
+/// What every receiver reported, with what ffmpeg says about its stream.
+fn judge_all(plan: &Plan, scenario: &Scenario, run: &live::Run) -> Vec<Value> {
+    let mut receivers = Vec::new();
+    for who in plan.receivers() {
+        let process = &plan.processes[who];
+        let (Role::Join(file), Some(reported)) = (&process.role, &run.summaries[who]) else {
+            continue;
+        };
+        let mut receiver = reported["receiver"].clone();
+        let flow = receiver["flow"].as_str().unwrap_or_default();
+        let flow = scenario.flows.iter().find(|entry| entry.name == flow);
+        let source = flow.and_then(|entry| match &entry.clip {
+            ClipSpec::File(path) => Some(scenario.base_dir.join(path)),
+            ClipSpec::Trace(_) | ClipSpec::Synthetic(_) => None,
+        });
+        let quality = match source {
+            Some(source) => {
+                let skip = reported["first_picture"].as_u64().unwrap_or(0);
+                quality::judge(file, Some(&source), skip)
+            }
+            // Traces and synthetic frames are no video: there is nothing to decode.
+            None => Quality::default(),
+        };
+        receiver["node"] = process.node.as_str().into();
+        receiver["file"] = file.display().to_string().into();
+        receiver["psnr_db"] = quality.psnr_db.into();
+        receiver["ssim"] = quality.ssim.into();
+        receiver["decoded_pictures"] = quality.decoded_pictures.into();
+        receiver["complaints"] = quality.complaints.into();
+        receivers.push(receiver);
+    }
+    receivers
+}

@@ -1,0 +1,117 @@
+//! The promise of a demo, and whether it was kept.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// What was promised, in figures.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Promise {
+    /// Base-layer frames that no receiver may lose.
+    pub base_lost: u64,
+    /// Base-layer frames that came after their deadline.
+    pub base_late: u64,
+    /// Layer changes inside a GOP.
+    pub off_boundary: u64,
+    /// Whether every receiver saw the sequence of levels that the simulator computed.
+    pub levels_match: bool,
+    /// All of it.
+    pub kept: bool,
+}
+
+/// Judges what receivers measured (`receivers`) against the promise and against `simulated`;
+/// `expected` names every receiver that has to have reported.
+pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String]) -> Promise {
+    let total = |pointer: &str| -> u64 {
+        let figures = receivers
+            .iter()
+            .filter_map(|r| r.pointer(pointer)?.as_u64());
+        figures.sum()
+    };
+    let find = |list: &[Value], name: &String| -> Option<Vec<u64>> {
+        let found = list.iter().find(|r| r["name"] == name.as_str())?;
+        Some(level_sequence(found))
+    };
+    let levels_match = expected.iter().all(|name| {
+        let measured = find(receivers, name);
+        measured.is_some() && measured == find(simulated, name)
+    });
+    let [base_lost, base_late, off_boundary] =
+        ["/lost/BL", "/late_base", "/off_boundary"].map(total);
+    Promise {
+        base_lost,
+        base_late,
+        off_boundary,
+        levels_match,
+        kept: levels_match && base_lost + base_late + off_boundary == 0,
+    }
+}
+
+/// The levels a receiver went through, each once until the next.
+pub fn level_sequence(receiver: &Value) -> Vec<u64> {
+    let steps = receiver["levels"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut levels: Vec<u64> = steps.iter().filter_map(|step| step[1].as_u64()).collect();
+    levels.dedup();
+    levels
+}
+
+impl Promise {
+    /// What is printed at the end.
+    pub fn render(&self) -> String {
+        let mark = |good: bool| if good { "ok  " } else { "FAIL" };
+        let count = |n: u64, what: &str| format!("  {} {n} {what}\n", mark(n == 0));
+        let match_text = if self.levels_match { "equal" } else { "differ" };
+        let mut text = format!("promise {}\n", if self.kept { "KEPT" } else { "BROKEN" });
+        text += &count(self.base_lost, "base-layer frames lost");
+        text += &count(self.base_late, "base-layer frames late");
+        text += &count(self.off_boundary, "layer changes off a GOP boundary");
+        text += &format!(
+            "  {} level sequences on sockets and in the simulator {match_text}\n",
+            mark(self.levels_match)
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn receiver(levels: Value, lost: u64) -> Value {
+        json!({"name": "wide", "levels": levels, "lost": {"BL": lost, "E1": 9, "E2": 9},
+            "late": 5, "late_base": 0, "off_boundary": 0})
+    }
+
+    fn wide() -> Vec<String> {
+        vec!["wide".to_owned()]
+    }
+
+    #[test]
+    fn times_may_differ_but_not_the_sequence() {
+        let measured = [receiver(
+            json!([[0.1, 2], [10.0, 0], [10.5, 0], [25.0, 2]]),
+            0,
+        )];
+        let same = [receiver(json!([[0.0, 2], [11.0, 0], [26.0, 2]]), 0)];
+        let other = [receiver(json!([[0.0, 2], [11.0, 1], [26.0, 2]]), 0)];
+        assert!(judge(&measured, &same, &wide()).kept);
+        assert!(!judge(&measured, &other, &wide()).kept);
+    }
+
+    #[test]
+    fn a_lost_base_frame_breaks_the_promise() {
+        let measured = [receiver(json!([[0, 2]]), 1)];
+        let promise = judge(&measured, &measured, &wide());
+        assert_eq!(
+            (promise.base_lost, promise.levels_match, promise.kept),
+            (1, true, false)
+        );
+        assert!(promise.render().starts_with("promise BROKEN"));
+    }
+
+    #[test]
+    fn a_silent_receiver_breaks_the_promise() {
+        assert!(!judge(&[], &[], &wide()).kept);
+    }
+}

@@ -1,0 +1,188 @@
+//! Running a server or switch: its events told to the user, its end in order.
+
+use std::path::Path;
+
+use layercast_core::Time;
+use layercast_net::{Clock, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_switch::SwitchEvent;
+use layercast_transport::mets::SourceEvent;
+use tokio::sync::mpsc;
+use tokio::time::{Duration, interval};
+
+use crate::failure::{Failure, Outcome};
+use crate::line::{Line, NodeStatus};
+use crate::node::{Place, Stop, Trace, parent, runtime};
+use crate::output::{Lines, Table};
+use crate::teller::Teller;
+
+/// A node about to run.
+pub struct Drive<'a> {
+    /// Its configuration.
+    pub config: NodeConfig,
+    /// Instant zero of what it tells.
+    pub epoch: Time,
+    /// What a person is told first.
+    pub greeting: String,
+    /// The flow to join here, if there is one from the start.
+    pub flow: Option<String>,
+    /// Where events of the machines go.
+    pub trace: Option<&'a Path>,
+}
+
+/// Runs the node `name` of a scenario as a child of a demo.
+pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
+    runtime()?.block_on(async {
+        let stop = Stop::listen()?;
+        let teller = Teller::new(true, Lines::Stdout);
+        let begun = parent(&stop);
+        // Now is the time to find out that the address is taken.
+        let node = Node::bind(place.node_config(name, Time::ZERO)?).await;
+        let address = node.map_err(Failure::new)?.local_addr();
+        teller.ready(name, Some(address), "")?;
+        let Ok(epoch) = begun.await else {
+            return Ok(());
+        };
+        let drive = Drive {
+            config: place.node_config(name, epoch)?,
+            epoch,
+            greeting: String::new(),
+            flow: None,
+            trace,
+        };
+        drive.run(&stop, &teller).await
+    })
+}
+
+impl Drive<'_> {
+    /// Runs the node until it is stopped or has sent everything.
+    pub async fn run(self, stop: &Stop, teller: &Teller) -> Outcome {
+        let name = self.config.switch.name.clone();
+        let mut trace = Trace::open(self.trace, &name)?;
+        let node = Node::bind(self.config).await.map_err(Failure::new)?;
+        let address = node.local_addr();
+        let mut greeting = self.greeting;
+        if let Some(flow) = &self.flow {
+            let port = address.port();
+            greeting += &format!("\nserving {flow} at {address}; join it with\n  ");
+            greeting += &format!("layercast join HOST:{port}/{flow} --out - | ffplay -\n");
+        } else {
+            greeting += &format!("{name} at {address}; join through it with\n  ");
+            greeting += &format!("layercast join HOST:{}\n", address.port());
+        }
+        teller.ready(&name, Some(address), &greeting)?;
+        let (events, mut heard) = mpsc::channel(1_024);
+        let running = node.run(stop.token.clone(), events, trace.observer());
+        let mut running = Box::pin(running);
+        let clock = Clock::get();
+        let mut status = NodeStatus::default();
+        let mut second = interval(Duration::from_secs(1));
+        let summary = loop {
+            tokio::select! {
+                summary = &mut running => break summary.map_err(Failure::new)?,
+                Some(event) = heard.recv() => {
+                    let t_s = clock.now().since(self.epoch).as_secs_f64();
+                    count(&mut status, &event);
+                    if let Some(text) = describe(&event) {
+                        teller.event(t_s, &text)?;
+                    }
+                }
+                _ = second.tick() => {
+                    status.t_s = clock.now().since(self.epoch).as_secs_f64();
+                    let line = Line::Node(status.clone());
+                    teller.status(&line, || {
+                        format!(
+                            "{:8.0} s  {} neighbours, {} branches",
+                            status.t_s, status.neighbours, status.branches
+                        )
+                    })?;
+                }
+            }
+        };
+        drop(running);
+        trace.finish()?;
+        teller.summary(&summary, &in_words(&summary))?;
+        stop.outcome()
+    }
+}
+
+fn count(status: &mut NodeStatus, event: &NodeEvent) {
+    match event {
+        NodeEvent::PeerUp { .. } => status.neighbours += 1,
+        NodeEvent::PeerDown { .. } => status.neighbours = status.neighbours.saturating_sub(1),
+        NodeEvent::Switch(SwitchEvent::Admitted { .. }) => status.branches += 1,
+        NodeEvent::Switch(SwitchEvent::Released { .. } | SwitchEvent::BranchExpired { .. }) => {
+            status.branches = status.branches.saturating_sub(1);
+        }
+        _ => {}
+    }
+}
+
+/// What a person wants to know of an event; nothing of those that come by the second.
+fn describe(event: &NodeEvent) -> Option<String> {
+    Some(match event {
+        NodeEvent::PeerUp { name, addr, .. } => format!("{name} connected from {addr}"),
+        NodeEvent::PeerDown { name, reason } => format!("{name} disconnected: {reason}"),
+        NodeEvent::Failed { addr, reason } => format!("no connection with {addr}: {reason}"),
+        NodeEvent::Switch(event) => match event {
+            SwitchEvent::Admitted { member, .. } => {
+                format!("{} admitted: its base layer is reserved", member.name)
+            }
+            SwitchEvent::Refused { refusal, .. } => format!("join refused: {refusal}"),
+            SwitchEvent::Released { flow, .. } => format!("branch of flow {flow} released"),
+            SwitchEvent::Granted {
+                flow,
+                port,
+                from,
+                to,
+                reason,
+            } => format!("flow {flow}, port {}: {from} -> {to} ({reason})", port.0),
+            SwitchEvent::BranchExpired { flow, port } => {
+                format!(
+                    "flow {flow}, port {}: silent for three eras, given up",
+                    port.0
+                )
+            }
+            SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
+        },
+        NodeEvent::Source { flow, event } => match event {
+            SourceEvent::MemberJoined(member) => format!("{} joined {flow}", member.name),
+            SourceEvent::MemberLeft(member) => format!("{} left {flow}", member.name),
+            SourceEvent::MemberStale(member) => format!("nothing heard of {}", member.name),
+            SourceEvent::RateChanged { from, to, rate } => {
+                format!("{flow}: sending {to} instead of {from}, {}", rate.rate())
+            }
+            SourceEvent::MissedDeadline { missed, window } => {
+                format!("{flow}: {missed} of {window} frames were sent late")
+            }
+            SourceEvent::Finished { undelivered } => {
+                format!("{flow} is over, {undelivered} frames left unsent")
+            }
+            _ => return None,
+        },
+    })
+}
+
+fn in_words(summary: &NodeSummary) -> String {
+    let mut table = Table::new(&[
+        "port",
+        "sent",
+        "bytes",
+        "dropped BL",
+        "E1",
+        "E2",
+        "longest queue",
+    ]);
+    for (name, port) in &summary.switch.ports {
+        let dropped = port.dropped();
+        table.row([
+            name.clone(),
+            port.units_out.to_string(),
+            port.bytes_out.to_string(),
+            dropped.base.to_string(),
+            dropped.e1.to_string(),
+            dropped.e2.to_string(),
+            format!("{} cells", port.max_queue),
+        ]);
+    }
+    format!("{}, in sum:\n{}", summary.node, table.render())
+}

@@ -1,0 +1,262 @@
+//! `layercast join`: a receiver.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use layercast_core::{Layer, Time};
+use layercast_net::{
+    Clock, Connect, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress, list_flows,
+    run_join,
+};
+use layercast_transport::mets::SinkConfig;
+use layercast_wire::Carriage;
+use tokio::sync::mpsc;
+
+use crate::address::Target;
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::line::{Line, ReceiverStatus};
+use crate::node::{Place, Stop, Trace, after, parent, runtime};
+use crate::output::Lines;
+use crate::serve::node_id;
+use crate::stats;
+use crate::teller::Teller;
+
+/// Runs the command.
+pub fn run(args: &args::Join) -> Outcome {
+    if let (Some(place), Some(receiver)) = (Place::load(&args.role)?, &args.receiver) {
+        return child(&place, receiver, args);
+    }
+    let address = args.address.as_deref().unwrap_or_default();
+    let target = Target::parse(address)?;
+    runtime()?.block_on(async {
+        let upstream = target.resolve().await?;
+        if args.list {
+            return stats::list(upstream, args.json).await;
+        }
+        let flow = match target.flow {
+            Some(flow) => flow,
+            None => only_flow(upstream, address).await?,
+        };
+        let stop = Stop::listen()?;
+        let teller = teller(args);
+        let clock = Clock::get();
+        let epoch = clock.now();
+        let id = node_id(&args.name);
+        let mut sink = SinkConfig::new(&args.name, id, &flow, Carriage::Datagrams);
+        sink.level = args.level;
+        sink.seed = u64::from(id.0);
+        if let Some(delay) = args.playout {
+            sink.playout.delay = Some(delay);
+        }
+        let config = JoinConfig {
+            group: args.multicast.map(|group| (group, args.interface)),
+            output: output(args.out.as_deref()),
+            leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
+            connect: Connect::FailFast,
+            link_name: address.to_owned(),
+            ..JoinConfig::new(upstream, sink, epoch)
+        };
+        receive(config, args, &stop, &teller).await
+    })
+}
+
+fn teller(args: &args::Join) -> Teller {
+    // With --out - standard output is the stream.
+    let lines = match output(args.out.as_deref()) {
+        Output::Stdout => Lines::Stderr,
+        _ => Lines::Stdout,
+    };
+    Teller::new(args.json, lines)
+}
+
+fn output(out: Option<&Path>) -> Output {
+    match out {
+        None => Output::Discard,
+        Some(path) if path == Path::new("-") => Output::Stdout,
+        Some(path) => Output::File(path.to_owned()),
+    }
+}
+
+/// The name of the flow, where there is only one to choose.
+async fn only_flow(node: SocketAddr, address: &str) -> Result<String, Failure> {
+    let flows = list_flows(node).await.map_err(stats::net)?;
+    match flows.as_slice() {
+        [flow] => Ok(flow.name.clone()),
+        [] => Err(Failure::new(format!("{address} has no flows on offer"))
+            .hint("is the server up? a switch knows a flow once its upstream has told it")),
+        many => {
+            let names: Vec<&str> = many.iter().map(|flow| flow.name.as_str()).collect();
+            Err(
+                Failure::new(format!("{address} has several flows: {}", names.join(", ")))
+                    .hint(format!("name one: layercast join {address}/{}", names[0])),
+            )
+        }
+    }
+}
+
+/// Runs the receiver `name` of a scenario as a child of a demo.
+fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
+    runtime()?.block_on(async {
+        let stop = Stop::listen()?;
+        let teller = teller(args);
+        let begun = parent(&stop);
+        teller.ready(name, None, "")?;
+        let Ok(epoch) = begun.await else {
+            return Ok(());
+        };
+        let network = &place.network;
+        let unknown = || Failure::new(format!("the scenario has no receiver {name}"));
+        let receiver = network
+            .receivers
+            .iter()
+            .find(|receiver| receiver.name == name);
+        let receiver = receiver.ok_or_else(unknown)?;
+        let node = &network.nodes[receiver.node];
+        let no_link = || Failure::new(format!("{name}: node {} has no link", node.name));
+        let port = node.ports.first().ok_or_else(no_link)?;
+        let config = JoinConfig {
+            rate: port.config.rate,
+            link: port.out,
+            output: output(args.out.as_deref()),
+            leave_at: receiver.leave.map(|leave| after(epoch, leave)),
+            until_closed: false,
+            stop_if_refused: false,
+            link_name: format!("{}-{}", port.config.name, node.name),
+            ..JoinConfig::new(
+                place.address(port.neighbour)?,
+                receiver.config.clone(),
+                epoch,
+            )
+        };
+        wait_until(after(epoch, receiver.join), &stop).await;
+        receive(config, args, &stop, &teller).await
+    })
+}
+
+async fn wait_until(time: Time, stop: &Stop) {
+    let wait = time.since(Clock::get().now());
+    let wait = std::time::Duration::from_nanos(wait.as_ns());
+    stop.token
+        .run_until_cancelled(tokio::time::sleep(wait))
+        .await;
+}
+
+async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Teller) -> Outcome {
+    let epoch = config.epoch;
+    let flow = config.sink.flow.clone();
+    let mut trace = Trace::open(args.trace.as_deref(), &config.sink.node)?;
+    let (events, mut heard) = mpsc::channel(1_024);
+    let running = run_join(config, stop.token.clone(), events, trace.observer());
+    let mut running = Box::pin(running);
+    let clock = Clock::get();
+    let mut joined = false;
+    let summary = loop {
+        tokio::select! {
+            summary = &mut running => break summary.map_err(explain)?,
+            Some(event) = heard.recv() => {
+                joined |= event == JoinEvent::Joined;
+                let t_s = clock.now().since(epoch).as_secs_f64();
+                tell(teller, t_s, joined, &event)?;
+            }
+        }
+    };
+    drop(running);
+    trace.finish()?;
+    let mut value = serde_json::to_value(&summary).map_err(Failure::new)?;
+    value["receiver"]["flow"] = flow.into();
+    value["first_picture"] = value["output"]["stream"]["first"].clone();
+    let silent_pipe = args.out.as_deref() == Some(Path::new("-")) && summary.output.error.is_some();
+    if silent_pipe {
+        return Err(Failure::BrokenPipe);
+    }
+    teller.summary(&value, &in_words(&summary))?;
+    if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
+        return Err(Failure::new(format!(
+            "cannot write {}: {error}",
+            path.display()
+        )));
+    }
+    stop.outcome()
+}
+
+fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
+    let text = match event {
+        JoinEvent::Second(progress) => {
+            let status = status(progress, joined);
+            return teller.status(&Line::Receiver(status), || moving(progress, joined));
+        }
+        JoinEvent::Connected { upstream } => format!("connected with {upstream}"),
+        JoinEvent::Disconnected { reason } => format!("disconnected: {reason}; calling again"),
+        JoinEvent::Joined => "joined; media start at the next GOP".to_owned(),
+        JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
+        JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
+        JoinEvent::Closed => "the flow is over".to_owned(),
+    };
+    teller.event(t_s, &text)
+}
+
+fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
+    let played = progress.highest.is_some();
+    ReceiverStatus {
+        t_s: progress.t,
+        joined,
+        level: progress.level.get(),
+        rate_bps: progress.rate.as_bps(),
+        delay_ms: played.then(|| progress.delay.as_ms_f64()),
+        frames: progress.frames,
+        lost: progress.lost,
+        late: progress.late.iter().map(|(_, late)| late).sum(),
+    }
+}
+
+fn moving(progress: &Progress, joined: bool) -> String {
+    if !joined {
+        return format!("{:8.0} s  waiting for the flow", progress.t);
+    }
+    let late: u64 = progress.late.iter().map(|(_, late)| late).sum();
+    format!(
+        "{:8.0} s  {}  {}  delay {:.0} ms  late {late}  lost {}/{}/{}",
+        progress.t,
+        progress.level,
+        progress.rate,
+        progress.delay.as_ms_f64(),
+        progress.lost.base,
+        progress.lost.e1,
+        progress.lost.e2
+    )
+}
+
+fn in_words(summary: &JoinSummary) -> String {
+    let receiver = &summary.receiver;
+    let mut text = String::new();
+    for layer in Layer::ALL {
+        text += &format!(
+            "  {layer}  {:>7} frames played, {} lost\n",
+            receiver.frames[layer], receiver.lost[layer]
+        );
+    }
+    text += &format!(
+        "  late {}, delay p50 {:.1} ms, p99 {:.1} ms, {} bytes written",
+        receiver.late, receiver.delay_ms.p50, receiver.delay_ms.p99, summary.output.bytes
+    );
+    text
+}
+
+/// What went wrong, and what to do about the two things a user can do something about.
+fn explain(error: NetError) -> Failure {
+    let hint = match &error {
+        NetError::NoSuchFlow { upstream, .. } => {
+            Some(format!("see layercast join {upstream} --list"))
+        }
+        NetError::Refused(_) => {
+            Some("try a lower --level, or a switch with more capacity".to_owned())
+        }
+        _ => None,
+    };
+    let failure = Failure::new(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

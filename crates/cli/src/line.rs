@@ -1,0 +1,81 @@
+//! What `serve`, `switch` and `join` say with `--json`: one object a line (docs/json.md).
+
+use std::net::SocketAddr;
+
+use layercast_core::PerLayer;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line; `report` names its kind.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "snake_case")]
+pub enum Line {
+    /// The process runs and listens.
+    Ready {
+        /// Its name.
+        node: String,
+        /// Where it listens, if it does.
+        address: Option<SocketAddr>,
+    },
+    /// Something a user wants to know.
+    Event {
+        /// Seconds since the start.
+        t_s: f64,
+        /// What happened.
+        text: String,
+    },
+    /// A receiver, once a second.
+    Receiver(ReceiverStatus),
+    /// A server or switch, once a second.
+    Node(NodeStatus),
+    /// The last line: everything that was counted.
+    Summary(Value),
+}
+
+/// How a receiver does.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct ReceiverStatus {
+    /// Seconds since the start.
+    pub t_s: f64,
+    /// Whether it is joined to the flow.
+    pub joined: bool,
+    /// The level in force.
+    pub level: u8,
+    /// Bits per second of media in the last second.
+    pub rate_bps: u64,
+    /// Largest end-to-end delay in the last second, in milliseconds.
+    pub delay_ms: Option<f64>,
+    /// Frames played so far.
+    pub frames: PerLayer<u64>,
+    /// Frames lost so far that the level in force included.
+    pub lost: PerLayer<u64>,
+    /// Frames dropped so far because they came after their deadline.
+    pub late: u64,
+}
+
+/// How a server or switch does.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Seconds since the start.
+    pub t_s: f64,
+    /// Neighbours with a live channel.
+    pub neighbours: u32,
+    /// Branches that media go to.
+    pub branches: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_name_their_kind_and_read_back() {
+        let line = Line::Receiver(ReceiverStatus {
+            level: 2,
+            ..ReceiverStatus::default()
+        });
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(text.starts_with(r#"{"report":"receiver","#), "{text}");
+        assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
+    }
+}

@@ -1,0 +1,214 @@
+//! What `serve`, `switch` and `join` have in common: the runtime, stopping, and the place in a
+//! scenario that a child of `layercast demo` takes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufWriter, stdin};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use layercast_core::{JsonSeq, Time};
+use layercast_net::{Clock, Connect, LocalSource, Neighbour, NodeConfig, clock_name};
+use layercast_sim::scenario::Network;
+use layercast_switch::PortConfig;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Role;
+use crate::failure::{Failure, Outcome};
+use crate::scenario::{self, Override};
+
+/// A runtime on this thread: one core per node is what a soft switch gets.
+pub fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))
+}
+
+/// Asks a node to stop: on Ctrl-C, on SIGTERM, or when the parent of a demo child is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    /// Cancelled when it is time to stop.
+    pub token: CancellationToken,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Begins to listen for signals; must be called within a runtime. A second Ctrl-C ends the
+    /// process at once.
+    pub fn listen() -> Result<Stop, Failure> {
+        let stop = Stop::default();
+        let mut terminated = signal(SignalKind::terminate()).map_err(Failure::new)?;
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(Failure::new)?;
+        let listener = stop.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = terminated.recv() => {}
+                    _ = interrupted.recv() => {}
+                }
+                if listener.interrupted.swap(true, Ordering::Relaxed) {
+                    std::process::exit(i32::from(Failure::Interrupted.code()));
+                }
+                listener.token.cancel();
+            }
+        });
+        Ok(stop)
+    }
+
+    /// How a command ends that was stopped or came to its end.
+    pub fn outcome(&self) -> Outcome {
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => Err(Failure::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The place of a process in a scenario.
+pub struct Place {
+    /// The scenario, resolved as the simulator resolves it.
+    pub network: Network,
+    /// Where each node listens.
+    addresses: BTreeMap<String, SocketAddr>,
+}
+
+impl Place {
+    /// Reads what `role` points to.
+    pub fn load(role: &Role) -> Result<Option<Place>, Failure> {
+        let (Some(scenario_file), Some(addresses_file)) = (&role.scenario, &role.addresses) else {
+            return Ok(None);
+        };
+        let scenario = scenario::load(scenario_file, Override::default())?;
+        let network = scenario::resolve(scenario_file, &scenario)?;
+        let text = fs::read_to_string(addresses_file)
+            .map_err(|error| Failure::file(addresses_file, "read", &error))?;
+        let addresses = serde_json::from_str(&text)
+            .map_err(|error| Failure::new(format!("{}: {error}", addresses_file.display())))?;
+        Ok(Some(Place { network, addresses }))
+    }
+
+    /// Where `node` listens.
+    pub fn address(&self, node: usize) -> Result<SocketAddr, Failure> {
+        let name = &self.network.nodes[node].name;
+        let address = self.addresses.get(name).copied();
+        address.ok_or_else(|| Failure::new(format!("no address for node {name}")))
+    }
+
+    /// The runtime configuration of the server or switch `name`, its flows starting at `epoch`
+    /// and as the scenario says.
+    pub fn node_config(&self, name: &str, epoch: Time) -> Result<NodeConfig, Failure> {
+        let unknown = || Failure::new(format!("the scenario has no server or switch {name}"));
+        let index = self.network.node(name).ok_or_else(unknown)?;
+        let node = &self.network.nodes[index];
+        let switch = node.switch.clone().ok_or_else(unknown)?;
+        let default_port = PortConfig {
+            carriage: self.network.carriage,
+            ..PortConfig::default()
+        };
+        let mut config = NodeConfig::new(switch, self.address(index)?, default_port);
+        config.connect = Connect::Retry;
+        for &upstream in &node.upstreams {
+            config.upstreams.push(self.address(upstream)?);
+        }
+        for port in &node.ports {
+            let neighbour = Neighbour {
+                port: port.config.clone(),
+                link: port.out,
+            };
+            for name in self.names(port.neighbour) {
+                config.ports.insert(name, neighbour.clone());
+            }
+        }
+        for &flow in &node.sources {
+            let flow = &self.network.flows[flow];
+            let mut source = flow.config.clone();
+            source.start = after(epoch, source.start);
+            source.flow.clock = clock_name();
+            config.sources.push(LocalSource {
+                config: source,
+                frames: Box::new(flow.frames()),
+                start_when_joined: 0,
+            });
+        }
+        Ok(config)
+    }
+}
+
+impl Place {
+    /// The names under which processes of `node` say hello: a host without a switch is there with
+    /// its receivers only.
+    fn names(&self, node: usize) -> Vec<String> {
+        let node = &self.network.nodes[node];
+        if node.switch.is_some() {
+            return vec![node.name.clone()];
+        }
+        let receivers = node.receivers.iter();
+        receivers
+            .map(|&i| self.network.receivers[i].name.clone())
+            .collect()
+    }
+}
+
+/// Where the events of machines go: a file, or nowhere.
+pub struct Trace {
+    path: PathBuf,
+    out: Option<JsonSeq<BufWriter<File>>>,
+}
+
+impl Trace {
+    /// Opens the file at `path`, if there is one.
+    pub fn open(path: Option<&Path>, title: &str) -> Result<Trace, Failure> {
+        let Some(path) = path else {
+            let path = PathBuf::new();
+            return Ok(Trace { path, out: None });
+        };
+        let file = File::create(path).map_err(|error| Failure::file(path, "write", &error))?;
+        Ok(Trace {
+            path: path.to_owned(),
+            out: Some(JsonSeq::new(BufWriter::new(file), title)),
+        })
+    }
+
+    /// What the machines get.
+    pub fn observer(&mut self) -> &mut Option<JsonSeq<BufWriter<File>>> {
+        &mut self.out
+    }
+
+    /// Makes sure that everything is in the file.
+    pub fn finish(self) -> Outcome {
+        let finished = self.out.map_or(Ok(()), |out| out.finish().map(drop));
+        finished.map_err(|error| Failure::file(&self.path, "write", &error))
+    }
+}
+
+/// The instant of a run on sockets that is `time` of the scenario.
+pub fn after(epoch: Time, time: Time) -> Time {
+    epoch.saturating_add(time.since(Time::ZERO))
+}
+
+/// What a child hears from its parent on standard input: first when the scenario starts, then
+/// nothing more until it shall stop, which is when the input ends.
+///
+/// The thread stays in its read when the process ends before its parent does.
+pub fn parent(stop: &Stop) -> oneshot::Receiver<Time> {
+    let (epoch, begun) = oneshot::channel();
+    let token = stop.token.clone();
+    thread::spawn(move || {
+        let mut lines = stdin().lock().lines();
+        if let Some(Ok(line)) = lines.next()
+            && let Ok(ns) = line.trim().parse()
+        {
+            let _ = epoch.send(Clock::get().at_monotonic(ns));
+        }
+        while let Some(Ok(_)) = lines.next() {}
+        token.cancel();
+    });
+    begun
+}

@@ -1,0 +1,100 @@
+//! `layercast probe`: what is in a clip.
+
+use std::fs;
+use std::path::Path;
+
+use layercast_core::{FrameRate, Media, Rate};
+use layercast_media::{Clip, Container, Summary};
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Table, print, print_json};
+
+/// Frames per second of a trace, which names none: that of the film clips of mets.md 3.2.
+const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
+
+/// Runs the command.
+pub fn run(args: &args::Probe) -> Outcome {
+    let clip = read_clip(&args.file)?;
+    if args.json {
+        return print_json(&clip.summary());
+    }
+    print(&format!("{}\n{}", args.file.display(), describe(&clip)))
+}
+
+/// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`).
+pub fn read_clip(path: &Path) -> Result<Clip, Failure> {
+    let bytes = fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let clip = match (extension, std::str::from_utf8(&bytes)) {
+        (Some("trace" | "txt"), Ok(text)) => Clip::parse_trace(text, TRACE_RATE),
+        _ => Clip::parse(bytes.into()),
+    };
+    clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// What the clip is, and its layers as a table.
+pub fn describe(clip: &Clip) -> String {
+    let summary = clip.summary();
+    let mut text = format!("  {}\n\n", headline(&summary));
+    let mut table = Table::new(&[
+        "layer",
+        "pictures",
+        "frames",
+        "bytes",
+        "mean Mb/s",
+        "peak Mb/s",
+        "mean cells/s",
+        "peak cells/s",
+    ]);
+    let spec = clip.flow_spec();
+    for ((layer, cells), rates) in spec.layers.iter().zip(&summary.layers) {
+        let pictures = ["I", "P", "B"][layer.index()];
+        let mbps = |rate: Rate| format!("{:.3}", rate.as_bps() as f64 / 1e6);
+        table.row([
+            layer.to_string(),
+            pictures.to_owned(),
+            rates.frames.to_string(),
+            rates.bytes.to_string(),
+            mbps(rates.mean_bps),
+            mbps(rates.peak_bps),
+            cells.mean.0.to_string(),
+            cells.peak.0.to_string(),
+        ]);
+    }
+    text.push_str(&table.render());
+    if let Some(offset) = summary.truncated {
+        text.push_str(&format!(
+            "\n  the file ends inside a picture that begins at byte {offset}; it is left out\n"
+        ));
+    }
+    text
+}
+
+fn headline(summary: &Summary) -> String {
+    let codec = match summary.codec {
+        Media::Mpeg1 => "MPEG-1 video",
+        Media::Mpeg2 => "MPEG-2 video",
+        _ => "frames",
+    };
+    let container = match summary.container {
+        Container::MpegEs => "elementary stream",
+        Container::MpegPs => "program stream",
+        Container::Trace => "frame-size trace",
+        Container::Synthetic => "synthetic",
+    };
+    let size = match (summary.width, summary.height) {
+        (0, _) | (_, 0) => String::new(),
+        (width, height) => format!("{width}x{height}, "),
+    };
+    let pictures = summary.pictures;
+    format!(
+        "{codec}, {container}, {size}{:.2} frames/s, {} pictures (I {}, P {}, B {}) in {} GOPs",
+        summary.fps,
+        pictures.i + pictures.p + pictures.b,
+        pictures.i,
+        pictures.p,
+        pictures.b,
+        summary.gops
+    )
+}

@@ -1,0 +1,61 @@
+//! Reading scenario files, with errors that point at the line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use layercast_core::Span;
+use layercast_sim::scenario::{ClipSpec, Network, Scenario, ScenarioError};
+
+use crate::failure::Failure;
+
+/// What the command line puts in place of what the scenario says.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Override {
+    /// Seed of the run.
+    pub seed: Option<u64>,
+    /// The run is no longer than this.
+    pub at_most: Option<Span>,
+}
+
+/// Reads the scenario at `path`; relative paths of clips start at the working directory.
+pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let mut scenario =
+        Scenario::from_toml(&text, Path::new("")).map_err(|error| explain(path, &text, &error))?;
+    scenario.seed = instead.seed.unwrap_or(scenario.seed);
+    if let Some(limit) = instead.at_most {
+        scenario.duration = scenario.duration.min(limit);
+    }
+    Ok(scenario)
+}
+
+/// The clip files that `scenario` names but that do not exist.
+pub fn missing_clips(scenario: &Scenario) -> Vec<PathBuf> {
+    let files = scenario.flows.iter().filter_map(|flow| match &flow.clip {
+        ClipSpec::File(file) | ClipSpec::Trace(file) => Some(scenario.base_dir.join(file)),
+        ClipSpec::Synthetic(_) => None,
+    });
+    files.filter(|file| !file.exists()).collect()
+}
+
+/// An error of the scenario at `path` as one line that starts with the place.
+pub fn explain(path: &Path, text: &str, error: &ScenarioError) -> Failure {
+    let place = path.display();
+    match error {
+        ScenarioError::Toml(error) => {
+            let line = error.span().map(|span| {
+                let before = text.get(..span.start).unwrap_or(text);
+                before.matches('\n').count() + 1
+            });
+            let line = line.map_or(String::new(), |line| format!(":{line}"));
+            Failure::new(format!("{place}{line}: {}", error.message()))
+        }
+        other => Failure::new(format!("{place}: {other}")),
+    }
+}
+
+/// What `scenario`, which was read from `path`, means for every machine.
+pub fn resolve(path: &Path, scenario: &Scenario) -> Result<Network, Failure> {
+    let network = scenario.validate();
+    network.map_err(|error| explain(path, "", &error))
+}

@@ -1,0 +1,161 @@
+//! `layercast serve`: a clip as a layered flow.
+
+use std::path::Path;
+
+use layercast_core::{FlowId, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_media::Clip;
+use layercast_net::{Clock, LocalSource, NodeConfig, clock_name};
+use layercast_sim::scenario::units::QueueSize;
+use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
+use layercast_transport::mets::{AppFrame, SourceConfig};
+use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
+
+use crate::args::{self, LinkArgs};
+use crate::drive::{self, Drive};
+use crate::failure::{Failure, Outcome};
+use crate::node::{Place, Stop, runtime};
+use crate::output::Lines;
+use crate::probe::{describe, read_clip};
+use crate::teller::Teller;
+
+/// The queue of a port that names none, in time of its line: what a GOP may take to drain.
+const QUEUE: Span = Span::from_ms(500);
+
+/// Runs the command.
+pub fn run(args: &args::Serve) -> Outcome {
+    if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
+        return drive::child(&place, node, args.trace.as_deref());
+    }
+    let path = args
+        .clip
+        .as_deref()
+        .ok_or(Failure::Usage("serve needs a clip".into()))?;
+    let clip = read_clip(path)?;
+    let flow = match &args.flow {
+        Some(name) => name.clone(),
+        None => stem(path),
+    };
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let stop = Stop::listen()?;
+        let teller = Teller::new(args.json, Lines::Stdout);
+        let clock = Clock::get();
+        let epoch = clock.now();
+        let start = epoch.saturating_add(args.start_in.unwrap_or_default());
+        let mut config = node(&args.name, args.listen, &args.link);
+        config.until_finished = !args.repeat;
+        config.sources.push(LocalSource {
+            config: source(args, &flow, &clip, start),
+            frames: frames(clip.clone(), args.repeat),
+            start_when_joined: args.start_when_joined.unwrap_or(0),
+        });
+        let greeting = format!("{}\n{}", path.display(), describe(&clip));
+        let drive = Drive {
+            config,
+            epoch,
+            greeting,
+            flow: Some(flow),
+            trace: args.trace.as_deref(),
+        };
+        drive.run(&stop, &teller).await
+    })
+}
+
+fn stem(path: &Path) -> String {
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    stem.unwrap_or_else(|| "flow".to_owned())
+}
+
+/// A node of its own, without a scenario.
+pub fn node(name: &str, listen: std::net::SocketAddr, link: &LinkArgs) -> NodeConfig {
+    let switch = SwitchConfig {
+        name: name.to_owned(),
+        id: node_id(name),
+        seed: u64::from(std::process::id()),
+        ..SwitchConfig::default()
+    };
+    let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));
+    for named in &link.ports {
+        let loss = match named.loss {
+            p if p > 0.0 => Loss::Bernoulli { p },
+            _ => Loss::None,
+        };
+        let neighbour = layercast_net::Neighbour {
+            port: port(&named.name, Some(named.rate), named.queue),
+            link: LinkConfig {
+                delay: named.delay,
+                loss,
+                ..LinkConfig::default()
+            },
+        };
+        config.ports.insert(named.name.clone(), neighbour);
+    }
+    config
+}
+
+/// Numbers have to differ between nodes, and nobody hands them out: a hash of name and process.
+pub fn node_id(name: &str) -> NodeId {
+    let bytes = name.bytes().chain(std::process::id().to_le_bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    NodeId(hash)
+}
+
+fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig {
+    // Without a rate units leave at once, and the queue is only there for form.
+    let line = rate.unwrap_or(Rate::from_bps(1_000_000_000));
+    let cells = match queue.unwrap_or(QueueSize::Time(QUEUE)) {
+        QueueSize::Cells(cells) => u64::from(cells),
+        QueueSize::Bytes(bytes) => bytes / 48,
+        QueueSize::Time(span) => (line.cells().0 as f64 * span.as_secs_f64()) as u64,
+    };
+    PortConfig {
+        name: name.to_owned(),
+        rate,
+        queue: QueueConfig::of_limit(cells.clamp(8, 1 << 20) as u32),
+        ..PortConfig::default()
+    }
+}
+
+fn source(args: &args::Serve, flow: &str, clip: &Clip, start: Time) -> SourceConfig {
+    let id = node_id(&args.name);
+    let mut spec = clip.flow_spec();
+    spec.flow_id = FlowId(node_id(flow).0.max(1));
+    spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
+    let info = FlowInfo {
+        id: spec.flow_id,
+        name: flow.to_owned(),
+        group: GroupId(spec.flow_id.0),
+        policy: QosPolicy {
+            max_level: spec.top_level().max(Level::BASE),
+            ..QosPolicy::default()
+        },
+        spec,
+        source: args.name.clone(),
+        clock: clock_name(),
+        aal5_mark: Mark::Last,
+    };
+    SourceConfig {
+        start,
+        ..SourceConfig::new(&args.name, id, info, Carriage::Datagrams)
+    }
+}
+
+fn frames(clip: Clip, repeat: bool) -> Box<dyn Iterator<Item = AppFrame> + Send> {
+    let once = clip.frames.into_iter();
+    let to_app = |frame: layercast_media::Frame| AppFrame {
+        layer: frame.layer(),
+        gop_start: frame.gop_start,
+        payload: match frame.data {
+            Some(data) => Payload::Bytes(data),
+            None => Payload::Zeros(frame.size),
+        },
+    };
+    match repeat {
+        true => Box::new(once.cycle().map(to_app)),
+        false => Box::new(once.map(to_app)),
+    }
+}

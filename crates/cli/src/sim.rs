@@ -1,0 +1,180 @@
+//! `layercast sim`: a scenario in the simulator.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use layercast_core::{Observer, Off, Time};
+use layercast_sim::scenario::Network;
+use layercast_sim::{SimSummary, Simulation};
+use layercast_transport::mets::ReceiverSummary;
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::node::Trace;
+use crate::output::{Table, print, print_json};
+use crate::progress;
+use crate::scenario::{self, Override};
+
+/// Runs the command.
+pub fn run(args: &args::Sim) -> Outcome {
+    let instead = Override {
+        seed: args.seed,
+        at_most: args.duration,
+    };
+    let mut scenario = scenario::load(&args.scenario, instead)?;
+    scenario.wire_check |= args.wire_check;
+    let network = scenario::resolve(&args.scenario, &scenario)?;
+    let mut pcap = args.pcap.as_deref().map(create).transpose()?;
+    let capture = pcap.as_mut().map(|(_, out)| out as &mut dyn Write);
+    let summary = match &args.trace {
+        Some(path) => {
+            let mut trace = Trace::open(Some(path), &network.name)?;
+            let summary = simulate(network, trace.observer(), capture)?;
+            trace.finish()?;
+            summary
+        }
+        None => simulate(network, &mut Off, capture)?,
+    };
+    if let Some((path, mut out)) = pcap {
+        out.flush()
+            .map_err(|error| Failure::file(path, "write", &error))?;
+    }
+    match args.json {
+        true => print_json(&summary),
+        false => print(&describe(&summary)),
+    }
+}
+
+fn create(path: &Path) -> Result<(&Path, BufWriter<File>), Failure> {
+    let file = File::create(path).map_err(|error| Failure::file(path, "write", &error))?;
+    Ok((path, BufWriter::new(file)))
+}
+
+/// Runs the simulation with a progress bar on standard error.
+pub fn simulate(
+    network: Network,
+    obs: &mut impl Observer,
+    pcap: Option<&mut dyn Write>,
+) -> Result<SimSummary, Failure> {
+    let started = Instant::now();
+    let seconds = network.duration.as_ms().div_ceil(1_000);
+    let bar = progress::bar(
+        seconds,
+        "{bar:40} {pos}/{len} s of network, {eta} left {msg}",
+    );
+    let on_second = |now: Time| show(&bar, now, started);
+    let summary = Simulation::new(network).run(obs, pcap, on_second);
+    bar.finish_and_clear();
+    let mut summary = summary
+        .map_err(|error: io::Error| Failure::new(format!("cannot write the capture: {error}")))?;
+    summary.wall_seconds = started.elapsed().as_secs_f64();
+    Ok(summary)
+}
+
+fn show(bar: &ProgressBar, now: Time, started: Instant) {
+    bar.set_position(now.as_us() / 1_000_000);
+    let wall = started.elapsed().as_secs_f64();
+    if wall > 0.0 {
+        bar.set_message(format!("({:.0} times real time)", now.as_secs_f64() / wall));
+    }
+}
+
+fn describe(summary: &SimSummary) -> String {
+    let rate = summary.events as f64 / summary.wall_seconds.max(1e-9);
+    let mut text = format!(
+        "{}, seed {}: {:.0} s of network in {:.2} s, {} events ({:.2} million/s)\n",
+        summary.scenario,
+        summary.seed,
+        summary.sim_seconds,
+        summary.wall_seconds,
+        summary.events,
+        rate / 1e6
+    );
+    if summary.wire_errors > 0 {
+        text += &format!(
+            "{} PDUs did not survive their encoding\n",
+            summary.wire_errors
+        );
+    }
+    let mut receivers = Table::new(&[
+        "receiver", "flow", "link", "BL", "E1", "E2", "lost BL", "E1", "E2", "late", "p50 ms",
+        "p99 ms",
+    ]);
+    let mut levels = String::new();
+    for flow in &summary.flows {
+        for receiver in &flow.receivers {
+            let (frames, lost) = (receiver.frames, receiver.lost);
+            let mut cells = vec![
+                receiver.name.clone(),
+                flow.name.clone(),
+                receiver.link.clone(),
+            ];
+            let counts = [
+                frames.base,
+                frames.e1,
+                frames.e2,
+                lost.base,
+                lost.e1,
+                lost.e2,
+            ];
+            cells.extend(counts.map(|count| count.to_string()));
+            cells.push(receiver.late.to_string());
+            let delay = receiver.delay_ms;
+            cells.extend([delay.p50, delay.p99].map(|ms| format!("{ms:.1}")));
+            receivers.row(cells);
+            levels += &format!("  {:<12} {}\n", receiver.name, timeline(receiver));
+        }
+    }
+    let mut queues = Table::new(&[
+        "queue",
+        "units",
+        "bytes",
+        "dropped BL",
+        "E1",
+        "E2",
+        "longest",
+        "marked",
+        "lost on link",
+    ]);
+    for queue in summary
+        .queues
+        .iter()
+        .filter(|queue| queue.queue.units_out > 0)
+    {
+        let (port, dropped) = (&queue.queue, queue.queue.dropped());
+        queues.row([
+            format!("{} -> {}", queue.node, queue.port),
+            port.units_out.to_string(),
+            port.bytes_out.to_string(),
+            dropped.base.to_string(),
+            dropped.e1.to_string(),
+            dropped.e2.to_string(),
+            format!("{} cells", port.max_queue),
+            port.marked.to_string(),
+            queue.link.lost.to_string(),
+        ]);
+    }
+    text + &format!(
+        "\nframes played, lost and late:\n{}\nlevels granted (0 = BL, 1 = BL+E1, 2 = BL+E1+E2):\n{levels}\nqueues:\n{}",
+        receivers.render(),
+        queues.render()
+    )
+}
+
+/// The levels of a receiver and when they began: `2 from 0.1 s, 0 from 11.0 s`.
+fn timeline(receiver: &ReceiverSummary) -> String {
+    if let Some(refused) = &receiver.refused {
+        return format!("refused: {refused}");
+    }
+    let steps = receiver.levels.iter();
+    let steps: Vec<String> = steps
+        .map(|(t, level)| format!("{} from {t:.1} s", level.get()))
+        .collect();
+    match steps.is_empty() {
+        true => "never joined".to_owned(),
+        false => steps.join(", "),
+    }
+}

@@ -1,0 +1,116 @@
+//! `layercast stats` and `join --list`: what a node says about its flows and members.
+
+use std::net::SocketAddr;
+
+use layercast_core::{Level, Rate};
+use layercast_net::{NetError, get_stats, list_flows};
+use layercast_wire::{FlowInfo, MemberStats};
+use serde_json::{Value, json};
+
+use crate::address::Target;
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::node::runtime;
+use crate::output::{Table, print, print_json};
+
+/// Runs `layercast stats`.
+pub fn run(args: &args::Stats) -> Outcome {
+    let target = Target::parse(&args.address)?;
+    let (flows, members) = runtime()?.block_on(async {
+        let node = target.resolve().await?;
+        let flows = list_flows(node).await.map_err(net)?;
+        let members = get_stats(node, None).await.map_err(net)?;
+        Ok::<_, Failure>((flows, members))
+    })?;
+    if args.json {
+        return print_json(&to_json(&flows, &members));
+    }
+    print(&flow_table(&flows))?;
+    if !members.is_empty() {
+        print(&format!("\n{}", member_table(&flows, &members)))?;
+    }
+    Ok(())
+}
+
+/// Runs `join --list`.
+pub async fn list(node: SocketAddr, json: bool) -> Outcome {
+    let flows = list_flows(node).await.map_err(net)?;
+    match json {
+        true => print_json(&to_json(&flows, &[])),
+        false => print(&flow_table(&flows)),
+    }
+}
+
+/// An error of the socket runtime as a failure of the command.
+pub fn net(error: NetError) -> Failure {
+    Failure::new(error)
+}
+
+fn to_json(flows: &[FlowInfo], members: &[MemberStats]) -> Value {
+    let flows = flows.iter().map(|flow| {
+        let of_flow: Vec<&MemberStats> = members.iter().filter(|m| m.flow == flow.id).collect();
+        let levels: Vec<u64> = [Level::BASE, Level::E1, Level::FULL]
+            .iter()
+            .map(|&level| flow.spec.rate_at(level).rate().as_bps())
+            .collect();
+        json!({
+            "name": flow.name,
+            "id": flow.id,
+            "source": flow.source,
+            "media": flow.spec.media,
+            "fps": flow.spec.frame_rate.as_f64(),
+            "delay_max_ms": flow.spec.delay_max_ms,
+            "level_bps": levels,
+            "members": of_flow,
+        })
+    });
+    json!({ "flows": flows.collect::<Vec<Value>>() })
+}
+
+fn flow_table(flows: &[FlowInfo]) -> String {
+    if flows.is_empty() {
+        return "  no flows on offer\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        "flow", "from", "frames/s", "BL Mb/s", "BL+E1", "BL+E1+E2", "delay",
+    ]);
+    for flow in flows {
+        let mbps = |level: Level| {
+            let rate: Rate = flow.spec.rate_at(level).rate();
+            format!("{:.3}", rate.as_bps() as f64 / 1e6)
+        };
+        table.row([
+            flow.name.clone(),
+            flow.source.clone(),
+            flow.spec.frame_rate.to_string(),
+            mbps(Level::BASE),
+            mbps(Level::E1),
+            mbps(Level::FULL),
+            format!("{} ms", flow.spec.delay_max_ms),
+        ]);
+    }
+    table.render()
+}
+
+fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
+    let mut table = Table::new(&[
+        "member", "flow", "at", "level", "played", "lost", "late", "delay ms",
+    ]);
+    for member in members {
+        let flow = flows.iter().find(|flow| flow.id == member.flow);
+        let figure = |get: fn(&layercast_wire::MemberReport) -> String| {
+            member.report.as_ref().map_or("-".to_owned(), get)
+        };
+        table.row([
+            member.member.name.clone(),
+            flow.map_or_else(|| member.flow.to_string(), |flow| flow.name.clone()),
+            member.node.clone(),
+            member.level.to_string(),
+            figure(|r| r.frames.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
+            figure(|r| r.lost.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
+            figure(|r| r.late.to_string()),
+            figure(|r| format!("{:.1}", r.delay_ms_p50)),
+        ]);
+    }
+    table.render()
+}

@@ -1,0 +1,54 @@
+//! `layercast switch`: a software switch.
+
+use layercast_net::{Clock, Connect, GroupPort, Neighbour};
+use layercast_switch::{LinkConfig, PortConfig};
+
+use crate::address::Target;
+use crate::args;
+use crate::drive::{self, Drive};
+use crate::failure::Outcome;
+use crate::node::{Place, Stop, runtime};
+use crate::output::Lines;
+use crate::serve::node;
+use crate::teller::Teller;
+
+/// Runs the command.
+pub fn run(args: &args::Switch) -> Outcome {
+    if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
+        return drive::child(&place, node, args.trace.as_deref());
+    }
+    runtime()?.block_on(async {
+        let stop = Stop::listen()?;
+        let teller = Teller::new(args.json, Lines::Stdout);
+        let mut config = node(&args.name, args.listen, &args.link);
+        // An upstream that does not answer yet may be about to start.
+        config.connect = Connect::Retry;
+        for upstream in &args.upstream {
+            config
+                .upstreams
+                .push(Target::parse(upstream)?.resolve().await?);
+        }
+        for group in &args.multicast {
+            config.groups.push(GroupPort {
+                link: Neighbour {
+                    port: PortConfig {
+                        name: group.group.to_string(),
+                        ..config.default_port.clone()
+                    },
+                    link: LinkConfig::default(),
+                },
+                group: group.group,
+                interface: args.interface,
+                members: group.members.clone(),
+            });
+        }
+        let drive = Drive {
+            config,
+            epoch: Clock::get().now(),
+            greeting: String::new(),
+            flow: None,
+            trace: args.trace.as_deref(),
+        };
+        drive.run(&stop, &teller).await
+    })
+}
