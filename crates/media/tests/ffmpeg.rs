@@ -126,7 +126,8 @@ fn receive(clip: &Clip, received: impl Fn(usize, &Frame) -> bool) -> (Vec<u8>, W
     (out, writer.stats())
 }
 
-/// Receives, decodes, and checks that each picture received stands where it stood in the source.
+/// Receives, decodes, and checks that each picture received stands where it stood in the source, and
+/// that every other repeats one shown before; those before the first received show that one.
 fn check(
     test: &str,
     sources: &[(&str, &str)],
@@ -158,6 +159,22 @@ fn check(
         let same = pictures.iter().zip(original).filter(|(a, b)| a == b);
         let same = same.count() as u64;
         assert!(same >= stats.written, "{name}: {same} in place, {stats:?}");
+        let begin = (0..pictures.len())
+            .find(|&at| pictures[at] == original[at])
+            .unwrap_or(0);
+        assert!(
+            pictures[..begin]
+                .iter()
+                .all(|early| *early == pictures[begin])
+        );
+        for at in begin..pictures.len() {
+            let frozen = pictures[..at].contains(&pictures[at]);
+            let in_place = pictures[at] == original[at];
+            assert!(
+                in_place || frozen,
+                "{name}: picture {at} is no repeat of an earlier one"
+            );
+        }
         verdict(&clip, stats);
     }
 }
