@@ -7,18 +7,20 @@ use layercast_qos::{
     FlowMonitor, JitterEvent, JitterFilter, SignedSpan, SourceTime, TimestampUnwrapper,
 };
 use layercast_wire::{
-    Cell, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
+    Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
     packet_of,
 };
 
 use super::assembly::{Assembler, WholeFrame};
-use super::gaps::{GapCounter, Mark};
+use super::gaps::{Gap, GapCounter, Mark};
 use super::history::History;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
 
 /// Jump of the sequence numbers that is still the same flow (RFC 3550, A.1).
 const MAX_JUMP: i32 = 3_000;
+/// How far a frame of the same count may come out of order.
+const REORDERED: i32 = 64;
 /// Change of the one-way delay from frame to frame that no network makes.
 const MAX_DELAY_STEP: Span = Span::from_secs(60);
 /// Entries of the playout buffer, dropped frames included.
@@ -42,6 +44,8 @@ pub(super) struct Receiver {
     clock: SourceClock,
     /// In play-out order.
     buffer: VecDeque<Slot>,
+    /// Slots of the buffer that open a new count.
+    opening: u32,
     history: History,
     phase: Phase,
     /// Newest frame accepted.
@@ -58,7 +62,7 @@ enum Phase {
     /// Waiting for a GOP start; frames before it cannot be decoded.
     Starting,
     Running,
-    /// The session channel was lost and is back: the next GOP start opens a new count.
+    /// The session channel was lost and is back: the next GOP start may open a new count.
     Rejoined,
 }
 
@@ -70,6 +74,8 @@ struct Slot {
     frame: Option<PlayedFrame>,
     /// Opens a new count of sequence numbers.
     opens: bool,
+    /// Follows a loss of the session channel: what is missing before it passed by.
+    after_outage: bool,
 }
 
 /// The source's clock on the receiver's time line.
@@ -98,6 +104,7 @@ impl Receiver {
             monitor: FlowMonitor::new(flow.id, now),
             clock: SourceClock::default(),
             buffer: VecDeque::new(),
+            opening: 0,
             history: History::default(),
             phase: Phase::Starting,
             newest: Serial(0),
@@ -130,6 +137,7 @@ impl Receiver {
     pub fn stats(&self) -> SinkStats {
         let mut stats = self.stats.clone();
         stats.dropped.evicted = self.assembler.evicted();
+        stats.dropped.malformed += self.gaps.contradictions();
         stats
     }
 
@@ -179,13 +187,13 @@ impl Receiver {
         if packet.congestion {
             self.monitor.on_congestion();
         }
-        let opening = self.phase == Phase::Rejoined
-            && header.flags.contains(layercast_wire::Flags::GOP_START);
-        if !opening && !self.is_near(header.seq) {
+        let opens = self.opens(header.seq, header.flags.contains(Flags::GOP_START));
+        if !opens && !self.is_near(header.seq) {
             self.stats.dropped.stray += 1;
             return;
         }
-        if !opening && self.phase != Phase::Starting && self.history.contains(header.seq) {
+        // The history is that of the count being played, not of one that was just opened.
+        if !opens && self.opening == 0 && self.history.contains(header.seq) {
             self.stats.dropped.duplicate += 1;
             return;
         }
@@ -195,6 +203,17 @@ impl Receiver {
             Err(Cause::Duplicate) => self.stats.dropped.duplicate += 1,
             Err(Cause::Length) => self.stats.dropped.length += 1,
             Err(_) => self.stats.dropped.malformed += 1,
+        }
+    }
+
+    /// Whether a frame opens a new count: the first GOP start, or one after a rejoin that does not
+    /// continue the old count (the source started anew).
+    fn opens(&self, seq: Serial, gop_start: bool) -> bool {
+        let continues = (-REORDERED..=MAX_JUMP).contains(&seq.diff(self.newest));
+        match self.phase {
+            Phase::Running => false,
+            Phase::Rejoined => gop_start && !continues,
+            Phase::Starting => gop_start,
         }
     }
 
@@ -219,15 +238,12 @@ impl Receiver {
 
     fn on_frame<O: Observer>(&mut self, now: Time, whole: WholeFrame, obs: &mut O) {
         let (header, layer) = (whole.header, whole.layer);
-        let opens = match self.phase {
-            Phase::Running => false,
-            Phase::Rejoined => whole.gop_start(),
-            Phase::Starting if whole.gop_start() => true,
-            Phase::Starting => {
-                self.stats.before_start += 1;
-                return;
-            }
-        };
+        let opens = self.opens(header.seq, whole.gop_start());
+        if self.phase == Phase::Starting && !opens {
+            self.stats.before_start += 1;
+            return;
+        }
+        let after_outage = self.phase == Phase::Rejoined && whole.gop_start();
         let seq = header.seq;
         let at = match opens {
             true => self.buffer.len(),
@@ -246,8 +262,10 @@ impl Receiver {
             self.stats.dropped.malformed += 1;
             return;
         };
-        if opens {
+        if opens || after_outage {
             self.phase = Phase::Running;
+        }
+        if opens {
             self.newest = seq;
         } else if seq.is_after(self.newest) {
             self.newest = seq;
@@ -301,7 +319,9 @@ impl Receiver {
             deadline: playout.deadline,
             frame: playout.late_by.is_none().then_some(frame),
             opens,
+            after_outage,
         };
+        self.opening += u32::from(opens);
         self.buffer.insert(at, slot);
         self.bound_buffer();
     }
@@ -414,15 +434,18 @@ impl Receiver {
     fn account<O: Observer>(&mut self, now: Time, slot: &Slot, obs: &mut O) {
         let seq = slot.mark.seq;
         if slot.opens {
-            let passed_by = self.gaps.last().map_or(0, |last| seq.diff(last) - 1);
-            if let Ok(frames @ 1..) = u32::try_from(passed_by) {
-                self.stats.outage += u64::from(frames);
-                self.events.push_back(SinkEvent::Outage { frames });
-            }
+            self.opening -= 1;
             self.gaps.reset();
             self.history = History::default();
         }
-        let gap = self.gaps.advance(slot.mark);
+        let mut gap = self.gaps.advance(slot.mark);
+        if slot.after_outage && gap.lost.base > 0 {
+            let all = gap.lost.iter().chain(gap.withheld.iter());
+            let frames = all.map(|(_, count)| count).sum();
+            self.stats.outage += u64::from(frames);
+            self.events.push_back(SinkEvent::Outage { frames });
+            gap = Gap::default();
+        }
         for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
             self.stats.lost[layer] += u64::from(count);
             self.monitor
@@ -442,7 +465,9 @@ impl Receiver {
             self.events.push_back(SinkEvent::Withheld { layer, count });
         }
         self.history.mark(seq);
-        self.assembler.forget_through(seq);
+        // A frame that is still coming in may yet turn out to be late rather than lost.
+        let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
+        self.assembler.forget_through(stale);
     }
 
     fn collect_jitter_events(&mut self) {

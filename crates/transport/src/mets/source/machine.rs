@@ -5,8 +5,7 @@ use layercast_core::{
 };
 use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent, ShaperError};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Refusal, Resource, SegmentError,
-    Signal,
+    AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Refusal, Resource, Signal,
 };
 
 use super::adapter::{Announcement, SourceAdapter};
@@ -63,13 +62,6 @@ enum Phase {
         undelivered: u32,
     },
     Closed,
-}
-
-/// Why a frame did not reach the shaper whole.
-#[derive(Clone, Copy, Debug)]
-enum Refused {
-    Shaper(ShaperError),
-    Segment,
 }
 
 impl Source {
@@ -243,12 +235,10 @@ impl Source {
         let layer = numbered.frame.layer;
         let pacer = &mut self.pacer;
         let cut = self.packetiser.cut(numbered, |pdu| {
-            pacer
-                .push(now, layer, numbered.seq.0, pdu)
-                .map_err(Refused::Shaper)
+            pacer.push(now, layer, numbered.seq.0, pdu).is_ok()
         });
         match cut {
-            Ok(packets) => {
+            Some(packets) => {
                 let bytes = numbered.frame.payload.len();
                 self.stats.sent[layer] += 1;
                 self.stats.bytes += bytes as u64;
@@ -262,7 +252,7 @@ impl Source {
                 });
             }
             // Room was made and lengths were checked, so this does not happen; count it if it does.
-            Err(Refused::Shaper(_) | Refused::Segment) => {
+            None => {
                 self.stats.dropped[layer] += 1;
                 self.report_drop(now, numbered, obs);
             }
@@ -515,12 +505,6 @@ fn res_in(cell: &Cell) -> Option<AdapterMsg> {
     (cell.vci == layercast_wire::ADAPTER_VCI)
         .then(|| AdapterMsg::from_cell(cell).ok())
         .flatten()
-}
-
-impl From<SegmentError> for Refused {
-    fn from(_: SegmentError) -> Refused {
-        Refused::Segment
-    }
 }
 
 impl Machine for Source {

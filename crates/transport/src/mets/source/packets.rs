@@ -1,7 +1,6 @@
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
-    Carriage, Flags, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, SegmentError,
-    Segmenter,
+    Carriage, Flags, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, Segmenter,
 };
 
 use crate::mets::AppFrame;
@@ -68,12 +67,9 @@ impl Packetiser {
         full.saturating_mul(pdu(self.mtu)).saturating_add(rest)
     }
 
-    /// Hands each PDU of the frame to `send`, in order; gives the number of packets.
-    pub fn cut<E: From<SegmentError>>(
-        &self,
-        numbered: &Numbered,
-        mut send: impl FnMut(LinkPdu) -> Result<(), E>,
-    ) -> Result<u64, E> {
+    /// Hands each PDU of the frame to `send`, in order; gives the number of packets, or `None` if
+    /// `send` refused one or a packet does not fit a cell frame.
+    pub fn cut(&self, numbered: &Numbered, mut send: impl FnMut(LinkPdu) -> bool) -> Option<u64> {
         let payload = &numbered.frame.payload;
         let len = payload.len();
         let mut packets = 0;
@@ -86,15 +82,15 @@ impl Packetiser {
             };
             packets += 1;
             match self.carriage {
-                Carriage::Datagrams => send(LinkPdu::Mets(packet))?,
+                Carriage::Datagrams => send(LinkPdu::Mets(packet)).then_some(())?,
                 Carriage::Cells => {
-                    for cell in Segmenter::mets(&packet, 0, self.vci, self.mark)? {
-                        send(LinkPdu::Cell(cell))?;
+                    for cell in Segmenter::mets(&packet, 0, self.vci, self.mark).ok()? {
+                        send(LinkPdu::Cell(cell)).then_some(())?;
                     }
                 }
             }
         }
-        Ok(packets)
+        Some(packets)
     }
 
     fn header(&self, numbered: &Numbered, start: usize, end: usize) -> MetsHeader {
@@ -168,13 +164,13 @@ mod tests {
             let numbered = Numbering::default().number(frame(Layer::E1, bytes.clone()), emission);
             prop_assert_eq!(numbered.e1_count, 1);
             let (mut cost, mut whole) = (0, Vec::new());
-            packetiser.cut::<SegmentError>(&numbered, |pdu| {
+            packetiser.cut(&numbered, |pdu| {
                 cost += pdu.cells();
                 if let LinkPdu::Mets(packet) = pdu {
                     assert_eq!(packet.header.check(packet.payload.len()), Ok(()));
                     packet.payload.append_to(&mut whole);
                 }
-                Ok(())
+                true
             }).unwrap();
             prop_assert_eq!(cost, packetiser.cost(len));
             prop_assert!(cells || whole == bytes);
@@ -187,7 +183,7 @@ mod tests {
         let numbered = Numbering::default().number(frame(Layer::Base, bytes.clone()), Time::ZERO);
         let mut at = bytes.as_ptr();
         packetiser(Carriage::Datagrams, 1_176)
-            .cut::<SegmentError>(&numbered, |pdu| {
+            .cut(&numbered, |pdu| {
                 let LinkPdu::Mets(MetsPacket {
                     payload: Payload::Bytes(part),
                     ..
@@ -197,7 +193,7 @@ mod tests {
                 };
                 assert_eq!(part.as_ptr(), at);
                 at = at.wrapping_add(part.len());
-                Ok(())
+                true
             })
             .unwrap();
     }

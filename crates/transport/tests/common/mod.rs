@@ -1,0 +1,254 @@
+//! A source and a sink wired to one another in virtual time, with a pipe in between that a test may
+//! make as bad as it likes.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use layercast_core::{
+    CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, Machine, NodeId, Off, PerLayer,
+    QosPolicy, Span, Time,
+};
+use layercast_transport::mets::{
+    AppFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit, Source, SourceConfig,
+    SourceEvent, SourceInput, SourceTransmit, feed,
+};
+use layercast_wire::{Carriage, FlowInfo, LinkPdu, Mark, Signal};
+
+/// Coded order of IBBPBBPBBPBB.
+pub const GOP: &[u8; 12] = b"IPBBPBBPBBBB";
+
+pub fn ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+pub fn flow(delay_max_ms: u32) -> FlowInfo {
+    let layer = |mean| LayerRate {
+        mean: CellRate(mean),
+        ..LayerRate::default()
+    };
+    FlowInfo {
+        id: FlowId(7),
+        name: "bunny".into(),
+        group: GroupId(3),
+        spec: FlowSpec {
+            layers: PerLayer {
+                base: layer(480),
+                e1: layer(960),
+                e2: layer(1_920),
+            },
+            delay_max_ms,
+            ..FlowSpec::default()
+        },
+        policy: QosPolicy::default(),
+        source: "atc".into(),
+        clock: "test".into(),
+        aal5_mark: Mark::Last,
+    }
+}
+
+pub fn source_config(carriage: Carriage, delay_max_ms: u32) -> SourceConfig {
+    SourceConfig::new("atc", NodeId(1), flow(delay_max_ms), carriage)
+}
+
+pub fn sink_config(carriage: Carriage) -> SinkConfig {
+    SinkConfig::new("dwp", NodeId(2), "bunny", carriage)
+}
+
+/// Canyon, without its randomness: 240, 160, 120 cells; the bytes tell the frame.
+pub fn frames(gops: usize) -> impl Iterator<Item = AppFrame> {
+    (0..gops * 12).map(|n| {
+        let (layer, cells) = match GOP[n % 12] {
+            b'I' => (Layer::Base, 240),
+            b'P' => (Layer::E1, 160),
+            _ => (Layer::E2, 120),
+        };
+        AppFrame {
+            layer,
+            gop_start: n % 12 == 0,
+            payload: Bytes::from(content(n, cells * 48 - 40)).into(),
+        }
+    })
+}
+
+pub fn content(n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + n * 7) as u8).collect()
+}
+
+/// What a test does to a data PDU: the delays of its copies; none is a loss.
+pub type Fate<'a> = Box<dyn FnMut(Time, &LinkPdu) -> Vec<Span> + 'a>;
+
+enum Travelling {
+    Down(SinkInput),
+    Up(SourceInput),
+}
+
+pub struct World<'a> {
+    pub now: Time,
+    pub source: Source,
+    pub sink: Sink,
+    pub source_events: Vec<(Time, SourceEvent)>,
+    pub events: Vec<(Time, SinkEvent)>,
+    pub down: Fate<'a>,
+    pub up: Fate<'a>,
+    media: Box<dyn Iterator<Item = AppFrame> + 'a>,
+    travelling: BTreeMap<(Time, u64), Travelling>,
+    count: u64,
+    /// Signals do not pass.
+    pub cut: bool,
+}
+
+impl<'a> World<'a> {
+    pub fn new(source: SourceConfig, sink: SinkConfig, gops: usize) -> World<'a> {
+        World {
+            now: Time::ZERO,
+            source: Source::new(source).unwrap(),
+            sink: Sink::new(sink),
+            source_events: Vec::new(),
+            events: Vec::new(),
+            down: Box::new(|_, _| vec![Span::from_ms(5)]),
+            up: Box::new(|_, _| vec![Span::from_ms(5)]),
+            media: Box::new(frames(gops)),
+            travelling: BTreeMap::new(),
+            count: 0,
+            cut: false,
+        }
+    }
+
+    pub fn perfect(carriage: Carriage, gops: usize) -> World<'a> {
+        World::new(source_config(carriage, 300), sink_config(carriage), gops)
+    }
+
+    /// Runs until `end`, or until nothing is left to do.
+    pub fn run_until(&mut self, end: Time) {
+        self.drain();
+        while let Some(next) = self.next() {
+            if next > end {
+                break;
+            }
+            assert!(next >= self.now, "time runs backwards");
+            self.now = next;
+            self.step();
+        }
+        self.now = self.now.max(end);
+    }
+
+    pub fn input(&mut self, input: SinkInput) {
+        self.sink.handle(self.now, input, &mut Off);
+        self.drain();
+    }
+
+    pub fn to_source(&mut self, input: SourceInput) {
+        self.source.handle(self.now, input, &mut Off);
+        self.drain();
+    }
+
+    fn next(&self) -> Option<Time> {
+        let pipe = self.travelling.keys().next().map(|key| key.0);
+        let machines = [self.source.next_timeout(), self.sink.next_timeout()];
+        let next = machines.into_iter().flatten().chain(pipe).min()?;
+        Some(next.max(self.now))
+    }
+
+    fn step(&mut self) {
+        let due = self
+            .travelling
+            .first_entry()
+            .filter(|entry| entry.key().0 <= self.now);
+        match due.map(|entry| entry.remove()) {
+            Some(Travelling::Down(input)) => self.sink.handle(self.now, input, &mut Off),
+            Some(Travelling::Up(input)) => self.source.handle(self.now, input, &mut Off),
+            None => {
+                self.source.on_timeout(self.now, &mut Off);
+                self.sink.on_timeout(self.now, &mut Off);
+            }
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        let now = self.now;
+        while let Some(event) = self.source.poll_event() {
+            if matches!(event, SourceEvent::NeedFrames(_)) {
+                feed(&mut self.source, now, &mut self.media);
+            }
+            self.source_events.push((now, event));
+        }
+        while let Some(transmit) = self.source.poll_transmit(now, &mut Off) {
+            match transmit {
+                SourceTransmit::Pdu(pdu) => {
+                    for delay in (self.down)(now, &pdu) {
+                        self.send(now + delay, Travelling::Down(SinkInput::Pdu(pdu.clone())));
+                    }
+                }
+                SourceTransmit::Signal(signal) => {
+                    self.signal(Travelling::Down(SinkInput::Signal(signal)));
+                }
+            }
+        }
+        while let Some(transmit) = self.sink.poll_transmit(now, &mut Off) {
+            match transmit {
+                SinkTransmit::Pdu(pdu) => {
+                    for delay in (self.up)(now, &pdu) {
+                        self.send(now + delay, Travelling::Up(SourceInput::Pdu(pdu.clone())));
+                    }
+                }
+                SinkTransmit::Signal(signal) => {
+                    self.signal(Travelling::Up(SourceInput::Signal(signal)));
+                }
+            }
+        }
+        while let Some(event) = self.sink.poll_event() {
+            self.events.push((now, event));
+        }
+    }
+
+    fn signal(&mut self, signal: Travelling) {
+        if !self.cut {
+            self.send(self.now + Span::from_ms(1), signal);
+        }
+    }
+
+    fn send(&mut self, at: Time, what: Travelling) {
+        self.count += 1;
+        self.travelling.insert((at, self.count), what);
+    }
+
+    pub fn advertise(&mut self) {
+        let flow = self.source.flow().clone();
+        self.input(SinkInput::Signal(Signal::Advertise { flow }));
+    }
+
+    pub fn levels(&self) -> Vec<(Time, Level)> {
+        let level = |(at, event): &(Time, SinkEvent)| match event {
+            SinkEvent::Level { to, .. } => Some((*at, *to)),
+            _ => None,
+        };
+        self.events.iter().filter_map(level).collect()
+    }
+
+    pub fn played(&self) -> impl Iterator<Item = &layercast_transport::mets::PlayedFrame> {
+        self.events.iter().filter_map(|(_, event)| match event {
+            SinkEvent::Frame(frame) => Some(frame),
+            _ => None,
+        })
+    }
+
+    pub fn count(&self, wanted: fn(&SinkEvent) -> bool) -> usize {
+        self.events
+            .iter()
+            .filter(|(_, event)| wanted(event))
+            .count()
+    }
+}
+
+/// The frame number of a data PDU that starts a frame, with its layer.
+pub fn starts_frame(pdu: &LinkPdu) -> Option<(u32, Layer)> {
+    match pdu {
+        LinkPdu::Mets(packet) if packet.header.offset == 0 => {
+            Some((packet.header.seq.0, packet.header.kind.layer()?))
+        }
+        _ => None,
+    }
+}

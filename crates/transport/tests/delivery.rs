@@ -1,0 +1,370 @@
+//! What a sink plays of what a source sends, over good and bad pipes.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use common::*;
+use layercast_core::{Layer, Level, Machine, Off, PerLayer, Span, Stream, Time};
+use layercast_transport::mets::{FlowLog, SinkEvent, SinkInput, SourceEvent};
+use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark};
+
+const CARRIAGES: [Carriage; 2] = [Carriage::Cells, Carriage::Datagrams];
+
+fn is_data(pdu: &LinkPdu) -> bool {
+    match pdu {
+        LinkPdu::Cell(cell) => cell.vci != ADAPTER_VCI,
+        LinkPdu::Mets(_) => true,
+        LinkPdu::Adapter(_) => false,
+    }
+}
+
+#[test]
+fn every_frame_arrives_whole_and_is_played_at_its_deadline() {
+    for carriage in CARRIAGES {
+        let mut world = World::perfect(carriage, 40);
+        world.run_until(ms(30_000));
+        let stats = world.sink.stats();
+        assert_eq!(stats.lost, PerLayer::default(), "{carriage:?}");
+        assert_eq!(stats.late, PerLayer::default());
+        let sent = world.source.stats().sent;
+        assert_eq!(stats.played, sent);
+        assert_eq!(sent.base, 40);
+        assert!(sent.e2 > 250, "{sent:?}");
+        for (at, event) in &world.events {
+            let SinkEvent::Frame(frame) = event else {
+                continue;
+            };
+            assert_eq!(*at, frame.deadline);
+            // delay_max is the playout delay, to the microsecond of the timestamp.
+            let due = frame.deadline.since(frame.emitted);
+            assert_eq!(due, Span::from_ms(300));
+            let bytes = frame.payload.len();
+            let expected = content(frame.seq.0 as usize, bytes);
+            assert_eq!(frame.payload, bytes::Bytes::from(expected).into());
+        }
+    }
+}
+
+#[test]
+fn the_first_cell_may_be_the_marked_one() {
+    let mut source = source_config(Carriage::Cells, 300);
+    source.aal5_mark = Mark::First;
+    let mut sink = sink_config(Carriage::Cells);
+    sink.aal5_mark = Mark::First;
+    let mut world = World::new(source, sink, 10);
+    world.run_until(ms(10_000));
+    assert_eq!(world.sink.stats().played, world.source.stats().sent);
+}
+
+#[test]
+fn one_lost_cell_loses_exactly_its_frame() {
+    for layer in Layer::ALL {
+        let (armed, dropped) = (Cell::new(false), Cell::new(false));
+        let mut world = World::perfect(Carriage::Cells, 20);
+        // The second cell of the first frame of the layer after 5 s.
+        world.down = Box::new(|now, pdu| {
+            let LinkPdu::Cell(cell) = pdu else { panic!() };
+            let first = cell.payload[..2] == [0, layer as u8 + 1] && cell.payload[3] == 1;
+            if is_data(pdu) && armed.get() && !dropped.replace(true) {
+                return vec![];
+            }
+            if now > ms(5_000) && first && !dropped.get() {
+                armed.set(true);
+            }
+            vec![Span::from_ms(5)]
+        });
+        world.run_until(ms(20_000));
+        let stats = world.sink.stats();
+        let mut expected = PerLayer::default();
+        expected[layer] = 1;
+        assert_eq!(stats.lost, expected);
+        assert_eq!(stats.dropped.length + stats.dropped.crc, 1);
+        let sent = world.source.stats().sent;
+        let total = |of: PerLayer<u64>| of.base + of.e1 + of.e2;
+        assert_eq!(total(stats.played) + 1, total(sent));
+    }
+}
+
+#[test]
+fn losses_and_layers_withheld_are_told_apart() {
+    // The source follows RES of changing height; the pipe loses 3 % of the enhancement packets.
+    let mut random = Stream::new(5, "loss");
+    let lost = RefCell::new(BTreeSet::new());
+    let mut world = World::perfect(Carriage::Datagrams, 60);
+    world.down = Box::new(|now, pdu| {
+        if let LinkPdu::Mets(packet) = pdu {
+            let layer = packet.header.kind.layer().unwrap();
+            // The tail of the flow has no successor that would show its loss.
+            if layer != Layer::Base && now < ms(28_000) && random.chance(0.03) {
+                lost.borrow_mut().insert((packet.header.seq.0, layer));
+                return vec![];
+            }
+        }
+        vec![Span::from_ms(5)]
+    });
+    // RES of the sink itself does not arrive.
+    world.up = Box::new(|_, _| vec![]);
+    let mut wishes = Stream::new(6, "wishes");
+    for step in 0..60 {
+        world.run_until(ms(u64::from(step) * 500 + 100));
+        world.to_source(res(step, Level::new(wishes.below(3) as u8).unwrap()));
+    }
+    world.run_until(ms(40_000));
+    let (stats, source) = (world.sink.stats(), world.source.stats());
+    for layer in Layer::ALL {
+        let count = lost
+            .borrow()
+            .iter()
+            .filter(|frame| frame.1 == layer)
+            .count() as u64;
+        assert_eq!(stats.lost[layer], count, "{layer}");
+        assert_eq!(stats.played[layer] + count, source.sent[layer], "{layer}");
+        // Frames after the last one that came are not known to be missing.
+        let unseen = source.masked[layer] - stats.withheld[layer];
+        assert!(unseen <= [0, 3, 8][layer.index()], "{layer}: {unseen}");
+    }
+    assert!(stats.lost.e2 > 10 && stats.withheld.e2 > 50, "{stats:?}");
+    let levels: BTreeSet<_> = world.levels().into_iter().map(|(_, level)| level).collect();
+    assert_eq!(levels.len(), 3);
+}
+
+#[test]
+fn reordering_and_duplicates_do_no_harm_before_the_deadline() {
+    for carriage in CARRIAGES {
+        let mut random = Stream::new(1, "pipe");
+        let mut world = World::perfect(carriage, 30);
+        let cells = carriage == Carriage::Cells;
+        world.down = Box::new(move |_, _| {
+            if cells {
+                // Circuits keep the order.
+                return vec![Span::from_ms(5)];
+            }
+            let copies = 1 + usize::from(random.chance(0.3));
+            (0..copies)
+                .map(|_| Span::from_us(5_000 + random.below(60_000)))
+                .collect()
+        });
+        world.run_until(ms(25_000));
+        let stats = world.sink.stats();
+        assert_eq!(stats.lost.base + stats.late.base, 0);
+        assert_eq!(stats.played.base, 30);
+        assert_eq!(stats.late, PerLayer::default());
+        let seqs: Vec<u32> = world.played().map(|frame| frame.seq.0).collect();
+        assert!(seqs.is_sorted_by(|a, b| a < b), "in order and once each");
+        assert_eq!(cells, stats.dropped.duplicate == 0);
+    }
+}
+
+#[test]
+fn late_frames_are_dropped_counted_and_never_played() {
+    for slow in [250, 400] {
+        let mut world = World::perfect(Carriage::Datagrams, 20);
+        // All packets of frame 60, a GOP start, and of frame 75 are slow.
+        world.down = Box::new(move |_, pdu| match pdu {
+            LinkPdu::Mets(packet) if [60, 75].contains(&packet.header.seq.0) => {
+                vec![Span::from_ms(slow)]
+            }
+            _ => vec![Span::from_ms(5)],
+        });
+        world.run_until(ms(20_000));
+        let stats = world.sink.stats();
+        let late = u64::from(slow == 400);
+        assert_eq!(stats.late.base, late);
+        assert_eq!(stats.late.base + stats.late.e1 + stats.late.e2, 2 * late);
+        assert_eq!(stats.lost, PerLayer::default(), "late is not lost");
+        assert_eq!(stats.played.base, 20 - late);
+        for (at, event) in &world.events {
+            if let SinkEvent::Frame(frame) = event {
+                assert!(frame.arrived <= frame.deadline && *at == frame.deadline);
+            }
+        }
+        let mut log = FlowLog::new("dwp", "wide", Time::ZERO);
+        for (at, event) in &world.events {
+            log.on_event(*at, event);
+        }
+        let summary = log.finish();
+        assert_eq!((summary.late, summary.late_base), (2 * late, late));
+        assert_eq!(summary.lost, PerLayer::default());
+        assert_eq!(summary.frames, stats.played);
+        assert_eq!(summary.off_boundary, 0);
+    }
+}
+
+#[test]
+fn a_sink_that_joins_in_a_gop_starts_with_the_next() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.cut = true;
+    // Somebody else keeps the full level up.
+    for era in 0..4 {
+        world.run_until(ms(300 + 250 * u64::from(era)));
+        world.to_source(res(era, Level::FULL));
+    }
+    world.run_until(ms(1_800));
+    world.cut = false;
+    world.advertise();
+    world.run_until(ms(3_500));
+    assert!(world.sink.stats().before_start > 0);
+    let first = world.played().next().unwrap();
+    assert!(first.gop_start && first.layer == Layer::Base);
+    assert_eq!(first.seq.0, 48);
+    assert_eq!(world.sink.stats().lost, PerLayer::default());
+}
+
+#[test]
+fn the_end_drains_closes_and_is_told() {
+    for carriage in CARRIAGES {
+        let mut world = World::perfect(carriage, 4);
+        world.run_until(ms(60_000));
+        let closed: Vec<_> = world
+            .events
+            .iter()
+            .filter(|(_, event)| matches!(event, SinkEvent::Closed { undelivered: 0 }))
+            .collect();
+        assert_eq!(closed.len(), 1);
+        assert_eq!(closed[0].0, world.events.last().unwrap().0);
+        assert!(
+            world
+                .source_events
+                .iter()
+                .any(|(_, event)| *event == SourceEvent::Finished { undelivered: 0 })
+        );
+        assert_eq!(world.sink.stats().played.base, 4);
+        assert_eq!(world.sink.next_timeout(), None);
+        assert_eq!(world.source.next_timeout(), None);
+        assert_eq!(world.source.stats().submitted, 48);
+    }
+}
+
+#[test]
+fn timestamps_may_wrap() {
+    let start = Time::ZERO + Span::from_us((1 << 32) - 4_000_000);
+    for synchronised in [true, false] {
+        let mut source = source_config(Carriage::Datagrams, 300);
+        source.start = start;
+        let mut sink = sink_config(Carriage::Datagrams);
+        sink.synchronised = synchronised;
+        let mut world = World::new(source, sink, 20);
+        world.run_until(start + Span::from_secs(20));
+        let stats = world.sink.stats();
+        assert_eq!(stats.played, world.source.stats().sent);
+        assert_eq!(stats.late, PerLayer::default());
+        let last = world.played().last().unwrap();
+        assert!(last.emitted > start + Span::from_secs(8));
+    }
+}
+
+#[test]
+fn clocks_that_differ_give_relative_delays() {
+    // The pipe keeps the time stamps of a source whose clock is an hour ahead.
+    let mut source = source_config(Carriage::Datagrams, 300);
+    source.start = ms(1_000);
+    let mut sink = sink_config(Carriage::Datagrams);
+    sink.synchronised = false;
+    let mut world = World::new(source, sink, 1);
+    let mut packets = Vec::new();
+    world.down = Box::new(|_, _| vec![Span::from_ms(5)]);
+    world.run_until(ms(900));
+    let mut other = World::perfect(Carriage::Datagrams, 4);
+    other.down = Box::new(|now, pdu| {
+        packets.push((now, pdu.clone()));
+        vec![]
+    });
+    other.run_until(ms(3_000));
+    drop(other);
+    for (at, pdu) in packets {
+        let LinkPdu::Mets(mut packet) = pdu else {
+            continue;
+        };
+        packet.header.timestamp_us = packet.header.timestamp_us.wrapping_add(3_600_000_000);
+        let now = at + Span::from_secs(10);
+        world.sink.on_timeout(now, &mut Off);
+        world
+            .sink
+            .handle(now, SinkInput::Pdu(LinkPdu::Mets(packet)), &mut Off);
+    }
+    world.sink.on_timeout(ms(20_000), &mut Off);
+    assert_eq!(world.sink.stats().played.base, 4);
+    while let Some(event) = world.sink.poll_event() {
+        if let SinkEvent::Frame(frame) = event {
+            assert!(frame.delay < Span::from_ms(200), "{:?}", frame.delay);
+        }
+    }
+}
+
+#[test]
+fn a_lost_session_channel_does_not_stop_the_media() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.run_until(ms(3_000));
+    world.cut = true;
+    world.input(SinkInput::LinkDown);
+    world.run_until(ms(5_000));
+    world.cut = false;
+    world.input(SinkInput::LinkUp);
+    world.advertise();
+    world.run_until(ms(20_000));
+    let stats = world.sink.stats();
+    assert_eq!(stats.joins, 2);
+    assert_eq!((stats.outage, stats.lost.base), (0, 0));
+    assert_eq!(stats.played.base, 20);
+}
+
+#[test]
+fn what_passed_by_while_the_channel_was_lost_is_an_outage_not_a_loss() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.down = Box::new(|now, _| {
+        if now > ms(3_000) && now < ms(6_000) {
+            return vec![];
+        }
+        vec![Span::from_ms(5)]
+    });
+    world.run_until(ms(3_000));
+    world.cut = true;
+    world.input(SinkInput::LinkDown);
+    world.run_until(ms(6_000));
+    world.cut = false;
+    world.input(SinkInput::LinkUp);
+    world.advertise();
+    world.run_until(ms(20_000));
+    let stats = world.sink.stats();
+    assert_eq!(stats.lost.base, 0);
+    assert!((60..=84).contains(&stats.outage), "{}", stats.outage);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_events() {
+    let run = |seed| {
+        let mut random = Stream::new(seed, "pipe");
+        let mut sink = sink_config(Carriage::Datagrams);
+        sink.seed = seed;
+        let mut world = World::new(source_config(Carriage::Datagrams, 0), sink, 20);
+        world.down = Box::new(move |_, _| {
+            if random.chance(0.02) {
+                return vec![];
+            }
+            vec![Span::from_us(2_000 + random.below(20_000))]
+        });
+        world.run_until(ms(20_000));
+        format!("{:?}{:?}", world.events, world.source_events)
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}
+
+fn res(era: u32, max: Level) -> layercast_transport::mets::SourceInput {
+    use layercast_core::{CellRate, FlowId, GroupId, NodeId, Serial};
+    layercast_transport::mets::SourceInput::Pdu(LinkPdu::Adapter(layercast_wire::AdapterMsg {
+        kind: layercast_wire::AdapterKind::Res,
+        group: GroupId(3),
+        flow: FlowId(7),
+        era: Serial(era),
+        origin: NodeId(9),
+        min: max.down(),
+        max,
+        hops: 0,
+        rate_min: CellRate(0),
+        rate_max: CellRate(0),
+        residual: CellRate(0),
+    }))
+}
