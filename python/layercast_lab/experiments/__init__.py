@@ -1,0 +1,1 @@
+"""One module per paper, one function per figure or table."""

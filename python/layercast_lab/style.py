@@ -1,0 +1,40 @@
+"""One look for all figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+LAYER_COLOURS = {"BL": "#334155", "E1": "#64a3c4", "E2": "#b9d7e5"}
+ACCENT = "#c2410c"
+
+plt.rcParams.update(
+    {
+        "figure.dpi": 110,
+        "savefig.dpi": 160,
+        "font.size": 9.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#e5e1d8",
+        "grid.linewidth": 0.7,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+    }
+)
+
+
+def save(figure: plt.Figure, path: Path) -> str:
+    """Write the figure as PNG and SVG beside each other; returns the PNG's path."""
+    figure.tight_layout()
+    # Without dates and with a fixed salt the same data gives the same bytes.
+    plt.rcParams["svg.hashsalt"] = "layercast"
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"))
+    plt.close(figure)
+    return str(path.with_suffix(".png"))

@@ -1,0 +1,88 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import layercast
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICKSTART = ROOT / "scenarios" / "quickstart.toml"
+
+TINY = {
+    "name": "tiny",
+    "duration": "8s",
+    "node": [
+        {"name": "a", "kind": "host"},
+        {"name": "s", "kind": "switch"},
+        {"name": "b", "kind": "host"},
+    ],
+    "link": [
+        {"a": "a", "b": "s", "rate": "100 Mbit/s", "queue": "2000 cells"},
+        {"a": "s", "b": "b", "rate": "10 Mbit/s", "queue": "2000 cells", "efci": 0.9},
+    ],
+    "flow": [
+        {"name": "canyon", "source": "a", "clip": {"synthetic": "canyon"}, "frame_rate": 24, "start": "1s"}
+    ],
+    "receiver": [{"name": "wide", "node": "b", "flow": "canyon"}],
+}
+
+
+def without_wall_time(result: layercast.Result) -> str:
+    return json.dumps({k: v for k, v in result.summary.items() if k != "wall_seconds"})
+
+
+def test_a_dict_runs_and_gives_arrays():
+    receiver = layercast.run(TINY).receiver("wide")
+    assert receiver.level_at(7.0) == 2
+    assert receiver.levels.shape[1] == 2
+    assert receiver.count("lost").tolist() == [0, 0, 0]
+    frames = receiver.count("frames")
+    assert frames[0] >= 10 and frames[2] > frames[1] > frames[0]
+    assert {"t", "delay_ms", "rate_bps", "cells_BL", "cells_E1", "cells_E2"} <= receiver.series.keys()
+    # Two BL frames a second at 24 frames/s and GOP 12, of 240 cells each on average.
+    assert 380 < np.median(receiver.series["cells_BL"][2:7]) < 580
+
+
+def test_the_same_seed_gives_the_same_summary_and_another_one_another():
+    one, again, other = (layercast.run(TINY, seed=seed) for seed in (3, 3, 4))
+    assert without_wall_time(one) == without_wall_time(again)
+    assert without_wall_time(one) != without_wall_time(other)
+
+
+def test_a_file_and_its_text_are_the_same_scenario():
+    from_file = layercast.run(QUICKSTART)
+    from_text = layercast.run(QUICKSTART.read_text())
+    assert without_wall_time(from_file) == without_wall_time(from_text)
+
+
+def test_threads_run_in_parallel_with_the_same_results():
+    seeds = range(4)
+    with ThreadPoolExecutor(2) as pool:
+        parallel = list(pool.map(lambda seed: layercast.run(TINY, seed=seed), seeds))
+    assert [without_wall_time(r) for r in parallel] == [
+        without_wall_time(layercast.run(TINY, seed=seed)) for seed in seeds
+    ]
+
+
+def test_an_impossible_scenario_names_the_field():
+    broken = TINY | {"flow": [TINY["flow"][0] | {"source": "nowhere"}]}
+    with pytest.raises(layercast.LayercastError, match="nowhere"):
+        layercast.run(broken)
+    with pytest.raises(layercast.LayercastError, match="duration"):
+        layercast.run(TINY | {"duration": "8 parsecs"})
+
+
+def test_an_unknown_receiver_lists_those_there_are():
+    with pytest.raises(KeyError, match="wide"):
+        layercast.run(TINY).receiver("narrow")
+
+
+def test_probe_reads_a_real_clip_and_refuses_a_foreign_one():
+    clip = layercast.probe(ROOT / "target/demo/clip.m1v")
+    assert (clip["width"], clip["height"], clip["pictures"]["I"]) == (1280, 720, 84)
+    with pytest.raises(layercast.LayercastError):
+        layercast.probe(QUICKSTART)
+    with pytest.raises(OSError):
+        layercast.probe("no such file")
