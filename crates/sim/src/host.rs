@@ -84,7 +84,7 @@ impl ReceivingHost {
         self.stats.max_cells = self.stats.max_cells.max(self.held);
         let mut cost = self.profile.receive_cell.times(u64::from(cells));
         if ends_packet(&pdu) {
-            cost = cost + self.profile.receive_packet;
+            cost += self.profile.receive_packet;
         }
         self.interrupts.push(now, cost, pdu);
     }

@@ -6,7 +6,7 @@ use layercast_switch::SwitchInput;
 use layercast_transport::mets::{
     AppFrame, FlowLog, Sink, Source, SourceEvent, SourceInput, SourceTransmit, feed,
 };
-use layercast_wire::{LinkPdu, Signal};
+use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 
 use crate::cpu::Cpu;
 use crate::host::{ReceivingHost, ends_packet};
@@ -193,6 +193,20 @@ fn send_cost(profile: &HostProfile, pdu: &LinkPdu) -> Span {
     } else {
         cells
     }
+}
+
+/// Whether a PDU that a switch sends to its own sources is for the one of `flow`.
+pub fn is_for(pdu: &LinkPdu, flow: &Flow) -> bool {
+    let id = match pdu {
+        LinkPdu::Mets(packet) => packet.header.flow,
+        LinkPdu::Adapter(message) => message.flow,
+        // What does not decode is for the sources to count.
+        LinkPdu::Cell(cell) => match AdapterMsg::from_cell(cell) {
+            Ok(message) => message.flow,
+            Err(_) => return true,
+        },
+    };
+    id == flow.config.flow.id
 }
 
 /// Whether a signal that a switch sends to its own sources is for the one of `flow`.

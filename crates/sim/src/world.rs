@@ -10,7 +10,7 @@ use layercast_wire::{LinkPdu, Signal};
 
 use crate::host::ends_packet;
 use crate::kernel::{Kernel, SourceId};
-use crate::node::{NodeState, SinkState, SourceState, concerns};
+use crate::node::{NodeState, SinkState, SourceState, concerns, is_for};
 use crate::scenario::Network;
 use crate::script::Action;
 use crate::summary::SimSummary;
@@ -347,8 +347,10 @@ impl<'a, O: Observer> World<'a, O> {
                     } => {
                         moved = true;
                         for &flow in &config.sources {
-                            let input = SourceInput::Pdu(pdu.clone());
-                            self.sources[flow].handle(now, input, self.obs);
+                            if is_for(&pdu, &self.net.flows[flow]) {
+                                let input = SourceInput::Pdu(pdu.clone());
+                                self.sources[flow].handle(now, input, self.obs);
+                            }
                         }
                     }
                     SwitchTransmit::Signal {
@@ -464,16 +466,24 @@ impl<'a, O: Observer> World<'a, O> {
         }
     }
 
-    /// Starts the machine of a receiver.
+    /// Starts the machine of a receiver. It opens a session of its own, which shows its host's
+    /// neighbour a channel that has just come up, and lets it learn what is on offer.
     pub fn start_sink(&mut self, place: usize) {
         let receiver = &self.net.receivers[place];
         self.sinks[place].machine = Some(Sink::new(receiver.config.clone()));
         self.plan_stall(place);
         let link = self.net.nodes[receiver.node].ports[0].link;
-        if self.links[link].channel {
-            self.tell_sink(place, SinkInput::LinkUp);
+        if !self.links[link].channel {
+            return self.drain_sink(place);
         }
-        self.drain_sink(place);
+        self.tell_sink(place, SinkInput::LinkUp);
+        let ends = self.net.links[link];
+        let side = usize::from(ends.ends[0] == receiver.node);
+        let (neighbour, port) = (ends.ends[side], ends.ports[side]);
+        if let Some(switch) = &mut self.nodes[neighbour].switch {
+            switch.handle(self.now, SwitchInput::PortUp { port }, self.obs);
+            self.drain_node(neighbour);
+        }
     }
 }
 

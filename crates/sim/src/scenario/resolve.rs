@@ -186,7 +186,7 @@ impl Scenario {
         if entry.random_phase {
             let gop = spec.frame_rate.due(u64::from(spec.gop_n));
             let mut phase = Stream::new(self.seed, &format!("{}/phase", entry.name));
-            start = start + Span::from_ps(phase.below(gop.as_ps()));
+            start += Span::from_ps(phase.below(gop.as_ps()));
         }
         let flow = FlowInfo {
             id,
