@@ -259,7 +259,7 @@ pub struct Got {
     pub at: Time,
     pub seq: u32,
     pub layer: Layer,
-    /// Level of the last ADAPT before it.
+    /// Level of the last ADAPT before its first unit.
     pub told: Level,
 }
 
@@ -283,6 +283,10 @@ pub struct Receiver {
     cells: Reassembler,
     /// Frame of datagrams being put together, and how many bytes of it are here.
     open: Option<(u32, u32)>,
+    /// Level that was told before the packet that is coming in.
+    latched: Level,
+    in_packet: bool,
+    frame_told: Level,
 }
 
 impl Receiver {
@@ -311,6 +315,9 @@ impl Receiver {
             era: Serial(0),
             cells: Reassembler::new(Mark::Last),
             open: None,
+            latched: Level::BASE,
+            in_packet: false,
+            frame_told: Level::BASE,
         }
     }
 
@@ -374,11 +381,18 @@ impl Receiver {
         }
         match pdu {
             LinkPdu::Cell(cell) => {
+                if !self.in_packet {
+                    self.latched = self.told();
+                }
+                self.in_packet = !cell.pti.auu();
                 if let Some(Ok(frame)) = self.cells.push(&cell) {
                     self.on_packet(now, &packet_of(frame).unwrap());
                 }
             }
-            LinkPdu::Mets(packet) => self.on_packet(now, &packet),
+            LinkPdu::Mets(packet) => {
+                self.latched = self.told();
+                self.on_packet(now, &packet);
+            }
             LinkPdu::Adapter(_) => {}
         }
     }
@@ -387,7 +401,10 @@ impl Receiver {
         let seq = packet.header.seq.0;
         let before = match self.open {
             Some((open, bytes)) if open == seq => bytes,
-            _ => 0,
+            _ => {
+                self.frame_told = self.latched;
+                0
+            }
         };
         let bytes = before + packet.payload.len() as u32;
         self.open = Some((seq, bytes));
@@ -401,7 +418,7 @@ impl Receiver {
             at,
             seq: header.seq.0,
             layer: header.kind.layer().unwrap(),
-            told: self.told(),
+            told: self.frame_told,
         });
     }
 
