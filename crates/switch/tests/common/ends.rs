@@ -92,6 +92,10 @@ impl Source {
         (!self.closed).then(|| self.start + due)
     }
 
+    pub fn kind_of(&self, frame: u32) -> Layer {
+        GOP[frame as usize % 12]
+    }
+
     /// The packets of the next frame and when they are sent: spread over a third of its time.
     pub fn emit(&mut self, now: Time) -> Vec<(Time, LinkPdu)> {
         if self.closed || self.next_frame() != Some(now) {
