@@ -16,35 +16,60 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Asks the node at `addr` which flows it knows.
 ///
 /// # Errors
-/// It cannot be reached, or answers something else.
+/// It cannot be reached, or does not answer.
 pub async fn list_flows(addr: SocketAddr) -> Result<Vec<FlowInfo>, NetError> {
-    ask(addr, Signal::ListFlows, |signal| match signal {
-        Signal::Flows { flows } => Some(flows),
-        _ => None,
-    })
-    .await
+    let mut all = Vec::new();
+    let flow = None;
+    ask(
+        addr,
+        [Signal::ListFlows, Signal::GetStats { flow }],
+        |signal| {
+            match signal {
+                Signal::Flows { flows } => all.extend(flows),
+                Signal::Stats { .. } => return true,
+                _ => {}
+            }
+            false
+        },
+    )
+    .await?;
+    Ok(all)
 }
 
 /// Asks the node at `addr` for the members of `flow`, or of all flows, and their figures.
 ///
 /// # Errors
-/// It cannot be reached, or answers something else.
+/// It cannot be reached, or does not answer.
 pub async fn get_stats(
     addr: SocketAddr,
     flow: Option<FlowId>,
 ) -> Result<Vec<MemberStats>, NetError> {
-    ask(addr, Signal::GetStats { flow }, |signal| match signal {
-        Signal::Stats { members } => Some(members),
-        _ => None,
-    })
-    .await
+    let mut all = Vec::new();
+    ask(
+        addr,
+        [Signal::GetStats { flow }, Signal::ListFlows],
+        |signal| {
+            match signal {
+                Signal::Stats { members } => all.extend(members),
+                Signal::Flows { .. } => return true,
+                _ => {}
+            }
+            false
+        },
+    )
+    .await?;
+    Ok(all)
 }
 
-async fn ask<T>(
+/// Asks two questions and hands what comes to `heard`, until that says it was all.
+///
+/// An answer may take several messages, but answers come in the order of the questions: the first
+/// message of the second answer ends the first one.
+async fn ask(
     addr: SocketAddr,
-    question: Signal,
-    answer: impl Fn(Signal) -> Option<T>,
-) -> Result<T, NetError> {
+    questions: [Signal; 2],
+    mut heard: impl FnMut(Signal) -> bool,
+) -> Result<(), NetError> {
     let conversation = async {
         let unreachable = |reason: String| NetError::Unreachable { addr, reason };
         let channel = TcpChannel::connect(addr, None)
@@ -60,17 +85,17 @@ async fn ask<T>(
             clock: clock_name(),
         };
         sender
-            .send(&[hello.signal(), question])
+            .send(&[vec![hello.signal()], questions.to_vec()].concat())
             .await
             .map_err(|error| unreachable(error.to_string()))?;
         loop {
             let signal = receiver.recv().await;
             match signal.map_err(|error| unreachable(error.to_string()))? {
                 Some(Signal::Error { message }) => return Err(NetError::Answer { addr, message }),
+                // Its hello and its advertisements come first.
                 Some(signal) => {
-                    // Its hello and its advertisements come first.
-                    if let Some(answer) = answer(signal) {
-                        return Ok(answer);
+                    if heard(signal) {
+                        return Ok(());
                     }
                 }
                 None => return Err(unreachable("it closed the connection".into())),

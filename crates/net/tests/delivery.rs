@@ -1,0 +1,122 @@
+//! Flows from a server over a switch to receivers, on real sockets.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{join, join_config, link_to, port, server, sink, start, switch};
+use layercast_core::{Level, Span};
+use layercast_net::{JoinEvent, NetError, get_stats, list_flows};
+use layercast_wire::Carriage;
+
+async fn two_receivers(carriage: Carriage) {
+    let server = start(server(carriage, 4)).await;
+    let mut config = switch("chuff", 2, carriage, &[server.addr]);
+    let mut narrow = port(carriage, Some(900));
+    narrow.queue = layercast_switch::QueueConfig::of_limit(400);
+    link_to(&mut config, "narrow", narrow);
+    let chuff = start(config).await;
+
+    let wide = join(join_config(chuff.addr, sink("wide", 11, carriage)));
+    let narrow = join(join_config(chuff.addr, sink("narrow", 12, carriage)));
+    tokio::time::sleep(Duration::from_millis(2_000)).await;
+    let flows = list_flows(chuff.addr).await.unwrap();
+    assert_eq!(flows.len(), 1);
+    assert_eq!(flows[0].name, "film");
+    let members = get_stats(server.addr, None).await.unwrap();
+    assert_eq!(members.len(), 2, "{members:?}");
+
+    let wide = wide.end().await.unwrap();
+    let narrow = narrow.end().await.unwrap();
+    let (server, chuff) = (server.stop().await, chuff.stop().await);
+    for (name, summary, best) in [
+        ("wide", &wide, Level::FULL),
+        ("narrow", &narrow, Level::BASE),
+    ] {
+        let receiver = &summary.receiver;
+        let told = format!(
+            "{name}: {receiver:#?}\n{:#?}\n{:#?}",
+            summary.sink, summary.udp
+        );
+        assert!(receiver.frames.base > 8, "{told}");
+        assert_eq!((receiver.lost.base, receiver.late_base), (0, 0), "{told}");
+        assert_eq!(receiver.off_boundary, 0, "{told}");
+        let highest = receiver.received.iter().map(|(_, level)| *level).max();
+        assert_eq!(highest, Some(best), "{told}");
+        assert_eq!(summary.malformed, 0, "{told}");
+        assert!(summary.synchronised, "{told}");
+    }
+    assert!(wide.receiver.frames.e2 > 50, "{:?}", wide.receiver.frames);
+    assert_eq!(server.sources["film"].submitted, 192);
+    assert!(chuff.switch.ports.contains_key("wide"));
+    assert_eq!((chuff.malformed, chuff.udp.send_failed), (0, 0));
+    assert_eq!(chuff.channels.malformed, 0);
+}
+
+#[tokio::test]
+async fn datagrams_reach_two_unequal_receivers() {
+    two_receivers(Carriage::Datagrams).await;
+}
+
+#[tokio::test]
+async fn cells_reach_two_unequal_receivers() {
+    two_receivers(Carriage::Cells).await;
+}
+
+#[tokio::test]
+async fn a_server_takes_receivers_without_a_switch() {
+    let mut config = server(Carriage::Datagrams, 2);
+    config.until_finished = true;
+    let server = start(config).await;
+    let receiver = join(join_config(
+        server.addr,
+        sink("direct", 11, Carriage::Datagrams),
+    ));
+    let summary = receiver.end().await.unwrap();
+    assert!(summary.receiver.frames.base >= 4, "{summary:#?}");
+    assert_eq!(summary.receiver.lost.base, 0);
+    let server = server.end().await.unwrap();
+    assert_eq!(server.sources["film"].submitted, 96);
+}
+
+#[tokio::test]
+async fn a_receiver_that_leaves_is_gone_from_the_server() {
+    let server = start(server(Carriage::Datagrams, 6)).await;
+    let mut receiver = join(join_config(
+        server.addr,
+        sink("guest", 11, Carriage::Datagrams),
+    ));
+    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+    receiver.stop().await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let summary = server.stop().await;
+    assert_eq!(summary.sources["film"].members, 0);
+}
+
+#[tokio::test]
+async fn a_join_that_does_not_fit_is_refused_with_the_shortfall() {
+    let mut config = server(Carriage::Datagrams, 6);
+    link_to(&mut config, "tiny", port(Carriage::Datagrams, Some(100)));
+    let server = start(config).await;
+    let receiver = join(join_config(
+        server.addr,
+        sink("tiny", 11, Carriage::Datagrams),
+    ));
+    let error = receiver.end().await.unwrap_err();
+    assert!(matches!(error, NetError::Refused(_)), "{error}");
+    assert!(error.to_string().contains("cells/s"), "{error}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_flow_is_reported_with_the_flows_there_are() {
+    let server = start(server(Carriage::Datagrams, 6)).await;
+    let mut wanted = sink("guest", 11, Carriage::Datagrams);
+    wanted.flow = "opera".into();
+    let mut config = join_config(server.addr, wanted);
+    config.flow_within = Some(Span::from_ms(200));
+    let error = join(config).end().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("opera") && text.contains("film"), "{text}");
+    server.stop().await;
+}

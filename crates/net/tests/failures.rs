@@ -1,0 +1,298 @@
+//! What must go well when something else does not: killed nodes, strangers, hostile neighbours,
+//! wrong addresses.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{
+    join, join_config, link_to, port, server, sink, source, start, switch, switch_config,
+};
+use layercast_core::Level;
+use layercast_net::{Connect, JoinEvent, NetError, Node, NodeConfig, list_flows};
+use layercast_wire::{Carriage, Signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+const DATAGRAMS: Carriage = Carriage::Datagrams;
+
+fn free_port() -> SocketAddr {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn a_restarted_switch_is_back_in_service_without_the_server_noticing_more() {
+    let server = start(server(DATAGRAMS, 7)).await;
+    let mut config = switch("chuff", 2, DATAGRAMS, &[server.addr]);
+    config.listen = free_port();
+    let listen = config.listen;
+    let chuff = start(config).await;
+    let mut receiver = join(join_config(listen, sink("guest", 11, DATAGRAMS)));
+    let playing = |event: &JoinEvent| matches!(event, JoinEvent::Second(p) if p.frames.base > 0);
+    receiver.wait_for(playing).await;
+    chuff.kill().await;
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Disconnected { .. }))
+        .await;
+
+    let mut config = switch("chuff", 2, DATAGRAMS, &[server.addr]);
+    config.listen = listen;
+    let chuff = start(config).await;
+    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+    let summary = receiver.end().await.unwrap();
+    assert!(summary.connected >= 2);
+    let told = format!("{:#?}", summary.receiver);
+    assert_eq!(summary.receiver.late_base, 0, "{told}");
+    let last = summary.receiver.levels.last().map(|(_, level)| *level);
+    assert!(last.is_some(), "{told}");
+    let received: Vec<_> = summary.receiver.series.iter().rev().take(3).collect();
+    assert!(received.iter().any(|s| s.rate_bps > 100_000), "{told}");
+    chuff.stop().await;
+    server.stop().await;
+}
+
+/// Datagrams that no node sends: the corpus of the fuzzer, or noise if it is not there.
+fn hostile_datagrams() -> Vec<Vec<u8>> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut all = Vec::new();
+    for kind in ["datagram", "mets", "adapter", "cell", "aal5"] {
+        let Ok(entries) = std::fs::read_dir(corpus.join(kind)) else {
+            continue;
+        };
+        for entry in entries.flatten().take(2_000) {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            // The first byte of the fuzzer's input chooses the carriage: keep both readings.
+            all.push(bytes.get(1..).unwrap_or_default().to_vec());
+            all.push(bytes);
+        }
+    }
+    let mut noise = layercast_core::Stream::new(7, "noise");
+    for _ in 0..500 {
+        let len = noise.below(1_300) as usize;
+        all.push((0..len).map(|_| noise.below(256) as u8).collect());
+    }
+    all.retain(|bytes| bytes.len() < 2_000);
+    all
+}
+
+/// Sends for so long, in bursts, and says how many were sent.
+fn storm(from: UdpSocket, to: SocketAddr, how_long: Duration) -> std::thread::JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let datagrams = hostile_datagrams();
+        let (end, mut sent) = (Instant::now() + how_long, 0);
+        while Instant::now() < end {
+            for datagram in datagrams.iter().cycle().skip(sent as usize).take(20) {
+                sent += u64::from(from.send_to(datagram, to).is_ok());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sent
+    })
+}
+
+async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    let hello = Signal::Hello {
+        node: name.into(),
+        id: layercast_core::NodeId(66),
+        version: layercast_net::SESSION_VERSION,
+        udp_port,
+        carriage: DATAGRAMS,
+        clock: "none".into(),
+    };
+    stream.write_all(&hello.to_line().unwrap()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_storm_of_hostile_datagrams_does_not_touch_the_base_layer() {
+    let server = start(server(DATAGRAMS, 5)).await;
+    let chuff = start(switch("chuff", 2, DATAGRAMS, &[server.addr])).await;
+    let mut receiver = join(join_config(chuff.addr, sink("guest", 11, DATAGRAMS)));
+    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let enemy = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let channel = hello(chuff.addr, "enemy", enemy.local_addr().unwrap().port()).await;
+    sleep(Duration::from_millis(100)).await;
+    let storms = [
+        storm(stranger, chuff.addr, Duration::from_millis(2_500)),
+        storm(enemy, chuff.addr, Duration::from_millis(2_500)),
+    ];
+    let summary = receiver.end().await.unwrap();
+    let [unknown, known] = storms.map(|storm| storm.join().unwrap());
+    drop(channel);
+
+    let told = format!("{:#?}", summary.receiver);
+    assert_eq!(
+        (summary.receiver.lost.base, summary.receiver.late_base),
+        (0, 0),
+        "{told}"
+    );
+    assert!(summary.receiver.frames.base > 10, "{told}");
+    let chuff = chuff.stop().await;
+    let told = format!("{chuff:#?}, sent {unknown} {known}");
+    assert_eq!(chuff.udp.unknown, unknown, "{told}");
+    assert!(unknown > 1_000 && known > 1_000, "{told}");
+    let rejected = &chuff.switch.rejected_pdus;
+    let turned_down =
+        chuff.malformed + rejected.unknown + rejected.malformed + rejected.stale + rejected.origins;
+    assert!(turned_down >= known, "{told}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
+    let node = start(server(DATAGRAMS, 5)).await;
+    let lines: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"{\"type\":\"list_flows\"}\n",
+        b"{\"type\":\"hello\",\"node\":\"x\",\"id\":1,\"version\":99,\"udp_port\":1,\"carriage\":\"cells\",\"clock\":\"\"}\n",
+        &[b'x'; 70_000],
+    ];
+    for line in lines {
+        let mut stream = TcpStream::connect(node.addr).await.unwrap();
+        // The node may have hung up before it has read everything.
+        let _ = stream.write_all(line).await;
+        let _ = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let read = timeout(Duration::from_secs(3), stream.read_to_end(&mut answer)).await;
+        assert!(read.is_ok(), "not cut off after {:?}", &line[..20]);
+    }
+    // A neighbour that spoke well at first and then raves.
+    let mut stream = hello(node.addr, "raver", 9).await;
+    for _ in 0..40 {
+        let _ = stream.write_all(b"[1,2,3]\n").await;
+    }
+    let mut answer = Vec::new();
+    let read = timeout(Duration::from_secs(3), stream.read_to_end(&mut answer)).await;
+    assert!(read.is_ok(), "the raver was not cut off");
+    // Others are served all the while.
+    assert_eq!(list_flows(node.addr).await.unwrap().len(), 1);
+    let summary = node.stop().await;
+    assert_eq!(summary.channels.rejected, 4, "{:?}", summary.channels);
+    assert!(summary.channels.malformed >= 16, "{:?}", summary.channels);
+}
+
+#[tokio::test]
+async fn a_neighbour_that_reads_nothing_is_cut_off() {
+    let node = start(server(DATAGRAMS, 5)).await;
+    let mut deaf = hello(node.addr, "deaf", 9).await;
+    let question = Signal::ListFlows.to_line().unwrap().repeat(100);
+    let asking = async { while deaf.write_all(&question).await.is_ok() {} };
+    assert!(
+        timeout(Duration::from_secs(8), asking).await.is_ok(),
+        "the node still listens to somebody who does not"
+    );
+    let summary = node.stop().await;
+    assert_eq!(summary.channels.slow, 1, "{:?}", summary.channels);
+}
+
+#[tokio::test]
+async fn callers_beyond_the_limit_are_turned_away() {
+    let mut config = server(DATAGRAMS, 5);
+    config.max_connections = 3;
+    let node = start(config).await;
+    let mut held = Vec::new();
+    for i in 0..3 {
+        held.push(hello(node.addr, &format!("n{i}"), 0).await);
+    }
+    sleep(Duration::from_millis(50)).await;
+    let mut one_more = hello(node.addr, "n3", 0).await;
+    let mut answer = Vec::new();
+    let read = timeout(Duration::from_secs(2), one_more.read_to_end(&mut answer)).await;
+    assert!(read.is_ok() && answer.is_empty());
+    drop(held);
+    assert_eq!(node.stop().await.channels.rejected, 1);
+}
+
+#[tokio::test]
+async fn nobody_takes_the_name_of_the_node_or_the_address_of_a_neighbour() {
+    let node = start(server(DATAGRAMS, 5)).await;
+    let own = hello(node.addr, "server", 7_001).await;
+    let first = hello(node.addr, "first", 7_002).await;
+    sleep(Duration::from_millis(50)).await;
+    let thief = hello(node.addr, "thief", 7_002).await;
+    for (mut stream, refused) in [(own, true), (first, false), (thief, true)] {
+        let mut answer = vec![0; 4_096];
+        let count = timeout(Duration::from_secs(2), stream.read(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
+        let text = String::from_utf8_lossy(&answer[..count]);
+        let first = text.lines().next().unwrap_or_default();
+        assert_eq!(first.contains("\"error\""), refused, "{first}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_told_as_such() {
+    let node = start(server(DATAGRAMS, 5)).await;
+    let mut second = switch("second", 3, DATAGRAMS, &[]);
+    second.listen = node.addr;
+    let error = Node::bind(second).await.err().unwrap();
+    assert!(matches!(error, NetError::PortInUse { .. }), "{error}");
+    assert!(error.to_string().contains(&node.addr.to_string()));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_unreachable_upstream_ends_the_node_only_if_asked_to() {
+    let nobody = free_port();
+    let mut config = switch("hasty", 2, DATAGRAMS, &[nobody]);
+    config.connect = Connect::FailFast;
+    let error = start(config).await.end().await.unwrap_err();
+    assert!(matches!(error, NetError::Unreachable { .. }), "{error}");
+
+    let mut hasty = join_config(nobody, sink("hasty", 3, DATAGRAMS));
+    hasty.connect = Connect::FailFast;
+    let error = join(hasty).end().await.unwrap_err();
+    assert!(error.to_string().contains(&nobody.to_string()), "{error}");
+
+    // The patient ones are served once somebody is there.
+    let mut patient = join(join_config(nobody, sink("patient", 4, DATAGRAMS)));
+    patient
+        .wait_for(|event| matches!(event, JoinEvent::Disconnected { .. }))
+        .await;
+    let mut config = server(DATAGRAMS, 5);
+    config.listen = nobody;
+    let server = start(config).await;
+    patient.wait_for(|event| *event == JoinEvent::Joined).await;
+    patient.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn losses_of_a_link_are_those_that_were_ordered() {
+    let mut config = NodeConfig::new(
+        switch_config("server", 1),
+        common::localhost(),
+        port(DATAGRAMS, None),
+    );
+    config.sources = vec![source("film", 1, DATAGRAMS, 3)];
+    link_to(&mut config, "far", port(DATAGRAMS, None));
+    let far: &mut layercast_net::Neighbour = config.ports.get_mut("far").unwrap();
+    far.link.delay = layercast_core::Span::from_ms(30);
+    far.link.loss = layercast_switch::Loss::Bernoulli { p: 0.02 };
+    let server = start(config).await;
+    let receiver = join(join_config(server.addr, sink("far", 11, DATAGRAMS)));
+    let summary = receiver.end().await.unwrap();
+    let links: BTreeMap<_, _> = server.stop().await.links;
+    assert!(links["far"].lost > 0, "{links:?}");
+    let receiver = &summary.receiver;
+    assert!(receiver.delay_ms.p50 >= 30.0, "{receiver:#?}");
+    let lost = receiver.lost.base + receiver.lost.e1 + receiver.lost.e2;
+    assert!(lost > 0 && lost <= links["far"].lost, "{receiver:#?}");
+    assert!(
+        receiver
+            .levels
+            .iter()
+            .any(|(_, level)| *level == Level::FULL)
+    );
+}
