@@ -109,7 +109,7 @@ fn losses_and_layers_withheld_are_told_apart() {
     let mut wishes = Stream::new(6, "wishes");
     for step in 0..60 {
         world.run_until(ms(u64::from(step) * 500 + 100));
-        world.to_source(res(step, Level::new(wishes.below(3) as u8).unwrap()));
+        world.send_to_source(res(step, Level::new(wishes.below(3) as u8).unwrap()));
     }
     world.run_until(ms(40_000));
     let (stats, source) = (world.sink.stats(), world.source.stats());
@@ -199,7 +199,7 @@ fn a_sink_that_joins_in_a_gop_starts_with_the_next() {
     // Somebody else keeps the full level up.
     for era in 0..4 {
         world.run_until(ms(300 + 250 * u64::from(era)));
-        world.to_source(res(era, Level::FULL));
+        world.send_to_source(res(era, Level::FULL));
     }
     world.run_until(ms(1_800));
     world.cut = false;
@@ -350,21 +350,4 @@ fn the_same_seed_gives_the_same_events() {
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
-}
-
-fn res(era: u32, max: Level) -> layercast_transport::mets::SourceInput {
-    use layercast_core::{CellRate, FlowId, GroupId, NodeId, Serial};
-    layercast_transport::mets::SourceInput::Pdu(LinkPdu::Adapter(layercast_wire::AdapterMsg {
-        kind: layercast_wire::AdapterKind::Res,
-        group: GroupId(3),
-        flow: FlowId(7),
-        era: Serial(era),
-        origin: NodeId(9),
-        min: max.down(),
-        max,
-        hops: 0,
-        rate_min: CellRate(0),
-        rate_max: CellRate(0),
-        residual: CellRate(0),
-    }))
 }

@@ -106,6 +106,15 @@ struct Second {
     cells: PerLayer<u32>,
 }
 
+impl Second {
+    fn of(number: u64) -> Second {
+        Second {
+            number,
+            ..Second::default()
+        }
+    }
+}
+
 /// The GOP being played.
 #[derive(Clone, Copy, Default, Debug)]
 struct Gop {
@@ -225,7 +234,8 @@ impl FlowLog {
         self.gop.played[frame.layer] = true;
         self.summary.frames[frame.layer] += 1;
         self.delays.record(frame.delay);
-        let second = self.second.get_or_insert_default();
+        let number = now.since(self.epoch).as_ms() / 1_000;
+        let second = self.second.get_or_insert(Second::of(number));
         second.delay = second.delay.max(Some(frame.delay));
         let playout = frame.deadline.since(frame.emitted);
         second.playout = second.playout.max(Some(playout));
@@ -255,15 +265,18 @@ impl FlowLog {
     /// Closes every second that is over at `now`.
     fn enter_second(&mut self, now: Time) {
         let number = now.since(self.epoch).as_ms() / 1_000;
-        match self.second {
-            Some(second) if second.number >= number => return,
-            Some(_) => self.close_second(),
-            None => {}
+        // Seconds in which nothing happened get their sample too, up to the bound of the list.
+        let room = MAX_ENTRIES as u64;
+        let mut at = match self.second {
+            Some(second) => second.number.max(number.saturating_sub(room)),
+            None => number,
+        };
+        while at < number {
+            self.close_second();
+            at += 1;
+            self.second = Some(Second::of(at));
         }
-        self.second = Some(Second {
-            number,
-            ..Second::default()
-        });
+        self.second.get_or_insert(Second::of(number));
     }
 
     fn close_second(&mut self) {
@@ -289,5 +302,70 @@ impl FlowLog {
 fn push<T>(list: &mut Vec<T>, entry: T) {
     if list.len() < MAX_ENTRIES {
         list.push(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layercast_core::Serial;
+    use layercast_wire::Payload;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(1_000 + ms)
+    }
+
+    fn log() -> FlowLog {
+        FlowLog::new("dwp", "wide", at(0))
+    }
+
+    fn play(log: &mut FlowLog, ms: u64, layer: Layer) {
+        let frame = PlayedFrame {
+            seq: Serial(0),
+            layer,
+            gop_start: layer == Layer::Base,
+            payload: Payload::Zeros(100),
+            emitted: at(ms),
+            arrived: at(ms + 20),
+            deadline: at(ms + 50),
+            delay: Span::from_ms(20),
+        };
+        log.on_event(at(ms + 50), &SinkEvent::Frame(frame));
+    }
+
+    fn withheld(log: &mut FlowLog, ms: u64, layer: Layer) {
+        log.on_event(at(ms), &SinkEvent::Withheld { layer, count: 2 });
+    }
+
+    #[test]
+    fn a_layer_played_and_withheld_in_one_gop_is_off_the_boundary() {
+        let mut log = log();
+        play(&mut log, 0, Layer::Base);
+        withheld(&mut log, 100, Layer::E1);
+        play(&mut log, 500, Layer::Base);
+        play(&mut log, 600, Layer::E1);
+        assert_eq!(log.finish().off_boundary, 0);
+        withheld(&mut log, 700, Layer::E1);
+        assert_eq!(log.finish().off_boundary, 1);
+        // Where the GOP ended is not known if its successor lost the base layer.
+        let (layer, count) = (Layer::Base, 1);
+        log.on_event(at(700), &SinkEvent::Lost { layer, count });
+        assert_eq!(log.finish().off_boundary, 0);
+        let received: Vec<_> = log.finish().received;
+        assert_eq!(received, [(0.05, Level::BASE), (0.55, Level::E1)]);
+    }
+
+    #[test]
+    fn every_second_has_a_sample() {
+        let mut log = log();
+        play(&mut log, 100, Layer::Base);
+        play(&mut log, 200, Layer::E1);
+        play(&mut log, 3_100, Layer::Base);
+        let summary = log.finish();
+        let rates: Vec<_> = summary.series.iter().map(|s| (s.t, s.rate_bps)).collect();
+        assert_eq!(rates, [(0.0, 1_600), (1.0, 0), (2.0, 0), (3.0, 800)]);
+        assert_eq!(summary.series[0].playout_ms, Some(50.0));
+        assert_eq!(summary.series[1].delay_ms, None);
+        assert!((summary.delay_ms.p50 - 20.0).abs() < 0.4);
     }
 }

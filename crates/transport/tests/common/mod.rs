@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, Machine, NodeId, Off, PerLayer,
-    QosPolicy, Span, Time,
+    QosPolicy, Serial, Span, Time,
 };
 use layercast_transport::mets::{
     AppFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit, Source, SourceConfig,
     SourceEvent, SourceInput, SourceTransmit, feed,
 };
-use layercast_wire::{Carriage, FlowInfo, LinkPdu, Mark, Signal};
+use layercast_wire::{
+    AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, Mark, MetsHeader,
+    MetsPacket, Payload, Signal,
+};
 
 /// Coded order of IBBPBBPBBPBB.
 pub const GOP: &[u8; 12] = b"IPBBPBBPBBBB";
@@ -139,7 +142,7 @@ impl<'a> World<'a> {
         self.drain();
     }
 
-    pub fn to_source(&mut self, input: SourceInput) {
+    pub fn send_to_source(&mut self, input: SourceInput) {
         self.source.handle(self.now, input, &mut Off);
         self.drain();
     }
@@ -251,4 +254,48 @@ pub fn starts_frame(pdu: &LinkPdu) -> Option<(u32, Layer)> {
         }
         _ => None,
     }
+}
+
+/// RES of another branch.
+pub fn res(era: u32, max: Level) -> SourceInput {
+    SourceInput::Pdu(LinkPdu::Adapter(message(AdapterKind::Res, era, max)))
+}
+
+pub fn adapt(era: u32, level: Level) -> SinkInput {
+    SinkInput::Pdu(LinkPdu::Adapter(message(AdapterKind::Adapt, era, level)))
+}
+
+fn message(kind: AdapterKind, era: u32, max: Level) -> AdapterMsg {
+    AdapterMsg {
+        kind,
+        group: GroupId(3),
+        flow: FlowId(7),
+        era: Serial(era),
+        origin: NodeId(9),
+        min: max.down(),
+        max,
+        hops: 0,
+        rate_min: CellRate(0),
+        rate_max: CellRate(0),
+        residual: CellRate(0),
+    }
+}
+
+/// A packet of the flow that fits nowhere in the sequence.
+pub fn any_packet() -> LinkPdu {
+    LinkPdu::Mets(MetsPacket {
+        header: MetsHeader {
+            kind: FrameType::BL,
+            flags: Flags::FIRST,
+            flow: FlowId(7),
+            seq: Serial(0),
+            timestamp_us: 0,
+            e1_count: 0,
+            e2_count: 0,
+            alf_len: 100,
+            offset: 0,
+        },
+        payload: Payload::Zeros(10),
+        congestion: false,
+    })
 }

@@ -4,7 +4,8 @@ use layercast_core::{
     Cause, FlowId, Layer, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
 };
 use layercast_qos::{
-    FlowMonitor, JitterEvent, JitterFilter, SignedSpan, SourceTime, TimestampUnwrapper,
+    FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan, SourceTime,
+    TimestampUnwrapper,
 };
 use layercast_wire::{
     Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
@@ -39,6 +40,7 @@ pub(super) struct Receiver {
     cell_level: Option<Level>,
     assembler: Assembler,
     gaps: GapCounter,
+    jitter_config: JitterConfig,
     jitter: JitterFilter,
     pub monitor: FlowMonitor,
     clock: SourceClock,
@@ -48,8 +50,9 @@ pub(super) struct Receiver {
     opening: u32,
     history: History,
     phase: Phase,
-    /// Newest frame accepted.
+    /// Newest frame accepted, and its timestamp.
     newest: Serial,
+    newest_us: Serial,
     /// A frame far off: the next one near it opens a new count.
     stray: Option<Serial>,
     pub stats: SinkStats,
@@ -89,7 +92,7 @@ struct SourceClock {
 
 impl Receiver {
     pub fn new(now: Time, config: &SinkConfig, flow: &FlowInfo) -> Receiver {
-        let jitter = config.playout.for_flow(&flow.spec, &config.policy);
+        let jitter_config = config.playout.for_flow(&flow.spec, &config.policy);
         Receiver {
             node: config.node.clone(),
             flow: flow.id,
@@ -100,7 +103,8 @@ impl Receiver {
             cell_level: None,
             assembler: Assembler::new(flow.spec.max_frame),
             gaps: GapCounter::new(&flow.spec),
-            jitter: JitterFilter::new(jitter),
+            jitter_config,
+            jitter: JitterFilter::new(jitter_config),
             monitor: FlowMonitor::new(flow.id, now),
             clock: SourceClock::default(),
             buffer: VecDeque::new(),
@@ -108,6 +112,7 @@ impl Receiver {
             history: History::default(),
             phase: Phase::Starting,
             newest: Serial(0),
+            newest_us: Serial(0),
             stray: None,
             stats: SinkStats::default(),
             events: VecDeque::new(),
@@ -188,7 +193,7 @@ impl Receiver {
             self.monitor.on_congestion();
         }
         let opens = self.opens(header.seq, header.flags.contains(Flags::GOP_START));
-        if !opens && !self.is_near(header.seq) {
+        if !opens && !self.is_near(header.seq, Serial(header.timestamp_us)) {
             self.stats.dropped.stray += 1;
             return;
         }
@@ -217,10 +222,17 @@ impl Receiver {
         }
     }
 
-    /// Whether the number belongs to the sequence at hand. Two frames near one another but far from
-    /// it start a new sequence.
-    fn is_near(&mut self, seq: Serial) -> bool {
-        if self.phase == Phase::Starting || seq.diff(self.newest).abs() <= MAX_JUMP {
+    /// Whether the number belongs to the sequence at hand: near it, and not an old number with a new
+    /// timestamp. Two frames near one another that do not belong start a new sequence.
+    fn is_near(&mut self, seq: Serial, us: Serial) -> bool {
+        let diff = seq.diff(self.newest);
+        let earliest = if us.is_after(self.newest_us) {
+            -REORDERED
+        } else {
+            -MAX_JUMP
+        };
+        let belongs = (earliest..=MAX_JUMP).contains(&diff);
+        if self.phase == Phase::Starting || belongs {
             self.stray = None;
             return true;
         }
@@ -256,7 +268,9 @@ impl Receiver {
             },
         };
         if opens {
-            self.clock.last_delay = None;
+            // Perhaps another clock.
+            self.clock = SourceClock::default();
+            self.jitter = JitterFilter::new(self.jitter_config);
         }
         let Some(emission) = self.clock.read(now, header.timestamp_us, self.synchronised) else {
             self.stats.dropped.malformed += 1;
@@ -265,10 +279,9 @@ impl Receiver {
         if opens || after_outage {
             self.phase = Phase::Running;
         }
-        if opens {
+        if opens || seq.is_after(self.newest) {
             self.newest = seq;
-        } else if seq.is_after(self.newest) {
-            self.newest = seq;
+            self.newest_us = Serial(header.timestamp_us);
         }
         let delay = emission.age(now);
         let bytes = whole.payload.len();
