@@ -259,3 +259,125 @@ impl<T: Clone> Machine for Link<T> {
         self.flying.front().map(|(at, _)| *at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layercast_core::Off;
+
+    /// Sends `count` items a millisecond apart and gives what arrives when.
+    fn send(config: LinkConfig, count: u64) -> (Vec<(Time, u64)>, LinkStats) {
+        let mut link = Link::new(config, 1, "a-b");
+        let mut arrived = Vec::new();
+        let mut take = |link: &mut Link<u64>, until: Time| {
+            while let Some(at) = link.next_timeout().filter(|&at| at <= until) {
+                arrived.extend(link.poll_transmit(at, &mut Off).map(|item| (at, item)));
+            }
+        };
+        for item in 0..count {
+            let ready = Time::ZERO + Span::from_ms(item);
+            take(&mut link, ready);
+            link.handle(ready, LinkInput { ready, item }, &mut Off);
+        }
+        take(&mut link, Time::MAX);
+        (arrived, link.stats())
+    }
+
+    #[test]
+    fn a_perfect_link_only_delays() {
+        let config = LinkConfig {
+            delay: Span::from_ms(7),
+            ..LinkConfig::default()
+        };
+        let (arrived, _) = send(config, 100);
+        let expected = (0..100).map(|item| (Time::ZERO + Span::from_ms(item + 7), item));
+        assert_eq!(arrived, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn bernoulli_loses_its_share() {
+        let config = LinkConfig {
+            loss: Loss::Bernoulli { p: 0.1 },
+            ..LinkConfig::default()
+        };
+        let (arrived, stats) = send(config, 20_000);
+        assert!((1_850..2_150).contains(&stats.lost), "{}", stats.lost);
+        assert_eq!(arrived.len() as u64 + stats.lost, 20_000);
+    }
+
+    #[test]
+    fn gilbert_elliott_loses_in_bursts() {
+        let config = LinkConfig {
+            loss: Loss::GilbertElliott {
+                p_gb: 0.01,
+                p_bg: 0.1,
+                loss_good: 0.0,
+                loss_bad: 1.0,
+            },
+            ..LinkConfig::default()
+        };
+        let (arrived, stats) = send(config, 50_000);
+        // A share of 1/11, in bursts of ten.
+        assert!((3_600..5_500).contains(&stats.lost), "{}", stats.lost);
+        let gaps = arrived
+            .windows(2)
+            .filter(|pair| pair[1].1 > pair[0].1 + 1)
+            .count() as u64;
+        let burst = stats.lost / gaps;
+        assert!((8..13).contains(&burst), "{burst}");
+    }
+
+    #[test]
+    fn jitter_keeps_the_order_unless_told_otherwise() {
+        let jitter = Jitter::Uniform {
+            max: Span::from_ms(10),
+        };
+        let ordered = LinkConfig {
+            jitter,
+            ..LinkConfig::default()
+        };
+        let reordered = LinkConfig {
+            reorder: true,
+            ..ordered
+        };
+        let sorted = |(arrived, _): (Vec<(Time, u64)>, LinkStats)| {
+            assert!(arrived.is_sorted_by_key(|&(at, _)| at));
+            assert_eq!(arrived.len(), 1_000);
+            arrived.is_sorted_by_key(|&(_, item)| item)
+        };
+        assert!(sorted(send(ordered, 1_000)));
+        assert!(!sorted(send(reordered, 1_000)));
+    }
+
+    #[test]
+    fn one_impairment_does_not_move_another() {
+        let lossy = LinkConfig {
+            loss: Loss::Bernoulli { p: 0.1 },
+            ..LinkConfig::default()
+        };
+        let both = LinkConfig {
+            jitter: Jitter::Normal {
+                sd: Span::from_us(10),
+            },
+            duplicate: 0.5,
+            ..lossy
+        };
+        let items = |config| {
+            let (arrived, _) = send(config, 1_000);
+            let mut items: Vec<u64> = arrived.into_iter().map(|(_, item)| item).collect();
+            items.dedup();
+            items
+        };
+        assert_eq!(items(lossy), items(both));
+    }
+
+    #[test]
+    fn a_probability_above_one_is_named() {
+        let config = LinkConfig {
+            loss: Loss::Bernoulli { p: 1.5 },
+            ..LinkConfig::default()
+        };
+        assert_eq!(config.validate().unwrap_err().field, "loss.p");
+        assert_eq!(LinkConfig::default().validate(), Ok(()));
+    }
+}

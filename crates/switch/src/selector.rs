@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_packet_without_end_is_over_when_its_length_is() {
         let mut selector = selector(Mark::Last);
-        let mut endless = cells(&packet(0, Layer::E1, false, 100), Mark::Last)[0].clone();
+        let mut endless = cells(&packet(0, Layer::E1, false, 100), Mark::Last)[0];
         endless.payload[2] = 0;
         for i in 0..=GUARD {
             let step = selector.on_cell(&endless_body(&endless, i)).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     fn endless_body(first: &Cell, i: u32) -> Cell {
-        let mut cell = first.clone();
+        let mut cell = *first;
         if i > 0 {
             cell.payload = [0xff; 48];
         }

@@ -335,7 +335,7 @@ impl Net {
 
     fn send(&mut self, node: usize, port: PortId, at: Time, what: Result<Signal, LinkPdu>) {
         if port == PortId::LOCAL {
-            return self.to_sources(node, what);
+            return self.deliver_local(node, what);
         }
         let (_, peer) = self.nodes[node].ports[usize::from(port.0)];
         let arrival = match (peer, what) {
@@ -349,7 +349,7 @@ impl Net {
         self.at(at, arrival);
     }
 
-    fn to_sources(&mut self, node: usize, what: Result<Signal, LinkPdu>) {
+    fn deliver_local(&mut self, node: usize, what: Result<Signal, LinkPdu>) {
         let now = self.now;
         for index in self.nodes[node].sources.clone() {
             let source = &mut self.sources[index].1;
