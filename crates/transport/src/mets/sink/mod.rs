@@ -1,5 +1,6 @@
 mod adapter;
 mod assembly;
+mod clock;
 mod config;
 mod gaps;
 mod history;

@@ -3,16 +3,14 @@ use std::collections::VecDeque;
 use layercast_core::{
     Cause, FlowId, Layer, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
 };
-use layercast_qos::{
-    FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan, SourceTime,
-    TimestampUnwrapper,
-};
+use layercast_qos::{FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan};
 use layercast_wire::{
     Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
     packet_of,
 };
 
 use super::assembly::{Assembler, WholeFrame};
+use super::clock::SourceClock;
 use super::gaps::{Gap, GapCounter, Mark};
 use super::history::History;
 use super::{SinkConfig, SinkEvent, SinkStats};
@@ -22,8 +20,6 @@ use crate::mets::PlayedFrame;
 const MAX_JUMP: i32 = 3_000;
 /// How far a frame of the same count may come out of order.
 const REORDERED: i32 = 64;
-/// Change of the one-way delay from frame to frame that no network makes.
-const MAX_DELAY_STEP: Span = Span::from_secs(60);
 /// Entries of the playout buffer, dropped frames included.
 const MAX_SLOTS: usize = 8_192;
 
@@ -79,15 +75,6 @@ struct Slot {
     opens: bool,
     /// Follows a loss of the session channel: what is missing before it passed by.
     after_outage: bool,
-}
-
-/// The source's clock on the receiver's time line.
-#[derive(Debug, Default)]
-struct SourceClock {
-    unwrapper: TimestampUnwrapper,
-    /// Delay of the first frame, if clocks are not synchronised: delays count from it.
-    offset: Option<SignedSpan>,
-    last_delay: Option<SignedSpan>,
 }
 
 impl Receiver {
@@ -499,32 +486,5 @@ impl Receiver {
             node: &self.node,
             machine: "sink",
         }
-    }
-}
-
-impl SourceClock {
-    /// When the frame was emitted; `None` if that cannot be.
-    fn read(&mut self, now: Time, us: u32, synchronised: bool) -> Option<SourceTime> {
-        let mut unwrapper = self.unwrapper;
-        let raw = unwrapper.unwrap_us(now, us);
-        let delay = raw.age(now);
-        let step = |last: SignedSpan| {
-            SignedSpan::from_ps(delay.as_ps().saturating_sub(last.as_ps())).abs()
-        };
-        if self
-            .last_delay
-            .is_some_and(|last| step(last) > MAX_DELAY_STEP)
-        {
-            return None;
-        }
-        self.unwrapper = unwrapper;
-        self.last_delay = Some(delay);
-        if synchronised {
-            return Some(raw);
-        }
-        let offset = *self.offset.get_or_insert(delay);
-        Some(SourceTime::from_ps(
-            raw.as_ps().saturating_add(offset.as_ps()),
-        ))
     }
 }

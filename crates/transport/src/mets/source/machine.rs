@@ -1,12 +1,12 @@
+mod session;
+
 use std::collections::VecDeque;
 
 use layercast_core::{
     Cause, FlowSpec, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent, earliest,
 };
 use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent, ShaperError};
-use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Refusal, Resource, Signal,
-};
+use layercast_wire::{AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Signal};
 
 use super::adapter::{Announcement, SourceAdapter};
 use super::members::Members;
@@ -81,19 +81,21 @@ impl Source {
             ..config.flow.clone()
         };
         let capacity = scheduler.queue_frames;
+        let packetiser = Packetiser {
+            flow,
+            carriage: config.carriage,
+            vci: config.vci,
+            mark: config.aal5_mark,
+            mtu: config.mtu_payload as usize,
+        };
+        let largest = packetiser.cost(spec.max_frame as usize);
         let period = Span::from_ms(u64::from(info.policy.signal_period_ms));
         let advertise = Signal::Advertise { flow: info.clone() };
         Ok(Source {
             scheduler: FlowScheduler::new(scheduler),
             numbering: Numbering::default(),
-            packetiser: Packetiser {
-                flow,
-                carriage: config.carriage,
-                vci: config.vci,
-                mark: config.aal5_mark,
-                mtu: config.mtu_payload as usize,
-            },
-            pacer: Pacer::new(config.start, spec, flow, config.shaping)?,
+            packetiser,
+            pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             members: Members::new(config.max_members, period),
             held: None,
@@ -358,100 +360,6 @@ impl Source {
         let afford = self.affordable();
         self.adapter.on_res(now, message.max, afford);
         self.adapt(now, obs);
-    }
-
-    fn on_signal(&mut self, now: Time, signal: Signal) {
-        let ours = |flow: layercast_core::FlowId| flow == self.info.id;
-        let answer = match signal {
-            Signal::Join {
-                flow,
-                member,
-                level,
-            } if ours(flow) => self.join(now, member, level),
-            Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
-            Signal::Leave { flow, member } if ours(flow) => {
-                if self.members.leave(&member) {
-                    self.events.push_back(SourceEvent::MemberLeft(member));
-                }
-                None
-            }
-            Signal::Report {
-                flow,
-                member,
-                report,
-            } if ours(flow) => {
-                match self.members.report(now, &member, report) {
-                    Ok(true) => self.events.push_back(SourceEvent::MemberJoined(member)),
-                    Ok(false) => {}
-                    Err(_) => self.stats.rejected += 1,
-                }
-                None
-            }
-            Signal::GetStats { flow } => {
-                let asked = flow.is_none_or(ours);
-                let born = self.born.unwrap_or(now);
-                let members = match asked {
-                    true => self.members.stats(self.info.id, &self.config.node, born),
-                    false => Vec::new(),
-                };
-                Some(Signal::Stats { members })
-            }
-            Signal::ListFlows => Some(Signal::Flows {
-                flows: vec![self.info.clone()],
-            }),
-            _ => {
-                self.stats.rejected += 1;
-                None
-            }
-        };
-        self.signals.extend(answer);
-        while self.signals.len() > MAX_SIGNALS {
-            self.signals.pop_front();
-            self.stats.rejected += 1;
-        }
-    }
-
-    fn join(&mut self, now: Time, member: layercast_wire::Member, level: Level) -> Option<Signal> {
-        let flow = self.info.id;
-        if self.phase == Phase::Closed {
-            return Some(self.nak(flow, Resource::UnknownFlow, 1, 0));
-        }
-        let base = self.spec().rate_at(Level::BASE);
-        if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
-            return Some(self.nak(flow, Resource::Link, base.0.into(), limit.0.into()));
-        }
-        match self.members.join(now, &member, level) {
-            Ok(new) => {
-                if new {
-                    self.events.push_back(SourceEvent::MemberJoined(member));
-                }
-                Some(Signal::JoinAck {
-                    flow,
-                    vci: self.config.vci,
-                    level: self.adapter.advertised(),
-                })
-            }
-            Err(_) => {
-                let max = u64::from(self.config.max_members);
-                Some(self.nak(flow, Resource::TooManyMembers, max + 1, max))
-            }
-        }
-    }
-
-    fn nak(
-        &self,
-        flow: layercast_core::FlowId,
-        resource: Resource,
-        needed: u64,
-        available: u64,
-    ) -> Signal {
-        let refusal = Refusal {
-            node: self.config.node.clone(),
-            resource,
-            needed,
-            available,
-        };
-        Signal::JoinNak { flow, refusal }
     }
 
     /// Moves a flow that ended one phase on, when its time has come.

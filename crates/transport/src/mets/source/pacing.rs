@@ -25,6 +25,7 @@ impl Pacer {
         spec: &FlowSpec,
         flow: FlowId,
         shaping: Shaping,
+        largest: u32,
     ) -> Result<Pacer, SourceError> {
         let mut pacer = Pacer {
             flow,
@@ -42,7 +43,9 @@ impl Pacer {
                 BucketParams::for_rate(pacer.rate)
             }
         };
-        pacer.shaper.add_flow(now, flow, params, pacer.bound());
+        pacer
+            .shaper
+            .add_flow(now, flow, params, pacer.bound(largest));
         Ok(pacer)
     }
 
@@ -143,8 +146,8 @@ impl Pacer {
         CellRate(u64::from(paced).min(most).max(u64::from(mean)) as u32)
     }
 
-    /// Credits the queue holds: two GOPs.
-    fn bound(&self) -> u32 {
+    /// Credits the queue holds: two GOPs, but at least the `largest` frame.
+    fn bound(&self, largest: u32) -> u32 {
         let period = self.spec.frame_rate.due(u64::from(self.spec.gop_n));
         let mean = self.spec.rate_at(Level::FULL).0;
         // Without rates only the bound in bytes is left.
@@ -152,7 +155,6 @@ impl Pacer {
             0 => u64::MAX,
             mean => period.mul_div(u64::from(mean), SECOND.as_ps()).as_ps(),
         };
-        let largest = self.spec.max_frame.div_ceil(48).saturating_mul(2);
         queue_bound(u32::try_from(gop).unwrap_or(u32::MAX), largest)
     }
 }
@@ -180,7 +182,7 @@ mod tests {
 
     fn pacer(burst: [u32; 3], peak_factor: f64) -> Pacer {
         let shaping = Shaping::Rate { peak_factor };
-        Pacer::new(Time::ZERO, &spec(burst), FlowId(1), shaping).unwrap()
+        Pacer::new(Time::ZERO, &spec(burst), FlowId(1), shaping, 684).unwrap()
     }
 
     #[test]
@@ -212,8 +214,9 @@ mod tests {
 
     #[test]
     fn the_queue_holds_two_gops() {
-        assert_eq!(pacer([0; 3], 2.4).bound(), 3_360);
-        let bare = Pacer::new(Time::ZERO, &FlowSpec::default(), FlowId(1), Shaping::Off).unwrap();
-        assert!(bare.bound() > 80_000);
+        assert_eq!(pacer([0; 3], 2.4).bound(684), 3_360);
+        let bare =
+            Pacer::new(Time::ZERO, &FlowSpec::default(), FlowId(1), Shaping::Off, 1).unwrap();
+        assert!(bare.bound(684) > 80_000);
     }
 }

@@ -1,0 +1,96 @@
+use layercast_core::{FlowId, Level, Time};
+use layercast_wire::{Member, Refusal, Resource, Signal};
+
+use super::{MAX_SIGNALS, Phase, Source};
+use crate::mets::SourceEvent;
+
+impl Source {
+    /// Answers joins and questions, keeps the membership.
+    pub(super) fn on_signal(&mut self, now: Time, signal: Signal) {
+        let ours = |flow: FlowId| flow == self.info.id;
+        let answer = match signal {
+            Signal::Join {
+                flow,
+                member,
+                level,
+            } if ours(flow) => self.join(now, member, level),
+            Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
+            Signal::Leave { flow, member } if ours(flow) => {
+                if self.members.leave(&member) {
+                    self.events.push_back(SourceEvent::MemberLeft(member));
+                }
+                None
+            }
+            Signal::Report {
+                flow,
+                member,
+                report,
+            } if ours(flow) => {
+                match self.members.report(now, &member, report) {
+                    Ok(true) => self.events.push_back(SourceEvent::MemberJoined(member)),
+                    Ok(false) => {}
+                    Err(_) => self.stats.rejected += 1,
+                }
+                None
+            }
+            Signal::GetStats { flow } => {
+                let asked = flow.is_none_or(ours);
+                let born = self.born.unwrap_or(now);
+                let members = match asked {
+                    true => self.members.stats(self.info.id, &self.config.node, born),
+                    false => Vec::new(),
+                };
+                Some(Signal::Stats { members })
+            }
+            Signal::ListFlows => Some(Signal::Flows {
+                flows: vec![self.info.clone()],
+            }),
+            _ => {
+                self.stats.rejected += 1;
+                None
+            }
+        };
+        self.signals.extend(answer);
+        while self.signals.len() > MAX_SIGNALS {
+            self.signals.pop_front();
+            self.stats.rejected += 1;
+        }
+    }
+
+    fn join(&mut self, now: Time, member: Member, level: Level) -> Option<Signal> {
+        let flow = self.info.id;
+        if self.phase == Phase::Closed {
+            return Some(self.nak(flow, Resource::UnknownFlow, 1, 0));
+        }
+        let base = self.spec().rate_at(Level::BASE);
+        if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
+            return Some(self.nak(flow, Resource::Link, base.0.into(), limit.0.into()));
+        }
+        match self.members.join(now, &member, level) {
+            Ok(new) => {
+                if new {
+                    self.events.push_back(SourceEvent::MemberJoined(member));
+                }
+                Some(Signal::JoinAck {
+                    flow,
+                    vci: self.config.vci,
+                    level: self.adapter.advertised(),
+                })
+            }
+            Err(_) => {
+                let max = u64::from(self.config.max_members);
+                Some(self.nak(flow, Resource::TooManyMembers, max + 1, max))
+            }
+        }
+    }
+
+    fn nak(&self, flow: FlowId, resource: Resource, needed: u64, available: u64) -> Signal {
+        let refusal = Refusal {
+            node: self.config.node.clone(),
+            resource,
+            needed,
+            available,
+        };
+        Signal::JoinNak { flow, refusal }
+    }
+}
