@@ -6,7 +6,7 @@ use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
 use super::error::ScenarioError;
 use super::network::{Flow, Port};
 use super::resolve::{config_error, flow_named};
-use super::schema::{JitterSpec, LinkSpec, LossSpec, RateSpec, Scenario};
+use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
 use super::topology::Topology;
 use super::units::{Quantity, QueueSize};
 
@@ -28,14 +28,21 @@ pub(super) fn ports(
     }
     let port = |node: usize, &(neighbour, link): &(usize, usize)| {
         let (config, out) = &both[link];
+        let mut config = PortConfig {
+            name: scenario.nodes[neighbour].name.clone(),
+            ..config.clone()
+        };
+        if scenario.nodes[node].kind == NodeKind::Host {
+            // Congestion is for switches to tell. What waits in a sending host are the bursts of
+            // its own shapers, one per tick and flow.
+            config.queue.efci_on = config.queue.limit;
+            config.queue.efci_off = config.queue.limit;
+        }
         topology.port(node, neighbour).map(|id| Port {
             id,
             neighbour,
             link,
-            config: PortConfig {
-                name: scenario.nodes[neighbour].name.clone(),
-                ..config.clone()
-            },
+            config,
             out: *out,
         })
     };

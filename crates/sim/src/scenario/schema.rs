@@ -123,7 +123,7 @@ pub struct LinkSpec {
     /// Queue of each port.
     #[serde(default = "defaults::queue", with = "text")]
     pub queue: QueueSize,
-    /// Fraction of the queue above which congestion is marked.
+    /// Fraction of the queue above which a switch marks congestion; hosts never do.
     #[serde(default = "defaults::efci")]
     pub efci: f64,
     /// Fraction of the rate that base layers may reserve.
