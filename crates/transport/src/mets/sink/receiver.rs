@@ -488,3 +488,7 @@ impl Receiver {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "receiver_tests.rs"]
+mod tests;

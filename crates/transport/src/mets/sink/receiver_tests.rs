@@ -1,0 +1,80 @@
+use super::*;
+use layercast_core::{FlowSpec, GroupId, NodeId, Off, QosPolicy};
+use layercast_wire::{Carriage, FrameType, MetsHeader, Payload};
+
+fn receiver() -> Receiver {
+    let flow = FlowInfo {
+        id: FlowId(1),
+        name: "bunny".into(),
+        group: GroupId(1),
+        spec: FlowSpec {
+            delay_max_ms: 1_000,
+            ..FlowSpec::default()
+        },
+        policy: QosPolicy::default(),
+        source: "atc".into(),
+        clock: "test".into(),
+        aal5_mark: CellMark::Last,
+    };
+    let config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
+    Receiver::new(Time::ZERO, &config, &flow)
+}
+
+fn whole(seq: u32, layer: Layer, gop_start: bool) -> MetsPacket {
+    MetsPacket {
+        header: MetsHeader {
+            kind: FrameType::from_layer(layer),
+            flags: Flags(6 | u8::from(gop_start)),
+            flow: FlowId(1),
+            seq: Serial(seq),
+            timestamp_us: 0,
+            e1_count: 0,
+            e2_count: 0,
+            alf_len: 9,
+            offset: 0,
+        },
+        payload: Payload::Zeros(9),
+        congestion: false,
+    }
+}
+
+fn push(receiver: &mut Receiver, packet: MetsPacket) {
+    receiver.on_packet(Time::ZERO, packet, Level::FULL, &mut Off);
+}
+
+#[test]
+fn a_flood_of_frames_stays_within_the_playout_buffer_and_spares_the_base_layer() {
+    let mut receiver = receiver();
+    push(&mut receiver, whole(0, Layer::Base, true));
+    for seq in 1..=9_000u32 {
+        push(&mut receiver, whole(seq, Layer::E2, false));
+    }
+    let held = |receiver: &Receiver| receiver.buffer.iter().filter(|s| s.frame.is_some()).count();
+    // 1 s at 24 frames/s and a GOP of 12, twice.
+    assert_eq!(held(&receiver), 72);
+    assert_eq!(receiver.buffer.len(), MAX_SLOTS);
+    assert_eq!(receiver.stats.overflow.e2, 9_001 - 72);
+    let front = receiver.buffer.front().and_then(|slot| slot.frame.as_ref());
+    assert_eq!(front.map(|frame| frame.layer), Some(Layer::Base));
+    receiver.play(Time::ZERO + Span::from_secs(1), &mut Off);
+    assert_eq!(receiver.stats.played.base, 1);
+    assert!(receiver.is_empty());
+}
+
+#[test]
+fn one_forged_number_far_off_is_dropped_and_two_open_a_new_count() {
+    let mut receiver = receiver();
+    push(&mut receiver, whole(0, Layer::Base, true));
+    push(&mut receiver, whole(1 << 30, Layer::Base, true));
+    push(&mut receiver, whole(1, Layer::E1, false));
+    push(&mut receiver, whole(1 << 29, Layer::Base, true));
+    assert_eq!(
+        (receiver.stats.dropped.stray, receiver.buffer.len()),
+        (2, 2)
+    );
+    push(&mut receiver, whole((1 << 29) + 12, Layer::Base, true));
+    assert_eq!(receiver.buffer.len(), 3);
+    receiver.play(Time::ZERO + Span::from_secs(1), &mut Off);
+    assert_eq!(receiver.stats.played.base, 2);
+    assert_eq!(receiver.stats.lost.base, 0);
+}
