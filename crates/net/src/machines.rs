@@ -153,7 +153,7 @@ impl Machines {
         loop {
             let mut moved = false;
             while let Some(transmit) = self.local.pop_front() {
-                self.to_sources(now, transmit, obs);
+                self.give_source(now, transmit, obs);
                 moved = true;
             }
             for index in 0..self.sources.len() {
@@ -228,7 +228,7 @@ impl Machines {
     }
 
     /// Hands what the switch has for the inner side to the source it is for.
-    fn to_sources<O: Observer>(&mut self, now: Time, transmit: SwitchTransmit, obs: &mut O) {
+    fn give_source<O: Observer>(&mut self, now: Time, transmit: SwitchTransmit, obs: &mut O) {
         let flow = match &transmit {
             SwitchTransmit::Pdu { pdu, .. } => flow_of_pdu(pdu),
             SwitchTransmit::Signal { signal, .. } => flow_of_signal(signal),
