@@ -62,7 +62,7 @@ impl Switch {
         }
         if at_source {
             // The source itself limits how often it answers.
-            self.regrant(now, from, "fair share", obs);
+            self.regrant(now, from, "fair share of the link", obs);
             self.send_res(now, message.flow, obs);
         }
     }

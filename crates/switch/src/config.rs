@@ -34,7 +34,8 @@ pub struct SwitchConfig {
     pub lowering: Lowering,
     /// Processor time to copy one cell to one port; `None`: not a limit (mets.md 2.10).
     pub cpu_per_cell: Option<Span>,
-    /// How AAL5 frames are delimited where a flow does not say so itself.
+    /// How this network delimits AAL5 frames; each flow says so itself when it is advertised, and
+    /// that is what the media selector goes by.
     pub aal5_mark: Mark,
     /// Most flows it remembers.
     pub max_flows: u32,

@@ -5,7 +5,8 @@ mod common;
 use common::ends::{Source, message};
 use common::ms;
 use layercast_core::{
-    CellRate, FlowId, Layer, Level, Machine, NodeId, Off, PortId, Rate, Serial, Span, Time,
+    CellRate, FlowId, Layer, Level, Machine, NodeId, Observer, Off, PortId, Rate, Record, Serial,
+    Span, Time,
 };
 use layercast_switch::{
     Discard, PortConfig, QueueConfig, Switch, SwitchConfig, SwitchEvent, SwitchInput,
@@ -440,6 +441,87 @@ fn selective_discard_saves_every_base_frame_at_twice_the_line_rate() {
             got[0] < offered[0],
             "without it base frames are lost: {got:?}"
         );
+    }
+}
+
+/// Writes down every record as one line.
+#[derive(Default)]
+struct Diary(Vec<String>);
+
+impl Observer for Diary {
+    fn record(&mut self, record: &Record<'_>) {
+        self.0.push(serde_json::to_string(record).unwrap());
+    }
+}
+
+#[test]
+fn the_observer_hears_every_decision_with_its_reason() {
+    let narrow = PortConfig {
+        adapt_capacity: Some(CellRate(2_000)),
+        queue: QueueConfig::of_limit(4),
+        ..plain(Carriage::Datagrams)
+    };
+    let mut bench = bench(narrow, SwitchConfig::default());
+    let mut diary = Diary::default();
+    let (flow, level) = (FlowId(1), Level::FULL);
+    let info = bench.info.clone();
+    let adapter = |port, kind, era| {
+        let message = message(&info, kind, Serial(era), NodeId(1), Level::FULL);
+        let pdu = LinkPdu::Adapter(message);
+        SwitchInput::Pdu { port, pdu }
+    };
+    let frame = bench.source.emit(Time::ZERO).remove(0).1;
+    let signal = |port, signal| SwitchInput::Signal { port, signal };
+    let other = FlowId(9);
+    for input in [
+        signal(
+            A,
+            Signal::Join {
+                flow,
+                member: member(1),
+                level,
+            },
+        ),
+        signal(
+            UP,
+            Signal::JoinAck {
+                flow,
+                vci: 64,
+                level,
+            },
+        ),
+        signal(
+            B,
+            Signal::Join {
+                flow: other,
+                member: member(2),
+                level,
+            },
+        ),
+        adapter(A, AdapterKind::Res, 1),
+        SwitchInput::Pdu {
+            port: UP,
+            pdu: frame,
+        },
+    ] {
+        bench.switch.handle(bench.now, input, &mut diary);
+    }
+    bench.switch.on_timeout(ms(300), &mut diary);
+    bench
+        .switch
+        .handle(ms(300), adapter(UP, AdapterKind::Adapt, 1), &mut diary);
+    let heard = |what: &str| diary.0.iter().any(|line| line.contains(what));
+    for what in [
+        r#""what":"admit","value":480,"reason":"base layer reserved""#,
+        r#""what":"refuse","value":0,"reason":"no such flow""#,
+        r#""what":"grant","value":1,"reason":"fair share of the link""#,
+        r#""what":"res","value":1,"reason":"merged demand of the branches""#,
+        r#""what":"adapt","value":1,"reason":"fair share of the link""#,
+        r#""event":"timer","name":"res_interval""#,
+        r#""event":"lost","flow":1,"layer":"BL","count":1,"cause":"queue_full""#,
+        r#""machine":"switch""#,
+    ] {
+        assert!(heard(what), "{what} is missing in {:#?}", diary.0);
     }
 }
 
