@@ -35,9 +35,9 @@ impl Clock {
         Time::ZERO + Span::from_ns(ns.saturating_sub(self.origin_ns))
     }
 
-    /// What `CLOCK_MONOTONIC` shows at `time`, in nanoseconds.
+    /// What `CLOCK_MONOTONIC` shows in nanoseconds when `time` has come: never a little earlier.
     pub fn to_monotonic(self, time: Time) -> u64 {
-        self.origin_ns + time.as_ps() / 1_000
+        self.origin_ns.saturating_add(time.as_ps().div_ceil(1_000))
     }
 }
 
@@ -66,6 +66,13 @@ mod tests {
         assert_eq!(clock.at_monotonic(ns).as_us() as u32, (ns / 1_000) as u32);
         assert_eq!(clock.to_monotonic(clock.at_monotonic(ns)), ns);
         assert!(clock.now() >= clock.at_monotonic(ns));
+    }
+
+    #[test]
+    fn a_timer_for_an_instant_between_nanoseconds_is_not_early() {
+        let clock = Clock::get();
+        let between = clock.now() + Span::from_ps(1);
+        assert!(clock.at_monotonic(clock.to_monotonic(between)) > between);
     }
 
     #[test]

@@ -302,13 +302,14 @@ impl Machines {
             self.ports.signal_peer(peer, greeting.signal());
         }
         self.input(now, SwitchInput::PortUp { port }, obs);
-        let name = hello.node;
-        let addr = SocketAddr::new(addr.ip(), hello.udp_port);
-        self.tell(NodeEvent::PeerUp {
-            name,
-            addr,
-            upstream,
-        });
+        // Whoever takes no datagrams only asks a question.
+        if hello.udp_port != 0 {
+            self.tell(NodeEvent::PeerUp {
+                name: hello.node,
+                addr: SocketAddr::new(addr.ip(), hello.udp_port),
+                upstream,
+            });
+        }
     }
 
     /// Takes a neighbour whose connection is lost off its port.
@@ -323,8 +324,10 @@ impl Machines {
         if gone.removed {
             self.switch.remove_port(port);
         }
-        let name = gone.name;
-        self.tell(NodeEvent::PeerDown { name, reason });
+        if !gone.control_only {
+            let name = gone.name;
+            self.tell(NodeEvent::PeerDown { name, reason });
+        }
     }
 
     /// Takes a signal of a neighbour.
@@ -352,9 +355,13 @@ impl Machines {
         self.sources.iter().all(|running| running.finished)
     }
 
-    /// Whether flows start here.
-    pub fn has_sources(&self) -> bool {
+    /// Whether flows started here, and all they had has left.
+    pub fn all_sent(&self) -> bool {
+        let empty = |port| self.switch.queue(port).is_none_or(|cells| cells == 0);
+        let mut ports = self.ports.iter();
         !self.sources.is_empty()
+            && self.finished()
+            && ports.all(|(id, port)| empty(id) && port.egress.next_timeout().is_none())
     }
 
     /// Tells the user, if the user listens: events are for eyes, not for decisions.
@@ -384,7 +391,7 @@ impl Machines {
                 .map(|running| (running.name.clone(), running.source.stats()))
                 .collect(),
             links: links
-                .filter_map(|port| Some((port.name.clone(), port.egress.link_stats()?)))
+                .filter_map(|(_, port)| Some((port.name.clone(), port.egress.link_stats()?)))
                 .collect(),
             udp,
             malformed: self.malformed,

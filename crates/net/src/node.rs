@@ -21,7 +21,7 @@ const SIGNALS_PER_TURN: usize = 64;
 const BATCHES_PER_TURN: usize = 8;
 /// How long sources get to send what is queued when the node is asked to stop.
 const GRACE: Span = Span::from_secs(2);
-/// How long queues get to run empty after the last source has finished.
+/// How long neighbours get to read the farewell after everything has been sent.
 const DRAIN: Span = Span::from_ms(300);
 /// Attempts to find a port number that is free for both TCP and UDP.
 const PORT_ATTEMPTS: usize = 16;
@@ -182,18 +182,14 @@ impl Runtime {
 
             if stop_at.is_none() && shutdown.is_cancelled() {
                 self.machines.end_sources(now, obs);
-                stop_at = Some(
-                    now + if self.machines.finished() {
-                        Span::ZERO
-                    } else {
-                        GRACE
-                    },
-                );
+                let grace = match self.machines.finished() {
+                    true => Span::ZERO,
+                    false => GRACE,
+                };
+                stop_at = Some(now + grace);
             }
-            let all_sent = self.machines.finished()
-                && (self.until_finished || stop_at.is_some())
-                && self.machines.has_sources();
-            if all_sent {
+            let ending = self.until_finished || stop_at.is_some();
+            if ending && self.machines.all_sent() {
                 stop_at = earliest(stop_at, Some(now + DRAIN));
             }
             if stop_at.is_some_and(|at| at <= now) {

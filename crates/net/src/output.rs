@@ -68,6 +68,10 @@ impl FrameOut {
                 })?)
             }
         };
+        FrameOut::spawn(out)
+    }
+
+    fn spawn(out: Box<dyn Write + Send>) -> Result<FrameOut, NetError> {
         let (frames, queue) = sync_channel(QUEUE);
         let (done, stats) = oneshot::channel();
         thread::Builder::new()
@@ -143,4 +147,87 @@ fn write_stream(queue: Receiver<PlayedFrame>, mut out: impl Write) -> OutputStat
     stats.stream = stream.stats();
     stats.error = written.err().map(|error| error.to_string());
     stats
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+
+    use bytes::Bytes;
+    use layercast_core::{Layer, Serial, Span, Time};
+
+    use super::*;
+
+    fn frame(seq: u32) -> PlayedFrame {
+        PlayedFrame {
+            seq: Serial(seq),
+            layer: Layer::Base,
+            gop_start: true,
+            payload: Payload::Bytes(Bytes::from_static(b"no video at all")),
+            emitted: Time::ZERO,
+            arrived: Time::ZERO,
+            deadline: Time::ZERO,
+            delay: Span::ZERO,
+        }
+    }
+
+    /// A reader that takes nothing until it is told to.
+    struct Slow(mpsc::Receiver<()>, Arc<Mutex<u64>>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            let _ = self.0.recv();
+            *self.1.lock().unwrap() += 1;
+            Ok(())
+        }
+    }
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_costs_frames_and_never_a_wait() {
+        let (go, wait) = mpsc::channel();
+        let flushed = Arc::new(Mutex::new(0));
+        let mut out = FrameOut::spawn(Box::new(Slow(wait, Arc::clone(&flushed)))).unwrap();
+        for seq in 0..1_000 {
+            out.write(&frame(seq));
+        }
+        let dropped = out.dropped();
+        // The queue, and at most one frame in the hands of the writer.
+        assert!((743..=744).contains(&dropped), "{dropped}");
+        drop(go);
+        let stats = out.finish().await;
+        assert_eq!((stats.dropped, stats.error), (dropped, None));
+        assert_eq!(*flushed.lock().unwrap(), 1_000 - dropped + 1);
+    }
+
+    #[tokio::test]
+    async fn a_broken_pipe_ends_the_output_and_nothing_else() {
+        let mut out = FrameOut::spawn(Box::new(Broken)).unwrap();
+        for seq in 0..1_000 {
+            out.write(&frame(seq));
+        }
+        let stats = out.finish().await;
+        assert!(stats.error.is_some());
+        assert!(stats.dropped > 0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_created_is_named() {
+        let path = PathBuf::from("/nowhere/at/all.m1v");
+        let error = FrameOut::open(&Output::File(path)).err().unwrap();
+        assert!(error.to_string().contains("/nowhere/at/all.m1v"));
+    }
 }

@@ -19,8 +19,9 @@ pub const SESSION_VERSION: u16 = 1;
 
 /// How long a neighbour may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// Signals that may wait for one neighbour before it counts as one that does not read.
-const MAX_OUTGOING: usize = 4_096;
+/// Signals that may wait for one neighbour before it counts as one that does not read; it must hold
+/// one advertisement for each flow a switch may know.
+const MAX_OUTGOING: usize = 2_048;
 /// Signals that may wait for the node; beyond that, neighbours wait on their connections.
 const MAX_INCOMING: usize = 256;
 /// First and longest pause between two calls to an upstream neighbour.

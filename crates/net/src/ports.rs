@@ -64,6 +64,8 @@ pub(crate) struct Detached {
     pub down: bool,
     /// Whether the port is no more.
     pub removed: bool,
+    /// Whether it took no datagrams.
+    pub control_only: bool,
 }
 
 /// The ports of a node: which neighbour is on which, and whose address is whose.
@@ -389,6 +391,7 @@ impl Ports {
             port: gone.port,
             down,
             removed,
+            control_only: gone.control_only,
         })
     }
 
@@ -416,8 +419,9 @@ impl Ports {
         self.slots.iter_mut().flatten()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Port> {
-        self.slots.iter().flatten()
+    pub fn iter(&self) -> impl Iterator<Item = (PortId, &Port)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((PortId(index as u16), slot.as_ref()?)))
     }
 
     /// The port a signal of `peer` comes from, unless the peer was replaced.
@@ -461,7 +465,7 @@ impl Ports {
 
     pub fn next_timeout(&self) -> Option<Time> {
         self.iter()
-            .map(|port| port.egress.next_timeout())
+            .map(|(_, port)| port.egress.next_timeout())
             .fold(None, earliest)
     }
 

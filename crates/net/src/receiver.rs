@@ -99,7 +99,7 @@ impl Receiver {
             out: FrameOut::open(&config.output)?,
             meter: Meter {
                 epoch: config.epoch,
-                ends: now.max(config.epoch) + Span::from_secs(1),
+                ends: config.epoch + Span::from_secs(now.since(config.epoch).as_ms() / 1_000 + 1),
                 bytes: 0,
                 delay: Span::ZERO,
                 highest: None,

@@ -120,3 +120,19 @@ async fn a_missing_flow_is_reported_with_the_flows_there_are() {
     assert!(text.contains("opera") && text.contains("film"), "{text}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_server_that_is_stopped_closes_its_flow_in_order() {
+    let server = start(server(Carriage::Datagrams, 60)).await;
+    let chuff = start(switch("chuff", 2, Carriage::Datagrams, &[server.addr])).await;
+    let mut receiver = join(join_config(
+        chuff.addr,
+        sink("guest", 11, Carriage::Datagrams),
+    ));
+    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+    let (server, receiver) = tokio::join!(server.stop(), receiver.end());
+    let receiver = receiver.unwrap().receiver;
+    assert_eq!((receiver.lost.base, receiver.late_base), (0, 0));
+    assert!(server.sources["film"].submitted < 200);
+    chuff.stop().await;
+}

@@ -180,6 +180,30 @@ async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
 }
 
 #[tokio::test]
+async fn session_messages_of_the_fuzzer_do_no_harm() {
+    let node = start(server(DATAGRAMS, 4)).await;
+    let mut receiver = join(join_config(node.addr, sink("guest", 11, DATAGRAMS)));
+    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/signal");
+    let files = std::fs::read_dir(corpus).into_iter().flatten().flatten();
+    for (i, file) in files.take(200).enumerate() {
+        let bytes = std::fs::read(file.path()).unwrap_or_default();
+        let mut fuzzer = hello(node.addr, &format!("fuzzer{i}"), 10_000 + i as u16).await;
+        // The node may hang up at any time.
+        let _ = fuzzer.write_all(&bytes).await;
+        let _ = fuzzer.write_all(b"\n").await;
+    }
+    assert!(!list_flows(node.addr).await.unwrap().is_empty());
+    let summary = receiver.end().await.unwrap();
+    assert!(summary.receiver.frames.base > 8);
+    assert_eq!(
+        (summary.receiver.lost.base, summary.receiver.late_base),
+        (0, 0)
+    );
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_neighbour_that_reads_nothing_is_cut_off() {
     let node = start(server(DATAGRAMS, 5)).await;
     let mut deaf = hello(node.addr, "deaf", 9).await;
