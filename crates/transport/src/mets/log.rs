@@ -3,7 +3,7 @@ use layercast_qos::DelayHistogram;
 use layercast_wire::{AdapterKind, METS_HEADER};
 use serde::Serialize;
 
-use super::{PlayedFrame, SinkEvent};
+use super::{LevelReason, PlayedFrame, SinkEvent};
 
 /// What a receiver saw, second by second and in sum: the same from simulator and sockets.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -164,6 +164,11 @@ impl FlowLog {
                 let t = self.seconds(now);
                 push(&mut self.summary.levels, (t, self.level));
             }
+            // The end of the flow is no level: the timeline just stops.
+            SinkEvent::Level {
+                reason: LevelReason::Closed,
+                ..
+            } => {}
             SinkEvent::Level { to, .. } => {
                 self.level = *to;
                 let t = self.seconds(now);
