@@ -25,12 +25,19 @@ pub struct Kernel {
     drawn: u64,
 }
 
-/// Order of events: time first, then the tie, which is a draw or a count.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// A pending event.
+#[derive(Clone, Copy, Debug)]
 struct Key {
-    at: Time,
-    tie: u64,
+    /// Picoseconds in the upper half, the tie, which is a draw or a count, in the lower: one
+    /// comparison for both.
+    order: u128,
     source: u32,
+}
+
+impl Key {
+    fn at(self) -> Time {
+        Time::from_ps((self.order >> 64) as u64)
+    }
 }
 
 const ARITY: usize = 4;
@@ -57,7 +64,9 @@ impl Kernel {
 
     /// The earliest event; it stays pending until its source is scheduled anew.
     pub fn next(&self) -> Option<(Time, SourceId)> {
-        self.heap.first().map(|key| (key.at, SourceId(key.source)))
+        self.heap
+            .first()
+            .map(|key| (key.at(), SourceId(key.source)))
     }
 
     /// Makes `at` the pending event of `source`, or none. Scheduling it for the instant it is
@@ -74,7 +83,7 @@ impl Kernel {
             (place, None) => self.remove(place as usize),
             (place, Some(at)) => {
                 let old = self.heap[place as usize];
-                if old.at != at {
+                if old.at() != at {
                     let key = self.key(source, at);
                     self.settle(place as usize, old, key);
                 }
@@ -89,8 +98,7 @@ impl Kernel {
             Ties::Fifo => self.drawn,
         };
         Key {
-            at,
-            tie,
+            order: u128::from(at.as_ps()) << 64 | u128::from(tie),
             source: source.0,
         }
     }
@@ -107,7 +115,7 @@ impl Kernel {
 
     /// Puts `key` where `old` was, and from there to where it belongs.
     fn settle(&mut self, place: usize, old: Key, key: Key) {
-        if key < old {
+        if key.order < old.order {
             self.up(place, key);
         } else {
             self.down(place, key);
@@ -117,7 +125,7 @@ impl Kernel {
     fn up(&mut self, mut place: usize, key: Key) {
         while place > 0 {
             let parent = (place - 1) / ARITY;
-            if self.heap[parent] <= key {
+            if self.heap[parent].order <= key.order {
                 break;
             }
             self.put(place, self.heap[parent]);
@@ -130,10 +138,10 @@ impl Kernel {
         loop {
             let first = place * ARITY + 1;
             let children = first..(first + ARITY).min(self.heap.len());
-            let Some(least) = children.min_by_key(|&child| self.heap[child]) else {
+            let Some(least) = children.min_by_key(|&child| self.heap[child].order) else {
                 break;
             };
-            if self.heap[least] >= key {
+            if self.heap[least].order >= key.order {
                 break;
             }
             self.put(place, self.heap[least]);

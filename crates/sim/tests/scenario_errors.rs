@@ -85,6 +85,11 @@ fn wrong_values_are_named_with_their_field() {
             &["duration is 0"][..],
         ),
         (
+            "carriage",
+            "era = \"1ns\"\ncarriage",
+            &["era is 1ns", "1ms to 24h"],
+        ),
+        (
             "name = \"chain\"",
             "name = \"a/b\"",
             &["name is", "letters"],

@@ -23,17 +23,15 @@ impl Scenario {
     /// Checks everything, loads the clips and gives the configuration of every machine.
     pub fn validate(&self) -> Result<Network, ScenarioError> {
         check_name("name", &self.name)?;
+        let (ms, day) = (Span::from_ms(1), Span::from_secs(86_400));
         for (field, span) in [
             ("duration", self.duration),
             ("era", self.era),
             ("res_interval", self.res_interval),
         ] {
-            if span == Span::ZERO {
-                return Err(ScenarioError::value(
-                    field,
-                    span.write(),
-                    "more than no time",
-                ));
+            if span < ms || span > day {
+                let accepted = "1ms to 24h";
+                return Err(ScenarioError::value(field, span.write(), accepted));
             }
         }
         self.check_host("host", self.host)?;
