@@ -281,10 +281,8 @@ impl Machines {
             self.switch.remove_port(removed);
         }
         let port = attached.port;
-        match attached.added {
-            Some(config) => self.switch.add_port(port, config),
-            None if attached.replaced => self.input(now, SwitchInput::PortDown { port }, obs),
-            None => {}
+        if let Some(config) = attached.added {
+            self.switch.add_port(port, config);
         }
         if upstream && attached.carriage != hello.carriage {
             let (there, here) = (hello.carriage, attached.carriage);

@@ -8,7 +8,7 @@ use layercast_wire::{Carriage, Signal};
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,10 +26,12 @@ const MAX_OUTGOING: usize = 2_048;
 const MAX_INCOMING: usize = 256;
 /// First and longest pause between two calls to an upstream neighbour.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// A connection that held for so long was a good one: the next call comes soon.
+const STABLE: Duration = Duration::from_secs(5);
 /// How long a neighbour gets to read the last signals of a channel we close.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// One connection; a neighbour that comes back is a new one.
+/// One connection; a neighbour that comes back gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PeerId(pub u64);
 
@@ -161,13 +163,16 @@ impl Peers {
         self.tasks.spawn(async move {
             let mut pause = BACKOFF.0;
             while !closing.is_cancelled() {
+                let begun = Instant::now();
                 let outcome = match TcpChannel::connect(addr, from).await {
                     Ok(channel) => connection.run(channel, addr, Some((index, &hello))).await,
                     Err(error) => Err(error.to_string()),
                 };
-                match outcome {
-                    Ok(()) => pause = BACKOFF.0,
-                    Err(reason) => connection.fail(addr, Some(index), reason).await,
+                if let Err(reason) = outcome {
+                    connection.fail(addr, Some(index), reason).await;
+                }
+                if begun.elapsed() > STABLE {
+                    pause = BACKOFF.0;
                 }
                 closing.run_until_cancelled(sleep(pause)).await;
                 pause = (pause * 2).min(BACKOFF.1);

@@ -39,7 +39,8 @@ pub(crate) struct Peer {
     pub name: String,
     pub port: PortId,
     pub sender: PeerSender,
-    pub control_only: bool,
+    /// Where it takes datagrams, if it does.
+    addr: Option<SocketAddr>,
     /// Joins it has no answer to yet. Others on its port must not take a refusal for theirs.
     joining: Vec<FlowId>,
 }
@@ -52,8 +53,6 @@ pub(crate) struct Attached {
     pub added: Option<PortConfig>,
     /// A port that was given up to make room.
     pub removed: Option<PortId>,
-    /// The same neighbour was connected until now.
-    pub replaced: bool,
 }
 
 /// A neighbour that lost its connection.
@@ -205,9 +204,8 @@ impl Ports {
         }
     }
 
-    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one.
-    /// A neighbour that is still connected under the same name is replaced. Or says why not, and
-    /// gives the sender back.
+    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one. Or
+    /// says why not, and gives the sender back.
     pub fn attach(
         &mut self,
         peer: PeerId,
@@ -227,23 +225,11 @@ impl Ports {
             Ok(place) => place,
             Err(reason) => return Err((sender, reason)),
         };
-        let old: Vec<PeerId> = self
-            .peers
-            .iter()
-            .filter(|(_, other)| other.name == hello.node)
-            .map(|(id, _)| *id)
-            .collect();
-        // Dropping its sender closes the old connection.
-        self.peers.retain(|id, _| !old.contains(id));
         let mut carriage = hello.carriage;
-        let mut replaced = !old.is_empty();
         if let Some(slot) = self.port_mut(port) {
-            slot.peers.retain(|id| !old.contains(id));
             slot.peers.push(peer);
             slot.down_since = None;
             carriage = slot.carriage;
-            // The other members of a group are still there.
-            replaced &= !slot.group;
             if !slot.group {
                 slot.egress.redirect(addr);
                 self.by_addr.retain(|_, owner| *owner != port);
@@ -257,7 +243,7 @@ impl Ports {
             name: hello.node.clone(),
             port,
             sender,
-            control_only: addr.is_none(),
+            addr,
             joining: Vec::new(),
         };
         self.peers.insert(peer, newcomer);
@@ -266,7 +252,6 @@ impl Ports {
             carriage,
             added,
             removed,
-            replaced,
         })
     }
 
@@ -288,6 +273,9 @@ impl Ports {
     ) -> Result<(), String> {
         if hello.node == self.own_name {
             return Err(format!("{} cannot be its own neighbour", hello.node));
+        }
+        if self.peers.values().any(|peer| peer.name == hello.node) {
+            return Err(format!("{} is already connected", hello.node));
         }
         let owner = addr.and_then(|addr| self.by_addr.get(&addr)).copied();
         let Some(owner) = owner.filter(|owner| self.by_name.get(name) != Some(owner)) else {
@@ -372,7 +360,7 @@ impl Ports {
         }
     }
 
-    /// Takes a neighbour off its port; `None` if it had been replaced before.
+    /// Takes a neighbour off its port; `None` if it never got one.
     pub fn detach(&mut self, peer: PeerId) -> Option<Detached> {
         let gone = self.peers.remove(&peer)?;
         self.downs += 1;
@@ -382,7 +370,14 @@ impl Ports {
         let down = slot.peers.is_empty();
         slot.down_since = down.then_some(downs);
         // Whoever only asked questions does not come back for the data.
-        let removed = down && gone.control_only && !slot.configured;
+        let control_only = gone.addr.is_none();
+        let removed = down && control_only && !slot.configured;
+        // The data of a single neighbour may go on without its channel; its address stays known.
+        let forget = gone.addr.filter(|_| slot.group);
+        if let Some(addr) = forget {
+            self.by_addr.remove(&addr);
+            self.last = None;
+        }
         if removed {
             self.remove(gone.port);
         }
@@ -391,7 +386,7 @@ impl Ports {
             port: gone.port,
             down,
             removed,
-            control_only: gone.control_only,
+            control_only,
         })
     }
 
@@ -424,7 +419,7 @@ impl Ports {
         slots.filter_map(|(index, slot)| Some((PortId(index as u16), slot.as_ref()?)))
     }
 
-    /// The port a signal of `peer` comes from, unless the peer was replaced.
+    /// The port a signal of `peer` comes from, if it has one.
     pub fn heard(&mut self, peer: PeerId, signal: &Signal) -> Option<PortId> {
         let peer = self.peers.get_mut(&peer)?;
         if let Signal::Join { flow, .. } = signal

@@ -236,13 +236,14 @@ async fn callers_beyond_the_limit_are_turned_away() {
 }
 
 #[tokio::test]
-async fn nobody_takes_the_name_of_the_node_or_the_address_of_a_neighbour() {
+async fn nobody_takes_the_name_or_the_address_of_somebody_else() {
     let node = start(server(DATAGRAMS, 5)).await;
     let own = hello(node.addr, "server", 7_001).await;
     let first = hello(node.addr, "first", 7_002).await;
     sleep(Duration::from_millis(50)).await;
     let thief = hello(node.addr, "thief", 7_002).await;
-    for (mut stream, refused) in [(own, true), (first, false), (thief, true)] {
+    let twin = hello(node.addr, "first", 7_003).await;
+    for (mut stream, refused) in [(own, true), (first, false), (thief, true), (twin, true)] {
         let mut answer = vec![0; 4_096];
         let count = timeout(Duration::from_secs(2), stream.read(&mut answer))
             .await
