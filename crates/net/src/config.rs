@@ -224,6 +224,8 @@ pub struct Progress {
     pub late: PerLayer<u64>,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
+    /// Whether nothing can be written to the output any more.
+    pub output_broken: bool,
 }
 
 /// What a receiving host did.

@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -49,6 +49,7 @@ pub struct OutputStats {
 pub(crate) struct FrameOut {
     writer: Option<(SyncSender<PlayedFrame>, oneshot::Receiver<OutputStats>)>,
     dropped: u64,
+    broken: bool,
 }
 
 impl FrameOut {
@@ -58,6 +59,7 @@ impl FrameOut {
                 return Ok(FrameOut {
                     writer: None,
                     dropped: 0,
+                    broken: false,
                 });
             }
             Output::Stdout => Box::new(io::stdout()),
@@ -84,6 +86,7 @@ impl FrameOut {
         Ok(FrameOut {
             writer: Some((frames, stats)),
             dropped: 0,
+            broken: false,
         })
     }
 
@@ -92,9 +95,15 @@ impl FrameOut {
         let Some((frames, _)) = &self.writer else {
             return;
         };
-        if frames.try_send(frame.clone()).is_err() {
+        if let Err(error) = frames.try_send(frame.clone()) {
             self.dropped += 1;
+            self.broken |= matches!(error, TrySendError::Disconnected(_));
         }
+    }
+
+    /// Whether nothing can be written any more: the reader is gone, or the disk is full.
+    pub fn broken(&self) -> bool {
+        self.broken
     }
 
     /// Frames dropped so far.
