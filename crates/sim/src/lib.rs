@@ -6,6 +6,7 @@
 //! seed give the same bytes.
 
 mod cpu;
+mod exchange;
 mod host;
 mod kernel;
 mod node;

@@ -4,7 +4,7 @@ use layercast_core::{CELL_PAYLOAD, Rate, Span};
 use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
 
 use super::error::ScenarioError;
-use super::network::{Flow, Port};
+use super::network::{Flow, NetLink, Port};
 use super::resolve::{config_error, flow_named};
 use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
 use super::topology::Topology;
@@ -159,4 +159,30 @@ fn link_config(link: &LinkSpec, i: usize) -> Result<LinkConfig, ScenarioError> {
     };
     config_error(format!("link[{i}]"), config.validate())?;
     Ok(config)
+}
+
+/// The links with their ports.
+pub(super) fn links(topology: &Topology) -> Vec<NetLink> {
+    let ends = topology.ends.iter();
+    ends.filter_map(|&[a, b]| {
+        Some(NetLink {
+            ends: [a, b],
+            ports: [topology.port(a, b)?, topology.port(b, a)?],
+        })
+    })
+    .collect()
+}
+
+/// Who of a link opens the session channel, and to whom: the one farther from a source.
+pub(super) fn dialler(link: &NetLink, flows: &[Flow], topology: &Topology) -> (usize, usize) {
+    let [a, b] = link.ends;
+    for flow in flows {
+        if flow.next_hops[a] == Some(b) {
+            return (a, b);
+        }
+        if flow.next_hops[b] == Some(a) {
+            return (b, a);
+        }
+    }
+    if topology.relays(b) { (a, b) } else { (b, a) }
 }

@@ -1,10 +1,12 @@
 //! Scenarios: the file as it is written ([`Scenario`]), and what it means for every machine.
 
 mod clips;
+mod defaults;
 mod error;
 mod host;
 mod links;
 mod network;
+mod receivers;
 mod resolve;
 mod schema;
 mod shorthand;

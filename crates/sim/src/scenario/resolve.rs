@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Span, Stream, Time};
+use layercast_core::{CellRate, FlowId, GroupId, NodeId, Span, Stream, Time};
 use layercast_switch::SwitchConfig;
-use layercast_transport::mets::{Shaping, SinkConfig, Source, SourceConfig};
+use layercast_transport::mets::{Shaping, Source, SourceConfig};
 use layercast_wire::FlowInfo;
 
 use super::clips;
 use super::error::ScenarioError;
 use super::links;
-use super::network::{Fault, Flow, NetLink, Network, Node, Receiver};
+use super::network::{Fault, Flow, Network, Node};
 use super::schema::{FaultKind, NodeKind, Scenario, ShapingSpec};
 use super::topology::{Topology, check_name, duplicate};
 use super::units::Quantity;
@@ -40,23 +40,7 @@ impl Scenario {
         }
         let topology = Topology::new(self)?;
         let flows = self.resolve_flows(&topology)?;
-        let links = self
-            .links
-            .iter()
-            .map(|link| {
-                let ends = [&link.a, &link.b].map(|name| topology.node("link", name));
-                let [a, b] = ends;
-                let (a, b) = (a?, b?);
-                let ports = [topology.port(a, b), topology.port(b, a)];
-                let [Some(to_b), Some(to_a)] = ports else {
-                    return Err(duplicate("link".into(), "link", &link.a));
-                };
-                Ok(NetLink {
-                    ends: [a, b],
-                    ports: [to_b, to_a],
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let links = links::links(&topology);
         let ports = links::ports(self, &topology, &flows)?;
         let receivers = self.resolve_receivers(&topology, &flows, &ports)?;
         let nodes = self
@@ -86,7 +70,7 @@ impl Scenario {
                     upstreams: links
                         .iter()
                         .filter_map(|link| {
-                            let (dials, listens) = dialler(link, &flows, &topology);
+                            let (dials, listens) = links::dialler(link, &flows, &topology);
                             (dials == i).then_some(listens)
                         })
                         .collect(),
@@ -228,66 +212,6 @@ impl Scenario {
         })
     }
 
-    fn resolve_receivers(
-        &self,
-        topology: &Topology,
-        flows: &[Flow],
-        ports: &[Vec<super::network::Port>],
-    ) -> Result<Vec<Receiver>, ScenarioError> {
-        let mut names = BTreeSet::new();
-        let receivers = self.receivers.iter().enumerate().map(|(i, entry)| {
-            let field = |name: &str| format!("receiver[{i}].{name}");
-            let name = entry.name();
-            check_name(&field("name"), name)?;
-            if !names.insert(name) {
-                return Err(duplicate(field("name"), "receiver", name));
-            }
-            let node = topology.node(&field("node"), &entry.node)?;
-            let flow = flow_named(&field("flow"), &entry.flow, flows)?;
-            if let Some(leave) = entry.leave
-                && leave <= entry.join
-            {
-                let accepted = "after join";
-                return Err(ScenarioError::value(
-                    field("leave"),
-                    leave.write(),
-                    accepted,
-                ));
-            }
-            check_path(&field("flow"), node, &flows[flow], self, ports)?;
-            let policy = entry
-                .policy
-                .clone()
-                .unwrap_or_else(|| self.flows[flow].policy.clone());
-            config_error(field("policy"), policy.validate())?;
-            check_playout(i, &entry.playout)?;
-            Ok(Receiver {
-                name: name.to_owned(),
-                node,
-                flow,
-                config: SinkConfig {
-                    level: entry.level,
-                    policy,
-                    era: self.era,
-                    res_interval: self.res_interval,
-                    seed: self.seed,
-                    probe: entry.probe,
-                    playout: entry.playout.into(),
-                    aal5_mark: self.aal5_mark,
-                    ..SinkConfig::new(
-                        name,
-                        node_id(self.nodes.len() + i),
-                        &entry.flow,
-                        self.carriage,
-                    )
-                },
-                join: Time::ZERO + entry.join,
-                leave: entry.leave.map(|leave| Time::ZERO + leave),
-            })
-        });
-        receivers.collect()
-    }
-
     fn resolve_faults(&self, topology: &Topology) -> Result<Vec<Fault>, ScenarioError> {
         let faults = self.faults.iter().enumerate().map(|(i, fault)| {
             let of_node = matches!(fault.kind, FaultKind::Kill | FaultKind::Restart);
@@ -338,80 +262,7 @@ pub(super) fn flow_named(field: &str, name: &str, flows: &[Flow]) -> Result<usiz
         })
 }
 
-/// Checks that there is a way from the source and that its links can hold the base layer.
-fn check_path(
-    field: &str,
-    receiver: usize,
-    flow: &Flow,
-    scenario: &Scenario,
-    ports: &[Vec<super::network::Port>],
-) -> Result<(), ScenarioError> {
-    let mut node = receiver;
-    while node != flow.node {
-        let Some(next) = flow.next_hops[node] else {
-            return Err(ScenarioError::NoRoute {
-                field: field.to_owned(),
-                flow: flow.name.clone(),
-                from: scenario.nodes[flow.node].name.clone(),
-                to: scenario.nodes[receiver].name.clone(),
-            });
-        };
-        let needed = flow.config.flow.spec.rate_at(Level::BASE);
-        if let Some(port) = ports[next].iter().find(|port| port.neighbour == node) {
-            let share =
-                u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
-            let free = share.min(u64::from(port.config.capacity().0));
-            if u64::from(needed.0) > free {
-                return Err(ScenarioError::value(
-                    field,
-                    format!("{} with a base layer of {needed}", flow.name),
-                    format!(
-                        "at most the {free} cells/s that base layers may reserve between {} and {}",
-                        scenario.nodes[next].name, scenario.nodes[node].name
-                    ),
-                ));
-            }
-        }
-        node = next;
-    }
-    Ok(())
-}
-
-fn check_playout(i: usize, playout: &super::PlayoutSpec) -> Result<(), ScenarioError> {
-    let fields = [
-        ("a", playout.a),
-        ("beta", playout.beta),
-        ("r", playout.r.unwrap_or(1.0)),
-    ];
-    for (name, value) in fields {
-        let most = if name == "r" { 100.0 } else { 1.0 };
-        if !(value > 0.0 && value <= most) {
-            let accepted = format!("above 0, at most {most}");
-            return Err(ScenarioError::value(
-                format!("receiver[{i}].playout.{name}"),
-                value,
-                accepted,
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Who of a link opens the session channel, and to whom: the one farther from a source.
-fn dialler(link: &NetLink, flows: &[Flow], topology: &Topology) -> (usize, usize) {
-    let [a, b] = link.ends;
-    for flow in flows {
-        if flow.next_hops[a] == Some(b) {
-            return (a, b);
-        }
-        if flow.next_hops[b] == Some(a) {
-            return (b, a);
-        }
-    }
-    if topology.relays(b) { (a, b) } else { (b, a) }
-}
-
-fn node_id(place: usize) -> NodeId {
+pub(super) fn node_id(place: usize) -> NodeId {
     NodeId(place as u32 + 1)
 }
 

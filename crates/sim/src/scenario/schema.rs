@@ -9,6 +9,7 @@ use layercast_transport::mets::PlayoutConfig;
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
 
+use super::defaults;
 use super::host::HostChoice;
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
@@ -401,43 +402,5 @@ impl ReceiverSpec {
     /// The name of the receiver, which is that of its node if it has none of its own.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.node)
-    }
-}
-
-mod defaults {
-    use super::*;
-
-    pub fn seed() -> u64 {
-        1
-    }
-    pub fn carriage() -> Carriage {
-        Carriage::Datagrams
-    }
-    pub fn era() -> Span {
-        Span::from_secs(1)
-    }
-    pub fn res_interval() -> Span {
-        Span::from_ms(250)
-    }
-    pub fn aal5_mark() -> Mark {
-        Mark::Last
-    }
-    pub fn detection() -> Span {
-        Span::from_ms(10)
-    }
-    pub fn queue() -> QueueSize {
-        QueueSize::Cells(256)
-    }
-    pub fn efci() -> f64 {
-        0.25
-    }
-    pub fn bl_share() -> f64 {
-        0.9
-    }
-    pub fn one() -> f64 {
-        1.0
-    }
-    pub fn full() -> Level {
-        Level::FULL
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Topology {
     index: BTreeMap<String, usize>,
     /// Per node: neighbour and link, in the order of the links; the place is the port number.
     pub neighbours: Vec<Vec<(usize, usize)>>,
+    /// The two nodes of each link.
+    pub ends: Vec<[usize; 2]>,
     /// Whether a node passes flows on: switches, and hosts with sources.
     relays: Vec<bool>,
 }
@@ -38,6 +40,7 @@ impl Topology {
         let mut topology = Topology {
             index,
             neighbours: vec![Vec::new(); nodes],
+            ends: Vec::with_capacity(scenario.links.len()),
             relays: scenario
                 .nodes
                 .iter()
@@ -59,6 +62,7 @@ impl Topology {
                 let name = format!("{}-{}", link.a, link.b);
                 return Err(duplicate(format!("link[{i}]"), "link", &name));
             }
+            topology.ends.push([a, b]);
             for (from, to) in [(a, b), (b, a)] {
                 if topology.neighbours[from].len() >= usize::from(PortId::LOCAL.0) {
                     let accepted = "at most 65535 links at a node";

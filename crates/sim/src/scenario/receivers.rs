@@ -1,0 +1,134 @@
+//! Receivers: where they are, what they want, and whether they can get its base layer.
+
+use std::collections::BTreeSet;
+
+use layercast_core::{Level, Time};
+use layercast_transport::mets::SinkConfig;
+
+use super::error::ScenarioError;
+use super::network::{Flow, Port, Receiver};
+use super::resolve::{config_error, flow_named, node_id};
+use super::schema::{PlayoutSpec, Scenario};
+use super::topology::{Topology, check_name, duplicate};
+use super::units::Quantity;
+
+impl Scenario {
+    pub(super) fn resolve_receivers(
+        &self,
+        topology: &Topology,
+        flows: &[Flow],
+        ports: &[Vec<Port>],
+    ) -> Result<Vec<Receiver>, ScenarioError> {
+        let mut names = BTreeSet::new();
+        let receivers = self.receivers.iter().enumerate().map(|(i, entry)| {
+            let field = |name: &str| format!("receiver[{i}].{name}");
+            let name = entry.name();
+            check_name(&field("name"), name)?;
+            if !names.insert(name) {
+                return Err(duplicate(field("name"), "receiver", name));
+            }
+            let node = topology.node(&field("node"), &entry.node)?;
+            let flow = flow_named(&field("flow"), &entry.flow, flows)?;
+            if let Some(leave) = entry.leave
+                && leave <= entry.join
+            {
+                let accepted = "after join";
+                return Err(ScenarioError::value(
+                    field("leave"),
+                    leave.write(),
+                    accepted,
+                ));
+            }
+            check_path(&field("flow"), node, &flows[flow], self, ports)?;
+            let policy = entry
+                .policy
+                .clone()
+                .unwrap_or_else(|| self.flows[flow].policy.clone());
+            config_error(field("policy"), policy.validate())?;
+            check_playout(i, &entry.playout)?;
+            Ok(Receiver {
+                name: name.to_owned(),
+                node,
+                flow,
+                config: SinkConfig {
+                    level: entry.level,
+                    policy,
+                    era: self.era,
+                    res_interval: self.res_interval,
+                    seed: self.seed,
+                    probe: entry.probe,
+                    playout: entry.playout.into(),
+                    aal5_mark: self.aal5_mark,
+                    ..SinkConfig::new(
+                        name,
+                        node_id(self.nodes.len() + i),
+                        &entry.flow,
+                        self.carriage,
+                    )
+                },
+                join: Time::ZERO + entry.join,
+                leave: entry.leave.map(|leave| Time::ZERO + leave),
+            })
+        });
+        receivers.collect()
+    }
+}
+
+/// Checks that there is a way from the source and that its links can hold the base layer.
+fn check_path(
+    field: &str,
+    receiver: usize,
+    flow: &Flow,
+    scenario: &Scenario,
+    ports: &[Vec<Port>],
+) -> Result<(), ScenarioError> {
+    let mut node = receiver;
+    while node != flow.node {
+        let Some(next) = flow.next_hops[node] else {
+            return Err(ScenarioError::NoRoute {
+                field: field.to_owned(),
+                flow: flow.name.clone(),
+                from: scenario.nodes[flow.node].name.clone(),
+                to: scenario.nodes[receiver].name.clone(),
+            });
+        };
+        let needed = flow.config.flow.spec.rate_at(Level::BASE);
+        if let Some(port) = ports[next].iter().find(|port| port.neighbour == node) {
+            let share =
+                u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
+            let free = share.min(u64::from(port.config.capacity().0));
+            if u64::from(needed.0) > free {
+                return Err(ScenarioError::value(
+                    field,
+                    format!("{} with a base layer of {needed}", flow.name),
+                    format!(
+                        "at most the {free} cells/s that base layers may reserve between {} and {}",
+                        scenario.nodes[next].name, scenario.nodes[node].name
+                    ),
+                ));
+            }
+        }
+        node = next;
+    }
+    Ok(())
+}
+
+fn check_playout(i: usize, playout: &PlayoutSpec) -> Result<(), ScenarioError> {
+    let fields = [
+        ("a", playout.a),
+        ("beta", playout.beta),
+        ("r", playout.r.unwrap_or(1.0)),
+    ];
+    for (name, value) in fields {
+        let most = if name == "r" { 100.0 } else { 1.0 };
+        if !(value > 0.0 && value <= most) {
+            let accepted = format!("above 0, at most {most}");
+            return Err(ScenarioError::value(
+                format!("receiver[{i}].playout.{name}"),
+                value,
+                accepted,
+            ));
+        }
+    }
+    Ok(())
+}
