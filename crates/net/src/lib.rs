@@ -15,10 +15,14 @@
 mod channel;
 mod clock;
 mod config;
+mod egress;
 mod error;
+mod hello;
 mod join;
+mod local;
 mod machines;
 mod node;
+mod outbox;
 mod output;
 mod peer;
 mod ports;
@@ -36,11 +40,13 @@ pub use config::{
     NodeEvent, NodeSummary, Progress,
 };
 pub use error::NetError;
+pub use hello::{Hello, SESSION_VERSION};
 pub use join::run_join;
 pub use node::{Node, run_node};
+pub use outbox::Outbox;
 pub use output::{Output, OutputStats};
-pub use peer::{ChannelStats, Hello, SESSION_VERSION};
+pub use peer::ChannelStats;
 pub use query::{get_stats, list_flows};
 pub use timer::{Lateness, Timer};
 pub use tokio_util::sync::CancellationToken;
-pub use udp::{Inbound, Outbox, Udp, UdpStats};
+pub use udp::{Inbound, Udp, UdpStats};

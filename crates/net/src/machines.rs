@@ -2,15 +2,17 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use layercast_core::{FlowId, Machine, Observer, PortId, Time, earliest};
+use layercast_core::{Machine, Observer, PortId, Time, earliest};
 use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
-use layercast_transport::mets::{AppFrame, Source, SourceEvent, SourceInput, SourceTransmit, feed};
-use layercast_wire::{AdapterMsg, LinkPdu, Signal, decode_datagram};
+use layercast_transport::mets::{SourceEvent, SourceInput, SourceTransmit};
+use layercast_wire::{Signal, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
 use crate::error::NetError;
-use crate::peer::{ChannelStats, Hello, PeerId, PeerSender};
+use crate::hello::Hello;
+use crate::local::{Running, flow_of_pdu, flow_of_signal};
+use crate::peer::{ChannelStats, PeerId, PeerSender};
 use crate::ports::Ports;
 use crate::timer::Lateness;
 use crate::udp::{Inbound, Udp, UdpStats};
@@ -35,26 +37,6 @@ pub(crate) struct Newcomer {
     pub sender: PeerSender,
     /// Whether we called it.
     pub upstream: bool,
-}
-
-/// A source and the frames it is fed from.
-struct Running {
-    flow: FlowId,
-    name: String,
-    source: Source,
-    frames: Box<dyn Iterator<Item = AppFrame> + Send>,
-    /// Members that still have to join before the first frame.
-    waits_for: u32,
-    finished: bool,
-}
-
-impl Running {
-    /// Fills the queue of the source, unless it waits for members.
-    fn feed(&mut self, now: Time) {
-        if self.waits_for == 0 {
-            feed(&mut self.source, now, &mut self.frames);
-        }
-    }
 }
 
 /// The machines while datagrams come in.
@@ -98,19 +80,12 @@ impl Machines {
         now: Time,
         obs: &mut O,
     ) -> Result<Machines, NetError> {
-        let running = |local: LocalSource| -> Result<Running, NetError> {
-            Ok(Running {
-                flow: local.config.flow.id,
-                name: local.config.flow.name.clone(),
-                source: Source::new(local.config)?,
-                frames: local.frames,
-                waits_for: local.start_when_joined,
-                finished: false,
-            })
-        };
         let mut machines = Machines {
             switch: Switch::new(switch),
-            sources: sources.into_iter().map(running).collect::<Result<_, _>>()?,
+            sources: sources
+                .into_iter()
+                .map(Running::new)
+                .collect::<Result<_, _>>()?,
             ports,
             local: VecDeque::new(),
             events,
@@ -396,34 +371,5 @@ impl Machines {
             channels,
             timers,
         }
-    }
-}
-
-/// The flow a PDU for a source is about: sources only get RES.
-fn flow_of_pdu(pdu: &LinkPdu) -> Option<FlowId> {
-    match pdu {
-        LinkPdu::Mets(packet) => Some(packet.header.flow),
-        LinkPdu::Adapter(message) => Some(message.flow),
-        LinkPdu::Cell(cell) => AdapterMsg::from_cell(cell).ok().map(|message| message.flow),
-    }
-}
-
-/// The flow a signal for a source is about.
-fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
-    match signal {
-        Signal::Join { flow, .. }
-        | Signal::Leave { flow, .. }
-        | Signal::Report { flow, .. }
-        | Signal::JoinAck { flow, .. }
-        | Signal::JoinNak { flow, .. }
-        | Signal::Withdraw { flow, .. }
-        | Signal::Close { flow, .. } => Some(*flow),
-        Signal::Advertise { flow } => Some(flow.id),
-        Signal::GetStats { flow } => *flow,
-        Signal::Hello { .. }
-        | Signal::ListFlows
-        | Signal::Flows { .. }
-        | Signal::Stats { .. }
-        | Signal::Error { .. } => None,
     }
 }

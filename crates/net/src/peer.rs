@@ -3,8 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use layercast_core::NodeId;
-use layercast_wire::{Carriage, Signal};
+use layercast_wire::Signal;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -13,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender, TcpChannel};
-
-/// Version of the session protocol we speak.
-pub const SESSION_VERSION: u16 = 1;
+use crate::hello::Hello;
 
 /// How long a neighbour may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -34,21 +31,6 @@ const LINGER: Duration = Duration::from_millis(300);
 /// One connection; a neighbour that comes back gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PeerId(pub u64);
-
-/// What a neighbour says of itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Hello {
-    /// Its name.
-    pub node: String,
-    /// Its number.
-    pub id: NodeId,
-    /// Where it takes datagrams; 0: nowhere, it only asks questions.
-    pub udp_port: u16,
-    /// What it wants on the link.
-    pub carriage: Carriage,
-    /// Its clock.
-    pub clock: String,
-}
 
 /// What happens on the connections of a node.
 #[derive(Debug)]
@@ -355,46 +337,6 @@ impl PeerSender {
     pub fn send(&self, signal: Signal) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(signal) {
             self.cut.cancel();
-        }
-    }
-}
-
-impl Hello {
-    /// The hello as a signal.
-    pub fn signal(&self) -> Signal {
-        Signal::Hello {
-            node: self.node.clone(),
-            id: self.id,
-            version: SESSION_VERSION,
-            udp_port: self.udp_port,
-            carriage: self.carriage,
-            clock: self.clock.clone(),
-        }
-    }
-
-    /// The hello in the first signal of a neighbour, or why it is none.
-    pub fn from_signal(signal: Signal) -> Result<Hello, String> {
-        match signal {
-            Signal::Hello {
-                node,
-                id,
-                version: SESSION_VERSION,
-                udp_port,
-                carriage,
-                clock,
-            } if !node.is_empty() => Ok(Hello {
-                node,
-                id,
-                udp_port,
-                carriage,
-                clock,
-            }),
-            Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),
-            Signal::Hello { version, .. } => Err(format!(
-                "session version {version}, we speak {SESSION_VERSION}"
-            )),
-            Signal::Error { message } => Err(message),
-            _ => Err("the first message is no hello".into()),
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::channel::{SignalChannel, SignalReceiver, SignalSender, TcpChannel};
 use crate::clock::clock_name;
 use crate::error::NetError;
-use crate::peer::Hello;
+use crate::hello::Hello;
 
 /// How long a node gets to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

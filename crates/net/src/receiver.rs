@@ -10,10 +10,11 @@ use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
 use crate::config::{JoinConfig, JoinEvent, Progress};
+use crate::egress::Egress;
 use crate::error::NetError;
+use crate::hello::Hello;
 use crate::output::FrameOut;
-use crate::peer::{Hello, PeerId, PeerSender};
-use crate::ports::Egress;
+use crate::peer::{PeerId, PeerSender};
 use crate::udp::{Inbound, Udp};
 
 /// Pause before a refused join is tried again.
@@ -280,6 +281,7 @@ impl Receiver {
             lost: stats.lost,
             late: stats.late,
             output_dropped: self.out.dropped(),
+            output_broken: self.out.broken(),
         };
         while meter.ends <= now {
             meter.ends += Span::from_secs(1);

@@ -9,16 +9,12 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::outbox::{Batch, Outbox};
+
 /// Asked of the kernel for each direction; mets.md 3.3 wants it never to be the bottleneck.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Largest datagram, or batch of datagrams merged by the kernel, in bytes.
 const MAX_RECV: usize = 65_536;
-/// Largest batch handed to the kernel in one call, in bytes: what fits a 16-bit UDP length.
-const MAX_SEND: usize = 65_000;
-/// Most datagrams in such a batch (`UDP_MAX_SEGMENTS` of older kernels).
-const MAX_SEGMENTS: usize = 64;
-/// Most bytes that wait for a kernel that takes no more.
-const MAX_WAITING: usize = 8 << 20;
 /// Received datagrams are packed into arenas of this many bytes, so that a queued datagram does
 /// not keep a 64 KiB receive buffer alive.
 const ARENA: usize = 256 << 10;
@@ -61,26 +57,6 @@ pub struct UdpStats {
     /// Datagrams the kernel dropped before we could read them: loss of this host, not of the
     /// network (mets.md 7).
     pub host_lost: u64,
-}
-
-/// Datagrams to one destination on their way to the kernel; neighbours of one size and one
-/// congestion mark go in one call.
-#[derive(Debug)]
-pub struct Outbox {
-    to: SocketAddr,
-    bytes: Vec<u8>,
-    batches: Vec<Batch>,
-    /// Batches, and their bytes, that the kernel has already taken.
-    taken: (usize, usize),
-}
-
-/// Datagrams of one size, the last one possibly shorter.
-#[derive(Clone, Copy, Debug)]
-struct Batch {
-    bytes: usize,
-    segment: usize,
-    count: usize,
-    congestion: bool,
 }
 
 impl Udp {
@@ -190,18 +166,16 @@ impl Udp {
 
     /// Hands `outbox` to the kernel; `false` if the kernel is full and it must be tried again.
     pub fn flush(&mut self, outbox: &mut Outbox) -> bool {
-        while let Some(batch) = outbox.batches.get(outbox.taken.0) {
-            let bytes = &outbox.bytes[outbox.taken.1..][..batch.bytes];
-            if !self.send_batch(outbox.to, batch, bytes) {
+        while let Some((batch, bytes)) = outbox.next() {
+            if !self.send_batch(outbox.to(), batch, bytes) {
                 return false;
             }
-            outbox.taken = (outbox.taken.0 + 1, outbox.taken.1 + batch.bytes);
+            outbox.pop();
         }
-        outbox.clear();
         true
     }
 
-    fn send_batch(&mut self, to: SocketAddr, batch: &Batch, bytes: &[u8]) -> bool {
+    fn send_batch(&mut self, to: SocketAddr, batch: Batch, bytes: &[u8]) -> bool {
         let whole = Transmit {
             destination: to,
             ecn: Some(match batch.congestion {
@@ -290,68 +264,6 @@ impl UdpStats {
     }
 }
 
-impl Outbox {
-    /// An empty box for datagrams to `to`.
-    pub fn new(to: SocketAddr) -> Outbox {
-        Outbox {
-            to,
-            bytes: Vec::new(),
-            batches: Vec::new(),
-            taken: (0, 0),
-        }
-    }
-
-    /// Where its datagrams go.
-    pub fn to(&self) -> SocketAddr {
-        self.to
-    }
-
-    /// Whether nothing waits in it.
-    pub fn is_empty(&self) -> bool {
-        self.batches.is_empty()
-    }
-
-    /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel has been full
-    /// for so long that there is no room.
-    pub fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) -> bool {
-        if self.bytes.len() + len > MAX_WAITING {
-            return false;
-        }
-        let open = self.taken.0 < self.batches.len();
-        match self.batches.last_mut().filter(|_| open) {
-            Some(batch) if batch.takes(len, congestion) => {
-                batch.bytes += len;
-                batch.count += 1;
-            }
-            _ => self.batches.push(Batch {
-                bytes: len,
-                segment: len,
-                count: 1,
-                congestion,
-            }),
-        }
-        write(&mut self.bytes);
-        true
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.batches.clear();
-        self.taken = (0, 0);
-    }
-}
-
-impl Batch {
-    fn takes(&self, len: usize, congestion: bool) -> bool {
-        let short_last = self.bytes < self.segment * self.count;
-        !short_last
-            && self.congestion == congestion
-            && len <= self.segment
-            && self.count < MAX_SEGMENTS
-            && self.bytes + len <= MAX_SEND
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -398,11 +310,6 @@ mod tests {
         push(&mut outbox, &[99; 7], true);
         push(&mut outbox, b"clear", false);
         push(&mut outbox, b"long again", false);
-        assert_eq!(
-            outbox.batches.len(),
-            3,
-            "sizes that grow and marks do not mix"
-        );
         assert!(a.flush(&mut outbox));
         let got = receive_all(&mut b, 13).await;
         assert_eq!(got[3], (Bytes::from_static(&[3; 100]), true));

@@ -1,0 +1,60 @@
+use layercast_core::NodeId;
+use layercast_wire::{Carriage, Signal};
+
+/// Version of the session protocol we speak.
+pub const SESSION_VERSION: u16 = 1;
+
+/// What a neighbour says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Its name.
+    pub node: String,
+    /// Its number.
+    pub id: NodeId,
+    /// Where it takes datagrams; 0: nowhere, it only asks questions.
+    pub udp_port: u16,
+    /// What it wants on the link.
+    pub carriage: Carriage,
+    /// Its clock.
+    pub clock: String,
+}
+
+impl Hello {
+    /// The hello as a signal.
+    pub fn signal(&self) -> Signal {
+        Signal::Hello {
+            node: self.node.clone(),
+            id: self.id,
+            version: SESSION_VERSION,
+            udp_port: self.udp_port,
+            carriage: self.carriage,
+            clock: self.clock.clone(),
+        }
+    }
+
+    /// The hello in the first signal of a neighbour, or why it is none.
+    pub fn from_signal(signal: Signal) -> Result<Hello, String> {
+        match signal {
+            Signal::Hello {
+                node,
+                id,
+                version: SESSION_VERSION,
+                udp_port,
+                carriage,
+                clock,
+            } if !node.is_empty() => Ok(Hello {
+                node,
+                id,
+                udp_port,
+                carriage,
+                clock,
+            }),
+            Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),
+            Signal::Hello { version, .. } => Err(format!(
+                "session version {version}, we speak {SESSION_VERSION}"
+            )),
+            Signal::Error { message } => Err(message),
+            _ => Err("the first message is no hello".into()),
+        }
+    }
+}

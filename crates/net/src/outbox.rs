@@ -1,0 +1,142 @@
+use std::net::SocketAddr;
+
+/// Largest batch handed to the kernel in one call, in bytes: what fits a 16-bit UDP length.
+const MAX_SEND: usize = 65_000;
+/// Most datagrams in such a batch (`UDP_MAX_SEGMENTS` of older kernels).
+const MAX_SEGMENTS: usize = 64;
+/// Most bytes that wait for a kernel that takes no more.
+const MAX_WAITING: usize = 8 << 20;
+
+/// Datagrams to one destination on their way to the kernel; neighbours of one size and one
+/// congestion mark go in one call.
+#[derive(Debug)]
+pub struct Outbox {
+    to: SocketAddr,
+    bytes: Vec<u8>,
+    batches: Vec<Batch>,
+    /// Batches, and their bytes, that the kernel has already taken.
+    taken: (usize, usize),
+}
+
+/// Datagrams of one size, the last one possibly shorter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub bytes: usize,
+    pub segment: usize,
+    pub count: usize,
+    pub congestion: bool,
+}
+
+impl Outbox {
+    /// An empty box for datagrams to `to`.
+    pub fn new(to: SocketAddr) -> Outbox {
+        Outbox {
+            to,
+            bytes: Vec::new(),
+            batches: Vec::new(),
+            taken: (0, 0),
+        }
+    }
+
+    /// Where its datagrams go.
+    pub fn to(&self) -> SocketAddr {
+        self.to
+    }
+
+    /// Whether nothing waits in it.
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel has been full
+    /// for so long that there is no room.
+    pub fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.bytes.len() + len > MAX_WAITING {
+            return false;
+        }
+        let open = self.taken.0 < self.batches.len();
+        match self.batches.last_mut().filter(|_| open) {
+            Some(batch) if batch.takes(len, congestion) => {
+                batch.bytes += len;
+                batch.count += 1;
+            }
+            _ => self.batches.push(Batch {
+                bytes: len,
+                segment: len,
+                count: 1,
+                congestion,
+            }),
+        }
+        write(&mut self.bytes);
+        true
+    }
+
+    /// What to hand to the kernel next.
+    pub(crate) fn next(&self) -> Option<(Batch, &[u8])> {
+        let (index, at) = self.taken;
+        let batch = *self.batches.get(index)?;
+        Some((batch, self.bytes.get(at..at + batch.bytes)?))
+    }
+
+    /// The kernel took what was [next](Self::next).
+    pub(crate) fn pop(&mut self) {
+        if let Some(batch) = self.batches.get(self.taken.0) {
+            self.taken = (self.taken.0 + 1, self.taken.1 + batch.bytes);
+        }
+        if self.taken.0 >= self.batches.len() {
+            self.bytes.clear();
+            self.batches.clear();
+            self.taken = (0, 0);
+        }
+    }
+}
+
+impl Batch {
+    fn takes(&self, len: usize, congestion: bool) -> bool {
+        let short_last = self.bytes < self.segment * self.count;
+        !short_last
+            && self.congestion == congestion
+            && len <= self.segment
+            && self.count < MAX_SEGMENTS
+            && self.bytes + len <= MAX_SEND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(datagrams: &[(usize, bool)]) -> Vec<usize> {
+        let mut outbox = Outbox::new("127.0.0.1:9".parse().unwrap());
+        for (len, congestion) in datagrams {
+            assert!(outbox.push(*len, *congestion, |out| out.resize(out.len() + len, 0)));
+        }
+        let mut counts = Vec::new();
+        while let Some((batch, bytes)) = outbox.next() {
+            assert_eq!(batch.bytes, bytes.len());
+            counts.push(batch.count);
+            outbox.pop();
+        }
+        assert!(outbox.is_empty());
+        counts
+    }
+
+    #[test]
+    fn equal_datagrams_and_one_shorter_go_together() {
+        assert_eq!(counts(&[(100, false), (100, false), (7, false)]), [3]);
+        assert_eq!(counts(&[(100, false), (7, false), (7, false)]), [2, 1]);
+        assert_eq!(counts(&[(100, false), (101, false)]), [1, 1]);
+        assert_eq!(counts(&[(100, false), (100, true)]), [1, 1]);
+        assert_eq!(counts(&[(10, false); 70]), [64, 6]);
+        assert_eq!(counts(&[(1_200, false); 60]), [54, 6]);
+    }
+
+    #[test]
+    fn a_kernel_that_takes_nothing_does_not_cost_all_memory() {
+        let mut outbox = Outbox::new("127.0.0.1:9".parse().unwrap());
+        let push =
+            |outbox: &mut Outbox| outbox.push(1_000, false, |out| out.resize(out.len() + 1_000, 0));
+        let taken = (0..20_000).filter(|_| push(&mut outbox)).count();
+        assert_eq!(taken, MAX_WAITING / 1_000);
+    }
+}
