@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use layercast_core::{Layer, Time};
+use layercast_core::{Layer, Span, Time};
 use layercast_net::{
     Clock, Connect, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress, list_flows,
     run_join,
@@ -21,6 +21,9 @@ use crate::output::Lines;
 use crate::serve::node_id;
 use crate::stats;
 use crate::teller::Teller;
+
+/// How long a flow may be unknown: a switch that has just started is yet to hear of it.
+const FLOW_WITHIN: Span = Span::from_secs(3);
 
 /// Runs the command.
 pub fn run(args: &args::Join) -> Outcome {
@@ -54,6 +57,7 @@ pub fn run(args: &args::Join) -> Outcome {
             output: output(args.out.as_deref()),
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
+            flow_within: Some(FLOW_WITHIN),
             link_name: address.to_owned(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
@@ -144,6 +148,7 @@ async fn wait_until(time: Time, stop: &Stop) {
 
 async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Teller) -> Outcome {
     let epoch = config.epoch;
+    let leave_at = config.leave_at;
     let flow = config.sink.flow.clone();
     let mut trace = Trace::open(args.trace.as_deref(), &config.sink.node)?;
     let (events, mut heard) = mpsc::channel(1_024);
@@ -156,8 +161,16 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
             summary = &mut running => break summary.map_err(explain)?,
             Some(event) = heard.recv() => {
                 joined |= event == JoinEvent::Joined;
-                let t_s = clock.now().since(epoch).as_secs_f64();
-                tell(teller, t_s, joined, &event)?;
+                let now = clock.now();
+                let t_s = now.since(epoch).as_secs_f64();
+                if matches!(&event, JoinEvent::Second(progress) if progress.output_broken) {
+                    stop.token.cancel();
+                }
+                let over = stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
+                match event {
+                    JoinEvent::Closed if over => teller.event(t_s, "left the flow")?,
+                    event => tell(teller, t_s, joined, &event)?,
+                }
             }
         }
     };

@@ -15,7 +15,7 @@ use super::children::{Child, Heard, News};
 use super::plan::Plan;
 use super::screen::Screen;
 use crate::failure::Failure;
-use crate::line::Line;
+use crate::line::{Line, ReceiverStatus};
 
 /// How long all processes may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -211,13 +211,17 @@ impl<'a> Crew<'a> {
                     screen.receiver(index, status);
                 }
             }
-            News::Said(Line::Event { t_s, text }) => {
+            // What receivers see is what a demo is about; the switches have their say in the report.
+            News::Said(Line::Event { t_s, text }) if self.plan.is_receiver(who) => {
                 screen.say(&format!("{t_s:7.2} s  {name}: {text}"));
             }
             News::Said(Line::Summary(summary)) => self.run.summaries[who] = Some(summary),
-            News::Said(Line::Ready { .. } | Line::Node(_)) => {}
+            News::Said(Line::Ready { .. } | Line::Node(_) | Line::Event { .. }) => {}
             News::Gone(status, last) => {
                 self.children[who] = None;
+                if let Some(index) = self.plan.receivers().position(|i| i == who) {
+                    screen.receiver(index, ReceiverStatus::default());
+                }
                 if !status.success() {
                     let clock = Clock::get();
                     let since = clock.now().since(clock.at_monotonic(epoch_ns));

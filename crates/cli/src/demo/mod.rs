@@ -20,7 +20,6 @@ use crate::output::{print, print_json};
 use crate::scenario::{self, Override};
 use crate::{args, report, sim};
 use plan::{Plan, Role};
-use quality::Quality;
 use screen::Screen;
 
 /// Length of the scenario with `--quick`.
@@ -56,7 +55,8 @@ pub fn run(args: &args::Demo) -> Outcome {
 
     eprintln!("decoding what was received");
     let receivers = judge_all(&plan, &scenario, &run);
-    let promise = verdict::judge(&receivers, &simulated, &names);
+    let end = plan.duration.as_secs_f64();
+    let promise = verdict::judge(&receivers, &simulated, &names, end);
     let summary = summary::Parts {
         scenario: &scenario,
         plan: &plan,
@@ -74,7 +74,7 @@ pub fn run(args: &args::Demo) -> Outcome {
     if args.json {
         print_json(&summary)?;
     } else {
-        print(&summary::table(&receivers, &simulated))?;
+        print(&summary::table(&receivers, &simulated, end))?;
         print(&format!("\n{}", promise.render()))?;
         print(&format!("\nreport: {}\n", page.display()))?;
     }
@@ -125,14 +125,11 @@ fn judge_all(plan: &Plan, scenario: &Scenario, run: &live::Run) -> Vec<Value> {
             ClipSpec::File(path) => Some(scenario.base_dir.join(path)),
             ClipSpec::Trace(_) | ClipSpec::Synthetic(_) => None,
         });
-        let quality = match source {
-            Some(source) => {
-                let skip = reported["first_picture"].as_u64().unwrap_or(0);
-                quality::judge(file, Some(&source), skip)
-            }
-            // Traces and synthetic frames are no video: there is nothing to decode.
-            None => Quality::default(),
-        };
+        let first = reported["first_picture"].as_u64();
+        // Traces and synthetic frames are no video: there is nothing to decode.
+        let quality = source.map(|source| quality::judge(file, &source, first));
+        let quality = quality.unwrap_or_default();
+        receiver["first_picture"] = first.into();
         receiver["node"] = process.node.as_str().into();
         receiver["file"] = file.display().to_string().into();
         receiver["psnr_db"] = quality.psnr_db.into();

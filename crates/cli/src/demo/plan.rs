@@ -110,10 +110,14 @@ impl Plan {
         })
     }
 
+    /// Whether process `who` is a receiver.
+    pub fn is_receiver(&self, who: usize) -> bool {
+        matches!(self.processes[who].role, Role::Join(_))
+    }
+
     /// Indices of the receivers among the processes.
     pub fn receivers(&self) -> impl Iterator<Item = usize> {
-        let joins = |process: &Process| matches!(process.role, Role::Join(_));
-        (0..self.processes.len()).filter(move |&i| joins(&self.processes[i]))
+        (0..self.processes.len()).filter(|&who| self.is_receiver(who))
     }
 
     /// A free address on this machine for every process that listens.

@@ -34,10 +34,10 @@ fn ffmpeg(stream: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Decodes `received` strictly, and compares it with the pictures of `source` from number `skip` on.
+/// Decodes `received` strictly, and compares it with the pictures of `source` from number `first` on.
 ///
-/// `source` is `None` for clips that are no video. An ffmpeg that cannot be started is a complaint.
-pub fn judge(received: &Path, source: Option<&Path>, skip: u64) -> Quality {
+/// An ffmpeg that cannot be started is a complaint; so is a stream that never began.
+pub fn judge(received: &Path, source: &Path, first: Option<u64>) -> Quality {
     let mut quality = Quality::default();
     let decode = ffmpeg(received).and_then(|mut ffmpeg| {
         ffmpeg
@@ -56,8 +56,8 @@ pub fn judge(received: &Path, source: Option<&Path>, skip: u64) -> Quality {
     };
     quality.complaints = complaints(&decode);
     quality.decoded_pictures = pictures(&decode.stdout);
-    if let Some(source) = source.filter(|_| quality.decoded_pictures > 0) {
-        compare(received, source, skip, &mut quality);
+    if let Some(first) = first.filter(|_| quality.decoded_pictures > 0) {
+        compare(received, source, first, &mut quality);
     }
     quality
 }
@@ -82,10 +82,10 @@ fn pictures(progress: &[u8]) -> u64 {
 }
 
 /// Both streams are re-stamped by picture number: elementary streams have no times worth trusting.
-fn compare(received: &Path, source: &Path, skip: u64, quality: &mut Quality) {
+fn compare(received: &Path, source: &Path, first: u64, quality: &mut Quality) {
     let graph = format!(
         "[0:v]setpts=N/25/TB,split[a][b];\
-         [1:v]trim=start_frame={skip},setpts=N/25/TB,split[c][d];\
+         [1:v]trim=start_frame={first},setpts=N/25/TB,split[c][d];\
          [a][c]psnr=shortest=1;[b][d]ssim=shortest=1"
     );
     let output = ffmpeg(received).and_then(|mut ffmpeg| {

@@ -118,8 +118,8 @@ pub fn receivers_of(summary: &SimSummary) -> Result<Vec<Value>, Failure> {
     Ok(receivers)
 }
 
-/// Sockets and simulator, receiver by receiver.
-pub fn table(receivers: &[Value], simulated: &[Value]) -> String {
+/// Sockets and simulator, receiver by receiver, up to `end`.
+pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
     let mut table = Table::new(&[
         "receiver",
         "levels",
@@ -133,7 +133,7 @@ pub fn table(receivers: &[Value], simulated: &[Value]) -> String {
         "ffmpeg",
     ]);
     let levels = |receiver: &Value| -> String {
-        let levels = level_sequence(receiver);
+        let levels = level_sequence(receiver, end);
         let levels: Vec<String> = levels.iter().map(u64::to_string).collect();
         levels.join(",")
     };

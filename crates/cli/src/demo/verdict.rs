@@ -19,8 +19,8 @@ pub struct Promise {
 }
 
 /// Judges what receivers measured (`receivers`) against the promise and against `simulated`;
-/// `expected` names every receiver that has to have reported.
-pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String]) -> Promise {
+/// `expected` names every receiver that has to have reported, `end` is when the scenario ends.
+pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end: f64) -> Promise {
     let total = |pointer: &str| -> u64 {
         let figures = receivers
             .iter()
@@ -29,7 +29,7 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String]) -> P
     };
     let find = |list: &[Value], name: &String| -> Option<Vec<u64>> {
         let found = list.iter().find(|r| r["name"] == name.as_str())?;
-        Some(level_sequence(found))
+        Some(level_sequence(found, end))
     };
     let levels_match = expected.iter().all(|name| {
         let measured = find(receivers, name);
@@ -46,10 +46,15 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String]) -> P
     }
 }
 
-/// The levels a receiver went through, each once until the next.
-pub fn level_sequence(receiver: &Value) -> Vec<u64> {
+/// The levels a receiver went through before `end`, each once until the next.
+///
+/// On sockets flows close after the end of a scenario; in the simulator there is nothing after it.
+pub fn level_sequence(receiver: &Value, end: f64) -> Vec<u64> {
     let steps = receiver["levels"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut levels: Vec<u64> = steps.iter().filter_map(|step| step[1].as_u64()).collect();
+    let steps = steps
+        .iter()
+        .filter(|step| step[0].as_f64().is_some_and(|t| t < end));
+    let mut levels: Vec<u64> = steps.filter_map(|step| step[1].as_u64()).collect();
     levels.dedup();
     levels
 }
@@ -78,6 +83,8 @@ mod tests {
 
     use super::*;
 
+    const END: f64 = 40.0;
+
     fn receiver(levels: Value, lost: u64) -> Value {
         json!({"name": "wide", "levels": levels, "lost": {"BL": lost, "E1": 9, "E2": 9},
             "late": 5, "late_base": 0, "off_boundary": 0})
@@ -93,16 +100,19 @@ mod tests {
             json!([[0.1, 2], [10.0, 0], [10.5, 0], [25.0, 2]]),
             0,
         )];
-        let same = [receiver(json!([[0.0, 2], [11.0, 0], [26.0, 2]]), 0)];
+        let same = [receiver(
+            json!([[0.0, 2], [11.0, 0], [26.0, 2], [41.0, 0]]),
+            0,
+        )];
         let other = [receiver(json!([[0.0, 2], [11.0, 1], [26.0, 2]]), 0)];
-        assert!(judge(&measured, &same, &wide()).kept);
-        assert!(!judge(&measured, &other, &wide()).kept);
+        assert!(judge(&measured, &same, &wide(), END).kept);
+        assert!(!judge(&measured, &other, &wide(), END).kept);
     }
 
     #[test]
     fn a_lost_base_frame_breaks_the_promise() {
         let measured = [receiver(json!([[0, 2]]), 1)];
-        let promise = judge(&measured, &measured, &wide());
+        let promise = judge(&measured, &measured, &wide(), END);
         assert_eq!(
             (promise.base_lost, promise.levels_match, promise.kept),
             (1, true, false)
@@ -112,6 +122,6 @@ mod tests {
 
     #[test]
     fn a_silent_receiver_breaks_the_promise() {
-        assert!(!judge(&[], &[], &wide()).kept);
+        assert!(!judge(&[], &[], &wide(), END).kept);
     }
 }

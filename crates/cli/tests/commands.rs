@@ -1,0 +1,172 @@
+//! The commands that need no network: help, probe, sim.
+
+mod common;
+
+use common::{complaint, folder, have_ffmpeg, json, make_clip, repository, run};
+use serde_json::Value;
+
+const COMMANDS: [&str; 7] = ["probe", "sim", "serve", "switch", "join", "stats", "demo"];
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    for command in COMMANDS {
+        let output = run(&[command, "--help"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{command}");
+        assert!(text.contains("Examples:") && text.contains(&format!("layercast {command}")));
+        assert!(!text.contains('\u{1b}'), "{command}: colours in a pipe");
+    }
+}
+
+#[test]
+fn wrong_use_is_told_from_failure() {
+    for args in [
+        &["serve"][..],
+        &["nonsense"],
+        &["join", "nowhere"],
+        &["join", "127.0.0.1:1", "--level", "3"],
+        &["sim", "x.toml", "--duration", "5 parsecs"],
+    ] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn probe_tells_layers_and_rates() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("probe"), 4);
+    let probe = json(&run(&["probe", &clip, "--json"]));
+    assert_eq!(probe["codec"], "mpeg1");
+    assert_eq!(
+        (&probe["width"], &probe["height"]),
+        (&160.into(), &120.into())
+    );
+    assert_eq!(probe["fps"], 25.0);
+    assert_eq!(probe["pictures"]["I"], probe["gops"]);
+    let pictures = ["I", "P", "B"].map(|kind| probe["pictures"][kind].as_u64().unwrap());
+    assert_eq!(pictures.iter().sum::<u64>(), 100);
+    for (layer, name) in probe["layers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(["BL", "E1", "E2"])
+    {
+        assert_eq!(layer["name"], name);
+        assert!(layer["mean_bps"].as_u64().unwrap() <= layer["peak_bps"].as_u64().unwrap());
+        assert!(layer["frames"].as_u64().unwrap() > 0 && layer["bytes"].as_u64().unwrap() > 0);
+    }
+    let table = run(&["probe", &clip]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("160x120") && table.contains("cells/s") && !table.contains('\u{1b}'));
+}
+
+#[test]
+fn what_is_no_video_gets_one_clear_line() {
+    let folder = folder("foreign");
+    let text = folder.join("notes.mpg");
+    std::fs::write(
+        &text,
+        "these are only words, and many of them\n".repeat(100),
+    )
+    .unwrap();
+    let empty = folder.join("empty.m1v");
+    std::fs::write(&empty, "").unwrap();
+    for path in [text, empty, folder.join("not-there.m1v")] {
+        let output = run(&["probe", path.to_str().unwrap()]);
+        let complaint = complaint(&output);
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.starts_with("layercast: "), "{complaint}");
+        assert!(complaint.lines().count() <= 2, "{complaint}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn sim_prints_what_scripts_rely_on() {
+    let scenario = repository("scenarios/quickstart.toml");
+    let summary = json(&run(&["sim", &scenario, "--json", "--seed", "7"]));
+    assert_eq!(summary["seed"], 7);
+    for key in [
+        "sim_seconds",
+        "wall_seconds",
+        "events",
+        "packet_hops",
+        "cell_hops",
+    ] {
+        assert!(summary[key].is_number(), "{key}");
+    }
+    let receivers = summary["flows"][0]["receivers"].as_array().unwrap();
+    for key in [
+        "name", "link", "levels", "frames", "lost", "late", "delay_ms", "psnr_db",
+    ] {
+        assert!(receivers[0].get(key).is_some(), "{key}");
+    }
+    assert!(!summary["queues"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn sim_gives_the_same_bytes_twice_and_under_wire_check() {
+    let folder = folder("determinism");
+    let scenario = repository("scenarios/quickstart.toml");
+    let run_into = |name: &str, more: &[&str]| -> (Value, Vec<u8>) {
+        let pcap = folder.join(name);
+        let mut args = vec!["sim", &scenario, "--json", "--pcap", pcap.to_str().unwrap()];
+        args.extend(more);
+        let mut summary = json(&run(&args));
+        summary["wall_seconds"] = Value::Null;
+        (summary, std::fs::read(&pcap).unwrap())
+    };
+    let first = run_into("a.pcapng", &[]);
+    assert!(first.1.len() > 100_000);
+    assert!(first == run_into("b.pcapng", &[]), "two runs differ");
+    assert!(
+        first == run_into("c.pcapng", &["--wire-check"]),
+        "wire check makes a difference"
+    );
+    assert!(
+        first.1 != run_into("d.pcapng", &["--seed", "2"]).1,
+        "the seed makes no difference"
+    );
+}
+
+#[test]
+fn sim_writes_a_trace() {
+    let trace = folder("trace").join("run.jsonseq");
+    let scenario = repository("scenarios/quickstart.toml");
+    let path = trace.to_str().unwrap();
+    let output = run(&["sim", &scenario, "--trace", path, "--duration", "3s"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let records = text.split('\u{1e}').skip(1);
+    let records: Vec<Value> = records.map(|r| serde_json::from_str(r).unwrap()).collect();
+    assert_eq!(records[0]["qlog_format"], "JSON-SEQ");
+    assert!(records.iter().any(|record| record["event"] == "played"));
+}
+
+#[test]
+fn a_wrong_scenario_is_shown_by_file_and_line() {
+    let file = folder("scenario").join("wrong.toml");
+    std::fs::write(&file, "name = \"x\"\nduration = \"ten\"\n").unwrap();
+    let output = run(&["sim", file.to_str().unwrap()]);
+    let complaint = complaint(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint.contains("wrong.toml:2: ") && complaint.contains("a duration like"));
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
+#[test]
+fn a_reader_that_left_is_no_error() {
+    let scenario = repository("scenarios/quickstart.toml");
+    let mut child = common::layercast()
+        .args(["sim", &scenario, "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(complaint(&output), "");
+}

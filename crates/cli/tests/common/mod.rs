@@ -1,0 +1,197 @@
+//! Running the binary, and the clip that the tests stream.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The `layercast` command.
+pub fn layercast() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_layercast"))
+}
+
+/// Runs `layercast` with `args` to its end, which has to come within 40 s.
+pub fn run(args: &[&str]) -> Output {
+    let child = layercast()
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let id = child.id();
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let args = format!("{args:?}");
+    let watchdog = std::thread::spawn(move || {
+        if ended.recv_timeout(Duration::from_secs(40)).is_err() {
+            let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+            panic!("still running after 40 s: {args}");
+        }
+    });
+    let output = child.wait_with_output().expect("the binary ends");
+    let _ = done.send(());
+    watchdog.join().expect("the end in time");
+    output
+}
+
+/// Standard output as JSON.
+pub fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| {
+        panic!(
+            "{error} in {text:?}, {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })
+}
+
+/// Standard error as text.
+pub fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A path in the repository.
+pub fn repository(path: &str) -> String {
+    format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder of its own for the test `name`, empty.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+/// Whether ffmpeg can be used; a test that needs it says so and is left out otherwise.
+pub fn have_ffmpeg() -> bool {
+    let found = Command::new("ffmpeg").arg("-version").output().is_ok();
+    let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+    assert!(found || !required, "ffmpeg is missing");
+    if !found {
+        eprintln!("left out: ffmpeg is missing");
+    }
+    found
+}
+
+/// A clip of MPEG-1 video with GOPs of 12 pictures and two B pictures, 25 pictures a second.
+pub fn make_clip(folder: &Path, seconds: u32) -> String {
+    let clip = folder.join("clip.m1v");
+    let made = Command::new("ffmpeg")
+        .args(["-v", "error", "-nostdin", "-y", "-f", "lavfi"])
+        .args([
+            "-i",
+            &format!("testsrc2=size=160x120:rate=25:duration={seconds}"),
+        ])
+        .args(["-c:v", "mpeg1video", "-q:v", "8", "-g", "12", "-bf", "2"])
+        .args(["-sc_threshold", "1000000000"])
+        .arg(&clip)
+        .status();
+    assert!(made.expect("ffmpeg runs").success());
+    clip.display().to_string()
+}
+
+/// What ffmpeg, told to be strict, has to say about `stream`, and how many pictures it decodes.
+pub fn decode(stream: &Path) -> (String, u64) {
+    let file = std::fs::File::open(stream).expect("the stream is there");
+    let output = Command::new("ffmpeg")
+        .args(["-v", "warning", "-xerror", "-progress", "pipe:1"])
+        .args(["-i", "pipe:0", "-map", "0:v"])
+        .args(["-fps_mode", "passthrough", "-f", "null", "-"])
+        .stdin(file)
+        .output()
+        .expect("ffmpeg runs");
+    let progress = String::from_utf8_lossy(&output.stdout);
+    let mut frames = progress
+        .lines()
+        .filter_map(|line| line.strip_prefix("frame="));
+    let pictures = frames.next_back().and_then(|n| n.trim().parse().ok());
+    (complaint(&output), pictures.unwrap_or(0))
+}
+
+/// A running node; killed when the test ends.
+pub struct Running {
+    pub child: Child,
+    /// Where it listens.
+    pub address: String,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts a server or switch with `--json`, and waits until it is ready.
+    pub fn start(args: &[&str]) -> Running {
+        let mut child = layercast()
+            .args(args)
+            .args(["--listen", "127.0.0.1:0", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let stdout = child.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(stdout);
+        let mut first = String::new();
+        lines.read_line(&mut first).expect("a line");
+        let ready: Value = serde_json::from_str(&first).unwrap_or_else(|error| {
+            let mut stderr = String::new();
+            if let Some(mut pipe) = child.stderr.take() {
+                let _ = pipe.read_to_string(&mut stderr);
+            }
+            panic!("{error} in {first:?}; {stderr}")
+        });
+        assert_eq!(ready["report"], "ready");
+        let address = ready["address"].as_str().expect("an address").to_owned();
+        Running {
+            child,
+            address,
+            lines,
+        }
+    }
+
+    /// Waits for an event whose text contains `part`.
+    pub fn wait_for_event(&mut self, part: &str) {
+        loop {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line).expect("a line");
+            assert!(read > 0, "ended before {part:?}");
+            let line: Value = serde_json::from_str(&line).expect("JSON");
+            if line["text"]
+                .as_str()
+                .is_some_and(|text| text.contains(part))
+            {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends the signal `name` to `child`.
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// The exit code of `child`, which has to end within `limit`.
+pub fn ends_within(child: &mut Child, limit: Duration) -> Option<i32> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status.code();
+        }
+        if started.elapsed() > limit {
+            let _ = child.kill();
+            panic!("still running after {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
