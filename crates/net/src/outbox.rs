@@ -43,11 +43,6 @@ impl Outbox {
         self.to
     }
 
-    /// Whether nothing waits in it.
-    pub fn is_empty(&self) -> bool {
-        self.batches.is_empty()
-    }
-
     /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel has been full
     /// for so long that there is no room.
     pub fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) -> bool {
@@ -117,7 +112,7 @@ mod tests {
             counts.push(batch.count);
             outbox.pop();
         }
-        assert!(outbox.is_empty());
+        assert!(outbox.bytes.is_empty());
         counts
     }
 
