@@ -26,8 +26,9 @@ fn trace(name: &str, gop: usize, [i, p, b]: [u32; 3]) -> ClipSpec {
     ClipSpec::Trace(path)
 }
 
-fn demo() -> SimSummary {
+fn demo(seed: u64) -> SimSummary {
     let mut scenario = ready_made("demo.toml");
+    scenario.seed = seed;
     let clips = [
         trace("bunny", 12, [74_500, 14_700, 8_850]),
         trace("bikes", 6, [44_000, 19_000, 11_000]),
@@ -47,7 +48,12 @@ fn demo() -> SimSummary {
 
 #[test]
 fn the_promise_holds_and_the_guest_squeezes_only_the_wide_receiver() {
-    let summary = demo();
+    for seed in 1..=20 {
+        check(seed, &demo(seed));
+    }
+}
+
+fn check(seed: u64, summary: &SimSummary) {
     for (name, levels) in [
         ("wide", &[2, 0, 2][..]),
         ("mid", &[1]),
@@ -60,18 +66,28 @@ fn the_promise_holds_and_the_guest_squeezes_only_the_wide_receiver() {
             .iter()
             .map(|entry| entry.1.get())
             .collect();
-        assert_eq!(received, levels, "{name}");
-        assert_eq!((receiver.lost.base, receiver.late_base), (0, 0), "{name}");
-        assert_eq!(receiver.off_boundary, 0, "{name}");
+        assert_eq!(received, levels, "seed {seed}: {name}");
+        assert_eq!(
+            (receiver.lost.base, receiver.late_base),
+            (0, 0),
+            "seed {seed}: {name}"
+        );
+        assert_eq!(receiver.off_boundary, 0, "seed {seed}: {name}");
     }
     let wide = summary.receiver("wide").unwrap();
     let changes: Vec<f64> = wide.received.iter().map(|entry| entry.0).collect();
-    assert!((10.0..12.5).contains(&changes[1]), "{changes:?}");
-    assert!((25.0..28.5).contains(&changes[2]), "{changes:?}");
+    assert!(
+        (10.0..12.5).contains(&changes[1]),
+        "seed {seed}: {changes:?}"
+    );
+    assert!(
+        (25.0..28.5).contains(&changes[2]),
+        "seed {seed}: {changes:?}"
+    );
     for queue in &summary.queues {
         assert_eq!(
             queue.queue.queue_full.base, 0,
-            "{} to {}",
+            "seed {seed}: {} to {}",
             queue.node, queue.port
         );
     }
