@@ -59,7 +59,7 @@ Examples:
   layercast probe clip.m1v --json | jq '.layers[].mean_bps'
   ffmpeg -i any.mp4 -c:v mpeg1video -g 12 -bf 2 clip.m1v    make a clip that has all three layers")]
 pub struct Probe {
-    /// The clip
+    /// The clip; `-` is standard input
     pub file: PathBuf,
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
@@ -122,9 +122,10 @@ Examples:
   layercast serve clip.m1v
   layercast serve clip.m1v --flow bunny --loop --listen 0.0.0.0:7400
   layercast serve clip.m1v --start-when-joined 2      wait for two receivers
+  ffmpeg -i any.mp4 -c:v mpeg1video -g 12 -bf 2 -f mpeg1video - | layercast serve - --flow any
   layercast serve clip.m1v --rate 4Mbit/s             pretend that every link carries 4 Mb/s")]
 pub struct Serve {
-    /// The clip: MPEG-1/2 video or a frame-size trace
+    /// The clip: MPEG-1/2 video or a frame-size trace; `-` is standard input
     #[arg(required_unless_present = "scenario")]
     pub clip: Option<PathBuf>,
     /// Name of this node in messages and statistics

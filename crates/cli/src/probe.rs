@@ -1,6 +1,7 @@
 //! `layercast probe`: what is in a clip.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 
 use layercast_core::{FrameRate, Media, Rate};
@@ -22,9 +23,17 @@ pub fn run(args: &args::Probe) -> Outcome {
     print(&format!("{}\n{}", args.file.display(), describe(&clip)))
 }
 
-/// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`).
+/// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`); `-` is
+/// standard input.
 pub fn read_clip(path: &Path) -> Result<Clip, Failure> {
-    let bytes = fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let bytes = match path == Path::new("-") {
+        true => {
+            let mut bytes = Vec::new();
+            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        }
+        false => fs::read(path),
+    };
+    let bytes = bytes.map_err(|error| Failure::file(path, "read", &error))?;
     let extension = path.extension().and_then(|extension| extension.to_str());
     let clip = match (extension, std::str::from_utf8(&bytes)) {
         (Some("trace" | "txt"), Ok(text)) => Clip::parse_trace(text, TRACE_RATE),

@@ -84,10 +84,8 @@ fn a_demo_keeps_its_promise_and_writes_it_down() {
     }
     assert_eq!(receiver["complaints"], Value::Array(Vec::new()));
     assert_eq!(receiver["decoded_pictures"], 75);
-    assert_eq!(
-        receiver["psnr_db"], 100.0,
-        "nothing was withheld, so nothing differs"
-    );
+    // The first GOP is base layer only, all others are whole: well above what misplaced ones give.
+    assert!(receiver["psnr_db"].as_f64().unwrap() > 25.0, "{receiver}");
     let written = std::fs::read_to_string(out.join("summary.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), summary);
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();

@@ -35,8 +35,8 @@ pub struct Run {
     pub summaries: Vec<Option<Value>>,
     /// What happened that the scenario did not foresee: `(seconds, text)`.
     pub surprises: Vec<(f64, String)>,
-    /// Whether the user stopped it.
-    pub interrupted: bool,
+    /// When the user stopped it, in seconds.
+    pub interrupted: Option<f64>,
 }
 
 /// The running processes and what they say.
@@ -49,6 +49,8 @@ struct Crew<'a> {
     lives: Vec<u32>,
     news: mpsc::Receiver<Heard>,
     sender: mpsc::Sender<Heard>,
+    /// Whether the scenario is over, and all are asked to finish.
+    over: bool,
     run: Run,
 }
 
@@ -96,6 +98,7 @@ impl<'a> Crew<'a> {
             children: (0..count).map(|_| None).collect(),
             news,
             sender,
+            over: false,
             lives: vec![0; count],
             run: Run {
                 summaries: vec![None; count],
@@ -157,7 +160,7 @@ impl<'a> Crew<'a> {
             let next_second = at(Span::from_secs(second));
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => {
-                    self.run.interrupted = true;
+                    self.run.interrupted = Some(seconds_since(epoch_ns));
                     screen.say("stopping");
                     break;
                 }
@@ -219,15 +222,22 @@ impl<'a> Crew<'a> {
             News::Said(Line::Ready { .. } | Line::Node(_) | Line::Event { .. }) => {}
             News::Gone(status, last) => {
                 self.children[who] = None;
-                if let Some(index) = self.plan.receivers().position(|i| i == who) {
+                // At the end all leave, and the last figures shall stand.
+                if !self.over
+                    && let Some(index) = self.plan.receivers().position(|i| i == who)
+                {
                     screen.receiver(index, ReceiverStatus::default());
                 }
                 if !status.success() {
-                    let clock = Clock::get();
-                    let since = clock.now().since(clock.at_monotonic(epoch_ns));
-                    let text = format!("{name} died, {status}: {last}");
-                    screen.say(&text);
-                    self.run.surprises.push((since.as_secs_f64(), text));
+                    let t_s = seconds_since(epoch_ns);
+                    let last = if last.is_empty() {
+                        ""
+                    } else {
+                        &format!(": {last}")
+                    };
+                    let text = format!("{name} died ({status}){last}");
+                    screen.say(&format!("{t_s:7.2} s  {text}"));
+                    self.run.surprises.push((t_s, text));
                 }
             }
         }
@@ -235,6 +245,7 @@ impl<'a> Crew<'a> {
 
     /// Asks all to finish, receivers first, so that the network stands until they have left.
     async fn dismiss(&mut self, epoch_ns: u64, screen: &mut Screen) {
+        self.over = true;
         let receivers: Vec<usize> = self.plan.receivers().collect();
         let others = (0..self.children.len()).filter(|who| !receivers.contains(who));
         for group in [receivers.clone(), others.collect()] {
@@ -264,4 +275,10 @@ impl<'a> Crew<'a> {
         let running = group.iter().filter(|&&who| self.children[who].is_some());
         running.count()
     }
+}
+
+fn seconds_since(epoch_ns: u64) -> f64 {
+    let clock = Clock::get();
+    let since = clock.now().since(clock.at_monotonic(epoch_ns));
+    since.as_secs_f64()
 }

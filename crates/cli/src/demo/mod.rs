@@ -48,15 +48,21 @@ pub fn run(args: &args::Demo) -> Outcome {
     let file = write_for_children(&scenario, &args.out)?;
     let names = plan.receivers().map(|who| plan.processes[who].name.clone());
     let names: Vec<String> = names.collect();
-    let mut screen = Screen::new(names.clone(), plan.duration);
+    let mut screen = Screen::new(names, plan.duration);
     let runtime = crate::node::runtime()?;
     let run = runtime.block_on(live::run(&plan, &file, &args.out, &mut screen))?;
     drop(runtime);
 
     eprintln!("decoding what was received");
     let receivers = judge_all(&plan, &scenario, &run);
-    let end = plan.duration.as_secs_f64();
-    let promise = verdict::judge(&receivers, &simulated, &names, end);
+    // Stopped early, it is judged by what the simulator says up to then.
+    let end = run.interrupted.unwrap_or(plan.duration.as_secs_f64());
+    let joined = scenario
+        .receivers
+        .iter()
+        .filter(|receiver| receiver.join.as_secs_f64() < end);
+    let expected: Vec<String> = joined.map(|receiver| receiver.name().to_owned()).collect();
+    let promise = verdict::judge(&receivers, &simulated, &expected, end);
     let summary = summary::Parts {
         scenario: &scenario,
         plan: &plan,
@@ -81,7 +87,7 @@ pub fn run(args: &args::Demo) -> Outcome {
     let clean = receivers
         .iter()
         .all(|r| r["complaints"] == Value::Array(Vec::new()));
-    match (run.interrupted, promise.kept && clean) {
+    match (run.interrupted.is_some(), promise.kept && clean) {
         (true, _) => Err(Failure::Interrupted),
         (false, true) => Ok(()),
         (false, false) => Err(Failure::Unsatisfied),
@@ -127,6 +133,8 @@ fn judge_all(plan: &Plan, scenario: &Scenario, run: &live::Run) -> Vec<Value> {
         });
         let first = reported["first_picture"].as_u64();
         // Traces and synthetic frames are no video: there is nothing to decode.
+        let received = reported["output"]["bytes"] != 0;
+        let source = source.filter(|_| received);
         let quality = source.map(|source| quality::judge(file, &source, first));
         let quality = quality.unwrap_or_default();
         receiver["first_picture"] = first.into();

@@ -55,7 +55,9 @@ impl Screen {
     /// Shows that `seconds` of the run are over.
     pub fn tick(&mut self, seconds: u64) {
         match &self.live {
-            Some(live) => live.time.set_position(seconds),
+            Some(live) => live
+                .time
+                .set_position(seconds.min(live.time.length().unwrap_or(seconds))),
             None if seconds.is_multiple_of(PLAIN_EVERY) => {
                 eprintln!("t = {seconds} s");
                 for (name, status) in self.names.iter().zip(&self.last) {

@@ -67,7 +67,7 @@ impl Parts<'_> {
             "scenario": self.scenario.name,
             "seed": self.scenario.seed,
             "duration_s": self.scenario.duration.as_secs_f64(),
-            "interrupted": self.run.interrupted,
+            "interrupted": self.run.interrupted.is_some(),
             "clip": clip.map(|clip| clip.summary()),
             "promise": self.promise,
             "receivers": self.receivers,

@@ -32,7 +32,8 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
         Some(level_sequence(found, end))
     };
     let levels_match = expected.iter().all(|name| {
-        let measured = find(receivers, name);
+        // A receiver that got nothing has no levels either: that must not pass for equal.
+        let measured = find(receivers, name).filter(|levels| !levels.is_empty());
         measured.is_some() && measured == find(simulated, name)
     });
     let [base_lost, base_late, off_boundary] =
