@@ -1,5 +1,5 @@
 use std::io::{self, Write};
-use std::net::SocketAddrV4;
+use core::net::SocketAddrV4;
 
 use layercast_core::{CELL_SIZE, Time};
 
