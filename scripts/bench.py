@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks and prints their numbers: criterion for the hot paths, whole runs for the rest.
+
+Usage: bench.py TARGET_DIR. Nothing is judged here; what the numbers mean stands in docs/performance.md.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+target = Path(sys.argv[1])
+layercast = target / "release" / "layercast"
+
+
+def say(text: str) -> None:
+    """Progress, apart from the result."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def criterion(package: str, name: str) -> None:
+    """Run one criterion benchmark; its own report goes to standard error."""
+    say(f"criterion, {package} {name}")
+    command = ["cargo", "bench", "--quiet", "-p", package, "--bench", name, "--", "--noplot"]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+
+
+def estimates(group: str) -> dict[str, float]:
+    """Median time per element in ns, by benchmark of the group."""
+    found = {}
+    for file in sorted((target / "criterion" / group).glob("**/new/estimates.json")):
+        name = "/".join(file.relative_to(target / "criterion" / group).parts[:-2])
+        throughput = json.loads((file.parent / "benchmark.json").read_text())["throughput"] or {}
+        elements = throughput.get("Elements", 1)
+        found[name] = json.loads(file.read_text())["median"]["point_estimate"] / elements
+    return found
+
+
+def whole_run(scenario: str) -> dict[str, float]:
+    """Speed and memory of `layercast sim`, median of three runs."""
+    say(f"layercast sim {scenario}")
+    runs = []
+    for _ in range(3):
+        start = time.monotonic()
+        command = [layercast, "sim", scenario, "--json"]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        output = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        if status != 0:
+            raise SystemExit(f"bench: layercast sim {scenario} failed")
+        runs.append((time.monotonic() - start, usage.ru_maxrss, json.loads(output)))
+    seconds, memory, summary = sorted(runs, key=lambda run: run[0])[1]
+    return {
+        "process_seconds": round(seconds, 3),
+        "simulated_seconds": summary["sim_seconds"],
+        "events": summary["events"],
+        "hops": summary["packet_hops"] + summary["cell_hops"],
+        "peak_memory_mib": round(memory / 1024),
+    }
+
+
+def forwarding() -> dict[str, float]:
+    """The soft switch beside a bare recvmmsg/sendmmsg loop, in one process."""
+    say("soft switch on loopback beside a bare loop")
+    command = ["cargo", "run", "--quiet", "--release", "-p", "layercast-net", "--example", "forward"]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    return json.loads(output)
+
+
+def cpu() -> str:
+    """The processor's name."""
+    match = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return match[1] if match else "unknown"
+
+
+criterion("layercast-switch", "forward")
+criterion("layercast-sim", "chain")
+chain = estimates("chain")
+result = {
+    "cpu": cpu(),
+    "switch_ns_per_unit": {name: round(ns, 1) for name, ns in estimates("forward").items()},
+    "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
+    "soft_switch": forwarding(),
+    "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},
+}
+out = target / "bench.json"
+out.write_text(json.dumps(result, indent=2) + "\n")
+print(json.dumps(result, indent=2))
+say(f"written to {out}")
