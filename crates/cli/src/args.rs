@@ -199,9 +199,9 @@ pub struct Switch {
     /// join with --multicast GROUP:PORT; may be given several times
     #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
     pub multicast: Vec<units::Group>,
-    /// Address of the interface for multicast
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
-    pub interface: Ipv4Addr,
+    /// Address of the interface for multicast [default: that of --listen]
+    #[arg(long, value_name = "ADDR")]
+    pub interface: Option<Ipv4Addr>,
     /// Print one JSON object per second instead of a status line
     #[arg(long)]
     pub json: bool,
@@ -244,9 +244,9 @@ pub struct Join {
     /// Take the media from this IP multicast group, to which the switch sends them
     #[arg(long, value_name = "GROUP:PORT")]
     pub multicast: Option<SocketAddrV4>,
-    /// Address of the interface for multicast
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
-    pub interface: Ipv4Addr,
+    /// Address of the interface for multicast [default: the one towards HOST]
+    #[arg(long, value_name = "ADDR")]
+    pub interface: Option<Ipv4Addr>,
     /// List the flows on offer and stop
     #[arg(long, conflicts_with_all = ["out", "leave_after"])]
     pub list: bool,

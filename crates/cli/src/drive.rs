@@ -1,5 +1,6 @@
 //! Running a server or switch: its events told to the user, its end in order.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use layercast_core::Time;
@@ -60,15 +61,7 @@ impl Drive<'_> {
         let mut trace = Trace::open(self.trace, &name)?;
         let node = Node::bind(self.config).await.map_err(Failure::new)?;
         let address = node.local_addr();
-        let mut greeting = self.greeting;
-        if let Some(flow) = &self.flow {
-            let port = address.port();
-            greeting += &format!("\nserving {flow} at {address}; join it with\n  ");
-            greeting += &format!("layercast join HOST:{port}/{flow} --out - | ffplay -\n");
-        } else {
-            greeting += &format!("{name} at {address}; join through it with\n  ");
-            greeting += &format!("layercast join HOST:{}\n", address.port());
-        }
+        let greeting = self.greeting + &invitation(&name, address, self.flow.as_deref());
         teller.ready(&name, Some(address), &greeting)?;
         let (events, mut heard) = mpsc::channel(1_024);
         let running = node.run(stop.token.clone(), events, trace.observer());
@@ -102,6 +95,22 @@ impl Drive<'_> {
         trace.finish()?;
         teller.summary(&summary, &in_words(&summary))?;
         stop.outcome()
+    }
+}
+
+/// How to join what runs at `address`.
+fn invitation(name: &str, address: SocketAddr, flow: Option<&str>) -> String {
+    let host = match address.ip() {
+        ip if ip.is_unspecified() => format!("HOST:{}", address.port()),
+        _ => address.to_string(),
+    };
+    match flow {
+        Some(flow) => format!(
+            "\nserving {flow} at {address}; watch it with\n  layercast join {host}/{flow} --out - | ffplay -\n"
+        ),
+        None => format!(
+            "{name} at {address}; watch what it has with\n  layercast join {host} --out - | ffplay -\n"
+        ),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `layercast join`: a receiver.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use layercast_core::{Layer, Span, Time};
@@ -53,7 +53,9 @@ pub fn run(args: &args::Join) -> Outcome {
             sink.playout.delay = Some(delay);
         }
         let config = JoinConfig {
-            group: args.multicast.map(|group| (group, args.interface)),
+            group: args
+                .multicast
+                .map(|group| (group, interface(args, upstream))),
             output: output(args.out.as_deref()),
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
@@ -80,6 +82,21 @@ fn output(out: Option<&Path>) -> Output {
         Some(path) if path == Path::new("-") => Output::Stdout,
         Some(path) => Output::File(path.to_owned()),
     }
+}
+
+/// The interface on which to join a group: the one that leads to `upstream`, if none is named.
+fn interface(args: &args::Join, upstream: SocketAddr) -> Ipv4Addr {
+    let towards = || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+        socket.connect(upstream).ok()?;
+        match socket.local_addr().ok()?.ip() {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        }
+    };
+    args.interface
+        .or_else(towards)
+        .unwrap_or(Ipv4Addr::UNSPECIFIED)
 }
 
 /// The name of the flow, where there is only one to choose.

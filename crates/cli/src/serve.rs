@@ -18,8 +18,8 @@ use crate::output::Lines;
 use crate::probe::{describe, read_clip};
 use crate::teller::Teller;
 
-/// The queue of a port that names none, in time of its line: what a GOP may take to drain.
-const QUEUE: Span = Span::from_ms(500);
+/// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
+const QUEUE: Span = Span::from_secs(1);
 
 /// Runs the command.
 pub fn run(args: &args::Serve) -> Outcome {
@@ -112,10 +112,16 @@ fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig 
         QueueSize::Bytes(bytes) => bytes / 48,
         QueueSize::Time(span) => (line.cells().0 as f64 * span.as_secs_f64()) as u64,
     };
+    let limit = cells.clamp(8, 1 << 20) as u32;
     PortConfig {
         name: name.to_owned(),
         rate,
-        queue: QueueConfig::of_limit(cells.clamp(8, 1 << 20) as u32),
+        // An I picture alone fills a quarter of such a queue; that is no congestion yet.
+        queue: QueueConfig {
+            efci_on: limit / 2,
+            efci_off: limit / 4,
+            ..QueueConfig::of_limit(limit)
+        },
         ..PortConfig::default()
     }
 }

@@ -1,5 +1,7 @@
 //! `layercast switch`: a software switch.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use layercast_net::{Clock, Connect, GroupPort, Neighbour};
 use layercast_switch::{LinkConfig, PortConfig};
 
@@ -28,6 +30,10 @@ pub fn run(args: &args::Switch) -> Outcome {
                 .upstreams
                 .push(Target::parse(upstream)?.resolve().await?);
         }
+        let listens_on = match args.listen.ip() {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        };
         for group in &args.multicast {
             config.groups.push(GroupPort {
                 link: Neighbour {
@@ -38,7 +44,10 @@ pub fn run(args: &args::Switch) -> Outcome {
                     link: LinkConfig::default(),
                 },
                 group: group.group,
-                interface: args.interface,
+                interface: args
+                    .interface
+                    .or(listens_on)
+                    .unwrap_or(Ipv4Addr::UNSPECIFIED),
                 members: group.members.clone(),
             });
         }
