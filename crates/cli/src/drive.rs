@@ -12,7 +12,7 @@ use tokio::time::{Duration, interval};
 
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
-use crate::node::{Place, Stop, Trace, parent, runtime};
+use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
 use crate::output::{Lines, Table};
 use crate::teller::Teller;
 
@@ -63,6 +63,9 @@ impl Drive<'_> {
         let address = node.local_addr();
         let greeting = self.greeting + &invitation(&name, address, self.flow.as_deref());
         teller.ready(&name, Some(address), &greeting)?;
+        // In a scenario all nodes start at the same instant, here and in the simulator: what is drawn
+        // at random, such as the phases of eras, counts from there.
+        wait_until(self.epoch, stop).await;
         let (events, mut heard) = mpsc::channel(1_024);
         let running = node.run(stop.token.clone(), events, trace.observer());
         let mut running = Box::pin(running);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use layercast_core::{Layer, Span, Time};
+use layercast_core::{Layer, Span};
 use layercast_net::{
     Clock, Connect, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress, list_flows,
     run_join,
@@ -16,7 +16,7 @@ use crate::address::Target;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, ReceiverStatus};
-use crate::node::{Place, Stop, Trace, after, parent, runtime};
+use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
 use crate::output::Lines;
 use crate::serve::node_id;
 use crate::stats;
@@ -153,14 +153,6 @@ fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
         wait_until(after(epoch, receiver.join), &stop).await;
         receive(config, args, &stop, &teller).await
     })
-}
-
-async fn wait_until(time: Time, stop: &Stop) {
-    let wait = time.since(Clock::get().now());
-    let wait = std::time::Duration::from_nanos(wait.as_ns());
-    stop.token
-        .run_until_cancelled(tokio::time::sleep(wait))
-        .await;
 }
 
 async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Teller) -> Outcome {

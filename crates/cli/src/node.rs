@@ -17,6 +17,7 @@ use layercast_switch::PortConfig;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Role;
@@ -191,6 +192,13 @@ impl Trace {
 /// The instant of a run on sockets that is `time` of the scenario.
 pub fn after(epoch: Time, time: Time) -> Time {
     epoch.saturating_add(time.since(Time::ZERO))
+}
+
+/// Waits until `time`, or until it is time to stop.
+pub async fn wait_until(time: Time, stop: &Stop) {
+    let wait = time.since(Clock::get().now());
+    let wait = Duration::from_nanos(wait.as_ns());
+    stop.token.run_until_cancelled(sleep(wait)).await;
 }
 
 /// What a child hears from its parent on standard input: first when the scenario starts, then

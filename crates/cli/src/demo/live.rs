@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use layercast_core::Span;
-use layercast_net::{Clock, monotonic_ns};
+use layercast_core::{Span, Time};
+use layercast_net::Clock;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -20,7 +20,7 @@ use crate::line::{Line, ReceiverStatus};
 /// How long all processes may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Between "all are ready" and the start of the scenario, so that all know it before.
-const LEAD: Duration = Duration::from_millis(500);
+const LEAD: Span = Span::from_ms(500);
 /// How long processes may take to report and end once they were asked to.
 const END_WITHIN: Duration = Duration::from_secs(8);
 /// How long after the end of the scenario frames may still be on their way to be played.
@@ -146,8 +146,7 @@ impl<'a> Crew<'a> {
 
     /// The run proper.
     async fn sail(mut self, screen: &mut Screen) -> Result<Run, Failure> {
-        let epoch_ns = monotonic_ns() + LEAD.as_nanos() as u64;
-        let epoch = Instant::now() + LEAD;
+        let (epoch, epoch_ns) = epoch(self.plan.res_interval);
         for child in self.children.iter_mut().flatten() {
             child.begin(epoch_ns).await;
         }
@@ -275,6 +274,18 @@ impl<'a> Crew<'a> {
         let running = group.iter().filter(|&&who| self.children[who].is_some());
         running.count()
     }
+}
+
+/// The start of the scenario: soon, and at a whole number of RES intervals of [`Time`], as in the
+/// simulator, where it is zero. Then switches act at the same times of the scenario in both.
+fn epoch(res_interval: Span) -> (Instant, u64) {
+    let clock = Clock::get();
+    let now = clock.now();
+    let earliest = now.saturating_add(LEAD).as_ps();
+    let interval = res_interval.as_ps().max(1);
+    let time = Time::from_ps(earliest.div_ceil(interval).saturating_mul(interval));
+    let wait = Duration::from_nanos(time.since(now).as_ns());
+    (Instant::now() + wait, clock.to_monotonic(time))
 }
 
 fn seconds_since(epoch_ns: u64) -> f64 {

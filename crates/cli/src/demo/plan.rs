@@ -51,6 +51,8 @@ pub struct Plan {
     pub faults: Vec<Fault>,
     /// Length of the run.
     pub duration: Span,
+    /// Interval of the adapter in switches, which they keep on the clock and not from their start.
+    pub res_interval: Span,
 }
 
 impl Plan {
@@ -107,6 +109,7 @@ impl Plan {
             processes,
             faults,
             duration: scenario.duration,
+            res_interval: scenario.res_interval,
         })
     }
 
