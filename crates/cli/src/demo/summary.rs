@@ -157,7 +157,9 @@ pub fn table(receivers: &[Value], simulated: &[Value], end: f64) -> String {
             figure(&receiver["delay_ms"]["p99"], 1),
             figure(&receiver["psnr_db"], 2),
             figure(&receiver["ssim"], 4),
-            if complaints == 0 {
+            if complaints == 0 && receiver["decoded_pictures"] == 0 {
+                "-".to_owned()
+            } else if complaints == 0 {
                 "clean".to_owned()
             } else {
                 format!("{complaints} complaints")
