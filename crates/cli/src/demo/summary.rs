@@ -60,7 +60,8 @@ impl Parts<'_> {
         };
         let switches: Vec<Value> = of_nodes("switch")
             .into_iter()
-            .map(|(node, stats)| json!({"node": node, "stats": stats}))
+            .zip(of_nodes("udp"))
+            .map(|((node, stats), (_, udp))| json!({"node": node, "stats": stats, "udp": udp}))
             .collect();
         let timers: serde_json::Map<String, Value> = of_nodes("timers").into_iter().collect();
         Ok(json!({
