@@ -1,6 +1,6 @@
 use layercast_core::{CellRate, FlowId, Level, NodeId, PortId, Serial, Time};
 use layercast_qos::LevelPair;
-use layercast_wire::{Carriage, FlowInfo, Member, MemberReport};
+use layercast_wire::{Carriage, FlowInfo, Member, MemberReport, Signal};
 
 use crate::port::FrameFate;
 use crate::selector::{Gate, Selector};
@@ -64,10 +64,11 @@ pub(crate) struct Seen {
 }
 
 /// The last words of the source, held back until the data before them has left.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Ending {
     pub at: Time,
-    pub close: Option<u32>,
+    /// The `Close`, as it came.
+    pub close: Option<Signal>,
     pub withdraw: Option<String>,
     pub told: bool,
 }

@@ -24,9 +24,7 @@ impl Switch {
         match signal {
             Signal::Advertise { flow } => self.on_advertise(now, from, flow, obs),
             Signal::Withdraw { flow, reason } => self.on_end(now, from, flow, None, Some(reason)),
-            Signal::Close { flow, undelivered } => {
-                self.on_end(now, from, flow, Some(undelivered), None);
-            }
+            Signal::Close { flow, .. } => self.on_end(now, from, flow, Some(signal), None),
             Signal::Join { flow, member, .. } => self.on_join(now, from, flow, member, obs),
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
@@ -169,7 +167,7 @@ impl Switch {
         now: Time,
         from: PortId,
         id: FlowId,
-        close: Option<u32>,
+        close: Option<Signal>,
         withdraw: Option<String>,
     ) {
         let known = self.flows.by_id(id);
@@ -194,7 +192,7 @@ impl Switch {
         // A second farewell is passed on too.
         ending.told = false;
         ending.at = at;
-        ending.close = ending.close.or(close);
+        ending.close = ending.close.take().or(close);
         ending.withdraw = ending.withdraw.take().or(withdraw);
         self.next_ending = Some(self.next_ending.map_or(at, |other| other.min(at)));
     }
@@ -214,7 +212,7 @@ impl Switch {
                 self.remove_flow(now, id, "ended by its source", obs);
             } else if !ending.told && ending.at <= now {
                 ending.told = true;
-                let (close, reason) = (ending.close, ending.withdraw.clone());
+                let (close, reason) = (ending.close.clone(), ending.withdraw.clone());
                 let until = ending.at.saturating_add(linger);
                 next = Some(next.map_or(until, |other| other.min(until)));
                 self.say_farewell(id, close, reason);
@@ -231,16 +229,15 @@ impl Switch {
     }
 
     /// Close goes down the tree, Withdraw to all who heard the advertisement.
-    fn say_farewell(&mut self, id: FlowId, close: Option<u32>, withdraw: Option<String>) {
+    fn say_farewell(&mut self, id: FlowId, close: Option<Signal>, withdraw: Option<String>) {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
         let upstream = flow.upstream;
         let receivers: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
-        if let Some(undelivered) = close {
+        if let Some(close) = close {
             for port in receivers {
-                let flow = id;
-                self.signal(port, Signal::Close { flow, undelivered });
+                self.signal(port, close.clone());
             }
         }
         if let Some(reason) = withdraw {

@@ -66,7 +66,7 @@ fn signal() -> impl Strategy<Value = Signal> {
             member,
             report: MemberReport::default(),
         }),
-        1 => flow().prop_map(|flow| Signal::Close { flow, undelivered: 1 }),
+        1 => flow().prop_map(|flow| Signal::Close { flow, undelivered: 1, last: None }),
         1 => flow().prop_map(|flow| Signal::Withdraw { flow, reason: "why".into() }),
         1 => Just(Signal::ListFlows),
         1 => Just(Signal::GetStats { flow: None }),

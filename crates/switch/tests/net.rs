@@ -302,6 +302,8 @@ fn close_comes_after_the_last_frame() {
     let last = receiver.frames.last().unwrap();
     assert_eq!(last.seq, net.sources[0].1.frame - 1);
     assert!(last.at <= receiver.closed_at.unwrap() + Span::from_us(200));
+    // It is passed on as it came.
+    assert!(matches!(&receiver.close, Some(Signal::Close { last, .. }) if *last == Some(END)));
     net.run(ms(9_000));
     for node in 0..3 {
         let gone = |event: &SwitchEvent| matches!(event, SwitchEvent::FlowGone { .. });

@@ -93,11 +93,10 @@ fn losses_and_layers_withheld_are_told_apart() {
     let mut random = Stream::new(5, "loss");
     let lost = RefCell::new(BTreeSet::new());
     let mut world = World::perfect(Carriage::Datagrams, 60);
-    world.down = Box::new(|now, pdu| {
+    world.down = Box::new(|_, pdu| {
         if let LinkPdu::Mets(packet) = pdu {
             let layer = packet.header.kind.layer().unwrap();
-            // The tail of the flow has no successor that would show its loss.
-            if layer != Layer::Base && now < ms(28_000) && random.chance(0.03) {
+            if layer != Layer::Base && random.chance(0.03) {
                 lost.borrow_mut().insert((packet.header.seq.0, layer));
                 return vec![];
             }
@@ -121,13 +120,40 @@ fn losses_and_layers_withheld_are_told_apart() {
             .count() as u64;
         assert_eq!(stats.lost[layer], count, "{layer}");
         assert_eq!(stats.played[layer] + count, source.sent[layer], "{layer}");
-        // Frames after the last one that came are not known to be missing.
-        let unseen = source.masked[layer] - stats.withheld[layer];
-        assert!(unseen <= [0, 3, 8][layer.index()], "{layer}: {unseen}");
+        assert_eq!(stats.withheld[layer], source.masked[layer], "{layer}");
     }
     assert!(stats.lost.e2 > 10 && stats.withheld.e2 > 50, "{stats:?}");
     let levels: BTreeSet<_> = world.levels().into_iter().map(|(_, level)| level).collect();
     assert_eq!(levels.len(), 3);
+}
+
+#[test]
+fn frames_missing_at_the_very_end_are_counted_by_layer() {
+    for carriage in CARRIAGES {
+        // Of 20 GOPs of 500 ms: the last frames, the last GOP start, two GOP starts.
+        for (from, base) in [(9_700, 0), (9_400, 1), (8_900, 2)] {
+            let mut world = World::perfect(carriage, 20);
+            world.down = Box::new(move |now, pdu| match is_data(pdu) && now > ms(from) {
+                true => vec![],
+                false => vec![Span::from_ms(5)],
+            });
+            world.run_until(ms(20_000));
+            assert_eq!(world.count(|e| matches!(e, SinkEvent::Closed { .. })), 1);
+            let (stats, sent) = (world.sink.stats(), world.source.stats().sent);
+            assert_eq!(stats.lost.base, base, "{carriage:?} {from}");
+            assert!(stats.lost.e2 > 0);
+            for layer in Layer::ALL {
+                assert_eq!(stats.played[layer] + stats.lost[layer], sent[layer]);
+            }
+            let last = world.events.last().map(|(_, event)| event);
+            assert_eq!(last, Some(&SinkEvent::Closed { undelivered: 0 }));
+            let mut log = FlowLog::new("dwp", "wide", Time::ZERO);
+            for (at, event) in &world.events {
+                log.on_event(*at, event);
+            }
+            assert_eq!(log.finish().lost, stats.lost);
+        }
+    }
 }
 
 #[test]
@@ -306,7 +332,7 @@ fn a_lost_session_channel_does_not_stop_the_media() {
     world.run_until(ms(20_000));
     let stats = world.sink.stats();
     assert_eq!(stats.joins, 2);
-    assert_eq!((stats.outage, stats.lost.base), (0, 0));
+    assert_eq!((stats.outage, stats.lost.base), Default::default());
     assert_eq!(stats.played.base, 20);
 }
 
@@ -329,7 +355,16 @@ fn what_passed_by_while_the_channel_was_lost_is_an_outage_not_a_loss() {
     world.run_until(ms(20_000));
     let stats = world.sink.stats();
     assert_eq!(stats.lost.base, 0);
-    assert!((60..=84).contains(&stats.outage), "{}", stats.outage);
+    // Six GOPs of 500 ms; what was lost at their edges without base layer is a loss.
+    assert_eq!(stats.outage.base, 6);
+    assert_eq!(stats.played.base + stats.outage.base, 20);
+    assert!((10..=20).contains(&stats.outage.e1), "{:?}", stats.outage);
+    assert!((40..=54).contains(&stats.outage.e2), "{:?}", stats.outage);
+    let mut log = FlowLog::new("dwp", "wide", Time::ZERO);
+    for (at, event) in &world.events {
+        log.on_event(*at, event);
+    }
+    assert_eq!(log.finish().outage, stats.outage);
 }
 
 #[test]

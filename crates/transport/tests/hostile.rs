@@ -9,8 +9,8 @@ use layercast_core::{
 };
 use layercast_transport::mets::{SinkInput, SourceInput};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, Flags, FrameType, LinkPdu, Member, MemberReport,
-    MetsHeader, MetsPacket, Payload, Pti, Refusal, Resource, Signal, decode_datagram,
+    AdapterKind, AdapterMsg, Carriage, Cell, Flags, FlowEnd, FrameType, LinkPdu, Member,
+    MemberReport, MetsHeader, MetsPacket, Payload, Pti, Refusal, Resource, Signal, decode_datagram,
 };
 use proptest::prelude::*;
 
@@ -21,6 +21,14 @@ fn level() -> impl Strategy<Value = Level> {
 /// Mostly the flow of the test.
 fn flow_id() -> impl Strategy<Value = FlowId> {
     prop_oneof![9 => Just(FlowId(7)), 1 => any::<u32>().prop_map(FlowId)]
+}
+
+fn end() -> impl Strategy<Value = FlowEnd> {
+    (number(), any::<u8>(), any::<u8>()).prop_map(|(seq, e1_count, e2_count)| FlowEnd {
+        seq: Serial(seq),
+        e1_count,
+        e2_count,
+    })
 }
 
 /// Near the start, near the wrap, or anywhere.
@@ -162,8 +170,13 @@ fn signal() -> impl Strategy<Value = Signal> {
             },
         }),
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
-        (flow_id(), any::<u32>())
-            .prop_map(|(flow, undelivered)| Signal::Close { flow, undelivered }),
+        (flow_id(), any::<u32>(), prop::option::of(end())).prop_map(|(flow, undelivered, last)| {
+            Signal::Close {
+                flow,
+                undelivered,
+                last,
+            }
+        }),
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Report {
             flow,
             member,

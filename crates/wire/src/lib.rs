@@ -26,6 +26,7 @@ pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
 pub use refusal::{Refusal, Resource};
 pub use signal::{
-    FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal, SignalError,
+    FlowEnd, FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal,
+    SignalError,
 };
 pub use signal_reader::SignalReader;

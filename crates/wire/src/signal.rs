@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use layercast_core::{
-    FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, SpecError,
+    FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, Serial, SpecError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -85,6 +85,9 @@ pub enum Signal {
         flow: FlowId,
         /// Frames that were queued and not sent within the grace time.
         undelivered: u32,
+        /// The last frame that was numbered: what is missing up to it is missing for good.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<FlowEnd>,
     },
     /// What a receiver got so far; travels towards the source.
     Report {
@@ -117,6 +120,17 @@ pub enum Signal {
         /// What is wrong, for a human.
         message: String,
     },
+}
+
+/// Where the count of a flow ends, as the header of its last frame has it (mets.md 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FlowEnd {
+    /// Number of the last frame.
+    pub seq: Serial,
+    /// E1 frames up to it, modulo 256.
+    pub e1_count: u8,
+    /// E2 frames up to it, modulo 256.
+    pub e2_count: u8,
 }
 
 /// A flow as it is advertised.

@@ -43,6 +43,17 @@ fn messages_look_as_documented() {
 }
 
 #[test]
+fn a_close_of_a_source_that_does_not_count_is_understood() {
+    let close = decode("{\"type\":\"close\",\"flow\":7,\"undelivered\":2}").unwrap();
+    let expected = Signal::Close {
+        flow: FlowId(7),
+        undelivered: 2,
+        last: None,
+    };
+    assert_eq!(close, expected);
+}
+
+#[test]
 fn an_unknown_type_is_told_from_a_broken_message() {
     let unknown = decode("{\"type\":\"route\",\"to\":3}");
     assert!(matches!(unknown, Err(SignalError::UnknownType(kind)) if kind == "route"));

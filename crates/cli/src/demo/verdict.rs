@@ -6,7 +6,8 @@ use serde_json::Value;
 /// What was promised, in figures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Promise {
-    /// Base-layer frames that no receiver may lose.
+    /// Base-layer frames that no receiver may lose, for whatever reason: those that passed by while
+    /// the session channel was lost count too.
     pub base_lost: u64,
     /// Base-layer frames that came after their deadline.
     pub base_late: u64,
@@ -36,8 +37,9 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
         let measured = find(receivers, name).filter(|levels| !levels.is_empty());
         measured.is_some() && measured == find(simulated, name)
     });
-    let [base_lost, base_late, off_boundary] =
-        ["/lost/BL", "/late_base", "/off_boundary"].map(total);
+    let [lost, outage, base_late, off_boundary] =
+        ["/lost/BL", "/outage/BL", "/late_base", "/off_boundary"].map(total);
+    let base_lost = lost + outage;
     Promise {
         base_lost,
         base_late,
@@ -119,6 +121,14 @@ mod tests {
             (1, true, false)
         );
         assert!(promise.render().starts_with("promise BROKEN"));
+    }
+
+    #[test]
+    fn a_base_frame_that_passed_by_in_an_outage_breaks_the_promise() {
+        let mut measured = [receiver(json!([[0, 2]]), 0)];
+        measured[0]["outage"] = json!({"BL": 2, "E1": 6, "E2": 16});
+        let promise = judge(&measured, &measured, &wide(), END);
+        assert_eq!((promise.base_lost, promise.kept), (2, false));
     }
 
     #[test]

@@ -280,6 +280,8 @@ pub struct Receiver {
     pub info: Option<FlowInfo>,
     pub refusals: Vec<Refusal>,
     pub closed_at: Option<Time>,
+    /// The `Close` that came.
+    pub close: Option<Signal>,
     pub adapts: Vec<(Time, Level)>,
     pub frames: Vec<Got>,
     pub marked: u64,
@@ -313,6 +315,7 @@ impl Receiver {
             info: None,
             refusals: Vec::new(),
             closed_at: None,
+            close: None,
             adapts: Vec::new(),
             frames: Vec::new(),
             marked: 0,
@@ -357,6 +360,7 @@ impl Receiver {
             }
             Signal::Close { .. } => {
                 self.closed_at = Some(now);
+                self.close = Some(signal);
                 None
             }
             _ => None,

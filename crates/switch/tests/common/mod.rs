@@ -6,15 +6,21 @@ pub mod ends;
 
 use std::collections::BTreeMap;
 
-use layercast_core::{CellRate, Level, Machine, NodeId, Off, PortId, Rate, Span, Time};
+use layercast_core::{CellRate, Level, Machine, NodeId, Off, PortId, Rate, Serial, Span, Time};
 use layercast_switch::{
     PortConfig, QueueConfig, Switch, SwitchConfig, SwitchEvent, SwitchInput, SwitchTransmit,
 };
-use layercast_wire::{Carriage, LinkPdu, Signal};
+use layercast_wire::{Carriage, FlowEnd, LinkPdu, Signal};
 
 use ends::{Receiver, Source};
 
 pub const DELAY: Span = Span::from_us(1);
+/// Where the count of a flow that is closed ends.
+pub const END: FlowEnd = FlowEnd {
+    seq: Serial(99),
+    e1_count: 24,
+    e2_count: 200,
+};
 const SIGNAL_DELAY: Span = Span::from_us(100);
 
 pub fn ms(ms: u64) -> Time {
@@ -143,6 +149,7 @@ impl Net {
         let close = Signal::Close {
             flow,
             undelivered: 0,
+            last: Some(END),
         };
         let withdraw = Signal::Withdraw {
             flow,

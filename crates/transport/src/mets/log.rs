@@ -27,7 +27,7 @@ pub struct ReceiverSummary {
     /// Base layer frames that came after their deadline.
     pub late_base: u64,
     /// Frames that passed by while the session channel was lost.
-    pub outage: u64,
+    pub outage: PerLayer<u64>,
     /// One-way delay of frames in milliseconds.
     pub delay_ms: DelayQuantiles,
     /// One sample for each second.
@@ -141,7 +141,7 @@ impl FlowLog {
                 withheld: PerLayer::default(),
                 late: 0,
                 late_base: 0,
-                outage: 0,
+                outage: PerLayer::default(),
                 delay_ms: DelayQuantiles::default(),
                 series: Vec::new(),
                 adapter: Vec::new(),
@@ -192,7 +192,9 @@ impl FlowLog {
                 self.summary.late_base += u64::from(*layer == Layer::Base);
             }
             SinkEvent::Outage { frames } => {
-                self.summary.outage += u64::from(*frames);
+                for (layer, &count) in frames.iter() {
+                    self.summary.outage[layer] += u64::from(count);
+                }
                 self.gop.broken = true;
             }
             SinkEvent::Refused(refusal) => self.summary.refused = Some(refusal.to_string()),

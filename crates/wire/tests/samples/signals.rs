@@ -1,10 +1,10 @@
 //! One of each session message, for tests and for the fuzz corpus.
 
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy,
+    CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    Carriage, FlowInfo, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Signal,
+    Carriage, FlowEnd, FlowInfo, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Signal,
 };
 
 /// One of each session message.
@@ -94,6 +94,11 @@ pub fn signals() -> Vec<Signal> {
         Signal::Close {
             flow,
             undelivered: 3,
+            last: Some(FlowEnd {
+                seq: Serial(961),
+                e1_count: 240,
+                e2_count: 128,
+            }),
         },
         Signal::Report {
             flow,

@@ -1,4 +1,5 @@
 use layercast_core::{FlowSpec, Layer, Level, PerLayer, Serial};
+use layercast_wire::FlowEnd;
 
 /// What the header of a frame says about the frames before it (mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +11,16 @@ pub(crate) struct Mark {
     pub e2_count: u8,
     /// Level given by the last ADAPT that came before the frame.
     pub level: Level,
+}
+
+impl Mark {
+    fn end(self) -> FlowEnd {
+        FlowEnd {
+            seq: self.seq,
+            e1_count: self.e1_count,
+            e2_count: self.e2_count,
+        }
+    }
 }
 
 /// The frames missing between two frames that are there.
@@ -71,43 +82,44 @@ impl GapCounter {
 
     /// Accounts for everything between the last frame and this one, which must come after it.
     pub fn advance(&mut self, mark: Mark) -> Gap {
-        let mut gap = Gap::default();
         let Some(last) = self.last.replace(mark) else {
             self.gop_level = mark.level;
-            return gap;
+            return Gap::default();
         };
-        let missing = self.missing(last, mark);
-        let crosses = missing.base > 0;
+        let missing = self.missing(last, mark.end(), Some(mark.layer));
         let old = self.gop_level;
-        if mark.gop_start || crosses {
+        if mark.gop_start || missing.base > 0 {
             self.gop_level = mark.level;
         }
-        let judge = if crosses { old.min(mark.level) } else { old };
-        for (layer, &count) in missing.iter() {
-            if judge.includes(layer) {
-                gap.lost[layer] = count;
-            } else {
-                gap.withheld[layer] = count;
-            }
-        }
-        gap
+        judge(missing, old, mark.level)
     }
 
-    fn missing(&mut self, last: Mark, mark: Mark) -> PerLayer<u32> {
-        let total = u32::try_from(mark.seq.diff(last.seq))
+    /// Accounts for everything after the last frame of a flow that ends at `end`, `level` being
+    /// the level granted now. Without any frame so far there is nothing to count from.
+    pub fn finish(&mut self, end: FlowEnd, level: Level) -> Gap {
+        let Some(last) = self.last.take() else {
+            return Gap::default();
+        };
+        let missing = self.missing(last, end, None);
+        judge(missing, self.gop_level, level)
+    }
+
+    /// The frames after `last` and up to `end`, without the one of layer `here` that is there.
+    fn missing(&mut self, last: Mark, end: FlowEnd, here: Option<Layer>) -> PerLayer<u32> {
+        let total = u32::try_from(end.seq.diff(last.seq))
             .unwrap_or(0)
-            .saturating_sub(1);
+            .saturating_sub(u32::from(here.is_some()));
         let counted = |now: u8, then: u8, own: Layer| {
             now.wrapping_sub(then)
-                .wrapping_sub(u8::from(mark.layer == own))
+                .wrapping_sub(u8::from(here == Some(own)))
         };
         let (n, e1_share, e2_share) = self.gop;
         let e1 = complete(
-            counted(mark.e1_count, last.e1_count, Layer::E1),
+            counted(end.e1_count, last.e1_count, Layer::E1),
             u64::from(total) * e1_share / n,
         );
         let e2 = complete(
-            counted(mark.e2_count, last.e2_count, Layer::E2),
+            counted(end.e2_count, last.e2_count, Layer::E2),
             u64::from(total) * e2_share / n,
         );
         if total <= 255 {
@@ -120,6 +132,21 @@ impl GapCounter {
         }
         split(total, e1, e2)
     }
+}
+
+/// Tells lost frames from withheld ones by the level of the GOP, `old`, or where a GOP start is
+/// among them by the lower of it and the one after.
+fn judge(missing: PerLayer<u32>, old: Level, new: Level) -> Gap {
+    let level = if missing.base > 0 { old.min(new) } else { old };
+    let mut gap = Gap::default();
+    for (layer, &count) in missing.iter() {
+        if level.includes(layer) {
+            gap.lost[layer] = count;
+        } else {
+            gap.withheld[layer] = count;
+        }
+    }
+    gap
 }
 
 /// At most `total` frames, enhancement layers first.
@@ -239,6 +266,24 @@ mod tests {
             }
             prop_assert_eq!(lost, want_lost);
             prop_assert_eq!(withheld, want_withheld);
+        }
+
+        #[test]
+        fn the_tail_of_a_flow_is_counted_exactly(
+            level in (0u8..=2).prop_map(|n| Level::new(n).unwrap()),
+            first in any::<u32>(),
+            last in 0usize..12 * 20,
+        ) {
+            let all = marks(20, &[level], first);
+            let mut counter = GapCounter::new(&FlowSpec::default());
+            counter.advance(all[last].0);
+            let gap = counter.finish(all[12 * 20 - 1].0.end(), level);
+            let (mut lost, mut withheld) = (PerLayer::default(), PerLayer::default());
+            for (mark, sent) in &all[last + 1..] {
+                let count = if *sent { &mut lost } else { &mut withheld };
+                count[mark.layer] += 1;
+            }
+            prop_assert_eq!((gap.lost, gap.withheld), (lost, withheld));
         }
 
         #[test]

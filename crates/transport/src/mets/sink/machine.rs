@@ -5,7 +5,7 @@ use layercast_core::{
 };
 use layercast_qos::Advice;
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, FlowInfo, LinkPdu, Member, MemberReport, Signal,
+    ADAPTER_VCI, AdapterKind, AdapterMsg, FlowEnd, FlowInfo, LinkPdu, Member, MemberReport, Signal,
 };
 
 use super::adapter::{Adapted, SinkAdapter};
@@ -53,6 +53,9 @@ enum Session {
     /// The source ended the flow; what came is played.
     Closing {
         undelivered: u32,
+        last: Option<FlowEnd>,
+        /// Whether the channel was up to the end.
+        connected: bool,
     },
     Closed,
 }
@@ -144,11 +147,19 @@ impl Sink {
                     self.events.push_back(SinkEvent::Refused(refusal));
                 }
             }
-            Signal::Close { flow, undelivered } if ours(flow) => match self.session {
+            Signal::Close {
+                flow,
+                undelivered,
+                last,
+            } if ours(flow) => match self.session {
                 Session::Closing { .. } | Session::Closed => {}
                 _ => {
-                    self.session = Session::Closing { undelivered };
-                    self.finish_if_played();
+                    self.session = Session::Closing {
+                        undelivered,
+                        last,
+                        connected: self.session == Session::Joined,
+                    };
+                    self.finish_if_played(now, obs);
                 }
             },
             Signal::Withdraw { flow, .. } if ours(flow) => self.on_disconnect(),
@@ -222,13 +233,26 @@ impl Sink {
     }
 
     /// Closes the flow once everything that came was played.
-    fn finish_if_played(&mut self) {
-        let played = |active: &Active| active.receiver.is_empty();
-        if let Session::Closing { undelivered } = self.session
-            && self.active.as_ref().is_none_or(played)
-        {
-            self.close(undelivered);
+    fn finish_if_played<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let Session::Closing {
+            undelivered,
+            last,
+            connected,
+        } = self.session
+        else {
+            return;
+        };
+        if let Some(active) = &mut self.active {
+            if !active.receiver.is_empty() {
+                return;
+            }
+            if let Some(end) = last {
+                let level = active.adapter.level();
+                active.receiver.finish(now, end, level, connected, obs);
+                self.events.append(&mut active.receiver.events);
+            }
         }
+        self.close(undelivered);
     }
 
     fn close(&mut self, undelivered: u32) {
@@ -388,7 +412,7 @@ impl Sink {
             active.receiver.play(now, obs);
             self.events.append(&mut active.receiver.events);
         }
-        self.finish_if_played();
+        self.finish_if_played(now, obs);
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -102,10 +102,11 @@ pub enum SinkEvent {
         /// How many.
         count: u32,
     },
-    /// Frames passed by while the session channel was lost.
+    /// Frames passed by while the session channel was lost, those of layers that would not have been
+    /// granted included.
     Outage {
-        /// How many, of all layers.
-        frames: u32,
+        /// How many.
+        frames: PerLayer<u32>,
     },
     /// The playout delay moved.
     Playout {
@@ -161,7 +162,7 @@ pub struct SinkStats {
     /// Frames that came after their deadline.
     pub late: PerLayer<u64>,
     /// Frames that passed by while the session channel was lost.
-    pub outage: u64,
+    pub outage: PerLayer<u64>,
     /// Frames that came before the first GOP start.
     pub before_start: u64,
     /// Frames dropped because the playout buffer was full.

@@ -5,8 +5,8 @@ use layercast_core::{
 };
 use layercast_qos::{FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan};
 use layercast_wire::{
-    Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
-    packet_of,
+    Cell, Flags, FlowEnd, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler,
+    ReassemblyError, packet_of,
 };
 
 use super::assembly::{Assembler, WholeFrame};
@@ -438,13 +438,40 @@ impl Receiver {
             self.gaps.reset();
             self.history = History::default();
         }
-        let mut gap = self.gaps.advance(slot.mark);
-        if slot.after_outage && gap.lost.base > 0 {
-            let all = gap.lost.iter().chain(gap.withheld.iter());
-            let frames = all.map(|(_, count)| count).sum();
-            self.stats.outage += u64::from(frames);
+        let gap = self.gaps.advance(slot.mark);
+        self.attribute(now, gap, slot.after_outage, obs);
+        self.history.mark(seq);
+        // A frame that is still coming in may yet turn out to be late rather than lost.
+        let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
+        self.assembler.forget_through(stale);
+    }
+
+    /// The flow ended with frame `end` and everything that came was played: what is missing at its
+    /// tail is accounted for. `level` is the level granted now, `connected` tells whether the
+    /// session channel was up to the end.
+    pub fn finish<O: Observer>(
+        &mut self,
+        now: Time,
+        end: FlowEnd,
+        level: Level,
+        connected: bool,
+        obs: &mut O,
+    ) {
+        let after_outage = !connected || self.phase == Phase::Rejoined;
+        let gap = self.gaps.finish(end, level);
+        self.attribute(now, gap, after_outage, obs);
+    }
+
+    /// Counts and tells what is missing.
+    fn attribute<O: Observer>(&mut self, now: Time, gap: Gap, after_outage: bool, obs: &mut O) {
+        if after_outage && gap.lost.base > 0 {
+            let mut frames = gap.lost;
+            for layer in Layer::ALL {
+                frames[layer] += gap.withheld[layer];
+                self.stats.outage[layer] += u64::from(frames[layer]);
+            }
             self.events.push_back(SinkEvent::Outage { frames });
-            gap = Gap::default();
+            return;
         }
         for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
             self.stats.lost[layer] += u64::from(count);
@@ -464,10 +491,6 @@ impl Receiver {
             self.monitor.on_withheld(layer, u64::from(count));
             self.events.push_back(SinkEvent::Withheld { layer, count });
         }
-        self.history.mark(seq);
-        // A frame that is still coming in may yet turn out to be late rather than lost.
-        let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
-        self.assembler.forget_through(stale);
     }
 
     fn collect_jitter_events(&mut self) {

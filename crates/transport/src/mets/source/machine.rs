@@ -380,7 +380,12 @@ impl Source {
         {
             let flow = self.info.id;
             self.phase = Phase::Closed;
-            self.signals.push_back(Signal::Close { flow, undelivered });
+            let last = self.numbering.end();
+            self.signals.push_back(Signal::Close {
+                flow,
+                undelivered,
+                last,
+            });
             let reason = String::from("the flow ended");
             self.signals.push_back(Signal::Withdraw { flow, reason });
             self.events.push_back(SourceEvent::Finished { undelivered });

@@ -1,6 +1,6 @@
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
-    Carriage, Flags, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, Segmenter,
+    Carriage, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, Segmenter,
 };
 
 use crate::mets::AppFrame;
@@ -20,24 +20,33 @@ pub(super) struct Numbered {
 /// exactly what it did not get.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Numbering {
-    next: Serial,
-    e1: u8,
-    e2: u8,
+    last: Option<FlowEnd>,
 }
 
 impl Numbering {
     pub fn number(&mut self, frame: AppFrame, emission: Time) -> Numbered {
-        self.e1 = self.e1.wrapping_add(u8::from(frame.layer == Layer::E1));
-        self.e2 = self.e2.wrapping_add(u8::from(frame.layer == Layer::E2));
-        let seq = self.next;
-        self.next = seq.plus(1);
+        let (seq, e1, e2) = match self.last {
+            Some(last) => (last.seq.plus(1), last.e1_count, last.e2_count),
+            None => (Serial(0), 0, 0),
+        };
+        let end = FlowEnd {
+            seq,
+            e1_count: e1.wrapping_add(u8::from(frame.layer == Layer::E1)),
+            e2_count: e2.wrapping_add(u8::from(frame.layer == Layer::E2)),
+        };
+        self.last = Some(end);
         Numbered {
             seq,
-            e1_count: self.e1,
-            e2_count: self.e2,
+            e1_count: end.e1_count,
+            e2_count: end.e2_count,
             emission,
             frame,
         }
+    }
+
+    /// Where the count stands; `None` before the first frame.
+    pub fn end(&self) -> Option<FlowEnd> {
+        self.last
     }
 }
 
