@@ -5,9 +5,12 @@
 //! `switch`; none knows of the others.
 
 mod admission;
+mod alarm;
+mod deadlines;
 mod fair_share;
 mod histogram;
 mod jitter;
+mod metric;
 mod monitor;
 mod pair;
 mod probe;
@@ -16,10 +19,13 @@ mod shaper;
 mod timestamp;
 
 pub use admission::{AdmissionLimits, Amount, DelayBudget, HostCost, Refusal, Resource};
+pub use alarm::{Alarms, Raised};
+pub use deadlines::DeadlineWindow;
 pub use fair_share::{Demand, fair_share};
 pub use histogram::DelayHistogram;
 pub use jitter::{JitterConfig, JitterEvent, JitterFilter, Margin, Playout};
-pub use monitor::{DelayMetric, FlowMonitor, LayerMetric, LossCount, QosMetric};
+pub use metric::{DelayMetric, LayerMetric, LossCount, QosMetric};
+pub use monitor::FlowMonitor;
 pub use pair::LevelPair;
 pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
 pub use scheduler::{FlowScheduler, Released, SchedulerConfig, SchedulerEvent};

@@ -1,91 +1,6 @@
 use layercast_core::{Cause, CellRate, FlowId, Layer, Level, PerLayer, Span, Time};
-use serde::Serialize;
 
-use crate::{DelayHistogram, SignedSpan};
-
-/// What one layer carried in a window.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
-pub struct LayerMetric {
-    /// Frames received whole.
-    pub frames: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Cells per second.
-    pub rate: CellRate,
-    /// Frames per second.
-    pub frames_per_s: f64,
-    /// Frames lost in the network or in reassembly.
-    pub lost: u64,
-    /// Frames that came after their deadline.
-    pub late: u64,
-    /// Frames a switch withheld because the layer was not granted.
-    pub withheld: u64,
-}
-
-/// One-way delay of the frames of a window.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
-pub struct DelayMetric {
-    /// Least.
-    pub min: SignedSpan,
-    /// Mean.
-    pub mean: SignedSpan,
-    /// Greatest.
-    pub max: SignedSpan,
-    /// Standard deviation.
-    pub sd: Span,
-}
-
-/// So many frames were lost for one cause since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct LossCount {
-    /// Their layer, if it is known.
-    pub layer: Option<Layer>,
-    /// Why.
-    pub cause: Cause,
-    /// How many.
-    pub count: u64,
-}
-
-/// The periodic `QoSMetric` signal (mets.md 2.7).
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct QosMetric {
-    /// The flow.
-    pub flow: FlowId,
-    /// End of the window.
-    pub at: Time,
-    /// Length of the window.
-    pub window: Span,
-    /// By layer.
-    pub layers: PerLayer<LayerMetric>,
-    /// Frames received whole, all layers.
-    pub frames: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Cells per second, all layers.
-    pub rate: CellRate,
-    /// Frames lost, of known and unknown layer.
-    pub lost: u64,
-    /// Frames late.
-    pub late: u64,
-    /// Frames withheld.
-    pub withheld: u64,
-    /// Deadlines the scheduler missed.
-    pub missed: u64,
-    /// Delay; `None` if nothing arrived.
-    pub delay: Option<DelayMetric>,
-    /// Smoothed difference of consecutive delays (RFC 3550, section 6.4.1).
-    pub jitter: Span,
-    /// Greatest difference between inter-arrival and inter-departure time.
-    pub spread: Span,
-    /// Playout delay D.
-    pub playout: SignedSpan,
-    /// Level in force.
-    pub level: Level,
-    /// Eras with congestion.
-    pub congested_eras: u32,
-    /// A negative delay was measured: absolute delays mean nothing.
-    pub unsynchronised: bool,
-}
+use crate::{DelayHistogram, DelayMetric, LayerMetric, LossCount, QosMetric, SignedSpan};
 
 /// Watches one received flow (mets.md 2.7).
 #[derive(Clone, Debug)]
@@ -94,6 +9,8 @@ pub struct FlowMonitor {
     window_start: Time,
     window: Window,
     totals: PerLayer<LayerCounts>,
+    lost_unknown: u64,
+    delay_sum_ps: i128,
     losses: Vec<LossCount>,
     delays: DelayHistogram,
     /// Delay of the last frame, and the RFC 3550 jitter, in picoseconds.
@@ -103,6 +20,16 @@ pub struct FlowMonitor {
     congested: bool,
     playout: SignedSpan,
     level: Level,
+}
+
+/// What was counted since the start, all layers together.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Sums {
+    pub frames: u64,
+    pub cells: u64,
+    pub lost: u64,
+    pub late: u64,
+    pub delay_ps: i128,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -143,6 +70,8 @@ impl FlowMonitor {
             window_start: now,
             window: Window::default(),
             totals: PerLayer::default(),
+            lost_unknown: 0,
+            delay_sum_ps: 0,
             losses: Vec::new(),
             delays: DelayHistogram::default(),
             last_delay: None,
@@ -162,6 +91,7 @@ impl FlowMonitor {
             counts.cells += u64::from(cells);
         });
         self.window.delay.add(delay.as_ps());
+        self.delay_sum_ps += i128::from(delay.as_ps());
         self.delays.record(delay.clamped());
         self.unsynchronised |= delay.is_negative();
         if let Some(last) = self.last_delay.replace(delay.as_ps()) {
@@ -175,7 +105,10 @@ impl FlowMonitor {
     pub fn on_lost(&mut self, layer: Option<Layer>, count: u64, cause: Cause) {
         match layer {
             Some(layer) => self.count(layer, |counts| counts.lost += count),
-            None => self.window.lost_unknown += count,
+            None => {
+                self.window.lost_unknown += count;
+                self.lost_unknown += count;
+            }
         }
         let known = |loss: &&mut LossCount| loss.layer == layer && loss.cause == cause;
         match self.losses.iter_mut().find(known) {
@@ -225,6 +158,11 @@ impl FlowMonitor {
         self.level = level;
     }
 
+    /// Source and receiver share no clock: absolute delays mean nothing.
+    pub fn set_unsynchronised(&mut self) {
+        self.unsynchronised = true;
+    }
+
     /// The metric of the window that ends now, and starts the next.
     pub fn take_metric(&mut self, now: Time) -> QosMetric {
         let window = std::mem::take(&mut self.window);
@@ -250,7 +188,7 @@ impl FlowMonitor {
             withheld: sum(|m| m.withheld),
             missed: window.missed,
             delay: window.delay.metric(),
-            jitter: Span::from_ps(self.jitter as u64),
+            jitter: self.jitter(),
             spread: Span::from_ps(window.spread),
             playout: self.playout,
             level: self.level,
@@ -274,6 +212,27 @@ impl FlowMonitor {
     /// The delays of all frames since the start.
     pub fn delays(&self) -> &DelayHistogram {
         &self.delays
+    }
+
+    /// Sums from the start up to now.
+    pub(crate) fn sums(&self) -> Sums {
+        let mut sums = Sums {
+            lost: self.lost_unknown,
+            delay_ps: self.delay_sum_ps,
+            ..Sums::default()
+        };
+        for (_, counts) in self.totals.iter() {
+            sums.frames += counts.frames;
+            sums.cells += counts.cells;
+            sums.lost += counts.lost;
+            sums.late += counts.late;
+        }
+        sums
+    }
+
+    /// Smoothed difference of consecutive delays (RFC 3550, section 6.4.1).
+    pub fn jitter(&self) -> Span {
+        Span::from_ps(self.jitter as u64)
     }
 
     fn count(&mut self, layer: Layer, change: impl Fn(&mut LayerCounts)) {

@@ -2,6 +2,8 @@ use std::collections::VecDeque;
 
 use layercast_core::{FrameRate, Span, Time};
 
+use crate::DeadlineWindow;
+
 /// How a [`FlowScheduler`] keeps time (mets.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedulerConfig {
@@ -71,9 +73,7 @@ pub struct FlowScheduler<T> {
     /// Frames released in this wake-up, and when the next may start.
     burst: u32,
     not_before: Time,
-    in_window: u32,
-    missed: u32,
-    missed_total: u64,
+    deadlines: DeadlineWindow,
     bad_windows: u32,
     clean_windows: u32,
     clear_eras: u32,
@@ -117,15 +117,13 @@ impl<T> FlowScheduler<T> {
     /// An empty scheduler.
     pub fn new(config: SchedulerConfig) -> FlowScheduler<T> {
         FlowScheduler {
+            deadlines: DeadlineWindow::new(config.window),
             config,
             queue: VecDeque::new(),
             anchor: None,
             k: 0,
             burst: 0,
             not_before: Time::ZERO,
-            in_window: 0,
-            missed: 0,
-            missed_total: 0,
             bad_windows: 0,
             clean_windows: 0,
             clear_eras: 0,
@@ -190,7 +188,7 @@ impl<T> FlowScheduler<T> {
 
     /// Deadlines missed since the start.
     pub fn missed_total(&self) -> u64 {
-        self.missed_total
+        self.deadlines.total()
     }
 
     /// Frames waiting.
@@ -227,14 +225,10 @@ impl<T> FlowScheduler<T> {
     }
 
     fn account(&mut self, missed: bool) {
-        self.in_window += 1;
-        self.missed += u32::from(missed);
-        self.missed_total += u64::from(missed);
-        if self.in_window < self.config.window {
+        let Some(missed) = self.deadlines.record(missed) else {
             return;
-        }
-        let (missed, window) = (self.missed, self.in_window);
-        (self.missed, self.in_window) = (0, 0);
+        };
+        let window = self.deadlines.length();
         if missed >= self.config.missed_threshold {
             self.clean_windows = 0;
             self.bad_windows = self.bad_windows.saturating_add(1);
