@@ -10,6 +10,7 @@ mod machine;
 mod observe;
 mod policy;
 mod rate;
+mod refusal;
 mod rng;
 mod serial;
 mod time;
@@ -26,6 +27,7 @@ pub use policy::{
     QosPolicy,
 };
 pub use rate::{CellRate, Rate};
+pub use refusal::{Refusal, Resource};
 pub use rng::Stream;
 pub use serial::Serial;
 pub use time::{Span, Time};

@@ -1,50 +1,5 @@
-use std::fmt;
-
-use layercast_core::{CellRate, FrameRate, Span};
+use layercast_core::{CellRate, FrameRate, Refusal, Resource, Span};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
-/// What a node ran out of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resource {
-    /// Capacity of a link for base layers.
-    Link,
-    /// Processor time of a switch.
-    SwitchCpu,
-    /// Processor time of a host.
-    HostCpu,
-    /// The rate up to which a receiver loses nothing.
-    Receiver,
-    /// The delay bound of the flow.
-    Delay,
-}
-
-/// An amount of a resource, in its own unit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Amount {
-    /// Cells per second.
-    Cells(CellRate),
-    /// Processor time per second.
-    Cpu(Span),
-    /// End-to-end delay.
-    Delay(Span),
-}
-
-/// A node cannot carry the base layer of a flow; says what is missing and where (mets.md 2.10).
-#[derive(Clone, PartialEq, Eq, Debug, Error, Serialize, Deserialize)]
-#[error("{node}: {resource} cannot take the flow: {needed} needed, {available} available")]
-pub struct Refusal {
-    /// The node that refuses.
-    pub node: String,
-    /// What it ran out of.
-    pub resource: Resource,
-    /// What the flow needs.
-    pub needed: Amount,
-    /// What is left.
-    pub available: Amount,
-}
 
 /// How much of a resource base layers may take (mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,7 +12,8 @@ pub struct AdmissionLimits {
 }
 
 /// Processor time that a host spends on traffic (mets.md 3.2).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct HostCost {
     /// Per cell sent or received.
     pub per_cell: Span,
@@ -111,8 +67,8 @@ impl AdmissionLimits {
             node,
             Resource::Link,
             new <= available,
-            Amount::Cells(new),
-            Amount::Cells(available),
+            new.0.into(),
+            available.0.into(),
         )
     }
 
@@ -145,10 +101,10 @@ impl AdmissionLimits {
         let available = safe.saturating_sub(used);
         check(
             node,
-            Resource::Receiver,
+            Resource::ReceiverRate,
             new <= available,
-            Amount::Cells(new),
-            Amount::Cells(available),
+            new.0.into(),
+            available.0.into(),
         )
     }
 
@@ -161,8 +117,8 @@ impl AdmissionLimits {
             node,
             Resource::Delay,
             bound == Span::ZERO || needed <= bound,
-            Amount::Delay(needed),
-            Amount::Delay(bound),
+            needed.as_us(),
+            bound.as_us(),
         )
     }
 
@@ -173,8 +129,9 @@ impl AdmissionLimits {
             node,
             resource,
             new <= available,
-            Amount::Cpu(new),
-            Amount::Cpu(available),
+            // Of a second: a millisecond is a permille.
+            new.as_ms(),
+            available.as_ms(),
         )
     }
 }
@@ -183,8 +140,8 @@ fn check(
     node: &str,
     resource: Resource,
     fits: bool,
-    needed: Amount,
-    available: Amount,
+    needed: u64,
+    available: u64,
 ) -> Result<(), Refusal> {
     if fits {
         return Ok(());
@@ -195,28 +152,6 @@ fn check(
         needed,
         available,
     })
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Resource::Link => "link",
-            Resource::SwitchCpu => "switch processor",
-            Resource::HostCpu => "host processor",
-            Resource::Receiver => "receiver",
-            Resource::Delay => "delay bound",
-        })
-    }
-}
-
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Amount::Cells(rate) => write!(f, "{rate}"),
-            Amount::Cpu(span) => write!(f, "{:.1} % of the processor", span.as_secs_f64() * 100.0),
-            Amount::Delay(span) => write!(f, "{span}"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -236,7 +171,7 @@ mod tests {
         let refusal = link(421, 480).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "rook: link cannot take the flow: 480 cells/s needed, 479 cells/s available"
+            "rook: not enough bandwidth for the base layer: needs 480 cells/s, has 479, 1 short"
         );
     }
 
@@ -245,7 +180,7 @@ mod tests {
         let refusal = LIMITS
             .link("rook", CellRate(100), CellRate(200), CellRate(1))
             .unwrap_err();
-        assert_eq!(refusal.available, Amount::Cells(CellRate(0)));
+        assert_eq!(refusal.available, 0);
     }
 
     #[test]
@@ -272,8 +207,7 @@ mod tests {
         let refusal = LIMITS.host_cpu("dwp", load + load, load).unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "dwp: host processor cannot take the flow: 41.2 % of the processor needed, 7.6 % of \
-             the processor available"
+            "dwp: not enough host CPU: needs 412 permille, has 76, 336 short"
         );
     }
 
@@ -300,14 +234,5 @@ mod tests {
             ..budget
         };
         assert!(LIMITS.delay("atc", endless, Span::from_secs(1)).is_err());
-    }
-
-    #[test]
-    fn a_refusal_travels_in_signalling() {
-        let refusal = LIMITS
-            .link("rook", CellRate(0), CellRate(0), CellRate(1))
-            .unwrap_err();
-        let text = serde_json::to_string(&refusal).unwrap();
-        assert_eq!(serde_json::from_str::<Refusal>(&text).unwrap(), refusal);
     }
 }

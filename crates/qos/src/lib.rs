@@ -18,7 +18,7 @@ mod scheduler;
 mod shaper;
 mod timestamp;
 
-pub use admission::{AdmissionLimits, Amount, DelayBudget, HostCost, Refusal, Resource};
+pub use admission::{AdmissionLimits, DelayBudget, HostCost};
 pub use alarm::{Alarms, Raised};
 pub use deadlines::DeadlineWindow;
 pub use fair_share::{Demand, fair_share};

@@ -1,7 +1,10 @@
-use layercast_core::{CellRate, FlowId, Observer, PortId, Span, Time, TraceEvent};
-use layercast_qos::{self as qos, AdmissionLimits, Amount, DelayBudget};
-use layercast_wire::{Refusal, Resource};
+use layercast_core::{
+    CELL_SIZE, CellRate, FlowId, FrameRate, Observer, PortId, Refusal, Resource, Span, Time,
+    TraceEvent,
+};
+use layercast_qos::{AdmissionLimits, DelayBudget, HostCost};
 
+use crate::flow::Flow;
 use crate::{Switch, SwitchEvent, subject};
 
 /// Share of its processor that a switch gives to base layers, in permille (mets.md 2.10).
@@ -25,9 +28,11 @@ impl Switch {
         {
             return Err(self.refusal(Resource::Carriage, 0, 0));
         }
+        let base = flow.info.spec.layers.base;
+        if !self.config.admission {
+            return Ok(base.mean);
+        }
         let name = &self.config.name;
-        let spec = &flow.info.spec;
-        let base = spec.layers.base;
         let limits = AdmissionLimits {
             link_permille: port.config.bl_permille,
             cpu_permille: CPU_PERMILLE,
@@ -37,27 +42,36 @@ impl Switch {
             ..limits
         };
         let reserved = self.reserved(Some(to));
-        limits
-            .link(name, port.config.line(), reserved, base.mean)
-            .and_then(|()| whole.link(name, port.config.capacity(), reserved, base.mean))
-            .and_then(|()| match self.config.cpu_per_cell {
-                Some(cost) => limits.switch_cpu(name, cost, self.reserved(None), base.mean),
-                None => Ok(()),
-            })
-            .and_then(|()| {
-                let cell = port
-                    .config
-                    .line()
-                    .rate()
-                    .time_for(layercast_core::CELL_SIZE as u64);
-                let budget = DelayBudget {
-                    drain: cell.times(u64::from(base.burst)),
-                    ..DelayBudget::default()
-                };
-                let bound = Span::from_ms(u64::from(spec.delay_max_ms));
-                limits.delay(name, budget, bound)
-            })
-            .map_err(on_wire)?;
+        limits.link(name, port.config.line(), reserved, base.mean)?;
+        whole.link(name, port.config.capacity(), reserved, base.mean)?;
+        if let Some(cost) = self.config.cpu_per_cell {
+            limits.switch_cpu(name, cost, self.reserved(None), base.mean)?;
+        }
+        if let Some(cost) = self.config.sender
+            && flow.upstream == PortId::LOCAL
+            && flow.branches.is_empty()
+        {
+            let sent =
+                |other: &&Flow| other.upstream == PortId::LOCAL && !other.branches.is_empty();
+            let used = load(cost, self.flows.iter().filter(sent));
+            limits.host_cpu(name, used, load(cost, [flow]))?;
+        }
+        if let Some(receiver) = port.config.receiver {
+            let host = &port.config.name;
+            let taken = |other: &&Flow| other.branches.iter().any(|branch| branch.port == to);
+            let used = load(receiver.cost, self.flows.iter().filter(taken));
+            limits.host_cpu(host, used, load(receiver.cost, [flow]))?;
+            if let Some(safe) = receiver.safe {
+                limits.receiver(host, safe, reserved, base.mean)?;
+            }
+        }
+        let cell = port.config.line().rate().time_for(CELL_SIZE as u64);
+        let budget = DelayBudget {
+            drain: cell.times(u64::from(base.burst)),
+            ..DelayBudget::default()
+        };
+        let bound = Span::from_ms(u64::from(flow.info.spec.delay_max_ms));
+        limits.delay(name, budget, bound)?;
         Ok(base.mean)
     }
 
@@ -102,6 +116,20 @@ impl Switch {
     }
 }
 
+/// Processor time per second that the base layers of some flows cost a host.
+fn load<'a>(cost: HostCost, flows: impl IntoIterator<Item = &'a Flow>) -> Span {
+    let loads = flows.into_iter().map(|flow| {
+        let spec = &flow.info.spec;
+        // Of a GOP one frame is of the base layer.
+        let FrameRate { num, den } = spec.frame_rate;
+        let den = den.saturating_mul(u32::from(spec.gop_n.max(1)));
+        cost.load(spec.layers.base.mean, FrameRate { num, den })
+    });
+    loads.fold(Span::ZERO, |sum, load| {
+        Span::from_ps(sum.as_ps().saturating_add(load.as_ps()))
+    })
+}
+
 fn reason(resource: Resource) -> &'static str {
     match resource {
         Resource::Link => "bandwidth of the link",
@@ -115,26 +143,5 @@ fn reason(resource: Resource) -> &'static str {
         Resource::Policy => "policy of the flow",
         Resource::Timeout => "no answer from upstream",
         Resource::Carriage => "cells here, datagrams there",
-    }
-}
-
-fn on_wire(refusal: qos::Refusal) -> Refusal {
-    let amount = |amount| match amount {
-        Amount::Cells(rate) => u64::from(rate.0),
-        // Per second: a millisecond is a permille.
-        Amount::Cpu(span) => span.as_ms(),
-        Amount::Delay(span) => span.as_us(),
-    };
-    Refusal {
-        resource: match refusal.resource {
-            qos::Resource::Link => Resource::Link,
-            qos::Resource::SwitchCpu => Resource::SwitchCpu,
-            qos::Resource::HostCpu => Resource::HostCpu,
-            qos::Resource::Receiver => Resource::ReceiverRate,
-            qos::Resource::Delay => Resource::Delay,
-        },
-        needed: amount(refusal.needed),
-        available: amount(refusal.available),
-        node: refusal.node,
     }
 }

@@ -104,7 +104,7 @@ pub enum SwitchEvent {
         /// Why.
         reason: &'static str,
     },
-    /// A branch was silent for three eras and its port is down.
+    /// A branch was silent for three eras after the channel of its port was lost.
     BranchExpired {
         /// Of which flow.
         flow: FlowId,

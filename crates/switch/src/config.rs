@@ -1,5 +1,6 @@
 use layercast_core::{CellRate, NodeId, Rate, Span};
-use layercast_wire::{Carriage, Mark};
+use layercast_qos::HostCost;
+use layercast_wire::Carriage;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -32,11 +33,13 @@ pub struct SwitchConfig {
     pub seed: u64,
     /// When a lower level takes effect.
     pub lowering: Lowering,
+    /// Whether base layers are tested against what there is (mets.md 2.10); without, every join is
+    /// granted, for experiments with overload.
+    pub admission: bool,
     /// Processor time to copy one cell to one port; `None`: not a limit (mets.md 2.10).
     pub cpu_per_cell: Option<Span>,
-    /// How this network delimits AAL5 frames; each flow says so itself when it is advertised, and
-    /// that is what the media selector goes by.
-    pub aal5_mark: Mark,
+    /// What the sources of this node cost its processor; `None`: not a limit (mets.md 2.10).
+    pub sender: Option<HostCost>,
     /// Most flows it remembers.
     pub max_flows: u32,
     /// Most members, and most reports of members, it remembers over all flows.
@@ -85,8 +88,20 @@ pub struct PortConfig {
     pub adapt_capacity: Option<CellRate>,
     /// Share of the line that base layers may reserve, in permille (mets.md 2.10).
     pub bl_permille: u16,
+    /// What the host at the other end can take, if one is there that has limits.
+    pub receiver: Option<ReceiverLimits>,
     /// What a full queue does to frames.
     pub discard: Discard,
+}
+
+/// What base layers may ask of a receiving host (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReceiverLimits {
+    /// What it spends on what it receives.
+    pub cost: HostCost,
+    /// Up to what rate it loses nothing (R_safe); `None`: not a limit.
+    pub safe: Option<CellRate>,
 }
 
 /// A configuration that cannot be meant.
@@ -109,8 +124,9 @@ impl Default for SwitchConfig {
             tentative: Span::from_secs(5),
             seed: 0,
             lowering: Lowering::GopStart,
+            admission: true,
             cpu_per_cell: None,
-            aal5_mark: Mark::Last,
+            sender: None,
             max_flows: 1_024,
             max_members: 4_096,
         }
@@ -155,6 +171,7 @@ impl Default for PortConfig {
             queue: QueueConfig::default(),
             adapt_capacity: None,
             bl_permille: 900,
+            receiver: None,
             discard: Discard::default(),
         }
     }

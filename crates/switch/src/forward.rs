@@ -43,14 +43,22 @@ impl Switch {
         pdu: LinkPdu,
         obs: &mut O,
     ) {
-        let rejected = &mut self.stats.rejected_pdus;
         let Some(flow) = slot
             .and_then(|slot| self.flows.get_mut(slot))
             .filter(|flow| flow.upstream == from)
         else {
-            rejected.unknown += 1;
+            // A source of this node sends whether somebody listens or not.
+            let counter = match from {
+                PortId::LOCAL => &mut self.stats.unwanted,
+                _ => &mut self.stats.rejected_pdus.unknown,
+            };
+            *counter += 1;
             return;
         };
+        if flow.branches.is_empty() {
+            self.stats.unwanted += 1;
+            return;
+        }
         let step = match (&pdu, flow.carriage) {
             (LinkPdu::Cell(cell), Some(Carriage::Cells)) if cell.pti.is_data() => {
                 flow.selector.on_cell(cell)
@@ -61,7 +69,7 @@ impl Switch {
             _ => None,
         };
         let Some(step) = step else {
-            rejected.malformed += 1;
+            self.stats.rejected_pdus.malformed += 1;
             return;
         };
         let cells = pdu.cells();

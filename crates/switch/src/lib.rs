@@ -21,7 +21,9 @@ mod stats;
 mod timers;
 
 pub use api::{SwitchEvent, SwitchInput, SwitchTransmit};
-pub use config::{ConfigError, Discard, Lowering, PortConfig, QueueConfig, SwitchConfig};
+pub use config::{
+    ConfigError, Discard, Lowering, PortConfig, QueueConfig, ReceiverLimits, SwitchConfig,
+};
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use stats::{PortStats, RejectedPdus, RejectedSignals, SwitchStats};
 

@@ -183,7 +183,8 @@ impl Port {
             let length = self.waiting;
             if length > self.config.queue.efci_on {
                 self.marking = true;
-            } else if length < self.config.queue.efci_off {
+            } else if length < self.config.queue.efci_off || length == unit.cells {
+                // With nobody behind it the queue is over, however large the unit is.
                 self.marking = false;
             }
             if self.marking {
@@ -408,5 +409,23 @@ mod tests {
         assert_eq!(marked.iter().filter(|&&m| m).count(), 13);
         assert!(marked[..13].iter().all(|&m| m));
         assert_eq!(port.stats.marked, 13);
+    }
+
+    #[test]
+    fn marking_ends_with_the_queue_however_large_the_units() {
+        // On above 50, off below 25; each unit has 25 cells, so the last is never below.
+        let mut port = port(200);
+        let mut send = |units: u32, at: u64| -> Vec<bool> {
+            for _ in 0..units {
+                port.push(us(at), cell(), 25);
+            }
+            let out = std::iter::from_fn(|| match port.pop(us(at + 99)) {
+                Some(SwitchTransmit::Pdu { pdu, .. }) => Some(pdu.congestion()),
+                _ => None,
+            });
+            out.collect()
+        };
+        assert_eq!(send(5, 0), [true, true, true, true, false]);
+        assert_eq!(send(2, 1_000), [false, false]);
     }
 }

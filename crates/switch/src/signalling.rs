@@ -73,9 +73,14 @@ impl Switch {
         if let Some(port) = self.ports.get_mut(id) {
             port.up = false;
         }
-        // Data may still come in: only the channel is lost, so circuits stay.
-        for flow in self.flows.iter_mut().filter(|flow| flow.upstream == id) {
-            flow.link = Upstream::Idle;
+        for flow in self.flows.iter_mut() {
+            if flow.upstream == id {
+                // Data may still come in: only the channel is lost, so circuits stay.
+                flow.link = Upstream::Idle;
+            } else if let Some(branch) = flow.branch(id) {
+                // Who is still there joins again; who is not can no longer say so.
+                branch.members.clear();
+            }
         }
     }
 

@@ -10,6 +10,9 @@ pub struct SwitchStats {
     pub ports: BTreeMap<String, PortStats>,
     /// Copies of data units made towards ports.
     pub copies: u64,
+    /// Data units that nobody behind this node has joined: of a source before its first receiver, or
+    /// on their way when the last one left.
+    pub unwanted: u64,
     /// Signals that were refused or made no sense.
     pub rejected_signals: RejectedSignals,
     /// PDUs that were not forwarded, by cause.

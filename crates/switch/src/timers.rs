@@ -69,7 +69,9 @@ impl Switch {
                     Hold::Tentative { until } if until <= now => {
                         overdue.push((flow.info.id, branch.port, Overdue::Unanswered));
                     }
-                    _ if silent && !self.ports.is_up(branch.port) => {
+                    _ if silent
+                        && (branch.members.is_empty() || !self.ports.is_up(branch.port)) =>
+                    {
                         overdue.push((flow.info.id, branch.port, Overdue::Silent));
                     }
                     _ => {}
@@ -83,7 +85,7 @@ impl Switch {
                         flow,
                         what: "release",
                         value: 0,
-                        reason: "silent for three eras, link down",
+                        reason: "silent for three eras after the link was lost",
                     });
                     self.emit(SwitchEvent::BranchExpired { flow, port });
                 }

@@ -537,3 +537,46 @@ fn a_port_that_is_removed_takes_its_branches_along() {
     ));
     assert_eq!(bench.level(A), None);
 }
+
+#[test]
+fn media_that_nobody_wants_is_no_fault() {
+    for carriage in [Carriage::Datagrams, Carriage::Cells] {
+        let mut bench = bench(plain(carriage), SwitchConfig::default());
+        let local = PortId::LOCAL;
+        let mut source = Source::canyon(2, carriage);
+        let flow = source.info.clone();
+        bench.signal(local, Signal::Advertise { flow });
+        let frame = source.emit(Time::ZERO);
+        let units = frame.len() as u64;
+        for (_, pdu) in frame {
+            bench.give(SwitchInput::Pdu { port: local, pdu });
+        }
+        let stats = bench.switch.stats();
+        assert_eq!(stats.unwanted, units, "{carriage:?}");
+        assert_eq!(stats.rejected_pdus, Default::default());
+    }
+}
+
+#[test]
+fn a_neighbour_that_lost_its_memory_holds_no_branch() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    let restart = |bench: &mut Bench, port| {
+        bench.give(SwitchInput::PortDown { port });
+        bench.give(SwitchInput::PortUp { port });
+    };
+    bench.join(A, 1);
+    bench.join(B, 3);
+    restart(&mut bench, A);
+    restart(&mut bench, B);
+    // It comes back in the name of another member, and that one leaves.
+    bench.join(A, 2);
+    let (flow, member) = (bench.info.id, member(2));
+    bench.signal(A, Signal::Leave { flow, member });
+    assert_eq!(bench.level(A), None);
+    // The other neighbour does not ask for the flow any more.
+    bench.run(ms(2_900));
+    assert_eq!(bench.level(B), Some(0));
+    bench.run(ms(3_300));
+    assert_eq!(bench.level(B), None);
+    assert_eq!(bench.switch.reserved_on(B), CellRate(0));
+}

@@ -3,10 +3,10 @@
 mod common;
 
 use common::ends::{Receiver, Source};
-use common::{Net, link, ms};
+use common::{END, Net, link, ms};
 use layercast_core::{Level, Span};
 use layercast_switch::{PortConfig, SwitchEvent};
-use layercast_wire::{Carriage, Resource};
+use layercast_wire::{Carriage, Resource, Signal};
 use proptest::prelude::*;
 
 const WIDE: u32 = 100_000;

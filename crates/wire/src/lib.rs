@@ -11,9 +11,11 @@ mod link;
 mod mets;
 mod payload;
 mod pcapng;
-mod refusal;
 mod signal;
 mod signal_reader;
+
+/// What a refused join tells.
+pub use layercast_core::{Refusal, Resource};
 
 pub use aal5::{
     Frame, MAX_CELL_PAYLOAD, Mark, Reassembler, ReassemblyError, SegmentError, Segmenter, packet_of,
@@ -24,7 +26,6 @@ pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, de
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
-pub use refusal::{Refusal, Resource};
 pub use signal::{
     FlowEnd, FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal,
     SignalError,

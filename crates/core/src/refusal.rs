@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a node refuses a flow or a member; says what is missing.
+/// Why a node refuses a flow or a member; says what is missing (mets.md 2.10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refusal {
     /// The node that refuses.
@@ -21,9 +21,9 @@ pub struct Refusal {
 pub enum Resource {
     /// Bandwidth of a link for base layers, cells/s.
     Link,
-    /// CPU of a switch, permille.
+    /// CPU of a switch, permille of its time.
     SwitchCpu,
-    /// CPU of a host, permille.
+    /// CPU of a host, permille of its time.
     HostCpu,
     /// What the receiver takes without loss, cells/s.
     ReceiverRate,
