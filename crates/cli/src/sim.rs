@@ -2,7 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
@@ -10,10 +14,11 @@ use layercast_core::{Observer, Off, Time};
 use layercast_sim::scenario::Network;
 use layercast_sim::{SimSummary, Simulation};
 use layercast_transport::mets::ReceiverSummary;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::node::Trace;
+use crate::node::{Trace, runtime};
 use crate::output::{Table, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
@@ -29,22 +34,27 @@ pub fn run(args: &args::Sim) -> Outcome {
     let network = scenario::resolve(&args.scenario, &scenario)?;
     let mut pcap = args.pcap.as_deref().map(create).transpose()?;
     let capture = pcap.as_mut().map(|(_, out)| out as &mut dyn Write);
+    let stop = on_interrupt()?;
     let summary = match &args.trace {
         Some(path) => {
             let mut trace = Trace::open(Some(path), &network.name)?;
-            let summary = simulate(network, trace.observer(), capture)?;
+            let summary = simulate(network, trace.observer(), capture, &stop)?;
             trace.finish()?;
             summary
         }
-        None => simulate(network, &mut Off, capture)?,
+        None => simulate(network, &mut Off, capture, &stop)?,
     };
     if let Some((path, mut out)) = pcap {
         out.flush()
             .map_err(|error| Failure::file(path, "write", &error))?;
     }
     match args.json {
-        true => print_json(&summary),
-        false => print(&describe(&summary)),
+        true => print_json(&summary)?,
+        false => print(&describe(&summary))?,
+    }
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::Interrupted),
+        false => Ok(()),
     }
 }
 
@@ -53,11 +63,33 @@ fn create(path: &Path) -> Result<(&Path, BufWriter<File>), Failure> {
     Ok((path, BufWriter::new(file)))
 }
 
-/// Runs the simulation with a progress bar on standard error.
+/// A flag that Ctrl-C sets; a second one ends the process at once.
+fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = runtime()?;
+    let listener = stop.clone();
+    let mut interrupted = {
+        let _inside = runtime.enter();
+        signal(SignalKind::interrupt()).map_err(Failure::new)?
+    };
+    thread::spawn(move || {
+        runtime.block_on(async {
+            while interrupted.recv().await.is_some() {
+                if listener.swap(true, Ordering::Relaxed) {
+                    std::process::exit(i32::from(Failure::Interrupted.code()));
+                }
+            }
+        });
+    });
+    Ok(stop)
+}
+
+/// Runs the simulation with a progress bar on standard error, until its end or `stop`.
 pub fn simulate(
     network: Network,
     obs: &mut impl Observer,
     pcap: Option<&mut dyn Write>,
+    stop: &AtomicBool,
 ) -> Result<SimSummary, Failure> {
     let started = Instant::now();
     let seconds = network.duration.as_ms().div_ceil(1_000);
@@ -65,7 +97,13 @@ pub fn simulate(
         seconds,
         "{bar:40} {pos}/{len} s of network, {eta} left {msg}",
     );
-    let on_second = |now: Time| show(&bar, now, started);
+    let on_second = |now: Time| {
+        show(&bar, now, started);
+        match stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
     let summary = Simulation::new(network).run(obs, pcap, on_second);
     bar.finish_and_clear();
     let mut summary = summary

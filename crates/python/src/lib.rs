@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use layercast_core::Off;
@@ -47,7 +48,7 @@ fn run(
     scenario.seed = seed.unwrap_or(scenario.seed);
     py.detach(|| {
         let network = scenario.validate().map_err(failed)?;
-        let summary = Simulation::new(network).run(&mut Off, None, |_| ());
+        let summary = Simulation::new(network).run(&mut Off, None, |_| ControlFlow::Continue(()));
         json(&summary?)
     })
 }

@@ -1,6 +1,7 @@
 //! How fast the simulator moves PDUs over a chain of three switches (four links).
 
 #![allow(missing_docs, reason = "criterion_group! makes a public function")]
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -37,7 +38,7 @@ fn chain(carriage: &str) -> Simulation {
 }
 
 fn run(simulation: &Simulation) -> SimSummary {
-    let summary = simulation.run(&mut Off, None, |_| ());
+    let summary = simulation.run(&mut Off, None, |_| ControlFlow::Continue(()));
     summary.expect("nothing is written, so nothing can fail")
 }
 

@@ -16,7 +16,8 @@ use crate::scenario::HostProfile;
 #[derive(Debug)]
 pub struct ReceivingHost {
     profile: HostProfile,
-    interrupts: Cpu<LinkPdu>,
+    /// With what each will cost the user process.
+    interrupts: Cpu<(LinkPdu, Span)>,
     user: Cpu<LinkPdu>,
     /// Cells in the interface.
     held: u32,
@@ -86,7 +87,9 @@ impl ReceivingHost {
         if ends_packet(&pdu) {
             cost += self.profile.receive_packet;
         }
-        self.interrupts.push(now, cost, pdu);
+        // Judged by what came before it, not by what comes while it waits.
+        let user = self.user_cost(&pdu);
+        self.interrupts.push(now, cost, (pdu, user));
     }
 
     /// Switches interrupts off for `length` from now on; overlapping stalls are one.
@@ -105,10 +108,9 @@ impl ReceivingHost {
 
     /// The next PDU that reached the transport by `now`.
     pub fn poll(&mut self, now: Time) -> Option<LinkPdu> {
-        while let Some(pdu) = self.interrupts.pop_done(now) {
+        while let Some((pdu, user)) = self.interrupts.pop_done(now) {
             self.held -= pdu.cells();
-            let cost = self.user_cost(&pdu);
-            self.user.push(now, cost, pdu);
+            self.user.push(now, user, pdu);
         }
         self.user.pop_done(now)
     }
@@ -222,6 +224,22 @@ mod tests {
         drain(&mut host);
         host.arrive(us(100_000), cell(true));
         assert_eq!(drain(&mut host), [us(100_156)]);
+    }
+
+    #[test]
+    fn a_packet_that_came_whole_is_paid_for_though_the_next_one_is_damaged() {
+        let mut host = pentium();
+        host.arrive(us(0), cell(false));
+        host.arrive(us(0), cell(true));
+        for _ in 0..130 {
+            host.arrive(us(0), cell(false));
+        }
+        host.arrive(us(20_000), cell(true));
+        assert_eq!(host.stats().dropped_cells, 4);
+        let done = drain(&mut host);
+        assert_eq!(done[1], us(2 * 56 + 100 + 350));
+        // The damaged one costs the interrupts alone.
+        assert_eq!(done.last(), Some(&us(20_156)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a run gives.
 
-use layercast_core::Observer;
+use layercast_core::{Observer, Time};
 use layercast_switch::{LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
@@ -116,7 +116,7 @@ impl<O: Observer> World<'_, O> {
         SimSummary {
             scenario: net.name.clone(),
             seed: net.seed,
-            sim_seconds: net.duration.as_secs_f64(),
+            sim_seconds: self.now.since(Time::ZERO).as_secs_f64(),
             wall_seconds: 0.0,
             events: self.counts.events,
             packet_hops: self.counts.packet_hops,

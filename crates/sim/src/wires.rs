@@ -1,7 +1,7 @@
 //! Links: two directions, each with a channel for data and a reliable one for signals.
 
-use std::io;
 use core::net::{Ipv4Addr, SocketAddrV4};
+use std::io;
 
 use layercast_core::{Machine, Observer, PortId, Time};
 use layercast_switch::{Link, LinkConfig, LinkInput};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::ControlFlow;
 
 use layercast_core::{Machine, Observer, Span, Stream, Time};
 use layercast_switch::SwitchInput;
@@ -72,33 +73,20 @@ impl Simulation {
     /// Runs to the end, or tells why the capture could not be written.
     ///
     /// `obs` sees every machine; `pcap` gets a pcapng of every link direction; `progress` is
-    /// called once for each second of the run.
+    /// called once for each second of the run and may break it off: the capture is then complete up
+    /// to that second, and so is the summary, which says so in `sim_seconds`.
     pub fn run<O: Observer>(
         &self,
         obs: &mut O,
         pcap: Option<&mut dyn io::Write>,
-        mut progress: impl FnMut(Time),
+        mut progress: impl FnMut(Time) -> ControlFlow<()>,
     ) -> io::Result<SimSummary> {
         let mut world = World::new(&self.net, obs);
         if let Some(out) = pcap {
             world.capture = Some(Capture::new(out, &self.net, &world.wires)?);
         }
         world.plan_scenario();
-        let end = Time::ZERO + self.net.duration;
-        let mut tick = Time::ZERO;
-        while let Some((at, source)) = world.kernel.next()
-            && at <= end
-        {
-            while tick <= at {
-                progress(tick);
-                tick = tick.saturating_add(Span::from_secs(1));
-            }
-            world.now = at;
-            world.counts.events += 1;
-            world.act(source);
-        }
-        world.now = end;
-        progress(end);
+        world.now = world.run(Time::ZERO + self.net.duration, &mut progress);
         let summary = world.summary();
         match world.capture {
             Some(capture) => capture.finish().map(|()| summary),
@@ -163,6 +151,27 @@ impl<'a, O: Observer> World<'a, O> {
             kernel,
             counts: Counts::default(),
         }
+    }
+
+    /// Follows the kernel to `end`, or to the second at which `progress` breaks it off.
+    fn run(&mut self, end: Time, progress: &mut impl FnMut(Time) -> ControlFlow<()>) -> Time {
+        let mut tick = Time::ZERO;
+        while let Some((at, source)) = self.kernel.next()
+            && at <= end
+        {
+            while tick <= at {
+                if progress(tick).is_break() {
+                    return tick;
+                }
+                tick = tick.saturating_add(Span::from_secs(1));
+            }
+            self.now = at;
+            self.counts.events += 1;
+            self.act(source);
+        }
+        // The run is over either way.
+        let _ = progress(end);
+        end
     }
 
     fn act(&mut self, source: SourceId) {

@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{CHAIN, capture, json, ready_made, run, scenario};
-use layercast_core::{Observer, Record};
-use layercast_sim::Simulation;
+use layercast_core::{Observer, Off, Record, Span, Time};
 use layercast_sim::scenario::{HostChoice, JitterSpec, LossSpec, Scenario, Ties};
+use layercast_sim::{SimSummary, Simulation};
 use layercast_wire::Carriage;
 
 /// A scenario in which everything random is on.
@@ -66,7 +68,9 @@ fn neither_observer_nor_capture_changes_the_run() {
     let scenario = rough(Carriage::Datagrams);
     let mut count = Count(0);
     let simulation = Simulation::new(scenario.validate().unwrap());
-    let observed = simulation.run(&mut count, None, |_| ()).unwrap();
+    let observed = simulation
+        .run(&mut count, None, |_| ControlFlow::Continue(()))
+        .unwrap();
     assert!(count.0 > 1_000, "{}", count.0);
     assert_eq!(json(&observed), json(&run(&scenario)));
     assert_eq!(json(&observed), json(&capture(&scenario).0));
@@ -118,4 +122,23 @@ fn the_quickstart_gives_what_it_always_gave() {
     );
     assert_eq!((wide.lost, wide.late), Default::default());
     assert_eq!((narrow.lost, narrow.late), Default::default());
+}
+
+#[test]
+fn a_run_broken_off_is_the_beginning_of_the_whole_one() {
+    let scenario = scenario(CHAIN);
+    let (whole, all) = capture(&scenario);
+    let mut part = Vec::new();
+    let simulation = Simulation::new(scenario.validate().unwrap());
+    let until_3_s = |now: Time| match now >= Time::ZERO + Span::from_secs(3) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let summary = simulation
+        .run(&mut Off, Some(&mut part), until_3_s)
+        .unwrap();
+    assert_eq!((summary.sim_seconds, whole.sim_seconds), (3.0, 24.0));
+    let frames = |summary: &SimSummary| summary.flows[0].receivers[0].frames.base;
+    assert!((1..frames(&whole) / 4).contains(&frames(&summary)));
+    assert!(part.len() > 10_000 && all.starts_with(&part));
 }

@@ -10,6 +10,7 @@ mod verdict;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use layercast_core::Span;
 use layercast_sim::scenario::{ClipSpec, Scenario};
@@ -38,7 +39,12 @@ pub fn run(args: &args::Demo) -> Outcome {
     let network = scenario::resolve(&args.scenario, &scenario)?;
     let topology = summary::topology(&network);
 
-    let simulated = sim::simulate(network, &mut layercast_core::Off, None)?;
+    let simulated = sim::simulate(
+        network,
+        &mut layercast_core::Off,
+        None,
+        &AtomicBool::new(false),
+    )?;
     eprintln!(
         "simulated {:.0} s of network in {:.1} s; now the same with real processes",
         simulated.sim_seconds, simulated.wall_seconds

@@ -35,6 +35,9 @@ pub fn bl_share() -> f64 {
 pub fn one() -> f64 {
     1.0
 }
+pub fn yes() -> bool {
+    true
+}
 pub fn full() -> Level {
     Level::FULL
 }

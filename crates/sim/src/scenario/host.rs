@@ -1,6 +1,8 @@
 //! What a host or switch costs: nothing, the 1996 machines of mets.md 3.2, or a table.
 
-use layercast_core::Span;
+use layercast_core::{CellRate, Span};
+use layercast_qos::HostCost;
+use layercast_switch::ReceiverLimits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
@@ -107,6 +109,36 @@ impl HostProfile {
             ..base
         }
     }
+}
+
+impl HostProfile {
+    /// What admission reckons with at a sender (mets.md 2.10).
+    pub fn sender_cost(&self) -> Option<HostCost> {
+        cost(self.send_cell, self.send_packet)
+    }
+
+    /// What admission reckons with at a receiver: its processor, and the rate up to which the
+    /// longest stall does not overflow the interface (F/W, mets.md 6.2).
+    pub fn receiver_limits(&self) -> Option<ReceiverLimits> {
+        let stalls = self.nic_cells > 0 && self.stall_rate > 0.0 && self.stall_max > Span::ZERO;
+        let safe = stalls.then(|| {
+            let second = u128::from(Span::from_secs(1).as_ps());
+            let rate = u128::from(self.nic_cells) * second / u128::from(self.stall_max.as_ps());
+            CellRate(u32::try_from(rate).unwrap_or(u32::MAX))
+        });
+        let cost = cost(self.receive_cell, self.receive_packet);
+        (cost.is_some() || safe.is_some()).then(|| ReceiverLimits {
+            cost: cost.unwrap_or_default(),
+            safe,
+        })
+    }
+}
+
+fn cost(per_cell: Span, per_frame: Span) -> Option<HostCost> {
+    (per_cell > Span::ZERO || per_frame > Span::ZERO).then_some(HostCost {
+        per_cell,
+        per_frame,
+    })
 }
 
 impl HostChoice {

@@ -6,7 +6,7 @@ use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
 use super::error::ScenarioError;
 use super::network::{Flow, NetLink, Port};
 use super::resolve::{config_error, flow_named};
-use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
+use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, ReceiverSpec, Scenario};
 use super::topology::Topology;
 use super::units::{Quantity, QueueSize};
 
@@ -37,6 +37,10 @@ pub(super) fn ports(
             // its own shapers, one per tick and flow.
             config.queue.efci_on = config.queue.limit;
             config.queue.efci_off = config.queue.limit;
+        }
+        let takes = |receiver: &ReceiverSpec| receiver.node == scenario.nodes[neighbour].name;
+        if scenario.receivers.iter().any(takes) {
+            config.receiver = scenario.profile_of(neighbour).receiver_limits();
         }
         topology.port(node, neighbour).map(|id| Port {
             id,
@@ -144,7 +148,7 @@ fn link_config(link: &LinkSpec, i: usize) -> Result<LinkConfig, ScenarioError> {
             Some(JitterSpec::Uniform(max)) => Jitter::Uniform { max },
             Some(JitterSpec::Normal(sd)) => Jitter::Normal { sd },
         },
-        reorder: false,
+        reorder: link.reorder,
         loss: match link.loss {
             None => Loss::None,
             Some(LossSpec::Bernoulli(p)) => Loss::Bernoulli { p },

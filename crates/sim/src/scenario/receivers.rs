@@ -97,7 +97,7 @@ fn check_path(
             let share =
                 u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;
             let free = share.min(u64::from(port.config.capacity().0));
-            if u64::from(needed.0) > free {
+            if scenario.admission && u64::from(needed.0) > free {
                 return Err(ScenarioError::value(
                     field,
                     format!("{} with a base layer of {needed}", flow.name),

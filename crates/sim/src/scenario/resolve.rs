@@ -10,6 +10,7 @@ use layercast_wire::FlowInfo;
 
 use super::clips;
 use super::error::ScenarioError;
+use super::host::HostProfile;
 use super::links;
 use super::network::{Fault, Flow, Network, Node};
 use super::schema::{FaultKind, NodeKind, Scenario, ShapingSpec};
@@ -49,7 +50,7 @@ impl Scenario {
             .zip(ports)
             .enumerate()
             .map(|(i, (node, ports))| {
-                let profile = node.host.unwrap_or(self.host).profile();
+                let profile = self.profile_of(i);
                 Node {
                     name: node.name.clone(),
                     id: node_id(i),
@@ -61,10 +62,15 @@ impl Scenario {
                         era: self.era,
                         res_interval: self.res_interval,
                         seed: self.seed,
+                        lowering: self.lowering,
+                        admission: self.admission,
+                        sender: match node.kind {
+                            NodeKind::Host => profile.sender_cost(),
+                            NodeKind::Switch => None,
+                        },
                         cpu_per_cell: (node.kind == NodeKind::Switch
                             && profile.switch_cell > Span::ZERO)
                             .then_some(profile.switch_cell),
-                        aal5_mark: self.aal5_mark,
                         ..SwitchConfig::default()
                     }),
                     upstreams: links
@@ -93,6 +99,11 @@ impl Scenario {
             flows,
             receivers,
         })
+    }
+
+    /// The costs of the node at this place.
+    pub(super) fn profile_of(&self, node: usize) -> HostProfile {
+        self.nodes[node].host.unwrap_or(self.host).profile()
     }
 
     fn check_host(&self, field: &str, host: super::HostChoice) -> Result<(), ScenarioError> {
@@ -180,7 +191,7 @@ impl Scenario {
             clock: CLOCK.into(),
             aal5_mark: self.aal5_mark,
         };
-        let profile = self.nodes[node].host.unwrap_or(self.host).profile();
+        let profile = self.profile_of(node);
         let before = self.flows[..i]
             .iter()
             .filter(|other| other.source == entry.source);
@@ -202,7 +213,7 @@ impl Scenario {
             era: self.era,
             res_interval: self.res_interval,
             start: Time::ZERO + start,
-            local_limit: (profile.send_cell > Span::ZERO).then(|| {
+            local_limit: (self.admission && profile.send_cell > Span::ZERO).then(|| {
                 // Nine tenths of the processor (mets.md 2.10).
                 let cells = Span::from_ms(900).as_ps() / profile.send_cell.as_ps();
                 CellRate(u32::try_from(cells).unwrap_or(u32::MAX))

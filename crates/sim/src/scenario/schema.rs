@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
 use layercast_media::Synthetic;
 use layercast_qos::ProbeMode;
+use layercast_switch::Lowering;
 use layercast_transport::mets::PlayoutConfig;
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,13 @@ pub struct Scenario {
     /// Which cell of a frame carries the AAL5 end mark (mets.md 6.2).
     #[serde(default = "defaults::aal5_mark")]
     pub aal5_mark: Mark,
+    /// Whether joins are tested against links, processors and hosts (mets.md 2.10). Without, every
+    /// base layer is granted and sources send what they have: for experiments with overload.
+    #[serde(default = "defaults::yes")]
+    pub admission: bool,
+    /// When a lower level takes effect (mets.md 2.12).
+    #[serde(default)]
+    pub lowering: Lowering,
     /// Costs of hosts and switches that name none of their own.
     #[serde(default)]
     pub host: HostChoice,
@@ -139,6 +147,9 @@ pub struct LinkSpec {
     /// Delay variation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
+    /// Whether jitter may change the order of PDUs.
+    #[serde(default)]
+    pub reorder: bool,
     /// Probability that a PDU arrives twice.
     #[serde(default)]
     pub duplicate: f64,
@@ -192,7 +203,7 @@ pub struct GilbertSpec {
     pub bad: f64,
 }
 
-/// Delay variation on a link; the order of PDUs is kept.
+/// Delay variation on a link.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JitterSpec {

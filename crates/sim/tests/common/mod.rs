@@ -1,6 +1,7 @@
 //! What the tests of the simulator share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use layercast_core::Off;
@@ -26,7 +27,7 @@ pub fn scenario(text: &str) -> Scenario {
 pub fn run(scenario: &Scenario) -> SimSummary {
     let network = scenario.validate().unwrap();
     Simulation::new(network)
-        .run(&mut Off, None, |_| ())
+        .run(&mut Off, None, |_| ControlFlow::Continue(()))
         .unwrap()
 }
 
@@ -35,7 +36,9 @@ pub fn capture(scenario: &Scenario) -> (SimSummary, Vec<u8>) {
     let mut pcap = Vec::new();
     let network = scenario.validate().unwrap();
     let simulation = Simulation::new(network);
-    let summary = simulation.run(&mut Off, Some(&mut pcap), |_| ()).unwrap();
+    let summary = simulation
+        .run(&mut Off, Some(&mut pcap), |_| ControlFlow::Continue(()))
+        .unwrap();
     (summary, pcap)
 }
 
