@@ -30,6 +30,8 @@ pub struct JitterConfig {
     pub late_threshold: u32,
     /// Clean GOPs after which the playout point is pulled in (K); 1 is no hold rule.
     pub hold_gops: u32,
+    /// Whether the playout point may move at all once the first frame has set it.
+    pub moves: bool,
     /// Hard delay bound: if set it is the playout delay.
     pub bound: Option<Span>,
     /// Most that an estimated playout delay may be.
@@ -128,6 +130,7 @@ impl JitterConfig {
             margin: Margin::TargetLate { permille: 10 },
             late_threshold: 1,
             hold_gops: 8,
+            moves: true,
             bound: None,
             longest: None,
             frame_rate,
@@ -285,7 +288,7 @@ impl JitterFilter {
         } else {
             self.clean_periods = 0;
         }
-        if !recompute {
+        if !recompute || !self.config.moves {
             return;
         }
         let (from, to) = (play.delay, self.target(play));

@@ -391,3 +391,15 @@ fn a_flow_with_a_delay_bound_gets_it_as_playout_delay() {
     let bound = JitterConfig::for_flow(&spec).bound;
     assert_eq!(bound, Some(Span::from_ms(80)));
 }
+
+#[test]
+fn a_playout_point_that_may_not_move_stays_where_the_first_frame_set_it() {
+    let config = JitterConfig {
+        moves: false,
+        ..JitterConfig::paper(FPS, 12)
+    };
+    // 20 ms, then 200 ms: D is 20 + 2 * 10.
+    let (_, log) = play(config, 240, |at| if at < 2_000.0 { 20.0 } else { 200.0 });
+    assert!(log.iter().all(|frame| frame.playout == ms(40.0).into()));
+    assert!(late_share(&log) > 0.5);
+}

@@ -1,4 +1,4 @@
-use layercast_core::{FilterKind, Level, OnPlenty, OnScarce, QosPolicy};
+use layercast_core::{AdaptMode, FilterKind, Level, MaintMode, OnPlenty, OnScarce, QosPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::LevelPair;
@@ -19,6 +19,9 @@ pub enum ProbeMode {
 pub struct ProbeConfig {
     /// Printed rule or hold-down.
     pub mode: ProbeMode,
+    /// Whether the demand follows the bandwidth; if not, the preferred level is asked for always and
+    /// congestion is only told (mets.md 2.9: `signal` does not maintain).
+    pub maintains: bool,
     /// Never ask for less.
     pub min_level: Level,
     /// The level the user wants.
@@ -83,6 +86,7 @@ impl ProbeConfig {
     pub fn from_policy(policy: &QosPolicy, mode: ProbeMode) -> ProbeConfig {
         ProbeConfig {
             mode,
+            maintains: policy.mode != MaintMode::Signal && policy.adapt != AdaptMode::None,
             min_level: policy.min_level,
             preferred: policy.max_level,
             on_scarce: policy.on_scarce,
@@ -112,6 +116,11 @@ impl DemandProbe {
         level: Level,
         afford: Level,
     ) -> (LevelPair, Option<Advice>) {
+        if !self.config.maintains {
+            self.want = self.config.preferred.min(afford);
+            let advice = congested.then_some(Advice::Degraded);
+            return (LevelPair::wanting(self.want), advice);
+        }
         self.learn(congested, level);
         let lowered = level < self.level;
         self.level = level;
@@ -336,6 +345,27 @@ mod tests {
         assert_eq!(ask(&mut probe, false, Level::BASE, Level::E1), Level::E1);
         assert_eq!(ask(&mut probe, true, Level::E1, Level::FULL), Level::E1);
         assert_eq!(ask(&mut probe, false, Level::E1, Level::FULL), Level::FULL);
+    }
+
+    #[test]
+    fn a_flow_that_is_not_maintained_keeps_its_demand_and_tells_of_congestion() {
+        let signal = QosPolicy {
+            mode: MaintMode::Signal,
+            on_scarce: OnScarce::Disconnect,
+            ..QosPolicy::default()
+        };
+        let rigid = QosPolicy {
+            adapt: AdaptMode::None,
+            ..QosPolicy::default()
+        };
+        for policy in [signal, rigid] {
+            let mut probe = DemandProbe::new(ProbeConfig::from_policy(&policy, ProbeMode::Paper));
+            for congested in [false, true, true, false] {
+                let (pair, advice) = probe.on_era(congested, Level::FULL, Level::FULL);
+                assert_eq!(pair, LevelPair::wanting(Level::FULL));
+                assert_eq!(advice, congested.then_some(Advice::Degraded));
+            }
+        }
     }
 
     #[test]

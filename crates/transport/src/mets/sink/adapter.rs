@@ -32,7 +32,7 @@ pub(super) enum Adapted {
 impl SinkAdapter {
     /// The first era starts at a random phase, so that receivers do not march in step.
     pub fn new(now: Time, config: &SinkConfig, spec: &FlowSpec, phase: &mut Stream) -> SinkAdapter {
-        let top = spec.top_level();
+        let top = config.affordable(spec).unwrap_or_default();
         let wishes = ProbeConfig::from_policy(&config.policy, config.probe);
         let preferred = config.level.min(wishes.preferred).min(top);
         let first = Span::from_ps(phase.below(config.era.as_ps()));
@@ -113,6 +113,8 @@ impl SinkAdapter {
     pub fn fell_silent(&mut self, now: Time) -> Option<Level> {
         self.silence().filter(|&at| now >= at)?;
         self.heard = None;
+        // The source may have started anew, and its count with it.
+        self.newest_adapt = None;
         Some(self.drop_level())
     }
 

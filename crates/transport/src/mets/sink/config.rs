@@ -1,4 +1,6 @@
-use layercast_core::{FlowSpec, Level, NodeId, QosPolicy, Span};
+use layercast_core::{
+    Alarm, AlarmOp, CellRate, FlowSpec, Level, MaintMode, Metric, NodeId, QosPolicy, Span,
+};
 use layercast_qos::{JitterConfig, Margin, ProbeMode};
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,8 @@ pub struct SinkConfig {
     pub level: Level,
     /// What to do when the level cannot be had.
     pub policy: QosPolicy,
+    /// Most cells per second, base layer included, that this host can take of the flow.
+    pub local_limit: Option<CellRate>,
     /// Cycle of RES.
     pub era: Span,
     /// RES interval of the switches; bounds how soon an answer can be there.
@@ -91,6 +95,7 @@ impl PlayoutConfig {
             },
             late_threshold: u32::from(policy.late_threshold),
             hold_gops: self.hold_gops,
+            moves: policy.mode != MaintMode::Signal,
             bound: self.delay.or(flow.bound),
             longest: self.longest,
             ..flow
@@ -107,6 +112,7 @@ impl SinkConfig {
             flow: flow.into(),
             level: Level::FULL,
             policy: QosPolicy::default(),
+            local_limit: None,
             era: Span::from_secs(1),
             res_interval: Span::from_ms(250),
             seed: 0,
@@ -116,5 +122,33 @@ impl SinkConfig {
             aal5_mark: Mark::default(),
             synchronised: true,
         }
+    }
+
+    /// The highest level that this host can take of a flow; `None` if not even its base layer.
+    pub(super) fn affordable(&self, spec: &FlowSpec) -> Option<Level> {
+        let fits = |level: &Level| {
+            self.local_limit
+                .is_none_or(|most| spec.rate_at(*level) <= most)
+        };
+        let levels = [Level::FULL, Level::E1, Level::BASE].into_iter();
+        levels.filter(|&level| level <= spec.top_level()).find(fits)
+    }
+
+    /// The alarms of the user, and those that the bounds of the flow specification set.
+    pub(super) fn alarms(&self, spec: &FlowSpec) -> impl Iterator<Item = Alarm> {
+        let bound = |metric, threshold: f64| Alarm {
+            metric,
+            op: AlarmOp::Above,
+            threshold,
+            window_ms: self.policy.signal_period_ms,
+            hysteresis: threshold / 10.0,
+            oneshot: false,
+        };
+        let jitter = f64::from(spec.jitter_max_ms) * 1_000.0;
+        let loss = f64::from(spec.loss_max_permille);
+        let users = self.policy.events.clone().into_iter();
+        users
+            .chain((jitter > 0.0).then(|| bound(Metric::Jitter, jitter)))
+            .chain([bound(Metric::Loss, loss)])
     }
 }

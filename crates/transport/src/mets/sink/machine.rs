@@ -1,15 +1,17 @@
+mod upkeep;
+
 use std::collections::VecDeque;
 
-use layercast_core::{
-    Level, Machine, MaintMode, Observer, Span, Stream, Subject, Time, TraceEvent, earliest,
-};
-use layercast_qos::Advice;
+use layercast_core::{Level, Machine, Observer, Span, Stream, Subject, Time, TraceEvent, earliest};
+use layercast_qos::Alarms;
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, FlowEnd, FlowInfo, LinkPdu, Member, MemberReport, Signal,
+    ADAPTER_VCI, AdapterMsg, FlowEnd, FlowInfo, LinkPdu, Member, Refusal, Resource, Signal,
 };
 
-use super::adapter::{Adapted, SinkAdapter};
+use super::adapter::SinkAdapter;
 use super::receiver::Receiver;
+use upkeep::push_level;
+
 use super::{LevelReason, SinkConfig, SinkEvent, SinkInput, SinkStats, SinkTransmit};
 
 /// How long a join may go unanswered before it is sent again.
@@ -37,6 +39,7 @@ pub struct Sink {
 struct Active {
     receiver: Receiver,
     adapter: SinkAdapter,
+    alarms: Alarms,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +102,7 @@ impl Sink {
         };
         (stats.res, stats.adapt) = (control.res, control.adapt);
         (stats.adapt_stale, stats.joins) = (control.adapt_stale, control.joins);
+        stats.merged_signals = control.merged_signals;
         stats.dropped.unknown += control.dropped.unknown;
         stats.dropped.malformed += control.dropped.malformed;
         stats
@@ -175,6 +179,17 @@ impl Sink {
             // Another flow of that name: nothing of the old one carries over.
             self.active = None;
         }
+        if self.config.affordable(&flow.spec).is_none() {
+            let refusal = Refusal {
+                node: self.config.node.clone(),
+                resource: Resource::ReceiverRate,
+                needed: flow.spec.rate_at(Level::BASE).0.into(),
+                available: self.config.local_limit.unwrap_or_default().0.into(),
+            };
+            self.session = Session::Refused;
+            self.events.push_back(SinkEvent::Refused(refusal));
+            return;
+        }
         self.flow = Some(flow);
         self.join(now);
     }
@@ -195,7 +210,11 @@ impl Sink {
                 let mut receiver = Receiver::new(now, &self.config, flow);
                 receiver.vci = vci;
                 let adapter = SinkAdapter::new(now, &self.config, &flow.spec, &mut self.phases);
-                self.active = Some(Active { receiver, adapter });
+                self.active = Some(Active {
+                    receiver,
+                    adapter,
+                    alarms: Alarms::new(now, self.config.alarms(&flow.spec)),
+                });
                 self.next_report = Some(now.saturating_add(self.report_period()));
             }
         }
@@ -293,119 +312,6 @@ impl Sink {
         self.after_media(now, obs);
     }
 
-    fn on_adapter<O: Observer>(&mut self, now: Time, message: AdapterMsg, obs: &mut O) {
-        let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
-            return;
-        };
-        if message.kind != AdapterKind::Adapt
-            || message.flow != flow.id
-            || message.group != flow.group
-        {
-            self.stats.dropped.unknown += 1;
-            return;
-        }
-        match active.adapter.on_adapt(now, &message) {
-            Adapted::Stale => self.stats.adapt_stale += 1,
-            Adapted::From(from) => {
-                self.stats.adapt += 1;
-                self.events.push_back(SinkEvent::Adapt(message));
-                self.set_level(now, from, LevelReason::Adapt, obs);
-            }
-        }
-    }
-
-    fn set_level<O: Observer>(&mut self, now: Time, from: Level, reason: LevelReason, obs: &mut O) {
-        let Some(active) = &mut self.active else {
-            return;
-        };
-        let to = active.adapter.level();
-        active.receiver.monitor.set_level(to);
-        push_level(&mut self.events, from, to, reason);
-        if let Some(flow) = self.flow.as_ref().filter(|_| from != to) {
-            let flow = flow.id;
-            obs.on(now, self.subject(), || TraceEvent::Decision {
-                flow,
-                what: "level",
-                value: i64::from(to.get()),
-                reason: match reason {
-                    LevelReason::Adapt => "adapt",
-                    LevelReason::Silent => "adapter silent",
-                    LevelReason::Closed => "closed",
-                },
-            });
-        }
-    }
-
-    fn on_era<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
-            return;
-        };
-        let congested = active.receiver.monitor.take_congestion();
-        if congested != self.congested {
-            self.congested = congested;
-            self.events.push_back(SinkEvent::Congestion(congested));
-        }
-        let (message, advice) = active.adapter.res(congested, flow);
-        let id = flow.id;
-        self.stats.res += 1;
-        self.pdus.push_back(match self.config.carriage {
-            layercast_wire::Carriage::Cells => LinkPdu::Cell(message.to_cell()),
-            layercast_wire::Carriage::Datagrams => LinkPdu::Adapter(message),
-        });
-        self.events.push_back(SinkEvent::Res(message));
-        obs.on(now, self.subject(), || TraceEvent::Decision {
-            flow: id,
-            what: "res",
-            value: i64::from(message.max.get()),
-            reason: if congested { "congested" } else { "clean" },
-        });
-        match advice {
-            None => {}
-            // Filters are put in by whoever owns the path; here the user is told.
-            Some(Advice::Degraded | Advice::InsertFilter(_)) => {
-                self.events.push_back(SinkEvent::Degraded);
-            }
-            Some(Advice::MayRaise(level)) => self.events.push_back(SinkEvent::MayRaise(level)),
-            Some(Advice::Disconnect) => self.leave(),
-        }
-    }
-
-    fn on_report(&mut self, now: Time) {
-        let (Some(active), Some(flow)) = (&mut self.active, &self.flow) else {
-            return;
-        };
-        let monitor = &mut active.receiver.monitor;
-        let metric = monitor.take_metric(now);
-        let quantile = |q| monitor.delays().quantile(q).map_or(0.0, Span::as_ms_f64);
-        let (delay_ms_p50, delay_ms_p99) = (quantile(0.5), quantile(0.99));
-        let stats = active.receiver.stats();
-        let report = MemberReport {
-            level: active.adapter.level(),
-            frames: stats.played,
-            lost: stats.lost,
-            late: stats.late.base + stats.late.e1 + stats.late.e2,
-            delay_ms_p50,
-            delay_ms_p99,
-            playout_ms: active.receiver.playout().as_ms_f64(),
-        };
-        if self.session == Session::Joined {
-            let flow = flow.id;
-            let member = self.member();
-            self.signals.push_back(Signal::Report {
-                flow,
-                member,
-                report,
-            });
-        }
-        if self.config.policy.mode != MaintMode::Maint {
-            self.events.push_back(SinkEvent::Metric(Box::new(metric)));
-        }
-    }
-
-    fn report_period(&self) -> Span {
-        Span::from_ms(u64::from(self.config.policy.signal_period_ms.max(1)))
-    }
-
     /// Plays what is due and moves its events to the queue of the sink.
     fn after_media<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if let Some(active) = &mut self.active {
@@ -420,12 +326,6 @@ impl Sink {
             node: &self.config.node,
             machine: "sink",
         }
-    }
-}
-
-fn push_level(events: &mut VecDeque<SinkEvent>, from: Level, to: Level, reason: LevelReason) {
-    if from != to {
-        events.push_back(SinkEvent::Level { from, to, reason });
     }
 }
 
@@ -471,7 +371,11 @@ impl Machine for Sink {
                 self.on_era(now, obs);
             }
         }
-        if self.next_report.is_some_and(|next| now >= next) && self.session != Session::Closed {
+        if self.session == Session::Closed {
+            return;
+        }
+        self.on_alarms(now, obs);
+        if self.next_report.is_some_and(|next| now >= next) {
             self.next_report = Some(now.saturating_add(self.report_period()));
             self.on_report(now);
         }
@@ -497,10 +401,8 @@ impl Machine for Sink {
             _ => None,
         };
         let media = self.active.as_ref().and_then(|active| {
-            earliest(
-                active.receiver.next_timeout(),
-                active.adapter.next_timeout(),
-            )
+            let control = earliest(active.adapter.next_timeout(), active.alarms.next_timeout());
+            earliest(active.receiver.next_timeout(), control)
         });
         earliest(earliest(retry, self.next_report), media)
     }

@@ -8,7 +8,7 @@ mod machine;
 mod receiver;
 
 use layercast_core::{Layer, Level, PerLayer, Serial, Span};
-use layercast_qos::{QosMetric, SignedSpan};
+use layercast_qos::{QosMetric, Raised, SignedSpan};
 use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
 use serde::Serialize;
 
@@ -125,6 +125,18 @@ pub enum SinkEvent {
         /// Their layer.
         layer: Layer,
     },
+    /// No GOP start came for two GOPs: the playout point was allowed to move without one.
+    GopStartMissing,
+    /// So many of the last frames were handed over more than a millisecond after their deadline,
+    /// because this machine was woken late.
+    MissedDeadline {
+        /// Deadlines missed.
+        missed: u32,
+        /// Deadlines looked at.
+        window: u32,
+    },
+    /// An alarm of the policy fired, or a bound of the flow specification is exceeded.
+    Alarm(Raised),
     /// An era ended in which the congestion bit was seen, or the first without.
     Congestion(bool),
     /// Congested, and the policy is to keep the level: the user may want to know.
@@ -177,6 +189,8 @@ pub struct SinkStats {
     pub adapt_stale: u64,
     /// Joins sent.
     pub joins: u64,
+    /// Periodic signals merged into the next one because the user does not fetch events.
+    pub merged_signals: u64,
 }
 
 /// Packets or cells a [`Sink`] dropped, by cause.

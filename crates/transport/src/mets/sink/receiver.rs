@@ -3,7 +3,9 @@ use std::collections::VecDeque;
 use layercast_core::{
     Cause, FlowId, Layer, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
 };
-use layercast_qos::{FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan};
+use layercast_qos::{
+    DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
+};
 use layercast_wire::{
     Cell, Flags, FlowEnd, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler,
     ReassemblyError, packet_of,
@@ -22,6 +24,10 @@ const MAX_JUMP: i32 = 3_000;
 const REORDERED: i32 = 64;
 /// Entries of the playout buffer, dropped frames included.
 const MAX_SLOTS: usize = 8_192;
+/// Deadlines in a window, and how late a frame may be handed over without missing its own
+/// (mets.md 2.4).
+const WINDOW: u32 = 24;
+const SLACK: Span = Span::from_ms(1);
 
 /// The data path of a sink: packets to frames, frames to their deadline, in order.
 #[derive(Debug)]
@@ -39,6 +45,8 @@ pub(super) struct Receiver {
     jitter_config: JitterConfig,
     jitter: JitterFilter,
     pub monitor: FlowMonitor,
+    deadlines: DeadlineWindow,
+    missed_threshold: u32,
     clock: SourceClock,
     /// In play-out order.
     buffer: VecDeque<Slot>,
@@ -80,6 +88,10 @@ struct Slot {
 impl Receiver {
     pub fn new(now: Time, config: &SinkConfig, flow: &FlowInfo) -> Receiver {
         let jitter_config = config.playout.for_flow(&flow.spec, &config.policy);
+        let mut monitor = FlowMonitor::new(flow.id, now);
+        if !config.synchronised {
+            monitor.set_unsynchronised();
+        }
         Receiver {
             node: config.node.clone(),
             flow: flow.id,
@@ -92,7 +104,9 @@ impl Receiver {
             gaps: GapCounter::new(&flow.spec),
             jitter_config,
             jitter: JitterFilter::new(jitter_config),
-            monitor: FlowMonitor::new(flow.id, now),
+            monitor,
+            deadlines: DeadlineWindow::new(WINDOW),
+            missed_threshold: u32::from(config.policy.missed_deadline_threshold),
             clock: SourceClock::default(),
             buffer: VecDeque::new(),
             opening: 0,
@@ -426,7 +440,15 @@ impl Receiver {
                 seq: frame.seq.0,
                 delay: frame.delay,
             });
+            let missed = now.since(frame.deadline) > SLACK;
             self.events.push_back(SinkEvent::Frame(frame));
+            self.monitor.on_missed(u64::from(missed));
+            let missed = self.deadlines.record(missed);
+            if let Some(missed) = missed.filter(|&missed| missed >= self.missed_threshold) {
+                let window = self.deadlines.length();
+                self.events
+                    .push_back(SinkEvent::MissedDeadline { missed, window });
+            }
         }
     }
 
@@ -496,10 +518,10 @@ impl Receiver {
     fn collect_jitter_events(&mut self) {
         self.monitor.set_playout(self.jitter.playout());
         while let Some(event) = self.jitter.poll_event() {
-            self.events.extend(match event {
-                JitterEvent::PlayoutMoved { from, to } => Some(SinkEvent::Playout { from, to }),
-                JitterEvent::DelayBound { needed } => Some(SinkEvent::DelayBound { needed }),
-                JitterEvent::GopStartMissing => None,
+            self.events.push_back(match event {
+                JitterEvent::PlayoutMoved { from, to } => SinkEvent::Playout { from, to },
+                JitterEvent::DelayBound { needed } => SinkEvent::DelayBound { needed },
+                JitterEvent::GopStartMissing => SinkEvent::GopStartMissing,
             });
         }
     }
