@@ -171,6 +171,11 @@ impl<T> FlowScheduler<T> {
         Some(due.max(self.not_before))
     }
 
+    /// Gives up what waits; gives how many frames that were.
+    pub fn clear(&mut self) -> usize {
+        self.queue.drain(..).count()
+    }
+
     /// Tells whether the era that ends saw congestion; needed for [`SchedulerEvent::ResumeRate`].
     pub fn on_era(&mut self, congested: bool) {
         self.clear_eras = if congested {

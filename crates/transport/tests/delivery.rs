@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use common::*;
 use layercast_core::{Layer, Level, Machine, Off, PerLayer, Span, Stream, Time};
-use layercast_transport::mets::{FlowLog, SinkEvent, SinkInput, SourceEvent};
+use layercast_transport::mets::{FlowLog, Shaping, SinkEvent, SinkInput, SourceEvent};
 use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark};
 
 const CARRIAGES: [Carriage; 2] = [Carriage::Cells, Carriage::Datagrams];
@@ -261,6 +261,55 @@ fn the_end_drains_closes_and_is_told() {
         assert_eq!(world.source.next_timeout(), None);
         assert_eq!(world.source.stats().submitted, 48);
     }
+}
+
+#[test]
+fn frames_that_a_slow_shaper_holds_when_the_grace_time_ends_are_undelivered() {
+    for carriage in CARRIAGES {
+        let mut source = source_config(carriage, 60_000);
+        // 300 of the 480 cells/s of the base layer.
+        source.shaping = Shaping::Bucket { b: 3, p: 10 };
+        let mut world = World::new(source, sink_config(carriage), 40);
+        world.up = Box::new(|_, _| vec![]);
+        world.run_until(ms(200_000));
+        let undelivered = world
+            .source_events
+            .iter()
+            .find_map(|(_, event)| match event {
+                SourceEvent::Finished { undelivered } => Some(u64::from(*undelivered)),
+                _ => None,
+            });
+        let undelivered = undelivered.unwrap();
+        assert!(undelivered > 0);
+        let (stats, source) = (world.sink.stats(), world.source.stats());
+        let masked: u64 = source.masked.iter().map(|(_, n)| n).sum();
+        // The frame cut in the middle is both: on its way in part, and not delivered.
+        let whole = stats.played.base;
+        assert_eq!(whole + undelivered + masked, source.submitted);
+        assert_eq!(stats.lost.base, source.sent.base - whole);
+        let told = world.events.last().map(|(_, event)| event.clone());
+        let undelivered = undelivered as u32;
+        assert_eq!(told, Some(SinkEvent::Closed { undelivered }));
+    }
+}
+
+#[test]
+fn enhancement_frames_that_the_shaper_drops_are_told() {
+    let mut source = source_config(Carriage::Datagrams, 60_000);
+    // 1500 of 3360 cells/s.
+    source.shaping = Shaping::Bucket { b: 3, p: 2 };
+    let mut world = World::new(source, sink_config(Carriage::Datagrams), 60);
+    world.run_until(ms(25_000));
+    let mut told = PerLayer::<u64>::default();
+    for (_, event) in &world.source_events {
+        if let SourceEvent::Dropped { frames } = event {
+            frames
+                .iter()
+                .for_each(|(layer, count)| told[layer] += count);
+        }
+    }
+    assert_eq!(told, world.source.stats().dropped);
+    assert!(told.e2 > 50 && told.base == 0, "{told:?}");
 }
 
 #[test]

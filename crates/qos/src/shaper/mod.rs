@@ -134,6 +134,14 @@ impl<T> Shaper<T> {
         flow.queue.len()
     }
 
+    /// Takes back what waits of a flow, with the number of its frame.
+    pub fn clear(&mut self, id: FlowId) -> impl Iterator<Item = (u32, T)> {
+        let at = self.find(id).ok();
+        let items = at.map(|at| self.flows[at].queue.clear());
+        self.plan();
+        items.into_iter().flatten()
+    }
+
     /// Gives a flow new parameters from its next refresh on; the credit left is cut to the new depth
     /// at once and the queue is kept.
     pub fn reconfigure(&mut self, now: Time, id: FlowId, params: BucketParams) {

@@ -103,6 +103,13 @@ impl<T> FlowQueue<T> {
         Some((cost, item))
     }
 
+    /// Takes everything that waits, with the number of its frame.
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = (u32, T)> + use<T> {
+        self.waiting = PerLayer::default();
+        let items = std::mem::take(&mut self.items);
+        items.into_iter().map(|item| (item.frame.1, item.item))
+    }
+
     fn newest_unsent(&self, layer: Layer) -> Option<FrameKey> {
         if self.waiting[layer] == 0 {
             return None;

@@ -3,7 +3,8 @@ mod session;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    Cause, FlowSpec, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent, earliest,
+    Cause, FlowSpec, Layer, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent,
+    earliest,
 };
 use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent, ShaperError};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Signal};
@@ -37,6 +38,8 @@ pub struct Source {
     pacer: Pacer,
     adapter: SourceAdapter,
     members: Members,
+    /// Frames dropped of which the user was told.
+    told_dropped: PerLayer<u64>,
     /// A frame that found the shaper full.
     held: Option<Numbered>,
     phase: Phase,
@@ -98,6 +101,7 @@ impl Source {
             pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             members: Members::new(config.max_members, period),
+            told_dropped: PerLayer::default(),
             held: None,
             phase: Phase::Live,
             next_era: config.start.saturating_add(config.era),
@@ -177,7 +181,7 @@ impl Source {
 
     fn dropped(&self) -> PerLayer<u64> {
         let mut dropped = self.pacer.dropped();
-        for layer in layercast_core::Layer::ALL {
+        for layer in Layer::ALL {
             dropped[layer] += self.stats.dropped[layer];
         }
         dropped
@@ -318,11 +322,7 @@ impl Source {
         };
         let key = message.era.0;
         // A full shaper loses it; the refresh repairs that.
-        if self
-            .pacer
-            .push(now, layercast_core::Layer::Base, key, pdu)
-            .is_ok()
-        {
+        if self.pacer.push(now, Layer::Base, key, pdu).is_ok() {
             self.stats.adapt += 1;
         }
     }
@@ -367,11 +367,14 @@ impl Source {
         if let Phase::Draining { until } = self.phase {
             let waiting = self.scheduler.len() + usize::from(self.held.is_some());
             if waiting == 0 && self.pacer.is_empty() || now >= until {
+                // What is sent from here on would come too late.
+                let held = usize::from(self.held.take().is_some());
+                let undelivered = self.scheduler.clear() + held + self.pacer.clear();
                 let bound = Span::from_ms(u64::from(self.spec().delay_max_ms));
                 let linger = if bound == Span::ZERO { LINGER } else { bound };
                 self.phase = Phase::Lingering {
                     until: now.saturating_add(linger),
-                    undelivered: u32::try_from(waiting).unwrap_or(u32::MAX),
+                    undelivered: u32::try_from(undelivered).unwrap_or(u32::MAX),
                 };
             }
         }
@@ -393,6 +396,15 @@ impl Source {
     }
 
     fn collect_events(&mut self) {
+        let dropped = self.dropped();
+        let told = std::mem::replace(&mut self.told_dropped, dropped);
+        if dropped != told {
+            let mut frames = dropped;
+            for layer in Layer::ALL {
+                frames[layer] -= told[layer];
+            }
+            self.events.push_back(SourceEvent::Dropped { frames });
+        }
         while let Some(event) = self.scheduler.poll_event() {
             self.events.push_back(match event {
                 SchedulerEvent::MissedDeadline { missed, window } => {

@@ -62,6 +62,11 @@ pub enum SourceEvent {
         /// Deadlines looked at.
         window: u32,
     },
+    /// Frames were dropped whole because the shaper queue is full.
+    Dropped {
+        /// How many.
+        frames: PerLayer<u64>,
+    },
     /// The application paused for more than a second; the schedule started anew.
     Resync {
         /// How late the frame was.

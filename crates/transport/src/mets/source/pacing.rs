@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use layercast_core::{CellRate, FlowId, FlowSpec, Layer, Level, PerLayer, Span, Time};
 use layercast_qos::{BucketParams, Shaper, ShaperConfig, ShaperError, queue_bound};
-use layercast_wire::LinkPdu;
+use layercast_wire::{ADAPTER_VCI, LinkPdu};
 
 use super::{Shaping, SourceError};
 
@@ -108,6 +108,21 @@ impl Pacer {
         self.shaper
             .stats(self.flow)
             .is_none_or(|stats| stats.queued == 0)
+    }
+
+    /// Gives up what waits; gives how many frames that were.
+    pub fn clear(&mut self) -> usize {
+        let is_media = |pdu: &LinkPdu| match pdu {
+            LinkPdu::Mets(_) => true,
+            LinkPdu::Cell(cell) => cell.vci != ADAPTER_VCI,
+            LinkPdu::Adapter(_) => false,
+        };
+        let waiting = self.shaper.clear(self.flow);
+        let mut frames: Vec<u32> = waiting
+            .filter_map(|(frame, pdu)| is_media(&pdu).then_some(frame))
+            .collect();
+        frames.dedup();
+        frames.len()
     }
 
     /// Frames dropped for want of room.
