@@ -85,6 +85,7 @@ impl Switch {
             return;
         }
         flow.adapted = Some((message.era, now));
+        flow.told_era = message.era;
         for index in 0..flow.branches.len() {
             let Some(flow) = self.flows.by_id(message.flow) else {
                 return;
@@ -147,7 +148,7 @@ impl Switch {
             let Some(entry) = self.flows.by_id(flow) else {
                 continue;
             };
-            let era = entry.adapted.map_or(Serial(0), |(era, _)| era);
+            let era = entry.told_era;
             let Some(branch) = entry.branch(id) else {
                 continue;
             };

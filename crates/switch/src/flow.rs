@@ -87,8 +87,10 @@ pub(crate) struct Flow {
     pub carriage: Option<Carriage>,
     pub selector: Selector,
     pub branches: Vec<Branch>,
-    /// Era of the last ADAPT, and when it came.
+    /// Era of the last ADAPT, and when it came; older ones are ignored.
     pub adapted: Option<(Serial, Time)>,
+    /// Era of the last ADAPT that was passed on: what we say ourselves must not be older.
+    pub told_era: Serial,
     /// Our own era, as RES tells it upstream.
     pub era: Serial,
     pub res_pending: bool,

@@ -119,7 +119,7 @@ impl Switch {
     pub fn stats(&self) -> SwitchStats {
         let mut stats = self.stats.clone();
         for port in self.ports.iter() {
-            stats.ports.insert(port.config.name.clone(), port.stats);
+            stats.ports.insert(port.config.name.clone(), port.counted());
         }
         for flow in self.flows.iter() {
             stats.unknown_types += flow.selector.unknown_types;

@@ -59,6 +59,9 @@ pub(crate) struct Port {
     /// Units at the front whose transmission has begun, not polled yet.
     started: usize,
     waiting: u32,
+    /// Cells times picoseconds waited, up to `measured`.
+    waited: u128,
+    measured: Time,
     busy_until: Time,
     marking: bool,
     next_vci: u16,
@@ -77,6 +80,8 @@ impl Port {
             queue: VecDeque::with_capacity(reserved),
             started: 0,
             waiting: 0,
+            waited: 0,
+            measured: Time::ZERO,
             busy_until: Time::ZERO,
             marking: false,
             next_vci: FIRST_VCI,
@@ -163,6 +168,7 @@ impl Port {
             .rate
             .map_or(Span::ZERO, |rate| rate.time_for(bytes));
         self.busy_until = start.saturating_add(tx);
+        self.measure(now);
         self.waiting += cells;
         self.stats.max_queue = self.stats.max_queue.max(self.waiting);
         let was_empty = self.queue.is_empty();
@@ -191,8 +197,26 @@ impl Port {
                 unit.pdu.mark_congestion();
                 self.stats.marked += 1;
             }
-            self.waiting -= unit.cells;
+            let (at, cells) = (unit.start, unit.cells);
+            self.measure(at);
+            self.waiting -= cells;
             self.started += 1;
+        }
+    }
+
+    /// Adds up the waiting until `now`.
+    fn measure(&mut self, now: Time) {
+        let span = now.since(self.measured).as_ps();
+        self.waited += u128::from(self.waiting) * u128::from(span);
+        self.measured = self.measured.max(now);
+    }
+
+    /// What it counted so far.
+    pub fn counted(&self) -> PortStats {
+        let waited = self.waited / u128::from(Span::from_us(1).as_ps());
+        PortStats {
+            waited_us: u64::try_from(waited).unwrap_or(u64::MAX),
+            ..self.stats
         }
     }
 
@@ -427,5 +451,18 @@ mod tests {
         };
         assert_eq!(send(5, 0), [true, true, true, true, false]);
         assert_eq!(send(2, 1_000), [false, false]);
+    }
+
+    #[test]
+    fn the_waiting_of_all_cells_is_added_up() {
+        let mut port = port(32);
+        for _ in 0..4 {
+            port.push(us(10), cell(), 1);
+        }
+        while port.pop(us(12)).is_some() {}
+        // One cell goes each microsecond: by now after 0, 1 and 2 us; the last has waited for 2.
+        assert_eq!(port.counted().waited_us, 1 + 2 + 2);
+        while port.pop(us(99)).is_some() {}
+        assert_eq!(port.counted().waited_us, 1 + 2 + 3);
     }
 }

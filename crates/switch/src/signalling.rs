@@ -121,6 +121,7 @@ impl Switch {
             carriage: port.map(|port| port.config.carriage),
             branches: Vec::new(),
             adapted: None,
+            told_era: Serial(0),
             era: Serial(0),
             res_pending: false,
             reports: Vec::new(),

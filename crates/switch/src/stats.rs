@@ -44,6 +44,9 @@ pub struct PortStats {
     pub adapter_dropped: u64,
     /// Most cells that ever waited.
     pub max_queue: u32,
+    /// Microseconds that all cells together waited: by time it gives the mean length of the queue,
+    /// by cells that left the mean wait (Little).
+    pub waited_us: u64,
     /// Units marked with congestion experienced.
     pub marked: u64,
 }

@@ -580,3 +580,55 @@ fn a_neighbour_that_lost_its_memory_holds_no_branch() {
     assert_eq!(bench.level(B), None);
     assert_eq!(bench.switch.reserved_on(B), CellRate(0));
 }
+
+#[test]
+fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
+    let port = PortConfig {
+        adapt_capacity: Some(CellRate(480 + 960 + 1_920)),
+        ..plain(Carriage::Datagrams)
+    };
+    let mut bench = bench(port, SwitchConfig::default());
+    bench.join(A, 1);
+    bench.adapter(A, AdapterKind::Res, 1, 1, 2);
+    bench.run(ms(300));
+    bench.adapter(UP, AdapterKind::Adapt, 100, 9, 2);
+    assert_eq!(bench.level(A), Some(2));
+    // The node upstream starts anew; any era of its is welcome.
+    bench.give(SwitchInput::PortDown { port: UP });
+    bench.give(SwitchInput::PortUp { port: UP });
+    let flow = bench.info.id;
+    let (vci, level) = (101, Level::BASE);
+    bench.signal(UP, Signal::JoinAck { flow, vci, level });
+    // Before it has said anything, another base layer takes room.
+    let guest = Source::canyon(2, Carriage::Datagrams).info;
+    let (id, member) = (guest.id, member(2));
+    bench.signal(UP, Signal::Advertise { flow: guest });
+    let level = Level::FULL;
+    bench.signal(
+        A,
+        Signal::Join {
+            flow: id,
+            member,
+            level,
+        },
+    );
+    let vci = 102;
+    let mut out = bench.signal(
+        UP,
+        Signal::JoinAck {
+            flow: id,
+            vci,
+            level,
+        },
+    );
+    assert_eq!(bench.level(A), Some(1));
+    out.extend(bench.run(ms(310)));
+    let said = out.iter().find_map(|out| match out {
+        SwitchTransmit::Pdu {
+            pdu: LinkPdu::Adapter(message),
+            ..
+        } => Some((message.kind, message.era, message.max)),
+        _ => None,
+    });
+    assert_eq!(said, Some((AdapterKind::Adapt, Serial(100), Level::E1)));
+}
