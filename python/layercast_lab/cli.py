@@ -14,6 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from layercast import LayercastError
+from layercast_lab import gallery
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, experiments
 
 app = typer.Typer(
@@ -44,17 +45,28 @@ def list_experiments(
 
 @app.command()
 def reproduce(
-    id: Annotated[str, typer.Argument(help="An experiment id, such as mets/e5; see `layercast-lab list`.")],
+    id: Annotated[
+        str | None, typer.Argument(help="An experiment id, such as mets/e5; see `layercast-lab list`.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run all experiments, with a summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("target/lab"),
+    out: Annotated[Path, typer.Option(help="Folder for figures and the gallery.")] = Path("target/lab"),
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds to run instead of the default.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Seconds of each run, where no script fixes it.")
+    ] = None,
 ) -> None:
     """Run one experiment: print reported beside measured, write its figure, give a verdict.
 
-    Exit status: 0 whatever the verdict, 1 if the experiment could not run, 2 for an unknown id.
+    With --all run every one and print a summary. Each report goes into the gallery index.html
+    in the output folder. Exit status: 0 whatever the verdict, 1 if an experiment could not
+    run, 2 for an unknown id.
     """
     found = experiments()
-    if id not in found:
+    if everything == (id is not None):
+        errors.print("error: give either an experiment id or --all")
+        raise typer.Exit(2)
+    if id is not None and id not in found:
         errors.print(f"error: there is no experiment {id!r}; `layercast-lab list` names all", markup=False)
         raise typer.Exit(2)
 
@@ -62,19 +74,49 @@ def reproduce(
         # `track` redraws on a terminal and stays silent in a pipe.
         return track(items, description=what, total=total, console=errors, disable=not errors.is_terminal)
 
-    try:
-        report = found[id].run(Context(out=out / Path(id).parent, seeds=seeds, progress=progress))
-    except (LayercastError, OSError) as error:
-        errors.print(f"error: {id}: {error}", markup=False)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt:
-        errors.print("interrupted; nothing was written")
-        raise typer.Exit(130) from None
-    if as_json:
-        json.dump(report.to_json(), sys.stdout, indent=2)
+    reports, failed = [], False
+    for name in found if id is None else [id]:
+        context = Context(out=out / Path(name).parent, seeds=seeds, seconds=seconds, progress=progress)
+        try:
+            report = found[name].run(context)
+        except (LayercastError, OSError) as error:
+            errors.print(f"error: {name}: {error}", markup=False)
+            failed = True
+            continue
+        except KeyboardInterrupt:
+            errors.print(f"interrupted; nothing of {name} was written")
+            raise typer.Exit(130) from None
+        reports.append(report)
+        gallery.add(out, report, command_of(name, seeds, seconds))
+        if not as_json:
+            show(report)
+    if as_json and reports:
+        told = [report.to_json() for report in reports]
+        json.dump(told if everything else told[0], sys.stdout, indent=2)
         print()
-    else:
-        show(report)
+    elif not as_json:
+        if everything:
+            summarise(reports)
+        if reports:
+            console.print(f"gallery: {out / 'index.html'}", highlight=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def command_of(id: str, seeds: int | None, seconds: float | None) -> str:
+    """The command that makes this report again."""
+    options = [f" --seeds {seeds}" if seeds else "", f" --seconds {seconds:g}" if seconds else ""]
+    return f"layercast-lab reproduce {id}" + "".join(options)
+
+
+def summarise(reports: list[Report]) -> None:
+    """Print how many rows of each report have which verdict."""
+    table = Table("id", "title", *VERDICT_TEXT.values(), "verdict", title="All experiments")
+    for report in reports:
+        counts = [str(sum(row.verdict == verdict for row in report.rows)) for verdict in VERDICT_TEXT]
+        verdict = f"[{COLOURS[report.verdict]}]{VERDICT_TEXT[report.verdict]}[/]"
+        table.add_row(report.id, report.title, *counts, verdict)
+    console.print(table)
 
 
 def show(report: Report) -> None:

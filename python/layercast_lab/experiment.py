@@ -30,6 +30,11 @@ class Row:
     note: str = ""
 
 
+def judge(ok: bool, *, trend: bool = False) -> Verdict:
+    """`reproduced` if the tolerance is kept, else `shape` if at least the `trend` is there."""
+    return "reproduced" if ok else "shape" if trend else "differs"
+
+
 @dataclass
 class Report:
     """The outcome of an experiment."""
@@ -63,7 +68,13 @@ class Context:
 
     out: Path
     seeds: int | None = None
+    seconds: float | None = None
+    """Length of the measured part of a run, if not that of the paper's."""
     progress: Callable[[Iterable[Any], int, str], Iterable[Any]] = lambda items, total, what: items
+
+    def seed_range(self, default: int = 20) -> range:
+        """The seeds to run: 1, 2, ... as many as asked for, or `default`."""
+        return range(1, (self.seeds or default) + 1)
 
     def path(self, name: str) -> Path:
         """A file of this name in the output folder, which is made if need be."""

@@ -46,7 +46,7 @@ def test_the_verdict_of_a_report_is_its_weakest_row():
 
 
 def test_a_wrong_level_is_not_called_reproduced(tmp_path, monkeypatch):
-    from layercast_lab.experiments import mets
+    from layercast_lab.experiments import mets_adaptation
 
     scenarios = tmp_path / "scenarios"
     scenarios.mkdir()
@@ -54,6 +54,6 @@ def test_a_wrong_level_is_not_called_reproduced(tmp_path, monkeypatch):
     # With 3000 cells/s E1 fits beside Canyon and Flight never, and E2 never at all.
     assert "3500 cells/s" in text
     (scenarios / "e5.toml").write_text(text.replace("3500 cells/s", "3000 cells/s"))
-    monkeypatch.setattr(mets, "SCENARIOS", scenarios)
+    monkeypatch.setattr(mets_adaptation, "SCENARIOS", scenarios)
     report = experiments()["mets/e5"].run(Context(out=tmp_path, seeds=2))
     assert report.verdict == "differs"

@@ -1,9 +1,7 @@
-"""METS, the QoS-adaptive transport (Campbell and Coulson 1996/97): specs/mets.md section 4."""
+"""METS E5: adaptation to the bandwidth that others leave (specs/mets.md 4.8)."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -12,8 +10,9 @@ import numpy as np
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment
+from layercast_lab.simulator import run_all
+from layercast_lab.testbed import PAPER
 
-PAPER = "Campbell, Coulson: QoS Adaptive Transports (IEEE Network 1997); PfHSN'96 chapter 14"
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 ERA_S = 1.0
@@ -27,9 +26,7 @@ def e5(context: Context) -> Report:
     judged = context.seeds or 20
     seeds = range(1, (context.seeds or 100) + 1)
     scenario = SCENARIOS / "e5.toml"
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = pool.map(lambda seed: layercast.run(scenario, seed=seed), seeds)
-        results = list(context.progress(runs, len(seeds), "E5, seeds"))
+    results = run_all(context, "E5, seeds", lambda seed: layercast.run(scenario, seed=seed), seeds)
 
     canyon = [result.receiver("canyon-at-dwp") for result in results[:judged]]
     before = [max_level(receiver, 0.0, FLIGHT_ENDS_S) for receiver in canyon]

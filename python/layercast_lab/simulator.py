@@ -1,0 +1,118 @@
+"""Many runs at once, and runs with every frame's times."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+import layercast
+from layercast_lab.experiment import Context
+
+Job = TypeVar("Job")
+Outcome = TypeVar("Outcome")
+
+PS_PER_S = 1e12
+
+
+def run_all(
+    context: Context, what: str, function: Callable[[Job], Outcome], jobs: Sequence[Job]
+) -> list[Outcome]:
+    """Runs `function` on each job, in as many threads as there are processors, with progress."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        return list(context.progress(pool.map(function, jobs), len(jobs), what))
+    finally:
+        # After Ctrl-C only what has begun is waited for.
+        pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The frames of one flow: a row for each that was sent, times in seconds."""
+
+    seq: np.ndarray
+    """Its number in the flow, frames that were not sent counted too."""
+    sent: np.ndarray
+    """When it left the frame scheduler."""
+    arrived: np.ndarray
+    """When its last cell reached the transport; NaN if it never did."""
+    emitted: np.ndarray
+    """The timestamp it carries, its scheduled time; NaN if it never arrived."""
+    played: np.ndarray
+    """When it was played; NaN if it never arrived or came too late."""
+
+    @property
+    def delay_ms(self) -> np.ndarray:
+        """From departure to arrival, of those that arrived."""
+        delay = (self.arrived - self.sent) * 1e3
+        return delay[~np.isnan(delay)]
+
+
+def run_traced(scenario: Mapping[str, Any], seed: int) -> list[Frames]:
+    """Runs a scenario with `layercast sim --trace`; the frames of each of its flows.
+
+    The Python bindings return the summary only, and that has no frames. Raises OSError if there is
+    no `layercast` command.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file, trace = Path(folder, "scenario.toml"), Path(folder, "trace")
+        file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in scenario.items()))
+        arguments = ["sim", file, "--seed", str(seed), "--json", "--trace", trace]
+        done = subprocess.run([command(), *arguments], capture_output=True, text=True)
+        if done.returncode:
+            raise layercast.LayercastError(done.stderr.strip())
+        with trace.open() as lines:
+            return frames(lines, len(scenario["flow"]))
+
+
+def frames(lines: Any, flows: int) -> list[Frames]:
+    """What a trace tells of the frames of each flow; flows are numbered from 1."""
+    times: list[dict[int, list[float]]] = [{} for _ in range(flows)]
+    for line in lines:
+        # Only these three are wanted, and reading JSON is slow.
+        if not any(f'"event":"{event}"' in line for event in ("sent", "received", "played")):
+            continue
+        record = json.loads(line.lstrip("\x1e"))
+        if record["machine"] not in ("source", "sink"):
+            continue
+        flow, time = times[record["flow"] - 1], record["time"] / PS_PER_S
+        match record["event"]:
+            case "sent":
+                flow.setdefault(record["seq"], [time, np.nan, np.nan, np.nan])
+            case "received":
+                flow[record["seq"]][1:3] = time, time - record["delay"] / PS_PER_S
+            case "played":
+                flow[record["seq"]][3] = time
+    columns = [np.array(list(flow.values()), dtype=float).reshape(-1, 4).T for flow in times]
+    numbers = [np.array(list(flow), dtype=np.int64) for flow in times]
+    return [Frames(seq, *column) for seq, column in zip(numbers, columns, strict=True)]
+
+
+def command() -> str:
+    """The `layercast` command: $LAYERCAST, this source tree's release build, or the one installed."""
+    built = Path(__file__).resolve().parents[2] / "target/release/layercast"
+    candidates = [os.environ.get("LAYERCAST"), str(built), shutil.which("layercast")]
+    for candidate in candidates:
+        if candidate and os.access(candidate, os.X_OK):
+            return candidate
+    raise FileNotFoundError("the `layercast` command is needed for traces of frames: run `make build`")
+
+
+def toml(value: Any) -> str:
+    """A value as TOML on one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {toml(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    # JSON and TOML agree on strings, numbers and truth values.
+    return json.dumps(value)
