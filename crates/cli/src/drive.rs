@@ -121,11 +121,37 @@ fn count(status: &mut NodeStatus, event: &NodeEvent) {
     match event {
         NodeEvent::PeerUp { .. } => status.neighbours += 1,
         NodeEvent::PeerDown { .. } => status.neighbours = status.neighbours.saturating_sub(1),
-        NodeEvent::Switch(SwitchEvent::Admitted { .. }) => status.branches += 1,
-        NodeEvent::Switch(SwitchEvent::Released { .. } | SwitchEvent::BranchExpired { .. }) => {
-            status.branches = status.branches.saturating_sub(1);
-        }
+        NodeEvent::Switch { event, .. } => match event {
+            SwitchEvent::Admitted { .. } => status.branches += 1,
+            SwitchEvent::Released { .. } | SwitchEvent::BranchExpired { .. } => {
+                status.branches = status.branches.saturating_sub(1);
+            }
+            _ => {}
+        },
         _ => {}
+    }
+}
+
+/// What a person wants to know of what the switch did for `neighbour`.
+fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
+    match event {
+        SwitchEvent::Admitted { flow, member, .. } => {
+            let name = &member.name;
+            format!("{name} admitted to flow {flow}: its base layer is reserved")
+        }
+        SwitchEvent::Refused { refusal, .. } => format!("join of {neighbour} refused: {refusal}"),
+        SwitchEvent::Released { flow, .. } => format!("flow {flow}: {neighbour} released"),
+        SwitchEvent::Granted {
+            flow,
+            from,
+            to,
+            reason,
+            ..
+        } => format!("flow {flow}: {neighbour} gets {to} instead of {from} ({reason})"),
+        SwitchEvent::BranchExpired { flow, .. } => {
+            format!("flow {flow}: {neighbour} was silent for three eras, given up")
+        }
+        SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
     }
 }
 
@@ -135,27 +161,9 @@ fn describe(event: &NodeEvent) -> Option<String> {
         NodeEvent::PeerUp { name, addr, .. } => format!("{name} connected from {addr}"),
         NodeEvent::PeerDown { name, reason } => format!("{name} disconnected: {reason}"),
         NodeEvent::Failed { addr, reason } => format!("no connection with {addr}: {reason}"),
-        NodeEvent::Switch(event) => match event {
-            SwitchEvent::Admitted { member, .. } => {
-                format!("{} admitted: its base layer is reserved", member.name)
-            }
-            SwitchEvent::Refused { refusal, .. } => format!("join refused: {refusal}"),
-            SwitchEvent::Released { flow, .. } => format!("branch of flow {flow} released"),
-            SwitchEvent::Granted {
-                flow,
-                port,
-                from,
-                to,
-                reason,
-            } => format!("flow {flow}, port {}: {from} -> {to} ({reason})", port.0),
-            SwitchEvent::BranchExpired { flow, port } => {
-                format!(
-                    "flow {flow}, port {}: silent for three eras, given up",
-                    port.0
-                )
-            }
-            SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
-        },
+        NodeEvent::Switch { event, neighbour } => {
+            describe_switch(event, neighbour.as_deref().unwrap_or("itself"))
+        }
         NodeEvent::Source { flow, event } => match event {
             SourceEvent::MemberJoined(member) => format!("{} joined {flow}", member.name),
             SourceEvent::MemberLeft(member) => format!("{} left {flow}", member.name),

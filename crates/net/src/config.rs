@@ -110,7 +110,12 @@ pub enum NodeEvent {
         reason: String,
     },
     /// The switch machine says.
-    Switch(SwitchEvent),
+    Switch {
+        /// What.
+        event: SwitchEvent,
+        /// Of which neighbour, if it is about one.
+        neighbour: Option<String>,
+    },
     /// A source says.
     Source {
         /// Name of the flow.

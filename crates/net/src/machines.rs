@@ -164,7 +164,9 @@ impl Machines {
             }
         }
         while let Some(event) = self.switch.poll_event() {
-            self.tell(NodeEvent::Switch(event));
+            let name = event.port().and_then(|port| self.ports.name(port));
+            let neighbour = name.map(str::to_owned);
+            self.tell(NodeEvent::Switch { event, neighbour });
         }
     }
 

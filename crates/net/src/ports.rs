@@ -300,6 +300,12 @@ impl Ports {
         self.slots.get(usize::from(id.0))?.as_ref()
     }
 
+    /// The neighbour, or the group of neighbours, on a port.
+    pub fn name(&self, id: PortId) -> Option<&str> {
+        let mut named = self.by_name.iter();
+        named.find_map(|(name, port)| (*port == id).then_some(name.as_str()))
+    }
+
     pub fn port_mut(&mut self, id: PortId) -> Option<&mut Port> {
         self.slots.get_mut(usize::from(id.0))?.as_mut()
     }

@@ -117,3 +117,17 @@ pub enum SwitchEvent {
         flow: FlowId,
     },
 }
+
+impl SwitchEvent {
+    /// The port it is about, if it is about one.
+    pub fn port(&self) -> Option<PortId> {
+        match *self {
+            SwitchEvent::Admitted { port, .. }
+            | SwitchEvent::Refused { port, .. }
+            | SwitchEvent::Released { port, .. }
+            | SwitchEvent::Granted { port, .. }
+            | SwitchEvent::BranchExpired { port, .. } => Some(port),
+            SwitchEvent::FlowGone { .. } => None,
+        }
+    }
+}
