@@ -4,19 +4,43 @@ use layercast_qos::{SignedSpan, SourceTime, TimestampUnwrapper};
 /// Change of the one-way delay from frame to frame that no network makes.
 const MAX_DELAY_STEP: Span = Span::from_secs(60);
 
+/// How long the least delay is looked for before the drift of the clocks is corrected by it.
+const DRIFT_WINDOW: Span = Span::from_secs(10);
+
 /// The source's clock on the receiver's time line.
+///
+/// Clocks that are not synchronised drift, too: 100 ppm are 360 ms in an hour, more than a fixed
+/// playout delay has to spare. The least delay of each window shows the drift, because queues do not
+/// change it (mets.md 6.2, 5); the time line follows it at GOP starts.
 #[derive(Debug, Default)]
 pub(super) struct SourceClock {
     unwrapper: TimestampUnwrapper,
     /// Delay of the first frame, if clocks are not synchronised: delays count from it.
     offset: Option<SignedSpan>,
     last_delay: Option<SignedSpan>,
+    window: Option<Window>,
+    /// Least delay of the window before.
+    least: Option<SignedSpan>,
+    /// How far the time line has to move at the next GOP start, in picoseconds.
+    drift_ps: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    start: Time,
+    least: SignedSpan,
 }
 
 impl SourceClock {
     /// When the frame was emitted; `None` if that cannot be. Without synchronised clocks the first
     /// frame counts as emitted when it came.
-    pub fn read(&mut self, now: Time, us: u32, synchronised: bool) -> Option<SourceTime> {
+    pub fn read(
+        &mut self,
+        now: Time,
+        us: u32,
+        gop_start: bool,
+        synchronised: bool,
+    ) -> Option<SourceTime> {
         let mut unwrapper = self.unwrapper;
         let raw = unwrapper.unwrap_us(now, us);
         let delay = raw.age(now);
@@ -34,10 +58,33 @@ impl SourceClock {
         if synchronised {
             return Some(raw);
         }
-        let offset = *self.offset.get_or_insert(delay);
+        self.watch(now, delay);
+        let offset = self.offset.get_or_insert(delay);
+        if gop_start {
+            let drift = std::mem::take(&mut self.drift_ps);
+            *offset = SignedSpan::from_ps(offset.as_ps().saturating_add(drift));
+        }
         Some(SourceTime::from_ps(
             raw.as_ps().saturating_add(offset.as_ps()),
         ))
+    }
+
+    /// Compares the least delays of successive windows.
+    fn watch(&mut self, now: Time, delay: SignedSpan) {
+        let window = self.window.get_or_insert(Window {
+            start: now,
+            least: delay,
+        });
+        window.least = window.least.min(delay);
+        if now.since(window.start) < DRIFT_WINDOW {
+            return;
+        }
+        let least = window.least;
+        self.window = None;
+        if let Some(before) = self.least.replace(least) {
+            let drift = least.as_ps().saturating_sub(before.as_ps());
+            self.drift_ps = self.drift_ps.saturating_add(drift);
+        }
     }
 }
 
@@ -53,13 +100,17 @@ mod tests {
     fn a_delay_that_jumps_by_minutes_is_refused_and_forgotten() {
         let mut clock = SourceClock::default();
         assert_eq!(
-            clock.read(at(15), 10_000, true).map(|t| t.age(at(15))),
+            clock
+                .read(at(15), 10_000, true, true)
+                .map(|t| t.age(at(15))),
             Some(Span::from_ms(5).into())
         );
-        assert_eq!(clock.read(at(20), 61_000_000, true), None);
-        assert_eq!(clock.read(at(25), 2_000_000_000, true), None);
+        assert_eq!(clock.read(at(20), 61_000_000, true, true), None);
+        assert_eq!(clock.read(at(25), 2_000_000_000, true, true), None);
         assert_eq!(
-            clock.read(at(26), 20_000, true).map(|t| t.age(at(26))),
+            clock
+                .read(at(26), 20_000, true, true)
+                .map(|t| t.age(at(26))),
             Some(Span::from_ms(6).into())
         );
     }
@@ -68,10 +119,32 @@ mod tests {
     fn without_a_common_clock_the_first_frame_has_no_delay() {
         let mut clock = SourceClock::default();
         let hour = 3_600_000_000;
-        assert_eq!(clock.read(at(10), hour, false), Some(at(10).into()));
+        assert_eq!(clock.read(at(10), hour, true, false), Some(at(10).into()));
         let later = clock
-            .read(at(55), hour + 40_000, false)
+            .read(at(55), hour + 40_000, true, false)
             .map(|t| t.age(at(55)));
         assert_eq!(later, Some(Span::from_ms(5).into()));
+    }
+    #[test]
+    fn clocks_that_drift_for_hours_stay_together_and_move_at_gop_starts_only() {
+        for ppm in [-200i64, 200] {
+            let mut clock = SourceClock::default();
+            let mut offset = None;
+            for frame in 0..7_200 * 24u64 {
+                let sent = frame * 1_000_000 / 24;
+                let us = sent as i64 + sent as i64 * ppm / 1_000_000;
+                // Queues of up to 30 ms.
+                let now = Time::ZERO + Span::from_us(1_000_000 + sent + frame * 7_919 % 30_000);
+                let gop_start = frame % 12 == 0;
+                let emission = clock.read(now, us as u32, gop_start, false).unwrap();
+                let delay = emission.age(now).as_ms_f64();
+                assert!(
+                    (-8.0..40.0).contains(&delay),
+                    "{ppm} ppm, frame {frame}: {delay}"
+                );
+                let moved = offset.replace(clock.offset) != Some(clock.offset);
+                assert!(gop_start || !moved, "frame {frame}");
+            }
+        }
     }
 }

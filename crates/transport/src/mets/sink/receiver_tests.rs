@@ -1,5 +1,5 @@
 use super::*;
-use layercast_core::{FlowSpec, GroupId, NodeId, Off, QosPolicy};
+use layercast_core::{FlowSpec, GroupId, Layer, NodeId, Off, QosPolicy};
 use layercast_wire::{Carriage, FrameType, MetsHeader, Payload};
 
 fn receiver() -> Receiver {

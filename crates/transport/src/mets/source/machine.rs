@@ -1,12 +1,12 @@
+mod media;
 mod session;
 
 use std::collections::VecDeque;
 
 use layercast_core::{
-    Cause, FlowSpec, Layer, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent,
-    earliest,
+    FlowSpec, Layer, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent, earliest,
 };
-use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent, ShaperError};
+use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Signal};
 
 use super::adapter::{Announcement, SourceAdapter};
@@ -199,91 +199,6 @@ impl Source {
             .unwrap_or(Level::BASE)
     }
 
-    /// Releases frames that are due into the shaper.
-    fn release<O: Observer>(&mut self, now: Time, obs: &mut O) {
-        loop {
-            let numbered = match self.held.take() {
-                Some(held) => held,
-                None => {
-                    let Some(released) = self.scheduler.pop_due(now) else {
-                        break;
-                    };
-                    if released.frame.gop_start {
-                        self.adapter.on_gop_start();
-                        self.shape(now);
-                    }
-                    let numbered = self.numbering.number(released.frame, released.deadline);
-                    let layer = numbered.frame.layer;
-                    if !self.adapter.sending().includes(layer) {
-                        self.stats.masked[layer] += 1;
-                        continue;
-                    }
-                    numbered
-                }
-            };
-            let layer = numbered.frame.layer;
-            let cost = self.packetiser.cost(numbered.frame.payload.len());
-            match self.pacer.make_room(layer, cost) {
-                Ok(()) => self.send(now, &numbered, obs),
-                Err(ShaperError::PushBack(_)) => {
-                    self.held = Some(numbered);
-                    break;
-                }
-                Err(ShaperError::Dropped(_) | ShaperError::UnknownFlow(_)) => {
-                    self.report_drop(now, &numbered, obs);
-                }
-            }
-        }
-        self.ask();
-    }
-
-    fn send<O: Observer>(&mut self, now: Time, numbered: &Numbered, obs: &mut O) {
-        let layer = numbered.frame.layer;
-        let pacer = &mut self.pacer;
-        let cut = self.packetiser.cut(numbered, |pdu| {
-            pacer.push(now, layer, numbered.seq.0, pdu).is_ok()
-        });
-        match cut {
-            Some(packets) => {
-                let bytes = numbered.frame.payload.len();
-                self.stats.sent[layer] += 1;
-                self.stats.bytes += bytes as u64;
-                self.stats.packets += packets;
-                let (flow, seq) = (self.info.id, numbered.seq.0);
-                obs.on(now, self.subject(), || TraceEvent::Sent {
-                    flow,
-                    layer: Some(layer),
-                    seq,
-                    bytes: bytes as u32,
-                });
-            }
-            // Room was made and lengths were checked, so this does not happen; count it if it does.
-            None => {
-                self.stats.dropped[layer] += 1;
-                self.report_drop(now, numbered, obs);
-            }
-        }
-    }
-
-    fn report_drop<O: Observer>(&self, now: Time, numbered: &Numbered, obs: &mut O) {
-        let (flow, layer) = (self.info.id, numbered.frame.layer);
-        obs.on(now, self.subject(), || TraceEvent::Lost {
-            flow,
-            layer: Some(layer),
-            count: 1,
-            cause: Cause::ShaperFull,
-        });
-    }
-
-    /// Asks for frames when half the queue is free, and says so once.
-    fn ask(&mut self) {
-        let room = self.room();
-        if !self.asked && room >= self.capacity().div_ceil(2) {
-            self.asked = true;
-            self.events.push_back(SourceEvent::NeedFrames(room));
-        }
-    }
-
     fn shape(&mut self, now: Time) {
         let level = self.adapter.shaped_level(now);
         self.pacer.set_level(now, level, self.adapter.sending());
@@ -362,39 +277,6 @@ impl Source {
         self.adapt(now, obs);
     }
 
-    /// Moves a flow that ended one phase on, when its time has come.
-    fn drained(&mut self, now: Time) {
-        if let Phase::Draining { until } = self.phase {
-            let waiting = self.scheduler.len() + usize::from(self.held.is_some());
-            if waiting == 0 && self.pacer.is_empty() || now >= until {
-                // What is sent from here on would come too late.
-                let held = usize::from(self.held.take().is_some());
-                let undelivered = self.scheduler.clear() + held + self.pacer.clear();
-                let bound = Span::from_ms(u64::from(self.spec().delay_max_ms));
-                let linger = if bound == Span::ZERO { LINGER } else { bound };
-                self.phase = Phase::Lingering {
-                    until: now.saturating_add(linger),
-                    undelivered: u32::try_from(undelivered).unwrap_or(u32::MAX),
-                };
-            }
-        }
-        if let Phase::Lingering { until, undelivered } = self.phase
-            && now >= until
-        {
-            let flow = self.info.id;
-            self.phase = Phase::Closed;
-            let last = self.numbering.end();
-            self.signals.push_back(Signal::Close {
-                flow,
-                undelivered,
-                last,
-            });
-            let reason = String::from("the flow ended");
-            self.signals.push_back(Signal::Withdraw { flow, reason });
-            self.events.push_back(SourceEvent::Finished { undelivered });
-        }
-    }
-
     fn collect_events(&mut self) {
         let dropped = self.dropped();
         let told = std::mem::replace(&mut self.told_dropped, dropped);
@@ -456,6 +338,10 @@ impl Machine for Source {
         self.adapt(now, obs);
         self.release(now, obs);
         self.pacer.on_tick(now);
+        if self.held.is_some() {
+            // What just left may have been all that stood in its way, and nothing else would wake us.
+            self.release(now, obs);
+        }
         self.collect_events();
         self.drained(now);
     }

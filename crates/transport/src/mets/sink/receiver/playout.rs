@@ -1,0 +1,164 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Cause, Layer, Level, Observer, Serial, Span, Time, TraceEvent};
+use layercast_wire::FlowEnd;
+
+use super::{Phase, REORDERED, Receiver, SLACK, Slot};
+use crate::mets::sink::gaps::Gap;
+use crate::mets::sink::history::History;
+use crate::mets::{PlayedFrame, SinkEvent};
+
+/// The far end of the data path: frames leave the playout buffer, and what is missing or late is
+/// accounted for.
+impl Receiver {
+    pub(super) fn on_late<O: Observer>(
+        &mut self,
+        now: Time,
+        frame: &PlayedFrame,
+        by: Span,
+        passed: bool,
+        obs: &mut O,
+    ) {
+        let (seq, layer, flow) = (frame.seq, frame.layer, self.flow);
+        let was_lost = passed && self.gaps.gop_level().includes(layer);
+        if was_lost {
+            let lost = &mut self.stats.lost[layer];
+            *lost = lost.saturating_sub(1);
+        }
+        self.stats.late[layer] += 1;
+        self.monitor.on_late(layer);
+        obs.on(now, self.subject(), || TraceEvent::Late {
+            flow,
+            layer,
+            seq: seq.0,
+            by,
+        });
+        self.events.push_back(SinkEvent::Late {
+            seq,
+            layer,
+            by,
+            was_lost,
+        });
+    }
+
+    /// Keeps the playout buffer within D times the frame rate and a GOP; the newest enhancement
+    /// frame goes first (mets.md 2.8).
+    pub(super) fn bound_buffer(&mut self) {
+        // Twice: frames of a catch-up burst come ahead of time.
+        if self.buffer.len() <= 2 * self.jitter.buffer_frames() {
+            return;
+        }
+        let held = |slot: &&mut Slot| slot.frame.is_some();
+        let newest = |wanted: fn(Layer) -> bool, buffer: &mut VecDeque<Slot>| {
+            let slot = buffer
+                .iter_mut()
+                .rev()
+                .filter(held)
+                .find(|slot| wanted(slot.mark.layer))?;
+            slot.frame = None;
+            Some(slot.mark.layer)
+        };
+        let dropped = newest(|layer| layer != Layer::Base, &mut self.buffer)
+            .or_else(|| newest(|_| true, &mut self.buffer));
+        if let Some(layer) = dropped {
+            self.overflow(layer);
+        }
+    }
+
+    pub(super) fn overflow(&mut self, layer: Layer) {
+        self.stats.overflow[layer] += 1;
+        self.events.push_back(SinkEvent::BufferOverflow { layer });
+    }
+
+    /// Plays everything that is due.
+    pub fn play<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while self.buffer.front().is_some_and(|slot| slot.deadline <= now) {
+            let Some(slot) = self.buffer.pop_front() else {
+                return;
+            };
+            self.account(now, &slot, obs);
+            let Some(frame) = slot.frame else { continue };
+            self.stats.played[frame.layer] += 1;
+            self.stats.bytes += frame.payload.len() as u64;
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Played {
+                flow,
+                layer: frame.layer,
+                seq: frame.seq.0,
+                delay: frame.delay,
+            });
+            let missed = now.since(frame.deadline) > SLACK;
+            self.events.push_back(SinkEvent::Frame(frame));
+            self.monitor.on_missed(u64::from(missed));
+            let missed = self.deadlines.record(missed);
+            if let Some(missed) = missed.filter(|&missed| missed >= self.missed_threshold) {
+                let window = self.deadlines.length();
+                self.events
+                    .push_back(SinkEvent::MissedDeadline { missed, window });
+            }
+        }
+    }
+
+    /// Accounts for the frames between the last one and this one.
+    fn account<O: Observer>(&mut self, now: Time, slot: &Slot, obs: &mut O) {
+        let seq = slot.mark.seq;
+        if slot.opens {
+            self.opening -= 1;
+            self.gaps.reset();
+            self.history = History::default();
+        }
+        let gap = self.gaps.advance(slot.mark);
+        self.attribute(now, gap, slot.after_outage, obs);
+        self.history.mark(seq);
+        // A frame that is still coming in may yet turn out to be late rather than lost.
+        let stale = Serial(seq.0.wrapping_sub(REORDERED as u32));
+        self.assembler.forget_through(stale);
+    }
+
+    /// The flow ended with frame `end` and everything that came was played: what is missing at its
+    /// tail is accounted for. `level` is the level granted now, `connected` tells whether the
+    /// session channel was up to the end.
+    pub fn finish<O: Observer>(
+        &mut self,
+        now: Time,
+        end: FlowEnd,
+        level: Level,
+        connected: bool,
+        obs: &mut O,
+    ) {
+        let after_outage = !connected || self.phase == Phase::Rejoined;
+        let gap = self.gaps.finish(end, level);
+        self.attribute(now, gap, after_outage, obs);
+    }
+
+    /// Counts and tells what is missing.
+    fn attribute<O: Observer>(&mut self, now: Time, gap: Gap, after_outage: bool, obs: &mut O) {
+        if after_outage && gap.lost.base > 0 {
+            let mut frames = gap.lost;
+            for layer in Layer::ALL {
+                frames[layer] += gap.withheld[layer];
+                self.stats.outage[layer] += u64::from(frames[layer]);
+            }
+            self.events.push_back(SinkEvent::Outage { frames });
+            return;
+        }
+        for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
+            self.stats.lost[layer] += u64::from(count);
+            self.monitor
+                .on_lost(Some(layer), u64::from(count), Cause::Gap);
+            self.events.push_back(SinkEvent::Lost { layer, count });
+            let flow = self.flow;
+            obs.on(now, self.subject(), || TraceEvent::Lost {
+                flow,
+                layer: Some(layer),
+                count,
+                cause: Cause::Gap,
+            });
+        }
+        for (layer, &count) in gap.withheld.iter().filter(|(_, count)| **count > 0) {
+            self.stats.withheld[layer] += u64::from(count);
+            self.monitor.on_withheld(layer, u64::from(count));
+            self.events.push_back(SinkEvent::Withheld { layer, count });
+        }
+    }
+}
