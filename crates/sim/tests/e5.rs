@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::ops::RangeInclusive;
+
 use common::{ready_made, run};
 use layercast_core::Level;
 use layercast_sim::SimSummary;
@@ -54,6 +56,32 @@ fn levels_go_0_2_1_in_time_without_base_layer_loss_for_20_seeds() {
         scenario.seed = seed;
         check(&run(&scenario));
     }
+}
+
+fn no_base_frame_is_lost(seeds: RangeInclusive<u64>) {
+    let mut scenario = ready_made("e5.toml");
+    for seed in seeds {
+        scenario.seed = seed;
+        let summary = run(&scenario);
+        for receiver in summary.flows.iter().flat_map(|flow| &flow.receivers) {
+            let bad = (receiver.lost.base, receiver.late_base);
+            assert_eq!(bad, (0, 0), "seed {seed}: {}", receiver.name);
+            assert!(receiver.frames.base >= 95, "seed {seed}: {}", receiver.name);
+        }
+        for queue in &summary.queues {
+            assert_eq!(queue.queue.dropped().base, 0, "seed {seed}: {}", queue.node);
+        }
+    }
+}
+
+#[test]
+fn random_phases_cost_no_base_frame_seeds_21_to_60() {
+    no_base_frame_is_lost(21..=60);
+}
+
+#[test]
+fn random_phases_cost_no_base_frame_seeds_61_to_100() {
+    no_base_frame_is_lost(61..=100);
 }
 
 #[test]
