@@ -100,12 +100,14 @@ def frames(lines: Any, flows: int) -> list[Frames]:
 
 def command() -> str:
     """The `layercast` command: $LAYERCAST, this source tree's release build, or the one installed."""
-    built = Path(__file__).resolve().parents[2] / "target/release/layercast"
-    candidates = [os.environ.get("LAYERCAST"), str(built), shutil.which("layercast")]
-    for candidate in candidates:
-        if candidate and os.access(candidate, os.X_OK):
+    target = os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target"
+    built = Path(target, "release", "layercast")
+    named = os.environ.get("LAYERCAST")
+    for candidate in [named] if named else [str(built), shutil.which("layercast")]:
+        if candidate and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
-    raise FileNotFoundError("the `layercast` command is needed for traces of frames: run `make build`")
+    missing = f"$LAYERCAST, {named}, is no program" if named else "there is no `layercast` command"
+    raise FileNotFoundError(f"{missing}: traces of frames need it; `make build` makes it")
 
 
 def toml(value: Any) -> str:

@@ -29,6 +29,13 @@ plt.rcParams.update(
 )
 
 
+def log_sizes(axis: plt.Axes) -> None:
+    """A logarithmic horizontal axis of packet sizes from 1 byte to 32 kB."""
+    axis.set(xscale="log", xlabel="packet (bytes)")
+    axis.set_xticks([1, 10, 100, 1_000, 10_000], ["1", "10", "100", "1k", "10k"])
+    axis.minorticks_off()
+
+
 def save(figure: plt.Figure, path: Path) -> str:
     """Write the figure as PNG and SVG beside each other; returns the PNG's path."""
     figure.tight_layout()

@@ -1,9 +1,17 @@
+import html
 import json
+import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
-from layercast_lab.experiment import Context, Report, Row, experiments
+import numpy as np
+import pytest
+
+from layercast_lab import simulator, testbed
+from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiments
+from layercast_lab.experiments import mets_loss
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +38,98 @@ def test_e5_is_reproduced_with_its_picture(tmp_path):
     picture = Path(report["figure"])
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.with_suffix(".svg").exists()
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory) -> tuple[Path, dict[str, dict]]:
+    """All experiments, as short as they go: the folder written to, and the reports by id."""
+    try:
+        simulator.command()
+    except FileNotFoundError as error:
+        if os.environ.get("LAYERCAST_REQUIRE_TOOLS"):
+            raise
+        pytest.skip(str(error))
+    out = tmp_path_factory.mktemp("lab")
+    run = lab("reproduce", "--all", "--json", "--seeds", "1", "--seconds", "2", "--out", str(out))
+    assert run.returncode == 0, run.stderr
+    return out, {report["id"]: report for report in json.loads(run.stdout)}
+
+
+def test_all_experiments_run_and_draw(everything):
+    _, reports = everything
+    assert list(reports) == list(experiments())
+    for report in reports.values():
+        assert Path(report["figure"]).read_bytes().startswith(b"\x89PNG")
+        assert report["rows"] and all(row["verdict"] in VERDICT_TEXT for row in report["rows"])
+        assert not any("nan" in row["measured"] for row in report["rows"]), report
+
+
+def test_the_gallery_shows_every_report(everything):
+    out, reports = everything
+    page = (out / "index.html").read_text()
+    for id, report in reports.items():
+        assert f"layercast-lab reproduce {id} --seeds 1 --seconds 2" in page
+        figure = Path(report["figure"]).relative_to(out)
+        assert f'src="{figure.as_posix()}"' in page
+        assert all(html.escape(row["measured"]) in page for row in report["rows"])
+
+
+def test_what_does_not_hang_on_chance_is_reproduced_in_two_seconds(everything):
+    _, reports = everything
+    verdicts = {row["name"]: row["verdict"] for report in reports.values() for row in report["rows"]}
+    for name in ("E1-1 fastest sender", "E1-3 shape", "E1-4 goodput", "E5-2 level, 20-50 s"):
+        assert verdicts[name] == "reproduced", name
+
+
+def test_frames_are_read_from_a_trace():
+    def event(what: str, time: float, **more) -> str:
+        record = {"time": time * 1e12, "machine": "sink", "event": what, "flow": 2, "seq": 7} | more
+        return "\x1e" + json.dumps(record, separators=(",", ":")) + "\n"
+
+    trace = [
+        '\x1e{"qlog_format":"JSON-SEQ"}\n',
+        event("sent", 1.0, machine="source"),
+        event("sent", 1.5, machine="source", seq=9),
+        event("received", 1.25, delay=0.5e12),
+        event("played", 2.0),
+        event("lost", 3.0, count=1),
+    ]
+    none, frames = simulator.frames(trace, 2)
+    assert len(none.sent) == 0
+    assert frames.seq.tolist() == [7, 9]
+    assert frames.delay_ms.tolist() == [250]
+    assert (frames.sent[0], frames.arrived[0], frames.emitted[0], frames.played[0]) == (1.0, 1.25, 0.75, 2.0)
+    assert np.isnan(frames.arrived[1]) and np.isnan(frames.played[1])
+
+
+def test_a_scenario_reads_the_same_as_toml():
+    setup = testbed.scenario("x", 3, [{"name": "f", "clip": {"synthetic": "canyon"}, "frame_rate": 24}])
+    text = "".join(f"{name} = {simulator.toml(value)}\n" for name, value in setup.items())
+    assert tomllib.loads(text) == setup
+
+
+def test_synthetic_sizes_are_those_of_the_clip():
+    sizes = testbed.video_sizes("canyon", 1200, np.random.default_rng(1))
+    cells = np.array([testbed.packet_cells(size) for size in sizes]).reshape(-1, 12)
+    assert abs(cells[:, 0].mean() - 240) < 10 and abs(cells[:, 2].mean() - 120) < 5
+    assert abs(cells.mean() - 140) < 3
+
+
+def test_where_a_curve_crosses_is_interpolated():
+    assert mets_loss.crosses(np.array([0.0, 5.0, 15.0]), 10.0) == 2.5
+    assert mets_loss.crosses(np.array([0.0, 5.0]), 10.0) is None
+    assert mets_loss.crosses(np.array([12.0]), 10.0) == 1.0
+
+
+def test_no_command_is_an_error_that_says_what_to_do(tmp_path):
+    run = lab("reproduce", "mets/e3a", "--out", str(tmp_path), env=os.environ | {"LAYERCAST": str(tmp_path)})
+    assert run.returncode == 1
+    assert str(tmp_path) in run.stderr
+
+
+def test_an_id_and_all_exclude_one_another():
+    assert lab("reproduce").returncode == 2
+    assert lab("reproduce", "mets/e5", "--all").returncode == 2
 
 
 def test_an_unknown_id_says_where_to_look():

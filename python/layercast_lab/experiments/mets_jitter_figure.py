@@ -35,15 +35,27 @@ def draw(
 
 def around_stalls(axis: plt.Axes, frames: Frames, stalls: Sequence[tuple[float, float]]) -> None:
     """Times of arrival and playout by frame number."""
-    number = np.arange(len(frames.sent))
     seen = (frames.sent >= FROM_S) & (frames.sent < TO_S)
     late = seen & ~np.isnan(frames.arrived) & np.isnan(frames.played)
     for at, length in stalls:
         axis.axhspan(at, at + length, color="#f1efe9", lw=0)
-    axis.plot(number[seen], frames.emitted[seen], color="#98a2b3", lw=1, ls=":", label="emission")
-    axis.plot(number[seen], frames.played[seen], color=style.LAYER_COLOURS["E1"], lw=1.8, label="playout")
-    axis.plot(number[seen], frames.arrived[seen], ".", ms=4, color=style.LAYER_COLOURS["BL"], label="arrival")
-    axis.plot(number[late], frames.arrived[late], "x", ms=6, color=style.ACCENT, label="arrival, too late")
+    axis.plot(frames.seq[seen], frames.emitted[seen], color="#98a2b3", lw=1, ls=":", label="emission")
+    axis.plot(
+        frames.seq[seen],
+        frames.played[seen],
+        "-",
+        marker=".",
+        ms=3,
+        color=style.LAYER_COLOURS["E1"],
+        lw=1.6,
+        label="playout",
+    )
+    axis.plot(
+        frames.seq[seen], frames.arrived[seen], ".", ms=4, color=style.LAYER_COLOURS["BL"], label="arrival"
+    )
+    axis.plot(
+        frames.seq[late], frames.arrived[late], "x", ms=6, color=style.ACCENT, label="arrival, too late"
+    )
     axis.set(xlabel="frame", ylabel="time (s)")
     axis.set_title("Lougher with four others, receiver stalls shaded (seed 1)", loc="left", fontsize=10)
     axis.legend(loc="upper left")

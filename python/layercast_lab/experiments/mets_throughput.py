@@ -65,8 +65,9 @@ def flood(
     receiver: Any,
     link: Mapping[str, Any] | None = None,
     sender: Mapping[str, Any] | None = None,
+    drain_s: float = 0.0,
 ) -> Flood:
-    """Sends packets of one size from atc to dwp for some seconds.
+    """Sends packets of one size from atc to dwp for some seconds, and runs on for `drain_s`.
 
     More packets than a flow may have frames come in several flows; the stalls of the receiver,
     which mets.md gives per flow, are then shared among them, so that there are as many as with one.
@@ -84,6 +85,7 @@ def flood(
                 "frame_rate": rate,
                 # Apart by an even share of the period, so that several flows pace as one would.
                 "start": f"{START_S + i / packets_per_s:.9f}s",
+                "stop": f"{START_S + seconds:g}s",
                 "shaping": shaping,
                 "delay_max": "1s",
             }
@@ -92,7 +94,7 @@ def flood(
         # The clock of 10 ms releases two frames a tick: too few for small packets.
         clock = "10ms" if rate <= 150 else "1ms"
         hosts = {"atc": PENTIUM_SENDER | {"clock_tick": clock} | (sender or {}), "dwp": receiver}
-        setup = scenario("e1", START_S + seconds, flows, hosts=hosts, admission=False)
+        setup = scenario("e1", START_S + seconds + drain_s, flows, hosts=hosts, admission=False)
         for entry in setup["link"]:
             entry["queue"] = "4000 cells"
         setup["link"][-1] |= link or {}
@@ -161,7 +163,8 @@ def draw(curve: np.ndarray, context: Context) -> str:
     figure, axis = plt.subplots(figsize=(7.2, 4.0))
     axis.plot(SIZES, curve / 1e3, marker="o", ms=4.5, color=style.LAYER_COLOURS["BL"], label="measured")
     axis.axhline(REPORTED_MAX / 1e3, color=style.ACCENT, ls="--", lw=1.2, label="as printed: 32 000 cells/s")
-    axis.set(xscale="log", xlabel="packet (bytes)", ylabel="sent (1000 cells/s)", ylim=(0, 35))
+    style.log_sizes(axis)
+    axis.set(ylabel="sent (1000 cells/s)", ylim=(0, 35))
     axis.set_title("Shaper off, receiver takes everything", loc="left", fontsize=10)
     axis.legend(loc="lower right")
     return style.save(figure, context.path("e1a"))
