@@ -37,6 +37,7 @@ test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, 
 
 .PHONY: test-python
 test-python: lab clips ## Python tests of the bindings and the lab
+	cargo build --quiet -p layercast-cli
 	$(PY) -m pytest -q python/tests
 
 .PHONY: build
