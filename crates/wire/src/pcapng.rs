@@ -1,5 +1,5 @@
-use std::io::{self, Write};
 use core::net::SocketAddrV4;
+use std::io::{self, Write};
 
 use layercast_core::{CELL_SIZE, Time};
 
