@@ -1,8 +1,8 @@
 //! Clips: whatever file it is, it becomes frames or an error, and frames become a stream.
 
 use bytes::Bytes;
-use layercast_core::{FrameRate, Serial};
-use layercast_media::{Clip, Container, StreamWriter};
+use layercast_core::{FrameRate, Rate, Serial};
+use layercast_media::{Clip, CoefficientFilter, Container, Frame, Picture, Shaping, StreamWriter};
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
 pub fn mpeg_es(data: &[u8]) {
@@ -83,4 +83,66 @@ fn clip(data: &[u8]) {
             sent
         );
     }
+}
+
+/// A stream through the filters; the bytes also as a frame. What comes out of a filter is legal: it
+/// goes through a filter again, and nothing is left to drop.
+pub fn filter(data: &[u8]) {
+    let data = Bytes::copy_from_slice(data);
+    let frames = match Clip::parse(data.clone()) {
+        Ok(clip) => {
+            for bps in [100_000, 1_000_000] {
+                if let Ok(filtered) = clip.shape(Rate::from_bps(bps)) {
+                    assert_eq!(filtered.clip.frames.len(), clip.frames.len());
+                }
+            }
+            clip.frames
+        }
+        Err(_) => vec![Frame {
+            picture: Picture::I,
+            gop_start: true,
+            size: data.len() as u32,
+            data: Some(data),
+        }],
+    };
+    for k in [1, 3, 20, 64] {
+        let mut once = CoefficientFilter::new(Shaping::LowPass(k));
+        let mut twice = CoefficientFilter::new(Shaping::LowPass(k));
+        for frame in &frames {
+            if let Ok(out) = once.apply(frame) {
+                check_filtered(frame, &out);
+                assert_eq!(twice.apply(&out), Ok(out), "k = {k}");
+            } else {
+                // The headers before the fault are in force, here and there.
+                let _ = twice.apply(frame);
+            }
+        }
+    }
+    let mut shaper = CoefficientFilter::new(Shaping::LowPass(64));
+    for frame in &frames {
+        let budget = frame.size / 3;
+        shaper.set_shaping(Shaping::Drs { budget });
+        let over = shaper.stats().over_budget;
+        if let Ok(out) = shaper.apply(frame) {
+            check_filtered(frame, &out);
+            assert_eq!(
+                out.size > budget,
+                shaper.stats().over_budget > over,
+                "{} of {budget} bytes",
+                out.size
+            );
+        }
+    }
+}
+
+/// The same units in the same order, and no more than a vector a slice more bytes.
+fn check_filtered(frame: &Frame, out: &Frame) {
+    let units = |frame: &Frame| -> Vec<u8> {
+        let data = frame.data.as_deref().expect("filtered bytes");
+        let found = data.windows(4).filter(|code| code[..3] == [0, 0, 1]);
+        found.map(|code| code[3]).collect()
+    };
+    assert_eq!(units(frame), units(out));
+    let slack = 8 * units(frame).len();
+    assert!(out.size as usize <= frame.size as usize + slack);
 }

@@ -13,6 +13,7 @@
 
 mod clip;
 mod error;
+mod filter;
 mod mpeg;
 mod rates;
 mod repeat;
@@ -22,6 +23,9 @@ mod writer;
 
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture};
 pub use error::MediaError;
+pub use filter::{
+    CoefficientFilter, DropRule, FilterError, FilterStats, Filtered, PictureDrop, Shaping,
+};
 pub use rates::{LayerSummary, PictureCounts, Summary};
 pub use synthetic::Synthetic;
 pub use writer::{StreamWriter, WriterStats};

@@ -1,6 +1,8 @@
 use crate::Picture;
+use crate::mpeg::bits::{BitSink, BitWriter};
 use crate::mpeg::headers::{PictureHeader, Sequence};
 use crate::mpeg::startcode::code;
+use crate::mpeg::vlc::put_increment;
 
 /// Which reference a repeat picture copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,62 +66,14 @@ impl Repeat {
     }
 }
 
-/// Writes bits, most significant first.
-#[derive(Default)]
-struct BitWriter {
-    bytes: Vec<u8>,
-    /// Bits written to the last byte, 0 if it is full.
-    used: u32,
-}
-
-impl BitWriter {
-    fn put(&mut self, value: u32, bits: u32) {
-        for bit in (0..bits).rev() {
-            if self.used == 0 {
-                self.bytes.push(0);
-            }
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= ((value >> bit & 1) as u8) << (7 - self.used);
-            }
-            self.used = (self.used + 1) % 8;
-        }
+/// A macroblock with a zero motion vector and no coefficients (tables B.3, B.4 and B.10).
+fn still_macroblock(bits: &mut BitWriter, repeat: Repeat) {
+    match repeat {
+        Repeat::P => bits.put(0b001, 3),
+        Repeat::Forward => bits.put(0b0010, 4),
+        Repeat::Backward => bits.put(0b010, 3),
     }
-
-    fn start_code(&mut self, code: u8) {
-        self.used = 0;
-        self.bytes.extend([0, 0, 1, code]);
-    }
-
-    /// `macroblock_address_increment` (ISO/IEC 13818-2 table B.1).
-    fn address_increment(&mut self, mut increment: u32) {
-        const ESCAPE: u32 = 0b000_0000_1000;
-        while increment > 33 {
-            self.put(ESCAPE, 11);
-            increment -= 33;
-        }
-        // From 8 on the codes of one length count down by one.
-        let (value, bits) = match increment {
-            0 | 1 => (0b1, 1),
-            2 | 3 => (0b011 - (increment - 2), 3),
-            4 | 5 => (0b0011 - (increment - 4), 4),
-            6 | 7 => (0b0_0011 - (increment - 6), 5),
-            8 | 9 => (0b000_0111 - (increment - 8), 7),
-            10..=15 => (0b0000_1011 - (increment - 10), 8),
-            16..=21 => (0b00_0001_0111 - (increment - 16), 10),
-            _ => (0b000_0010_0011 - (increment - 22), 11),
-        };
-        self.put(value, bits);
-    }
-
-    /// A macroblock with a zero motion vector and no coefficients (tables B.3, B.4 and B.10).
-    fn still_macroblock(&mut self, repeat: Repeat) {
-        match repeat {
-            Repeat::P => self.put(0b001, 3),
-            Repeat::Forward => self.put(0b0010, 4),
-            Repeat::Backward => self.put(0b010, 3),
-        }
-        self.put(0b11, 2);
-    }
+    bits.put(0b11, 2);
 }
 
 fn picture(sequence: &Sequence, repeat: Repeat, top_field_first: bool) -> Vec<u8> {
@@ -138,14 +92,14 @@ fn picture(sequence: &Sequence, repeat: Repeat, top_field_first: bool) -> Vec<u8
         }
         bits.put(1, 5); // quantiser_scale, unused
         bits.put(0, 1); // extra_bit_slice
-        bits.address_increment(1);
-        bits.still_macroblock(repeat);
+        put_increment(&mut bits, 1);
+        still_macroblock(&mut bits, repeat);
         if sequence.mb_width() > 1 {
-            bits.address_increment(sequence.mb_width() - 1);
-            bits.still_macroblock(repeat);
+            put_increment(&mut bits, sequence.mb_width() - 1);
+            still_macroblock(&mut bits, repeat);
         }
     }
-    bits.bytes
+    bits.finish()
 }
 
 fn picture_header(bits: &mut BitWriter, mpeg2: bool, repeat: Repeat) {
@@ -193,37 +147,6 @@ mod tests {
 
     use super::*;
     use crate::mpeg::startcode::start_codes;
-
-    fn increment(n: u32) -> String {
-        let mut bits = BitWriter::default();
-        bits.address_increment(n);
-        let len = bits.bytes.len() * 8 - (8 - bits.used as usize) % 8;
-        let all: String = bits.bytes.iter().map(|b| format!("{b:08b}")).collect();
-        all[..len].to_string()
-    }
-
-    #[test]
-    fn address_increments_are_those_of_table_b_1() {
-        for (n, code) in [
-            (1, "1"),
-            (2, "011"),
-            (3, "010"),
-            (5, "0010"),
-            (7, "00010"),
-            (8, "0000111"),
-            (9, "0000110"),
-            (10, "00001011"),
-            (15, "00000110"),
-            (16, "0000010111"),
-            (21, "0000010010"),
-            (22, "00000100011"),
-            (33, "00000011000"),
-            (34, "000000010001"),
-            (67, "00000001000000000010001"),
-        ] {
-            assert_eq!(increment(n), code, "{n}");
-        }
-    }
 
     #[test]
     fn a_repeat_has_one_slice_in_each_row_and_its_temporal_reference() {

@@ -1,24 +1,7 @@
 use layercast_core::FrameRate;
 
+use super::bits::BitReader;
 use crate::Picture;
-
-/// Reads the bits of a header, most significant first; `None` past the end.
-struct Bits<'a> {
-    data: &'a [u8],
-    at: usize,
-}
-
-impl Bits<'_> {
-    fn take(&mut self, n: usize) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..n {
-            let byte = *self.data.get(self.at / 8)?;
-            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
-    }
-}
 
 /// What the sequence header and, for MPEG-2, the sequence extension say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,10 +51,7 @@ impl Sequence {
     /// Reads the sequence header that begins `data` (start code included); `Err` names what is wrong.
     pub fn parse(data: &[u8]) -> Result<Sequence, &'static str> {
         let header = data.get(4..12).ok_or("a whole sequence header")?;
-        let mut bits = Bits {
-            data: header,
-            at: 0,
-        };
+        let mut bits = BitReader::new(header, 0);
         let mut take = |n| bits.take(n).unwrap_or(0);
         let (width, height) = (take(12), take(12));
         let _aspect = take(4);
@@ -102,7 +82,7 @@ impl Sequence {
         let body = data
             .get(4..SEQUENCE_EXTENSION_LEN)
             .ok_or("a whole sequence extension")?;
-        let mut bits = Bits { data: body, at: 12 };
+        let mut bits = BitReader::new(body, 12);
         let mut take = |n| bits.take(n).unwrap_or(0);
         self.progressive = take(1) == 1;
         self.chroma_420 = take(2) == 1;
