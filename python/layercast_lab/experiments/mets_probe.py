@@ -47,8 +47,7 @@ def e5d(context: Context) -> Report:
             f"E2 tried again every {period:.1f} s, {np.median(changes['paper']):.1f} level changes a minute",
             "2 eras ±25 %, and never settles",
             judge(1.5 <= period <= 2.5, trend=period < 10),
-            "2, 1, 0, 1: a layer goes at the next GOP start, so the era after still sees marks and "
-            "goes down once more"
+            "2, 1, 0, 1: the era after a step down still sees marks from before it took effect"
             if period > 2.5
             else "",
         ),
