@@ -39,7 +39,13 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
     });
     let [lost, outage, base_late, off_boundary] =
         ["/lost/BL", "/outage/BL", "/late_base", "/off_boundary"].map(total);
-    let base_lost = lost + outage;
+    // Without a frame there is nothing to count losses from: all that was due is lost.
+    let nothing_came = receivers.iter().filter(|r| r["frames"]["BL"] == 0);
+    let missed = nothing_came.filter_map(|r| {
+        let due = simulated.iter().find(|other| other["name"] == r["name"])?;
+        due["frames"]["BL"].as_u64()
+    });
+    let base_lost = lost + outage + missed.sum::<u64>();
     Promise {
         base_lost,
         base_late,
@@ -49,14 +55,19 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
     }
 }
 
-/// The levels a receiver went through before `end`, each once until the next.
+/// The levels a receiver went through from its first picture until `end`, each once until the next.
 ///
-/// On sockets flows close after the end of a scenario; in the simulator there is nothing after it.
+/// Before the first picture the demand of several receivers meets at the source in an order that
+/// depends on microseconds, and nobody sees the result. On sockets flows close after the end of a
+/// scenario; in the simulator there is nothing after it.
 pub fn level_sequence(receiver: &Value, end: f64) -> Vec<u64> {
     let steps = receiver["levels"].as_array().map_or(&[][..], Vec::as_slice);
-    let steps = steps
-        .iter()
-        .filter(|step| step[0].as_f64().is_some_and(|t| t < end));
+    let time = |step: &Value| step[0].as_f64().unwrap_or(f64::INFINITY);
+    let first_picture = receiver.pointer("/received/0/0").and_then(Value::as_f64);
+    let begin = first_picture.unwrap_or(0.0);
+    let in_force = steps.iter().rposition(|step| time(step) <= begin);
+    let steps = steps[in_force.unwrap_or(0)..].iter();
+    let steps = steps.filter(|step| time(step) < end);
     let mut levels: Vec<u64> = steps.filter_map(|step| step[1].as_u64()).collect();
     levels.dedup();
     levels
@@ -110,6 +121,30 @@ mod tests {
         let other = [receiver(json!([[0.0, 2], [11.0, 1], [26.0, 2]]), 0)];
         assert!(judge(&measured, &same, &wide(), END).kept);
         assert!(!judge(&measured, &other, &wide(), END).kept);
+    }
+
+    #[test]
+    fn what_was_granted_before_the_first_picture_does_not_count() {
+        let seen = |levels, first: f64| {
+            let mut receiver = receiver(levels, 0);
+            receiver["received"] = json!([[first, 2]]);
+            level_sequence(&receiver, END)
+        };
+        let steps = json!([[0.0, 0], [1.0, 1], [1.2, 2], [10.0, 0]]);
+        assert_eq!(seen(steps.clone(), 3.0), [2, 0]);
+        assert_eq!(seen(steps.clone(), 1.1), [1, 2, 0]);
+        assert_eq!(seen(steps, 50.0), [0]);
+    }
+
+    #[test]
+    fn a_receiver_that_got_no_frame_at_all_lost_every_one() {
+        let with_frames = |n: u64| {
+            let mut receiver = receiver(json!([[0, 0]]), 0);
+            receiver["frames"] = json!({"BL": n, "E1": 0, "E2": 0});
+            [receiver]
+        };
+        let promise = judge(&with_frames(0), &with_frames(84), &wide(), END);
+        assert_eq!((promise.base_lost, promise.kept), (84, false));
     }
 
     #[test]
