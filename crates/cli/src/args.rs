@@ -33,6 +33,8 @@ Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C.";
 pub enum Command {
     /// Show the layers, rates and GOPs of a clip
     Probe(Probe),
+    /// Lower the rate of a clip: drop high frequencies, shape it to a rate, or drop pictures
+    Filter(Filter),
     /// Run a scenario in the simulator
     Sim(Sim),
     /// Offer a clip as a layered flow
@@ -64,6 +66,47 @@ pub struct Probe {
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
     pub json: bool,
+}
+
+/// `layercast filter`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("how").required(true), after_help = "\
+Takes MPEG-1 and MPEG-2 video (4:2:0, frame pictures) and writes an elementary stream that any
+decoder accepts. Nothing is decoded: coefficients or pictures are left out of the stream (docs/filters.md).
+
+Examples:
+  layercast filter --low-pass 10 clip.m1v -o soft.m1v
+  layercast filter --rate 800k clip.m1v -o small.m1v --json
+  layercast filter --keep IP clip.m1v -o - | ffplay -")]
+pub struct Filter {
+    /// Keep the first K of the 64 coefficients of every block
+    #[arg(long, value_name = "K", group = "how", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub low_pass: Option<u8>,
+    /// Drop what is missed least until every GOP has this rate, e.g. 800k or 1.5Mbit/s
+    #[arg(long, value_name = "RATE", group = "how", value_parser = units::short_rate)]
+    pub rate: Option<Rate>,
+    /// Keep I pictures, or I and P pictures; each of the others repeats one before it
+    #[arg(long, value_enum, ignore_case = true, group = "how")]
+    pub keep: Option<Keep>,
+    /// The clip; `-` is standard input
+    pub file: PathBuf,
+    /// Where the stream goes; `-` is standard output, and the report then goes to standard error
+    #[arg(long, short, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Print one JSON object (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `layercast filter --keep` keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Keep {
+    /// I pictures
+    #[value(name = "I")]
+    I,
+    /// I and P pictures
+    #[value(name = "IP")]
+    Ip,
 }
 
 /// `layercast sim`.

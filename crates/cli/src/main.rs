@@ -5,6 +5,7 @@ mod args;
 mod demo;
 mod drive;
 mod failure;
+mod filter;
 mod join;
 mod line;
 mod node;
@@ -29,6 +30,7 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     let outcome = match &Cli::parse().command {
         Command::Probe(args) => probe::run(args),
+        Command::Filter(args) => filter::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Switch(args) => switch::run(args),

@@ -46,6 +46,11 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// Reads a rate such as `10Mbit/s`, or `800k` for short.
+pub fn short_rate(text: &str) -> Result<Rate, String> {
+    rate(&format!("{text}bit/s")).or_else(|_| rate(text))
+}
+
 /// Reads a level, 0 to 2.
 pub fn level(text: &str) -> Result<Level, String> {
     let level = text.parse().ok().and_then(Level::new);

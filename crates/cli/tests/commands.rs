@@ -5,7 +5,9 @@ mod common;
 use common::{complaint, folder, have_ffmpeg, json, make_clip, repository, run};
 use serde_json::Value;
 
-const COMMANDS: [&str; 7] = ["probe", "sim", "serve", "switch", "join", "stats", "demo"];
+const COMMANDS: [&str; 8] = [
+    "probe", "filter", "sim", "serve", "switch", "join", "stats", "demo",
+];
 
 #[test]
 fn every_command_explains_itself_with_examples() {
@@ -26,6 +28,11 @@ fn wrong_use_is_told_from_failure() {
         &["join", "nowhere"],
         &["join", "127.0.0.1:1", "--level", "3"],
         &["sim", "x.toml", "--duration", "5 parsecs"],
+        &["filter", "x.m1v", "-o", "y.m1v"],
+        &[
+            "filter", "x.m1v", "-o", "y.m1v", "--keep", "I", "--rate", "800k",
+        ],
+        &["filter", "x.m1v", "-o", "y.m1v", "--low-pass", "65"],
     ] {
         assert_eq!(run(args).status.code(), Some(2), "{args:?}");
     }
@@ -60,6 +67,42 @@ fn probe_tells_layers_and_rates() {
     let table = run(&["probe", &clip]);
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("160x120") && table.contains("cells/s") && !table.contains('\u{1b}'));
+}
+
+#[test]
+fn filter_lowers_the_rate_and_tells_by_how_much() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("filter");
+    let clip = make_clip(&folder, 4);
+    let out = folder.join("filtered.m1v").display().to_string();
+    let filter = |args: &[&str]| {
+        let all = [&["filter", &clip, "-o", &out, "--json"], args].concat();
+        let report = json(&run(&all));
+        let frames = json(&run(&["probe", &out, "--json"]))["pictures"].clone();
+        let frames = ["I", "P", "B"].map(|kind| frames[kind].as_u64().unwrap());
+        assert!(frames.iter().sum::<u64>() >= 98, "{args:?}: {frames:?}");
+        report
+    };
+    let total = |report: &Value, field: &str| report["total"][field].as_u64().unwrap();
+    let soft = filter(&["--low-pass", "3"]);
+    assert!(total(&soft, "bytes_out") < total(&soft, "bytes_in"));
+    assert_eq!(total(&soft, "frames_out"), 100);
+    let wanted = total(&soft, "mean_bps_out");
+    let shaped = filter(&["--rate", &wanted.to_string()]);
+    let reached = total(&shaped, "mean_bps_out");
+    assert!(
+        reached.abs_diff(wanted) * 20 < wanted,
+        "{reached} of {wanted} bit/s"
+    );
+    let anchors = filter(&["--keep", "ip"]);
+    let layer = |index: usize, field: &str| anchors["layers"][index][field].as_u64().unwrap();
+    assert_eq!(layer(1, "bytes_out"), layer(1, "bytes_in"));
+    assert_eq!((layer(2, "frames_out"), layer(2, "mean_bps_out")), (0, 0));
+    let table = run(&["filter", "--keep", "I", &clip, "-o", &out]);
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("before") && table.contains("E2"), "{table}");
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! `layercast filter`: a clip at a lower rate.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use layercast_core::{Layer, PerLayer, Rate, Serial};
+use layercast_media::{
+    Clip, DropRule, FilterError, Filtered, Frame, MediaError, PictureDrop, StreamWriter,
+};
+use serde::Serialize;
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Table, print, print_json};
+use crate::probe::read_clip;
+
+/// What the filter did, layer by layer.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// "low-pass", "rate" or "keep".
+    filter: &'static str,
+    layers: Vec<Change>,
+    /// All layers together.
+    total: Change,
+    /// Frames that hold more than their budget although nothing is left to drop.
+    over_budget: u64,
+}
+
+/// Before and after.
+#[derive(Debug, Default, Serialize)]
+struct Change {
+    name: String,
+    frames_in: u64,
+    frames_out: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    mean_bps_in: Rate,
+    mean_bps_out: Rate,
+}
+
+/// Runs the command.
+pub fn run(args: &args::Filter) -> Outcome {
+    let clip = read_clip(&args.file)?;
+    let explain = |(index, error): (usize, FilterError)| {
+        let failure = Failure::new(format!("{}: frame {index}: {error}", args.file.display()));
+        match error {
+            FilterError::Unsupported(_) => failure.hint(format!("try: {}", MediaError::CONVERT)),
+            _ => failure,
+        }
+    };
+    let mut drop = None;
+    let (filter, filtered) = match (args.low_pass, args.rate, args.keep) {
+        (Some(k), ..) => ("low-pass", Some(clip.low_pass(k).map_err(explain)?)),
+        (_, Some(rate), _) => ("rate", Some(clip.shape(rate).map_err(explain)?)),
+        (.., keep) => {
+            drop = Some(PictureDrop::new(match keep {
+                Some(args::Keep::Ip) => DropRule::KeepIp,
+                _ => DropRule::KeepI,
+            }));
+            ("keep", None)
+        }
+    };
+    let frames = filtered.as_ref().map_or(&clip.frames, |it| &it.clip.frames);
+    let kept = frames.iter().map(|frame| {
+        drop.as_mut()
+            .is_none_or(|drop| drop.keeps(frame))
+            .then_some(frame)
+    });
+    let kept: Vec<Option<&Frame>> = kept.collect();
+    write(&args.out, &stream(&kept, &args.file)?)?;
+    let report = report(filter, &clip, &kept, filtered.as_ref());
+    let stdout_is_free = args.out != Path::new("-");
+    match (args.json, stdout_is_free) {
+        (true, true) => print_json(&report),
+        (true, false) => crate::output::Lines::Stderr.write(&report),
+        (false, true) => print(&table(&report)),
+        (false, false) => Ok(io::stderr().lock().write_all(table(&report).as_bytes())?),
+    }
+}
+
+/// The frames as a stream, with repeats where one is missing.
+fn stream(frames: &[Option<&Frame>], source: &Path) -> Result<Vec<u8>, Failure> {
+    let (mut writer, mut out) = (StreamWriter::new(), Vec::new());
+    for (index, frame) in frames.iter().enumerate() {
+        let Some(frame) = frame else { continue };
+        let Some(data) = &frame.data else {
+            let what = format!("{}: {}", source.display(), FilterError::NoData);
+            return Err(Failure::new(what));
+        };
+        let seq = Serial(index as u32);
+        writer.frame(seq, frame.layer(), frame.gop_start, data, &mut out);
+    }
+    writer.finish(&mut out);
+    Ok(out)
+}
+
+fn write(path: &Path, stream: &[u8]) -> Outcome {
+    if path == Path::new("-") {
+        let mut out = io::stdout().lock();
+        out.write_all(stream)?;
+        return Ok(out.flush()?);
+    }
+    fs::write(path, stream).map_err(|error| Failure::file(path, "write", &error))
+}
+
+fn report(
+    filter: &'static str,
+    clip: &Clip,
+    kept: &[Option<&Frame>],
+    filtered: Option<&Filtered>,
+) -> Report {
+    let mut layers = PerLayer::<Change>::default();
+    for (before, after) in clip.frames.iter().zip(kept) {
+        let change = &mut layers[before.layer()];
+        change.frames_in += 1;
+        change.bytes_in += u64::from(before.size);
+        if let Some(after) = after {
+            change.frames_out += 1;
+            change.bytes_out += u64::from(after.size);
+        }
+    }
+    let seconds = clip.duration().as_secs_f64();
+    let rate = |bytes: u64| Rate::from_bps((bytes as f64 * 8.0 / seconds).round() as u64);
+    let finished = |name: String, change: &Change| Change {
+        name,
+        mean_bps_in: rate(change.bytes_in),
+        mean_bps_out: rate(change.bytes_out),
+        ..*change
+    };
+    let all = Layer::ALL.map(|layer| &layers[layer]);
+    let sum = |count: fn(&Change) -> u64| all.iter().map(|change| count(change)).sum();
+    let total = Change {
+        frames_in: sum(|it| it.frames_in),
+        frames_out: sum(|it| it.frames_out),
+        bytes_in: sum(|it| it.bytes_in),
+        bytes_out: sum(|it| it.bytes_out),
+        ..Change::default()
+    };
+    Report {
+        filter,
+        total: finished("all".to_owned(), &total),
+        layers: layers
+            .iter()
+            .map(|(layer, change)| finished(layer.to_string(), change))
+            .collect(),
+        over_budget: filtered.map_or(0, |it| it.stats.over_budget),
+    }
+}
+
+fn table(report: &Report) -> String {
+    let mut table = Table::new(&["layer", "frames", "kept", "before", "after", "left"]);
+    for change in report.layers.iter().chain([&report.total]) {
+        let left = 100.0 * change.bytes_out as f64 / change.bytes_in.max(1) as f64;
+        table.row([
+            change.name.clone(),
+            change.frames_in.to_string(),
+            change.frames_out.to_string(),
+            change.mean_bps_in.to_string(),
+            change.mean_bps_out.to_string(),
+            format!("{left:.1} %"),
+        ]);
+    }
+    let mut text = table.render();
+    if report.over_budget > 0 {
+        text.push_str(&format!(
+            "\n  {} frames are over their budget with nothing left to drop but headers, vectors and DC\n  \
+             coefficients; --keep drops whole pictures\n",
+            report.over_budget
+        ));
+    }
+    text
+}
