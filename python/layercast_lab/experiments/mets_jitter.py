@@ -150,6 +150,7 @@ def stall_rows(runs: list[Frames]) -> list[Row]:
             f"{one:.0f} late, then {two:.0f}; {np.median(burst):.0f} frames arrive within two periods",
             "second window at least the first, both above 0, burst visible",
             judge(two >= one > 0 and float(np.median(burst)) >= 4, trend=one > 0 and two > 0),
+            "" if two >= one else "D has grown after the first stall and spares frames of the second",
         ),
         Row(
             "E4-3 D within a GOP",
