@@ -31,28 +31,42 @@ impl CodedPicture {
         if whole <= budget {
             return whole;
         }
-        let mut trial = Vec::with_capacity(keep.len());
+        let mut fuller = keep.clone();
         keep.fill(0);
-        let mut best = size(keep);
-        if best > budget {
-            return best;
+        let mut bits = size(keep);
+        if bits > budget {
+            return bits;
         }
+        let mut trial = Vec::with_capacity(keep.len());
         let (mut low, mut high) = LOG_LAMBDA;
         for _ in 0..BISECTIONS {
             let middle = (low + high) / 2.0;
             self.breakpoints(middle.exp2(), &mut trial);
-            let bits = size(&trial);
-            if bits > budget {
+            let tried = size(&trial);
+            if tried > budget {
                 low = middle;
-                continue;
-            }
-            high = middle;
-            if bits > best {
-                best = bits;
+                std::mem::swap(&mut fuller, &mut trial);
+            } else {
+                (high, bits) = (middle, tried);
                 std::mem::swap(keep, &mut trial);
             }
         }
-        best
+        // Many coefficients are equal, so the size jumps where lambda passes what they are worth.
+        // Between the two sides of the last jump any block is as good as any other: take as many as fit.
+        let (mut fits, mut exceeds) = (0, keep.len());
+        while exceeds - fits > 1 {
+            let middle = (fits + exceeds) / 2;
+            trial.clone_from(keep);
+            trial[..middle].copy_from_slice(&fuller[..middle]);
+            let tried = size(&trial);
+            if tried > budget {
+                exceeds = middle;
+            } else {
+                (fits, bits) = (middle, tried);
+            }
+        }
+        keep[..fits].copy_from_slice(&fuller[..fits]);
+        bits
     }
 
     /// For each block the breakpoint of least D + `lambda` R.
