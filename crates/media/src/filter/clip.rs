@@ -91,8 +91,8 @@ impl Need {
     }
 }
 
-/// How much a byte of such a picture counts against one of a B picture. A GOP inherits the errors of
-/// its I picture, part of it those of a P picture; these weights did best of those tried
+/// How much a byte of such a picture counts against one of a B picture: a GOP inherits the errors of
+/// its I picture, part of it those of a P picture. Chosen on one clip; heavier ones gain little more
 /// (docs/filters.md).
 const fn weight(picture: Picture) -> u64 {
     match picture {
