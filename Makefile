@@ -36,7 +36,7 @@ test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, 
 	cargo test --workspace --exclude layercast-python
 
 .PHONY: test-python
-test-python: lab clips ## Python tests of the bindings and the lab
+test-python: build lab clips ## Python tests of the bindings and the lab
 	cargo build --quiet -p layercast-cli
 	$(PY) -m pytest -q python/tests
 
