@@ -29,13 +29,13 @@ def criterion(package: str, name: str) -> None:
 
 
 def estimates(group: str) -> dict[str, float]:
-    """Median time per element in ns, by benchmark of the group."""
+    """Median time per element in ns of the benchmarks whose group starts so."""
     found = {}
-    for file in sorted((target / "criterion" / group).glob("**/new/estimates.json")):
-        name = "/".join(file.relative_to(target / "criterion" / group).parts[:-2])
-        throughput = json.loads((file.parent / "benchmark.json").read_text())["throughput"] or {}
-        elements = throughput.get("Elements", 1)
-        found[name] = json.loads(file.read_text())["median"]["point_estimate"] / elements
+    for file in sorted((target / "criterion").glob(f"{group}*/**/new/benchmark.json")):
+        about = json.loads(file.read_text())
+        elements = (about["throughput"] or {}).get("Elements", 1)
+        median = json.loads((file.parent / "estimates.json").read_text())["median"]
+        found[about["full_id"]] = median["point_estimate"] / elements
     return found
 
 
@@ -81,7 +81,7 @@ criterion("layercast-sim", "chain")
 chain = estimates("chain")
 result = {
     "cpu": cpu(),
-    "switch_ns_per_unit": {name: round(ns, 1) for name, ns in estimates("forward").items()},
+    "switch_ns_per_unit": {name: round(ns, 1) for name, ns in estimates("switch").items()},
     "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
     "soft_switch": forwarding(),
     "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},
