@@ -22,28 +22,17 @@ const FILTER_FILES: [&str; 6] = [
 
 #[path = "../../../fuzz/src/media.rs"]
 mod checks;
-
-type Check = fn(&[u8]);
+#[path = "../../../fuzz/src/corpus.rs"]
+mod corpus;
 
 #[test]
 fn every_file_of_the_corpus_is_read_without_harm() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    let targets: [(&str, Check); 4] = [
+    corpus::replay(&[
         ("mpeg_es", checks::mpeg_es),
         ("mpeg_ps", checks::mpeg_ps),
         ("trace", checks::trace),
         ("filter", checks::filter),
-    ];
-    for (target, check) in targets {
-        let mut files = 0;
-        for entry in fs::read_dir(corpus.join(target)).expect("a corpus folder") {
-            let path = entry.expect("a file").path();
-            println!("{}", path.display());
-            check(&fs::read(&path).expect("readable"));
-            files += 1;
-        }
-        assert!(files >= 4, "{target} has only {files} files");
-    }
+    ]);
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, FlowId, Level, Observer, PortId, Time, TraceEvent};
 use layercast_wire::{Carriage, Member, Refusal, Resource, Signal};
 
-use crate::flow::{Branch, Hold, Upstream};
+use crate::flow::{Branch, Flow, Hold, Upstream};
 use crate::port::{FIRST_VCI, FrameFate};
 use crate::selector::Gate;
 use crate::{Switch, SwitchEvent, subject};
@@ -172,6 +172,16 @@ impl Switch {
         self.regrant(now, port, "base layer admitted", obs);
     }
 
+    /// The flow for which we asked to join at `from`; an answer nobody asked for is counted.
+    fn asked(&mut self, from: PortId, id: FlowId) -> Option<&mut Flow> {
+        let known = self.flows.by_id(id);
+        let flow = known.filter(|flow| flow.upstream == from && flow.link != Upstream::Idle);
+        if flow.is_none() {
+            self.stats.rejected_signals.answer += 1;
+        }
+        flow
+    }
+
     pub(crate) fn on_join_ack<O: Observer>(
         &mut self,
         now: Time,
@@ -180,10 +190,7 @@ impl Switch {
         vci: u16,
         obs: &mut O,
     ) {
-        let known = self.flows.by_id(id);
-        let Some(flow) = known.filter(|flow| flow.upstream == from && flow.link != Upstream::Idle)
-        else {
-            self.stats.rejected_signals.answer += 1;
+        let Some(flow) = self.asked(from, id) else {
             return;
         };
         let cells = flow.carriage == Some(Carriage::Cells);
@@ -219,10 +226,7 @@ impl Switch {
         refusal: Refusal,
         obs: &mut O,
     ) {
-        let known = self.flows.by_id(id);
-        let Some(flow) = known.filter(|flow| flow.upstream == from && flow.link != Upstream::Idle)
-        else {
-            self.stats.rejected_signals.answer += 1;
+        let Some(flow) = self.asked(from, id) else {
             return;
         };
         flow.link = Upstream::Idle;
