@@ -42,6 +42,7 @@ impl Switch {
             origin: message.origin,
             pair,
             hops: message.hops,
+            drain: message.drain,
             at: now,
         };
         let mut requests = branch.requests.iter();
@@ -202,6 +203,7 @@ impl Switch {
             rate_min: flow.info.spec.above_base(pair.min()),
             rate_max: flow.info.spec.above_base(pair.max()),
             residual: self.ports.get(to).map_or(CellRate(0), |port| port.residual),
+            drain: CellRate(0),
         };
         let carriage = flow.carriage.unwrap_or(Carriage::Datagrams);
         let sent = self.send_adapter(now, to, carriage, message, obs);
@@ -245,6 +247,7 @@ impl Switch {
         flow.era = flow.era.plus(1);
         let requests = flow.branches.iter().flat_map(|branch| &branch.requests);
         let hops = requests.map(|request| request.hops).max().unwrap_or(0);
+        let drain = flow.drain();
         let ports = &self.ports;
         let branches = flow.branches.iter().filter(|branch| branch.is_committed());
         let residual = branches
@@ -263,6 +266,7 @@ impl Switch {
             rate_min: flow.info.spec.above_base(pair.min()),
             rate_max: flow.info.spec.above_base(pair.max()),
             residual: residual.unwrap_or(CellRate(0)),
+            drain,
         };
         let carriage = flow.carriage.unwrap_or(Carriage::Datagrams);
         let upstream = flow.upstream;

@@ -14,6 +14,7 @@ pub(crate) struct Request {
     pub origin: NodeId,
     pub pair: LevelPair,
     pub hops: u8,
+    pub drain: CellRate,
     pub at: Time,
 }
 
@@ -125,6 +126,16 @@ impl Flow {
         branches
             .filter_map(|branch| Some(branch.demand()?.reduce_to(branch.grant)))
             .reduce(LevelPair::merge)
+    }
+
+    /// What the slowest receiving host below takes in; 0 if none says.
+    pub fn drain(&self) -> CellRate {
+        let branches = self.branches.iter().filter(|branch| branch.is_committed());
+        let known = branches
+            .flat_map(|branch| &branch.requests)
+            .map(|request| request.drain)
+            .filter(|drain| drain.0 > 0);
+        known.min().unwrap_or_default()
     }
 
     /// Whether anything about it may change by time alone.

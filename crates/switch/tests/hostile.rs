@@ -373,6 +373,7 @@ proptest! {
                 rate_min: CellRate(words[0]),
                 rate_max: CellRate(words[1]),
                 residual: CellRate(words[2]),
+                drain: CellRate(words[3]),
             };
             let pdu = LinkPdu::Adapter(message);
             switch.handle(Time::ZERO, SwitchInput::Pdu { port, pdu }, &mut Off);

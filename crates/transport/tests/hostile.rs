@@ -108,6 +108,7 @@ fn adapter() -> impl Strategy<Value = LinkPdu> {
             rate_min: CellRate(era),
             rate_max: CellRate(era),
             residual: CellRate(0),
+            drain: CellRate(era),
         })
     })
 }

@@ -18,8 +18,8 @@ pub enum AdapterKind {
 /// A message of the distributed QoS adapter, 40 bytes big-endian (mets.md 2.11).
 ///
 /// Type 2, version 1, flags 1 (zero), group 4, flow 4, era 4, origin 4, min 1, max 1, hops 1,
-/// reserved 1, rate_min 4, rate_max 4, residual 4, padding 4. Lost messages are not repeated: the
-/// next era brings another.
+/// reserved 1, rate_min 4, rate_max 4, residual 4, drain 4 (zero in ADAPT). Lost messages are not
+/// repeated: the next era brings another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdapterMsg {
     /// RES or ADAPT.
@@ -44,6 +44,9 @@ pub struct AdapterMsg {
     pub rate_max: CellRate,
     /// Bandwidth left over on the link the message passed last.
     pub residual: CellRate,
+    /// RES: what the slowest receiving host below takes in without loss, all its flows together; 0 is
+    /// not known (mets.md 8). Zero in ADAPT.
+    pub drain: CellRate,
 }
 
 /// Why bytes are not a RES or ADAPT message.
@@ -61,7 +64,7 @@ pub enum AdapterError {
     /// A version we do not speak.
     #[error("RES/ADAPT version {0} is not 1")]
     Version(u8),
-    /// Flags, reserved octet or padding are not zero.
+    /// Flags, reserved octet or, in ADAPT, the drain rate are not zero.
     #[error("RES/ADAPT message has a reserved field that is not zero")]
     Reserved,
     /// A level above 2.
@@ -92,6 +95,9 @@ impl AdapterMsg {
         out[24..28].copy_from_slice(&self.rate_min.0.to_be_bytes());
         out[28..32].copy_from_slice(&self.rate_max.0.to_be_bytes());
         out[32..36].copy_from_slice(&self.residual.0.to_be_bytes());
+        if self.kind == AdapterKind::Res {
+            out[36..40].copy_from_slice(&self.drain.0.to_be_bytes());
+        }
         out
     }
 
@@ -110,7 +116,7 @@ impl AdapterMsg {
         if b[2] != METS_VERSION {
             return Err(AdapterError::Version(b[2]));
         }
-        if b[3] != 0 || b[23] != 0 || word(36) != 0 {
+        if b[3] != 0 || b[23] != 0 || kind == AdapterKind::Adapt && word(36) != 0 {
             return Err(AdapterError::Reserved);
         }
         let (min, max) = (level(b[20])?, level(b[21])?);
@@ -129,6 +135,7 @@ impl AdapterMsg {
             rate_min: CellRate(word(24)),
             rate_max: CellRate(word(28)),
             residual: CellRate(word(32)),
+            drain: CellRate(word(36)),
         })
     }
 }

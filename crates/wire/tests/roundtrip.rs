@@ -55,7 +55,7 @@ fn packets() -> impl Strategy<Value = MetsPacket> {
 
 fn adapters() -> impl Strategy<Value = AdapterMsg> {
     let levels = (0..=2u8).prop_flat_map(|max| (0..=max, Just(max)));
-    (any::<bool>(), levels, any::<[u32; 7]>(), any::<u8>()).prop_map(
+    (any::<bool>(), levels, any::<[u32; 8]>(), any::<u8>()).prop_map(
         |(res, (min, max), n, hops)| AdapterMsg {
             kind: if res {
                 AdapterKind::Res
@@ -72,6 +72,7 @@ fn adapters() -> impl Strategy<Value = AdapterMsg> {
             rate_min: CellRate(n[4]),
             rate_max: CellRate(n[5]),
             residual: CellRate(n[6]),
+            drain: CellRate(if res { n[7] } else { 0 }),
         },
     )
 }
@@ -221,9 +222,13 @@ fn a_broken_adapter_message_is_refused() {
     assert!(decode(0, 0).is_ok());
     assert_eq!(decode(1, 1), Err(AdapterError::Type(FrameType::BL)));
     assert_eq!(decode(2, 2), Err(AdapterError::Version(2)));
-    for reserved in [3, 23, 36, 39] {
+    for reserved in [3, 23] {
         assert_eq!(decode(reserved, 1), Err(AdapterError::Reserved));
     }
+    assert_eq!(decode(39, 1).map(|message| message.drain.0 & 1), Ok(1));
+    let mut adapt = samples::adapter(AdapterKind::Adapt, Level::FULL).encode();
+    adapt[39] = 1;
+    assert_eq!(AdapterMsg::decode(&adapt), Err(AdapterError::Reserved));
     assert_eq!(decode(21, 3), Err(AdapterError::Level(3)));
     assert_eq!(decode(21, 0), Err(AdapterError::Inverted(1, 0)));
     assert_eq!(

@@ -254,6 +254,7 @@ pub fn message(
         rate_min: info.spec.above_base(level.down()),
         rate_max: info.spec.above_base(level),
         residual: CellRate(0),
+        drain: CellRate(0),
     }
 }
 

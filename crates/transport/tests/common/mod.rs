@@ -278,6 +278,7 @@ fn message(kind: AdapterKind, era: u32, max: Level) -> AdapterMsg {
         rate_min: CellRate(0),
         rate_max: CellRate(0),
         residual: CellRate(0),
+        drain: CellRate(0),
     }
 }
 

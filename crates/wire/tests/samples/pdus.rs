@@ -51,5 +51,6 @@ pub fn adapter(kind: AdapterKind, max: Level) -> AdapterMsg {
         rate_min: CellRate(960),
         rate_max: CellRate(2_880),
         residual: CellRate(4_000),
+        drain: CellRate(if kind == AdapterKind::Res { 16_071 } else { 0 }),
     }
 }

@@ -1,4 +1,4 @@
-use layercast_core::{FlowSpec, Level, NodeId, Serial, Span, Stream, Time, earliest};
+use layercast_core::{CellRate, FlowSpec, Level, NodeId, Serial, Span, Stream, Time, earliest};
 use layercast_qos::{Advice, DemandProbe, ProbeConfig};
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
 
@@ -18,6 +18,7 @@ pub(super) struct SinkAdapter {
     /// When silence counts from; `None` once it was reported.
     heard: Option<Time>,
     top: Level,
+    drain: CellRate,
 }
 
 /// What an ADAPT did.
@@ -50,6 +51,7 @@ impl SinkAdapter {
             newest_adapt: None,
             heard: Some(now),
             top,
+            drain: config.drain,
         }
     }
 
@@ -93,6 +95,7 @@ impl SinkAdapter {
             rate_min: flow.spec.above_base(pair.min()),
             rate_max: flow.spec.above_base(pair.max()),
             residual: Default::default(),
+            drain: self.drain,
         };
         (message, advice)
     }

@@ -41,6 +41,9 @@ pub struct SinkConfig {
     pub policy: QosPolicy,
     /// Most cells per second, base layer included, that this host can take of the flow.
     pub local_limit: Option<CellRate>,
+    /// What this host takes in without loss, all its flows together, as RES advertises it for
+    /// [`Shaping::Serial`](crate::mets::Shaping::Serial); 0 is not known (mets.md 8).
+    pub drain: CellRate,
     /// Cycle of RES.
     pub era: Span,
     /// RES interval of the switches; bounds how soon an answer can be there.
@@ -113,6 +116,7 @@ impl SinkConfig {
             level: Level::FULL,
             policy: QosPolicy::default(),
             local_limit: None,
+            drain: CellRate(0),
             era: Span::from_secs(1),
             res_interval: Span::from_ms(250),
             seed: 0,

@@ -143,6 +143,7 @@ impl SourceAdapter {
             rate_min: rate,
             rate_max: rate,
             residual: Default::default(),
+            drain: Default::default(),
         };
         Announcement { message, from }
     }
