@@ -1,7 +1,7 @@
 //! Clips: whatever file it is, it becomes frames or an error, and frames become a stream.
 
 use bytes::Bytes;
-use layercast_core::{FrameRate, Rate, Serial};
+use layercast_core::{FrameRate, Layer, Rate, Serial};
 use layercast_media::{Clip, CoefficientFilter, Container, Frame, Picture, Shaping, StreamWriter};
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
@@ -9,12 +9,7 @@ pub fn mpeg_es(data: &[u8]) {
     clip(data);
     let mut writer = StreamWriter::new();
     let mut out = Vec::new();
-    for (seq, layer) in layercast_core::Layer::ALL
-        .into_iter()
-        .cycle()
-        .take(6)
-        .enumerate()
-    {
+    for (seq, layer) in Layer::ALL.into_iter().cycle().take(6).enumerate() {
         writer.frame(Serial(seq as u32 * 2), layer, true, data, &mut out);
     }
     writer.finish(&mut out);
@@ -100,6 +95,8 @@ pub fn filter(data: &[u8]) {
         }
         Err(_) => vec![Frame {
             picture: Picture::I,
+            layer: Layer::Base,
+            time: None,
             gop_start: true,
             size: data.len() as u32,
             data: Some(data),

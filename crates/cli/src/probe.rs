@@ -84,6 +84,7 @@ fn headline(summary: &Summary) -> String {
     let codec = match summary.codec {
         Media::Mpeg1 => "MPEG-1 video",
         Media::Mpeg2 => "MPEG-2 video",
+        Media::H264 => "H.264 video",
         _ => "frames",
     };
     let container = match summary.container {

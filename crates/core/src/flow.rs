@@ -34,6 +34,10 @@ pub enum Media {
     Mpeg1,
     /// MPEG-2 video.
     Mpeg2,
+    /// H.264 video.
+    H264,
+    /// Anything in an MPEG transport stream.
+    MpegTs,
     /// H.261 video.
     H261,
     /// Audio.

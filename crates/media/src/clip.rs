@@ -12,8 +12,10 @@ pub enum Picture {
     I,
     /// Predicted from the I or P picture before it.
     P,
-    /// Predicted from the I or P pictures on both sides; nothing depends on it.
+    /// Predicted from pictures on both sides; nothing depends on it, except in H.264.
     B,
+    /// No picture: audio, tables and whatever else a transport stream carries.
+    Data,
 }
 
 /// Where the frames of a clip come from.
@@ -35,9 +37,13 @@ pub enum Container {
 pub struct Frame {
     /// How it is coded; of two fields, the first.
     pub picture: Picture,
+    /// The layer that carries it.
+    pub layer: Layer,
     /// Whether a receiver can start here. True for I pictures, which always carry (or, in traces,
     /// stand for) a sequence header.
     pub gop_start: bool,
+    /// When it is due, counted from the first frame; `None`: at its slot of the frame rate.
+    pub time: Option<Span>,
     /// Size in bytes.
     pub size: u32,
     /// The access unit: all headers before the picture, and the picture. `None` in traces and
@@ -72,10 +78,10 @@ pub struct Clip {
 }
 
 impl Picture {
-    /// The layer that carries such pictures: I -> BL, P -> E1, B -> E2.
+    /// The layer that carries such pictures, if nothing better is known: I -> BL, P -> E1, B -> E2.
     pub const fn layer(self) -> Layer {
         match self {
-            Picture::I => Layer::Base,
+            Picture::I | Picture::Data => Layer::Base,
             Picture::P => Layer::E1,
             Picture::B => Layer::E2,
         }
@@ -95,7 +101,9 @@ impl Frame {
     pub(crate) fn sized(picture: Picture, size: u32) -> Frame {
         Frame {
             picture,
+            layer: picture.layer(),
             gop_start: picture == Picture::I,
+            time: None,
             size,
             data: None,
         }
@@ -103,7 +111,7 @@ impl Frame {
 
     /// The layer that carries it.
     pub const fn layer(&self) -> Layer {
-        self.picture.layer()
+        self.layer
     }
 }
 

@@ -96,6 +96,7 @@ impl Clip {
                 Picture::I => counts.i += 1,
                 Picture::P => counts.p += 1,
                 Picture::B => counts.b += 1,
+                Picture::Data => {}
             }
         }
         counts
@@ -160,7 +161,7 @@ impl Clip {
         let gop_n = commonest(self.gops().map(<[Frame]>::len));
         let anchors = self
             .frames
-            .chunk_by(|_, next| next.picture == Picture::B)
+            .chunk_by(|_, next| matches!(next.picture, Picture::B | Picture::Data))
             .map(<[Frame]>::len);
         FlowSpec {
             media: self.info.codec,
@@ -181,12 +182,10 @@ impl Clip {
 
     /// Counts and payload rates by layer.
     pub fn summary(&self) -> Summary {
-        let pictures = self.counts();
-        let frames = PerLayer {
-            base: pictures.i,
-            e1: pictures.p,
-            e2: pictures.b,
-        };
+        let mut frames = PerLayer::<u64>::default();
+        for frame in &self.frames {
+            frames[frame.layer] += 1;
+        }
         let load = self.load(|frame| u64::from(frame.size) * 8);
         let layers = load.iter().map(|(layer, load)| LayerSummary {
             name: layer.to_string(),
@@ -201,7 +200,7 @@ impl Clip {
             width: self.info.width,
             height: self.info.height,
             fps: self.info.frame_rate.as_f64(),
-            pictures,
+            pictures: self.counts(),
             gops: self.gops().count() as u64,
             layers: layers.collect(),
             truncated: self.info.truncated,

@@ -40,10 +40,10 @@ impl Synthetic {
         match (self, picture) {
             (Synthetic::Canyon, Picture::I) => (240.0, 0.10),
             (Synthetic::Canyon, Picture::P) => (160.0, 0.10),
-            (Synthetic::Canyon, Picture::B) => (120.0, 0.10),
+            (Synthetic::Canyon, Picture::B | Picture::Data) => (120.0, 0.10),
             (Synthetic::Lougher, Picture::I) => (120.0, 0.25),
             (Synthetic::Lougher, Picture::P) => (55.0, 0.25),
-            (Synthetic::Lougher, Picture::B) => (35.0, 0.25),
+            (Synthetic::Lougher, Picture::B | Picture::Data) => (35.0, 0.25),
             (Synthetic::Flight, _) => (430.0, 0.10),
         }
     }
@@ -69,7 +69,7 @@ impl Clip {
             let sizes = match picture {
                 Picture::I => &mut i,
                 Picture::P => &mut p,
-                Picture::B => &mut b,
+                Picture::B | Picture::Data => &mut b,
             };
             Frame::sized(picture, sizes.draw())
         });

@@ -119,7 +119,7 @@ impl StreamWriter {
             Some(unit) => match unit.picture.kind {
                 Picture::I => self.intra(&unit, gap, data, out),
                 Picture::P => self.predicted(&unit, gap, data, out),
-                Picture::B => self.bidirectional(&unit, gap, data, out),
+                Picture::B | Picture::Data => self.bidirectional(&unit, gap, data, out),
             },
             // It may have been an anchor.
             None => {

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use layercast_core::{Rate, Serial};
+use layercast_core::{Layer, Rate, Serial};
 use layercast_media::{
     Clip, CoefficientFilter, DropRule, FilterError, Frame, Picture, PictureDrop, Shaping,
     StreamWriter,
@@ -258,6 +258,8 @@ fn pictures_left_after_dropping_stand_in_their_places() {
 fn what_cannot_be_filtered_is_named() {
     let frame = Frame {
         picture: Picture::P,
+        layer: Layer::E1,
+        time: None,
         gop_start: false,
         size: 100,
         data: None,

@@ -61,13 +61,14 @@ pub struct Released<T> {
 /// (mets.md 2.4).
 ///
 /// `t0` is the time of the first frame. Every slot of the frame rate takes one frame: a source that
-/// sends fewer layers submits all frames and discards after release.
+/// sends fewer layers submits all frames and discards after release. A frame with a media time of
+/// its own is due at `t0 + time` instead; it may share its instant with others.
 #[derive(Clone, Debug)]
 pub struct FlowScheduler<T> {
     config: SchedulerConfig,
-    queue: VecDeque<T>,
-    /// Time and number of the frame the schedule counts from.
-    anchor: Option<(Time, u64)>,
+    queue: VecDeque<(Option<Span>, T)>,
+    /// What the schedule counts from.
+    anchor: Option<Anchor>,
     /// Number of the next frame to release.
     k: u64,
     /// Frames released in this wake-up, and when the next may start.
@@ -79,6 +80,14 @@ pub struct FlowScheduler<T> {
     clear_eras: u32,
     base_only: bool,
     events: VecDeque<SchedulerEvent>,
+}
+
+/// An instant with the number and the media time of the frame that was, or should have been, due.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    at: Time,
+    k: u64,
+    media: Span,
 }
 
 /// Windows in a row that make lateness, or its absence, consistent.
@@ -132,13 +141,23 @@ impl<T> FlowScheduler<T> {
         }
     }
 
-    /// Queues a frame; gives it back if the queue is full.
+    /// Queues a frame for the next slot; gives it back if the queue is full.
     pub fn submit(&mut self, now: Time, frame: T) -> Result<(), T> {
+        self.submit_at(now, None, frame)
+    }
+
+    /// Queues a frame that is due at media time `time`, counted from the first frame submitted; gives
+    /// it back if the queue is full.
+    pub fn submit_at(&mut self, now: Time, time: Option<Span>, frame: T) -> Result<(), T> {
         if self.queue.len() >= self.config.queue_frames {
             return Err(frame);
         }
-        self.anchor.get_or_insert((now, 0));
-        self.queue.push_back(frame);
+        self.anchor.get_or_insert(Anchor {
+            at: now,
+            k: 0,
+            media: Span::ZERO,
+        });
+        self.queue.push_back((time, frame));
         Ok(())
     }
 
@@ -148,10 +167,14 @@ impl<T> FlowScheduler<T> {
             return None;
         }
         let mut deadline = self.deadline()?;
-        let frame = self.queue.pop_front()?;
+        let (time, frame) = self.queue.pop_front()?;
         let late = now.since(deadline);
         if late > self.config.resync {
-            self.anchor = Some((now, self.k));
+            self.anchor = Some(Anchor {
+                at: now,
+                k: self.k,
+                media: time.unwrap_or_default(),
+            });
             deadline = now;
             self.emit(SchedulerEvent::Resync { late });
         }
@@ -208,8 +231,15 @@ impl<T> FlowScheduler<T> {
 
     /// The deadline of the next frame, whether or not it is here.
     fn deadline(&self) -> Option<Time> {
-        let (t0, k0) = self.anchor?;
-        Some(t0.saturating_add(self.config.frame_rate.due(self.k - k0)))
+        let anchor = self.anchor?;
+        let after = match self.queue.front() {
+            // A media time before the anchor's is due with it.
+            Some((Some(time), _)) => {
+                Span::from_ps(time.as_ps().saturating_sub(anchor.media.as_ps()))
+            }
+            _ => self.config.frame_rate.due(self.k - anchor.k),
+        };
+        Some(anchor.at.saturating_add(after))
     }
 
     /// Ends the wake-up after `max_catchup` frames if the schedule is still behind.
@@ -360,6 +390,30 @@ mod tests {
             events(&mut scheduler)[..],
             [SchedulerEvent::Resync { .. }]
         ));
+    }
+
+    #[test]
+    fn media_times_make_the_deadlines() {
+        let mut scheduler = FlowScheduler::new(SchedulerConfig::new(FPS, 12));
+        let times = [200, 200, 240, 1_000, 960, 6_000];
+        for time in times {
+            let time = Some(Span::from_ms(time));
+            scheduler.submit_at(ms(100), time, ()).unwrap();
+        }
+        for time in &times[..5] {
+            let wake = scheduler.next_wake().unwrap();
+            assert_eq!(scheduler.pop_due(wake).unwrap().deadline, ms(100 + time));
+        }
+        // A second and more too late: the schedule goes on from there.
+        assert_eq!(scheduler.next_wake(), Some(ms(6_100)));
+        assert_eq!(scheduler.pop_due(ms(9_000)).unwrap().deadline, ms(9_000));
+        for time in [6_040, 5_000] {
+            let time = Some(Span::from_ms(time));
+            scheduler.submit_at(ms(9_001), time, ()).unwrap();
+        }
+        assert_eq!(scheduler.next_wake(), Some(ms(9_040)));
+        assert!(scheduler.pop_due(ms(9_040)).is_some());
+        assert_eq!(scheduler.pop_due(ms(9_040)).unwrap().deadline, ms(9_000));
     }
 
     #[test]

@@ -98,7 +98,7 @@ const fn weight(picture: Picture) -> u64 {
     match picture {
         Picture::I => 8,
         Picture::P => 2,
-        Picture::B => 1,
+        Picture::B | Picture::Data => 1,
     }
 }
 

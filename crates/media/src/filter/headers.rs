@@ -156,7 +156,7 @@ impl PictureParameters {
         // Behind the start code, temporal_reference, type and vbv_delay.
         let mut bits = BitReader::new(header, 32 + 29);
         let directions = match kind {
-            Picture::I => 0,
+            Picture::I | Picture::Data => 0,
             Picture::P => 1,
             Picture::B => 2,
         };

@@ -148,6 +148,7 @@ impl Flow {
             AppFrame {
                 layer: frame.layer(),
                 gop_start: frame.gop_start,
+                time: frame.time,
                 payload: match &frame.data {
                     Some(data) => Payload::Bytes(data.clone()),
                     None => Payload::Zeros(frame.size),

@@ -8,6 +8,9 @@ pub struct AppFrame {
     pub layer: Layer,
     /// Whether it opens a group of pictures: where receivers join and layers change.
     pub gop_start: bool,
+    /// When it is due, counted from the start of the flow: media time, of live input or of a
+    /// container with time stamps. `None`: at the next slot of the frame rate.
+    pub time: Option<Span>,
     /// Its bytes, at least one.
     pub payload: Payload,
 }

@@ -70,6 +70,7 @@ pub fn frames(gops: usize) -> impl Iterator<Item = AppFrame> {
         AppFrame {
             layer,
             gop_start: n % 12 == 0,
+            time: None,
             payload: Bytes::from(content(n, cells * 48 - 40)).into(),
         }
     })

@@ -127,7 +127,7 @@ impl Source {
             return Err(SubmitError::TooLarge { bytes, max_frame });
         }
         self.scheduler
-            .submit(now.max(self.config.start), frame)
+            .submit_at(now.max(self.config.start), frame.time, frame)
             .map_err(SubmitError::QueueFull)?;
         self.asked = false;
         self.stats.submitted += 1;

@@ -157,6 +157,7 @@ mod tests {
         AppFrame {
             layer,
             gop_start: layer == Layer::Base,
+            time: None,
             payload: bytes.into(),
         }
     }
