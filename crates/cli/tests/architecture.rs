@@ -10,14 +10,23 @@ use serde_json::Value;
 /// Who may depend on whom: a crate may use every crate of a lower storey, none of its own.
 const STOREYS: &[&[&str]] = &[
     &["core"],
-    &["wire", "qos", "media"],
+    &["wire", "qos", "media", "protect"],
     &["transport", "switch"],
     &["sim", "net"],
     &["cli", "python"],
 ];
 
 /// Rooms without sockets, clocks, threads or global randomness.
-const SANS_IO: &[&str] = &["core", "wire", "qos", "media", "transport", "switch", "sim"];
+const SANS_IO: &[&str] = &[
+    "core",
+    "wire",
+    "qos",
+    "media",
+    "protect",
+    "transport",
+    "switch",
+    "sim",
+];
 
 /// Libraries and words that would bring them in.
 const IO_LIBRARIES: &[&str] = &[
@@ -38,6 +47,7 @@ const IO_WORDS: &[&str] = &[
     "SystemTime",
     "thread_rng",
     "RandomState",
+    "SystemRandom",
 ];
 
 fn workspace() -> &'static Path {

@@ -1,0 +1,86 @@
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// SHA-256 of a certificate in DER: who a node is, whatever it calls itself.
+///
+/// As text it is base64url without padding, 43 characters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fingerprint([u8; 32]);
+
+/// Why a text is no fingerprint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("a fingerprint is 43 characters of base64url (A-Z, a-z, 0-9, - and _)")]
+pub struct FingerprintError;
+
+impl Fingerprint {
+    /// The fingerprint of a certificate in DER.
+    pub fn of(certificate: &[u8]) -> Fingerprint {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, certificate).as_ref());
+        Fingerprint(bytes)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = FingerprintError;
+
+    fn from_str(text: &str) -> Result<Fingerprint, FingerprintError> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| FingerprintError)?;
+        Ok(Fingerprint(bytes.try_into().map_err(|_| FingerprintError)?))
+    }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = FingerprintError;
+
+    fn try_from(text: String) -> Result<Fingerprint, FingerprintError> {
+        text.parse()
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> String {
+        fingerprint.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_fingerprint_reads_back() {
+        let fingerprint = Fingerprint::of(b"a certificate");
+        let text = fingerprint.to_string();
+        assert_eq!(text.len(), 43);
+        assert_eq!(text.parse(), Ok(fingerprint));
+        assert_ne!(Fingerprint::of(b"another"), fingerprint);
+    }
+
+    #[test]
+    fn what_is_no_fingerprint_is_refused() {
+        let long = "A".repeat(44);
+        for text in ["", "AAAA", "not base64 at all!", &long] {
+            assert_eq!(text.parse::<Fingerprint>(), Err(FingerprintError), "{text}");
+        }
+    }
+}
