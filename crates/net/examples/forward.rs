@@ -275,6 +275,7 @@ impl Neighbour {
             udp_port: data.local_addr()?.port(),
             carriage: Carriage::Datagrams,
             clock: clock_name(),
+            link_key: None,
         })?;
         neighbour.wait_for(|signal| matches!(signal, Signal::Hello { .. }))?;
         Ok(neighbour)

@@ -29,6 +29,7 @@ impl Hello {
             udp_port: self.udp_port,
             carriage: self.carriage,
             clock: self.clock.clone(),
+            link_key: None,
         }
     }
 
@@ -42,6 +43,7 @@ impl Hello {
                 udp_port,
                 carriage,
                 clock,
+                link_key: _,
             } if !node.is_empty() => Ok(Hello {
                 node,
                 id,

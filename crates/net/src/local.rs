@@ -59,6 +59,7 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         Signal::Advertise { flow } => Some(flow.id),
         Signal::GetStats { flow } => *flow,
         Signal::Hello { .. }
+        | Signal::LinkKey { .. }
         | Signal::ListFlows
         | Signal::Flows { .. }
         | Signal::Stats { .. }

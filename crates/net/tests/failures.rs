@@ -104,6 +104,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
         udp_port,
         carriage: DATAGRAMS,
         clock: "none".into(),
+        link_key: None,
     };
     stream.write_all(&hello.to_line().unwrap()).await.unwrap();
     stream

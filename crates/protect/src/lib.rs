@@ -8,10 +8,12 @@
 //! | [`LinkSealer`], [`LinkOpener`] | every datagram of a link: sealed by one neighbour, opened by the other |
 //! | [`ReplayWindow`] | each of them once |
 //! | [`Fingerprint`] | whose certificate it is |
+//! | [`JoinUrl`] | where a flow is, and what it takes to get it |
 
 mod identity;
 mod link;
 mod replay;
+mod url;
 
 pub use identity::{Fingerprint, FingerprintError};
 pub use link::{
@@ -19,3 +21,4 @@ pub use link::{
     REKEY_AFTER, SEAL_LIMIT,
 };
 pub use replay::ReplayWindow;
+pub use url::{Expect, JoinUrl, UrlError};

@@ -37,6 +37,7 @@ impl Switch {
             Signal::ListFlows => self.list_flows(from),
             Signal::GetStats { flow } => self.list_members(from, flow),
             Signal::Hello { .. }
+            | Signal::LinkKey { .. }
             | Signal::Flows { .. }
             | Signal::Stats { .. }
             | Signal::Error { .. } => self.stats.rejected_signals.foreign += 1,

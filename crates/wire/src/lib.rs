@@ -11,6 +11,7 @@ mod link;
 mod mets;
 mod payload;
 mod pcapng;
+mod secret;
 mod signal;
 mod signal_reader;
 
@@ -26,6 +27,7 @@ pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, de
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
+pub use secret::Secret;
 pub use signal::{
     FlowEnd, FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal,
     SignalError,

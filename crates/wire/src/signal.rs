@@ -6,7 +6,7 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Carriage, Mark, Refusal};
+use crate::{Carriage, Mark, Refusal, Secret};
 
 /// Longest line of the session protocol in bytes, newline included.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -34,6 +34,14 @@ pub enum Signal {
         carriage: Carriage,
         /// Names its clock; equal names mean that one-way delays may be believed.
         clock: String,
+        /// The key of the datagrams it sends on this link, if they are protected.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link_key: Option<Secret>,
+    },
+    /// The sender protects its datagrams with another key from soon on.
+    LinkKey {
+        /// The key.
+        key: Secret,
     },
     /// A flow exists; travels away from the source.
     Advertise {
@@ -256,10 +264,19 @@ impl Signal {
     /// Checks names, figures, specifications and policies.
     pub fn check(&self) -> Result<(), SignalError> {
         match self {
-            Signal::Hello { node, clock, .. } => {
+            Signal::Hello {
+                node,
+                clock,
+                link_key,
+                ..
+            } => {
                 name("node", node)?;
-                name("clock", clock)
+                name("clock", clock)?;
+                link_key
+                    .as_ref()
+                    .map_or(Ok(()), |key| secret("link_key", key))
             }
+            Signal::LinkKey { key } => secret("key", key),
             Signal::Advertise { flow } => flow.check(),
             Signal::Withdraw { reason, .. } => text("reason", reason, MAX_TEXT),
             Signal::Join { member, .. } | Signal::Leave { member, .. } => member.check(),
@@ -323,6 +340,10 @@ fn name(field: &'static str, value: &str) -> Result<(), SignalError> {
     text(field, value, MAX_NAME)
 }
 
+fn secret(field: &'static str, value: &Secret) -> Result<(), SignalError> {
+    name(field, &value.0)
+}
+
 fn text(field: &'static str, value: &str, bound: usize) -> Result<(), SignalError> {
     let problem = if value.len() > bound {
         "is too long"
@@ -342,8 +363,9 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         #[serde(rename = "type", borrow)]
         kind: Cow<'a, str>,
     }
-    const KNOWN: [&str; 14] = [
+    const KNOWN: [&str; 15] = [
         "hello",
+        "link_key",
         "advertise",
         "withdraw",
         "join",

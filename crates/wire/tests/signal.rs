@@ -103,6 +103,7 @@ fn names_texts_and_figures_are_bounded() {
                 udp_port,
                 carriage,
                 clock,
+                link_key,
                 ..
             } => {
                 let node = "x".repeat(MAX_NAME + 1);
@@ -113,6 +114,7 @@ fn names_texts_and_figures_are_bounded() {
                     udp_port,
                     carriage,
                     clock,
+                    link_key,
                 };
                 assert!(matches!(
                     long.to_line(),

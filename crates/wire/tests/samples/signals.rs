@@ -4,7 +4,8 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    Carriage, FlowEnd, FlowInfo, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Signal,
+    Carriage, FlowEnd, FlowInfo, Mark, Member, MemberReport, MemberStats, Refusal, Resource,
+    Secret, Signal,
 };
 
 /// One of each session message.
@@ -70,6 +71,7 @@ pub fn signals() -> Vec<Signal> {
             udp_port: 47_000,
             carriage: Carriage::Cells,
             clock: "lab".into(),
+            link_key: Some(Secret("a key".into())),
         },
         Signal::Advertise { flow: info.clone() },
         Signal::Withdraw {
@@ -113,6 +115,9 @@ pub fn signals() -> Vec<Signal> {
         },
         Signal::Error {
             message: "no such flow".into(),
+        },
+        Signal::LinkKey {
+            key: Secret("another key".into()),
         },
     ]
 }

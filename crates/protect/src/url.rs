@@ -1,0 +1,274 @@
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use thiserror::Error;
+
+use crate::identity::{Fingerprint, FingerprintError};
+
+/// Where a flow is and what it takes to get it:
+/// `layercasts://HOST:PORT/FLOW?fp=FINGERPRINT&src=KEY&token=TOKEN`.
+///
+/// Everything behind the port may be missing. `layercast://HOST:PORT/FLOW`, or just `HOST:PORT/FLOW`, is a
+/// node that speaks in the clear. In a flow's name, octets other than letters, digits and `-._~` are
+/// written `%XX`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JoinUrl {
+    /// Whether the link to the node is protected (`layercasts`).
+    pub protected: bool,
+    /// `HOST:PORT` of the node.
+    pub host: String,
+    /// Name of the flow.
+    pub flow: Option<String>,
+    /// Who has to answer there (`fp`); missing: whoever a certification authority says.
+    pub expect: Option<Expect>,
+    /// Public Ed25519 key of the source, whose flow it has to be (`src`).
+    pub source: Option<[u8; 32]>,
+    /// What the source gave the receiver to show (`token`).
+    pub token: Option<String>,
+}
+
+/// Who has to answer at a protected node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expect {
+    /// The node with this certificate.
+    Node(Fingerprint),
+    /// Anybody (`fp=any`): encrypted, but nobody knows with whom.
+    Anyone,
+}
+
+/// Why a text is no [`JoinUrl`].
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum UrlError {
+    /// Another scheme.
+    #[error("{0}:// is neither layercasts:// (protected) nor layercast:// (in the clear)")]
+    Scheme(String),
+    /// No host, no port, or an empty name of a flow.
+    #[error("{0:?} is no HOST:PORT[/FLOW], e.g. 127.0.0.1:7400/bunny")]
+    Address(String),
+    /// A `%` without two hexadecimal digits, or octets that are no text.
+    #[error("{0:?} is not percent-encoded UTF-8")]
+    Encoding(String),
+    /// A parameter nobody knows, or one that is there twice.
+    #[error("{0:?} is not one of fp=, src=, token=, each at most once")]
+    Parameter(String),
+    /// `fp` is neither a fingerprint nor `any`.
+    #[error("fp= {0}, or any")]
+    Fingerprint(#[from] FingerprintError),
+    /// `src` is no public key.
+    #[error("src= is no Ed25519 public key in base64url")]
+    Source,
+    /// `fp` where nobody shows a certificate.
+    #[error("fp= belongs to layercasts://, nobody shows a certificate in the clear")]
+    Clear,
+}
+
+impl FromStr for JoinUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<JoinUrl, UrlError> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("layercast", text));
+        let protected = match scheme {
+            "layercasts" => true,
+            "layercast" => false,
+            other => return Err(UrlError::Scheme(other.to_owned())),
+        };
+        let (address, query) = match rest.split_once('?') {
+            Some((address, query)) => (address, Some(query)),
+            None => (rest, None),
+        };
+        let (host, flow) = match address.split_once('/') {
+            Some((host, flow)) => (host, Some(flow)),
+            None => (address, None),
+        };
+        let wrong = || UrlError::Address(text.to_owned());
+        let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
+        if name.is_empty() || port.parse::<u16>().is_err() || flow.is_some_and(str::is_empty) {
+            return Err(wrong());
+        }
+        let mut url = JoinUrl {
+            protected,
+            host: host.to_owned(),
+            flow: flow.map(decode).transpose()?,
+            expect: None,
+            source: None,
+            token: None,
+        };
+        for parameter in query.into_iter().flat_map(|query| query.split('&')) {
+            url.set(parameter)?;
+        }
+        match url.expect {
+            Some(_) if !protected => Err(UrlError::Clear),
+            _ => Ok(url),
+        }
+    }
+}
+
+impl JoinUrl {
+    fn set(&mut self, parameter: &str) -> Result<(), UrlError> {
+        let unknown = || UrlError::Parameter(parameter.chars().take(40).collect());
+        let (key, value) = parameter.split_once('=').ok_or_else(unknown)?;
+        match key {
+            "fp" if self.expect.is_none() => {
+                self.expect = Some(match value {
+                    "any" => Expect::Anyone,
+                    fingerprint => Expect::Node(fingerprint.parse()?),
+                });
+            }
+            "src" if self.source.is_none() => {
+                let bytes = URL_SAFE_NO_PAD.decode(value).ok();
+                let key = bytes.and_then(|bytes| bytes.try_into().ok());
+                self.source = Some(key.ok_or(UrlError::Source)?);
+            }
+            "token" if self.token.is_none() => self.token = Some(value.to_owned()),
+            _ => return Err(unknown()),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for JoinUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.protected {
+            "layercasts"
+        } else {
+            "layercast"
+        };
+        write!(f, "{scheme}://{}", self.host)?;
+        if let Some(flow) = &self.flow {
+            write!(f, "/{}", encode(flow))?;
+        }
+        let expect = self.expect.map(|expect| match expect {
+            Expect::Node(fingerprint) => fingerprint.to_string(),
+            Expect::Anyone => "any".to_owned(),
+        });
+        let parameters = [
+            ("fp", expect),
+            ("src", self.source.map(|key| URL_SAFE_NO_PAD.encode(key))),
+            ("token", self.token.clone()),
+        ];
+        let mut before = '?';
+        for (key, value) in parameters {
+            if let Some(value) = value {
+                write!(f, "{before}{key}={value}")?;
+                before = '&';
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+fn decode(text: &str) -> Result<String, UrlError> {
+    let wrong = || UrlError::Encoding(text.to_owned());
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_first_chunk::<2>().ok_or_else(wrong)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
+        out.push((digit(digits[0])? << 4 | digit(digits[1])?) as u8);
+        rest = after;
+    }
+    String::from_utf8(out).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<JoinUrl, UrlError> {
+        text.parse()
+    }
+
+    #[test]
+    fn an_address_alone_is_in_the_clear() {
+        let url = parse("[::1]:7400/bunny").unwrap();
+        assert_eq!((url.protected, url.host.as_str()), (false, "[::1]:7400"));
+        assert_eq!(url.flow.as_deref(), Some("bunny"));
+        assert_eq!(parse("layercast://[::1]:7400/bunny"), Ok(url));
+        assert_eq!(parse("localhost:1").unwrap().flow, None);
+    }
+
+    #[test]
+    fn a_url_carries_who_is_expected() {
+        let fingerprint = Fingerprint::of(b"certificate");
+        let url = parse(&format!(
+            "layercasts://host:7400/a%2Fb%20c?fp={fingerprint}"
+        ))
+        .unwrap();
+        assert_eq!(url.expect, Some(Expect::Node(fingerprint)));
+        assert_eq!(url.flow.as_deref(), Some("a/b c"));
+        let any = parse("layercasts://host:7400?fp=any").unwrap();
+        assert_eq!((any.flow, any.expect), (None, Some(Expect::Anyone)));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for text in [
+            "",
+            "localhost",
+            "localhost:",
+            "localhost:99999",
+            "localhost:1/",
+            ":1",
+            "http://localhost:1/",
+            "localhost:1/a%2",
+            "localhost:1/%FF",
+            "localhost:1/a?fp=any",
+            "layercasts://localhost:1/a?fp=AAAA",
+            "layercasts://localhost:1/a?fp=any&fp=any",
+            "layercasts://localhost:1/a?pf=any",
+            "layercasts://localhost:1/a?",
+            "layercasts://localhost:1/a?src=AAAA",
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_url_reads_back(
+            protected: bool,
+            port: u16,
+            flow in prop::option::of(".{1,20}"),
+            expect in prop::option::of(prop::option::of(any::<[u8; 4]>())),
+            source: Option<[u8; 32]>,
+            token in prop::option::of("[A-Za-z0-9_.-]{0,80}"),
+        ) {
+            let expect = expect.filter(|_| protected).map(|bytes| match bytes {
+                Some(bytes) => Expect::Node(Fingerprint::of(&bytes)),
+                None => Expect::Anyone,
+            });
+            let host = format!("media.example.net:{port}");
+            let url = JoinUrl { protected, host, flow, expect, source, token };
+            prop_assert_eq!(parse(&url.to_string()), Ok(url));
+        }
+
+        #[test]
+        fn no_text_does_harm(text in ".{0,80}") {
+            if let Ok(url) = parse(&text) {
+                prop_assert_eq!(parse(&url.to_string()), Ok(url));
+            }
+        }
+    }
+}
