@@ -169,7 +169,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
         tokio::select! {
             summary = &mut running => break summary.map_err(explain)?,
             Some(event) = heard.recv() => {
-                joined |= event == JoinEvent::Joined;
+                joined |= matches!(event, JoinEvent::Joined(_));
                 let now = clock.now();
                 let t_s = now.since(epoch).as_secs_f64();
                 if matches!(&event, JoinEvent::Second(progress) if progress.output_broken) {
@@ -210,10 +210,11 @@ fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
         }
         JoinEvent::Connected { upstream } => format!("connected with {upstream}"),
         JoinEvent::Disconnected { reason } => format!("disconnected: {reason}; calling again"),
-        JoinEvent::Joined => "joined; media start at the next GOP".to_owned(),
+        JoinEvent::Joined(_) => "joined; media start at the next GOP".to_owned(),
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
         JoinEvent::Closed => "the flow is over".to_owned(),
+        JoinEvent::Sink(_) => return Ok(()),
     };
     teller.event(t_s, &text)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use layercast_core::{JsonSeq, Time};
-use layercast_net::{Clock, Connect, LocalSource, Neighbour, NodeConfig, clock_name};
+use layercast_net::{Clock, Connect, Frames, LocalSource, Neighbour, NodeConfig, clock_name};
 use layercast_sim::scenario::Network;
 use layercast_switch::PortConfig;
 use tokio::runtime::Runtime;
@@ -134,7 +134,7 @@ impl Place {
             source.flow.clock = clock_name();
             config.sources.push(LocalSource {
                 config: source,
-                frames: Box::new(flow.frames()),
+                frames: Frames::of(flow.frames()),
                 start_when_joined: 0,
             });
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use layercast_core::{FlowId, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::Clip;
-use layercast_net::{Clock, LocalSource, NodeConfig, clock_name};
+use layercast_net::{Clock, Frames, LocalSource, NodeConfig, clock_name};
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, SourceConfig};
@@ -46,7 +46,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         config.until_finished = !args.repeat;
         config.sources.push(LocalSource {
             config: source(args, &flow, &clip, start),
-            frames: frames(clip.clone(), args.repeat),
+            frames: Frames::Iter(frames(clip.clone(), args.repeat)),
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
         let greeting = format!("{}\n{}", path.display(), describe(&clip));

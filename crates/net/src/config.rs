@@ -4,11 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
 use layercast_switch::{LinkConfig, LinkStats, PortConfig, SwitchConfig, SwitchEvent, SwitchStats};
 use layercast_transport::mets::{
-    AppFrame, ReceiverSummary, SinkConfig, SinkStats, SourceConfig, SourceEvent, SourceStats,
+    ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig, SourceEvent, SourceStats,
 };
-use layercast_wire::Refusal;
+use layercast_wire::{FlowInfo, Refusal};
 use serde::Serialize;
+use tokio::sync::mpsc;
 
+use crate::command::{JoinCommand, NodeCommand};
+use crate::frames::Frames;
 use crate::output::{Output, OutputStats};
 use crate::peer::ChannelStats;
 use crate::timer::Lateness;
@@ -38,6 +41,8 @@ pub struct NodeConfig {
     pub until_finished: bool,
     /// Connections accepted at a time.
     pub max_connections: usize,
+    /// What the user asks while the node runs.
+    pub commands: Option<mpsc::Receiver<NodeCommand>>,
 }
 
 /// The link to one neighbour.
@@ -67,7 +72,7 @@ pub struct LocalSource {
     /// The source machine.
     pub config: SourceConfig,
     /// Its frames, taken one by one as there is room.
-    pub frames: Box<dyn Iterator<Item = AppFrame> + Send>,
+    pub frames: Frames,
     /// Members that have to have joined before the first frame is taken; 0 waits for nobody.
     pub start_when_joined: u32,
 }
@@ -176,6 +181,8 @@ pub struct JoinConfig {
     pub epoch: Time,
     /// Name of the link in the summary.
     pub link_name: String,
+    /// What the user asks while the host receives.
+    pub commands: Option<mpsc::Receiver<JoinCommand>>,
 }
 
 /// What happens at a receiving host.
@@ -192,7 +199,7 @@ pub enum JoinEvent {
         reason: String,
     },
     /// The flow is joined.
-    Joined,
+    Joined(Box<FlowInfo>),
     /// The flow is refused.
     Refused(Refusal),
     /// The level granted changed.
@@ -204,6 +211,8 @@ pub enum JoinEvent {
     },
     /// The figures of the last second.
     Second(Progress),
+    /// Whatever else the sink says, frames and the messages of the adapter excepted.
+    Sink(SinkEvent),
     /// The flow is over.
     Closed,
 }
@@ -270,6 +279,7 @@ impl NodeConfig {
             sources: Vec::new(),
             until_finished: false,
             max_connections: 256,
+            commands: None,
         }
     }
 }
@@ -291,6 +301,7 @@ impl JoinConfig {
             stop_if_refused: true,
             epoch,
             link_name: String::new(),
+            commands: None,
         }
     }
 }

@@ -41,6 +41,12 @@ pub enum NetError {
         /// The flows it has, or "none".
         known: String,
     },
+    /// A flow of that name or number starts here already.
+    #[error("flow {flow:?} is open already: close it first, or choose another name")]
+    FlowExists {
+        /// Its name.
+        flow: String,
+    },
     /// A node on the path refused the join.
     #[error("join refused by {0}")]
     Refused(Refusal),

@@ -3,23 +3,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use layercast_core::{Observer, Span, Time, earliest};
 use layercast_transport::mets::SinkInput;
 use tokio::sync::mpsc;
-use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, clock_name};
+use crate::command::JoinCommand;
 use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::peer::{PeerEvent, Peers};
 use crate::receiver::{Hearing, Receiver};
-use crate::timer::Timer;
+use crate::timer::{Lateness, Timer};
+use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
 
 /// Batches of datagrams taken before the next look at timers and signals.
 const BATCHES_PER_TURN: usize = 8;
-/// Signals served before the next look at the socket.
-const SIGNALS_PER_TURN: usize = 64;
-
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
 /// Events that nobody takes are dropped; `obs` sees what the sink does.
@@ -28,7 +26,7 @@ const SIGNALS_PER_TURN: usize = 64;
 /// The upstream neighbour cannot be reached (with [`Connect::FailFast`]), has no such flow, or
 /// refuses the join; the output cannot be created; the system refuses sockets or timers.
 pub async fn run_join<O: Observer>(
-    config: JoinConfig,
+    mut config: JoinConfig,
     shutdown: CancellationToken,
     events: mpsc::Sender<JoinEvent>,
     obs: &mut O,
@@ -51,14 +49,15 @@ pub async fn run_join<O: Observer>(
     });
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());
     peers.call(0, config.upstream, from);
-    let clock = Clock::get();
+    let mut inbox = Inbox {
+        peers: queue,
+        commands: config.commands.take(),
+    };
+    let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
     let mut runtime = Runtime {
         udp,
         group,
         peers,
-        queue,
-        timer: Timer::new().map_err(NetError::system("creating a timer"))?,
-        clock,
         limits: Limits {
             upstream: config.upstream,
             flow: config.sink.flow.clone(),
@@ -68,10 +67,10 @@ pub async fn run_join<O: Observer>(
             flow_within: config.flow_within,
         },
         flow_by: None,
-        receiver: Receiver::new(config, events, clock.now())?,
+        receiver: Receiver::new(config, events, Clock::get().now())?,
     };
-    runtime.turn_until_done(&shutdown, obs).await?;
-    Ok(runtime.finish().await)
+    turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await?;
+    Ok(runtime.finish(inbox.peers, timer.lateness()).await)
 }
 
 /// The address of this host on the way to `upstream`: the kernel knows, without sending anything.
@@ -104,81 +103,22 @@ struct Runtime {
     udp: Udp,
     group: Option<Udp>,
     peers: Peers,
-    queue: mpsc::Receiver<PeerEvent>,
-    timer: Timer,
-    clock: Clock,
     limits: Limits,
     /// When the flow has to be there.
     flow_by: Option<Time>,
 }
 
-impl Runtime {
-    /// Serves whatever is due, waits for more, and again: until the receiver is done.
-    async fn turn_until_done<O: Observer>(
-        &mut self,
-        shutdown: &CancellationToken,
-        obs: &mut O,
-    ) -> Result<(), NetError> {
-        let failed = |source| NetError::System {
-            what: "setting a timer",
-            source,
-        };
-        let mut next = None;
-        loop {
-            let now = self.clock.now();
-            self.timer.served(now);
-            self.receiver.on_timeout(now, obs);
-            let mut signals = 0;
-            while let Some(event) = next.take().or_else(|| self.queue.try_recv().ok()) {
-                self.on_peer(now, event, obs)?;
-                signals += 1;
-                if signals >= SIGNALS_PER_TURN {
-                    break;
-                }
-            }
-            let more = self.receive(now, obs);
-            let blocked = !self.receiver.flush(&mut self.udp);
+impl Actor for Runtime {
+    type Command = JoinCommand;
 
-            let leave = self.limits.leave_at.is_some_and(|at| at <= now);
-            if leave || shutdown.is_cancelled() {
-                self.receiver.input(now, SinkInput::Leave, obs);
-                return Ok(());
-            }
-            if self.receiver.closed && self.limits.until_closed {
-                return Ok(());
-            }
-            if let Some(refusal) = self.receiver.refused.take() {
-                return Err(NetError::Refused(refusal));
-            }
-            let missing = self.flow_by.filter(|_| !self.receiver.found());
-            if missing.is_some_and(|by| by <= now) {
-                return Err(NetError::NoSuchFlow {
-                    upstream: self.limits.upstream,
-                    flow: self.limits.flow.clone(),
-                    known: self.receiver.known_flows(),
-                });
-            }
-            if more || signals >= SIGNALS_PER_TURN {
-                // There is more to do at once, but other tasks want their turn too.
-                yield_now().await;
-                continue;
-            }
-            let wake = earliest(self.limits.leave_at, missing);
-            let wake = earliest(self.receiver.next_timeout(), wake);
-            self.timer.arm(wake).map_err(failed)?;
-            tokio::select! {
-                expired = self.timer.expired() => expired.map_err(failed)?,
-                // An error here is one of the socket's error queue: receiving clears it.
-                _ = self.udp.readable() => {}
-                _ = readable(self.group.as_ref()) => {}
-                _ = self.udp.writable(), if blocked => {}
-                event = self.queue.recv() => next = event,
-                () = shutdown.cancelled() => {}
-            }
-        }
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.receiver.on_timeout(now, obs);
     }
 
-    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    fn on_command<O: Observer>(&mut self, now: Time, command: JoinCommand, obs: &mut O) {
+        self.receiver.command(now, command, obs);
+    }
+
     fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
         let mut hearing = Hearing {
             receiver: &mut self.receiver,
@@ -193,6 +133,48 @@ impl Runtime {
             more |= (0..BATCHES_PER_TURN).all(|_| socket.receive(&mut hearing));
         }
         more
+    }
+
+    fn flush(&mut self) -> bool {
+        self.receiver.flush(&mut self.udp)
+    }
+
+    fn end_turn<O: Observer>(
+        &mut self,
+        now: Time,
+        stopping: bool,
+        obs: &mut O,
+    ) -> Result<Turn, NetError> {
+        let leave = self.limits.leave_at.is_some_and(|at| at <= now);
+        if leave || stopping {
+            self.receiver.input(now, SinkInput::Leave, obs);
+            return Ok(Turn::Over);
+        }
+        if self.receiver.closed && self.limits.until_closed {
+            return Ok(Turn::Over);
+        }
+        if let Some(refusal) = self.receiver.refused.take() {
+            return Err(NetError::Refused(refusal));
+        }
+        let missing = self.flow_by.filter(|_| !self.receiver.found());
+        if missing.is_some_and(|by| by <= now) {
+            return Err(NetError::NoSuchFlow {
+                upstream: self.limits.upstream,
+                flow: self.limits.flow.clone(),
+                known: self.receiver.known_flows(),
+            });
+        }
+        let wake = earliest(self.limits.leave_at, missing);
+        Ok(Turn::Next(earliest(self.receiver.next_timeout(), wake)))
+    }
+
+    async fn ready(&mut self, blocked: bool) {
+        tokio::select! {
+            // An error here is one of the socket's error queue: receiving clears it.
+            _ = self.udp.readable() => {}
+            _ = readable(self.group.as_ref()) => {}
+            _ = self.udp.writable(), if blocked => {}
+        }
     }
 
     fn on_peer<O: Observer>(
@@ -226,11 +208,13 @@ impl Runtime {
         }
         Ok(())
     }
+}
 
-    async fn finish(mut self) -> JoinSummary {
+impl Runtime {
+    async fn finish(mut self, queue: mpsc::Receiver<PeerEvent>, timers: Lateness) -> JoinSummary {
         self.receiver.flush(&mut self.udp);
         self.receiver.hang_up();
-        let channels = self.peers.close(self.queue).await;
+        let channels = self.peers.close(queue).await;
         let mut udp = self.udp.stats();
         if let Some(group) = &self.group {
             udp.add(&group.stats());
@@ -245,7 +229,7 @@ impl Runtime {
             output: receiver.out.finish().await,
             udp,
             channels,
-            timers: self.timer.lateness(),
+            timers,
         }
     }
 }

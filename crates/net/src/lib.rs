@@ -14,9 +14,11 @@
 
 mod channel;
 mod clock;
+mod command;
 mod config;
 mod egress;
 mod error;
+mod frames;
 mod hello;
 mod join;
 mod local;
@@ -29,17 +31,20 @@ mod ports;
 mod query;
 mod receiver;
 mod timer;
+mod turn;
 mod udp;
 
 pub use channel::{
     ChannelError, SignalChannel, SignalReceiver, SignalSender, TcpChannel, TcpReceiver, TcpSender,
 };
 pub use clock::{Clock, clock_name, monotonic_ns};
+pub use command::{FlowState, JoinCommand, NodeCommand};
 pub use config::{
     Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,
     NodeEvent, NodeSummary, Progress,
 };
 pub use error::NetError;
+pub use frames::Frames;
 pub use hello::{Hello, SESSION_VERSION};
 pub use join::run_join;
 pub use node::{Node, run_node};

@@ -1,19 +1,37 @@
-use layercast_core::{FlowId, Time};
-use layercast_transport::mets::{AppFrame, Source, feed};
+use std::task::{Context, Poll};
+
+use layercast_core::{FlowId, Span, Time};
+use layercast_transport::mets::{AppFrame, Source, SubmitError};
 use layercast_wire::{AdapterMsg, LinkPdu, Signal};
+use tokio::sync::oneshot;
 
 use crate::config::LocalSource;
 use crate::error::NetError;
+use crate::frames::{Frames, Next};
 
 /// A source and the frames it is fed from.
 pub(crate) struct Running {
     pub flow: FlowId,
     pub name: String,
     pub source: Source,
-    frames: Box<dyn Iterator<Item = AppFrame> + Send>,
+    frames: Frames,
+    /// A frame that came while nobody looked.
+    next: Option<AppFrame>,
     /// Members that still have to join before the first frame.
     pub waits_for: u32,
+    closing: Option<Closing>,
+    /// Whether the source was told that there are no more frames.
+    ended: bool,
     pub finished: bool,
+}
+
+/// A flow that its user closes.
+struct Closing {
+    /// When what is queued need not be sent any more.
+    until: Time,
+    /// Frames of a live producer that were not even queued by then.
+    left: u32,
+    reply: oneshot::Sender<u32>,
 }
 
 impl Running {
@@ -24,15 +42,93 @@ impl Running {
             name: local.config.flow.name.clone(),
             source: Source::new(local.config)?,
             frames: local.frames,
+            next: None,
             waits_for: local.start_when_joined,
+            closing: None,
+            ended: false,
             finished: false,
         })
     }
 
-    /// Fills the queue of the source, unless it waits for members.
+    /// Fills the queue of the source, unless it waits for members; ends the flow with its frames.
+    ///
+    /// A frame that the source refuses as too large is left out and counted in its statistics.
     pub fn feed(&mut self, now: Time) {
-        if self.waits_for == 0 {
-            feed(&mut self.source, now, &mut self.frames);
+        if self.waits_for > 0 {
+            return;
+        }
+        while self.source.room() > 0 {
+            let next = self.next.take().map(Next::Frame);
+            match next.unwrap_or_else(|| self.frames.next()) {
+                Next::Frame(frame) => match self.source.submit(now, frame) {
+                    Ok(()) | Err(SubmitError::TooLarge { .. }) => {}
+                    // Neither can happen while there is room; stop rather than lose frames.
+                    Err(SubmitError::QueueFull(_) | SubmitError::Closed) => return,
+                },
+                Next::NotYet => return,
+                Next::End => return self.end(now),
+            }
+        }
+    }
+
+    /// There are no more frames; those that are queued are sent.
+    pub fn end(&mut self, now: Time) {
+        self.ended = true;
+        match &self.closing {
+            Some(closing) => self.source.end_within(now, closing.until.since(now)),
+            None => self.source.end(now),
+        }
+    }
+
+    /// Waits for a frame there is room for; it is kept for the next turn.
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.ended || self.waits_for > 0 || self.source.room() == 0 || self.next.is_some() {
+            return Poll::Pending;
+        }
+        self.frames
+            .poll_next(context)
+            .map(|frame| self.next = frame)
+    }
+
+    /// Takes no more frames, and gives those there are `grace` to leave.
+    pub fn close(&mut self, now: Time, grace: Span, reply: oneshot::Sender<u32>) {
+        self.frames.close();
+        self.closing = Some(Closing {
+            until: now.saturating_add(grace),
+            left: 0,
+            reply,
+        });
+        // Nobody will come any more for whom it would be worth waiting.
+        self.waits_for = 0;
+        self.feed(now);
+    }
+
+    /// Takes what a live producer has sent, and gives up on a closed flow whose time has run out.
+    pub fn on_timeout(&mut self, now: Time) {
+        if self.frames.live() && !self.ended {
+            self.feed(now);
+        }
+        if let Some(closing) = &mut self.closing
+            && closing.until <= now
+            && !self.ended
+        {
+            let left = self.frames.waiting() + usize::from(self.next.take().is_some());
+            closing.left = u32::try_from(left).unwrap_or(u32::MAX);
+            self.end(now);
+        }
+    }
+
+    /// When the next of its timers is due.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let closing = self.closing.as_ref().filter(|_| !self.ended);
+        closing.map(|closing| closing.until)
+    }
+
+    /// The source is done.
+    pub fn finish(&mut self, undelivered: u32) {
+        self.finished = true;
+        if let Some(closing) = self.closing.take() {
+            let _ = closing.reply.send(undelivered.saturating_add(closing.left));
         }
     }
 }

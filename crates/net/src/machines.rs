@@ -1,13 +1,15 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Observer, PortId, Time, earliest};
 use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{SourceEvent, SourceInput, SourceTransmit};
-use layercast_wire::{Signal, decode_datagram};
+use layercast_wire::{FlowInfo, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
+use crate::command::{FlowState, NodeCommand};
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
 use crate::error::NetError;
 use crate::hello::Hello;
@@ -101,6 +103,7 @@ impl Machines {
     /// Runs the timers of all machines.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         for running in &mut self.sources {
+            running.on_timeout(now);
             running.source.on_timeout(now, obs);
         }
         self.switch.on_timeout(now, obs);
@@ -115,7 +118,7 @@ impl Machines {
         let sources = self
             .sources
             .iter()
-            .map(|running| running.source.next_timeout());
+            .map(|running| earliest(running.source.next_timeout(), running.next_timeout()));
         let sources = sources.fold(None, earliest);
         let switch = earliest(self.switch.next_timeout(), self.ports.next_timeout());
         earliest(sources, switch)
@@ -195,7 +198,7 @@ impl Machines {
                     running.feed(now);
                     moved = true;
                 }
-                SourceEvent::Finished { .. } => running.finished = true,
+                SourceEvent::Finished { undelivered } => running.finish(*undelivered),
                 _ => {}
             }
             let flow = running.name.clone();
@@ -317,10 +320,61 @@ impl Machines {
         self.drain_all(now, obs);
     }
 
+    /// Does what the user asks.
+    pub fn on_command<O: Observer>(&mut self, now: Time, command: NodeCommand, obs: &mut O) {
+        match command {
+            NodeCommand::Open { source, reply } => drop(reply.send(self.open(now, *source))),
+            NodeCommand::Close { flow, grace, reply } => {
+                if let Some(running) = self.running(&flow) {
+                    running.close(now, grace, reply);
+                }
+            }
+            NodeCommand::Info { flow, reply } => {
+                if let Some(running) = self.running(&flow) {
+                    let source = &running.source;
+                    let _ = reply.send(FlowState {
+                        info: source.flow().clone(),
+                        stats: source.stats(),
+                        members: source.member_stats(now),
+                    });
+                }
+            }
+        }
+        self.drain_all(now, obs);
+    }
+
+    fn open(&mut self, now: Time, source: LocalSource) -> Result<FlowInfo, NetError> {
+        let mut running = Running::new(source)?;
+        let taken = |other: &Running| other.name == running.name || other.flow == running.flow;
+        if self.sources.iter().any(|it| taken(it) && !it.finished) {
+            return Err(NetError::FlowExists { flow: running.name });
+        }
+        self.sources.retain(|other| !taken(other));
+        running.feed(now);
+        let info = running.source.flow().clone();
+        self.sources.push(running);
+        Ok(info)
+    }
+
+    /// The flow of that name that has not ended.
+    fn running(&mut self, flow: &str) -> Option<&mut Running> {
+        let mut sources = self.sources.iter_mut();
+        sources.find(|running| running.name == flow && !running.finished)
+    }
+
+    /// Waits for a frame of a live producer that its source has room for.
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut sources = self.sources.iter_mut();
+        match sources.any(|running| running.poll_frame(context).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
     /// Ends all flows that start here: what is queued is still sent.
     pub fn end_sources<O: Observer>(&mut self, now: Time, obs: &mut O) {
         for running in &mut self.sources {
-            running.source.end(now);
+            running.end(now);
         }
         self.drain_all(now, obs);
     }

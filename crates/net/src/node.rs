@@ -1,23 +1,23 @@
+use std::future::poll_fn;
 use std::net::SocketAddr;
 
 use layercast_core::{Observer, Span, Time, earliest};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, clock_name};
+use crate::command::NodeCommand;
 use crate::config::{Connect, NodeConfig, NodeEvent, NodeSummary};
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::machines::{Machines, Newcomer, Receiving};
 use crate::peer::{PeerEvent, Peers};
 use crate::ports::Ports;
-use crate::timer::Timer;
+use crate::timer::{Lateness, Timer};
+use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
 
-/// Signals served before the next look at the socket.
-const SIGNALS_PER_TURN: usize = 64;
 /// Batches of datagrams taken before the next look at timers and signals.
 const BATCHES_PER_TURN: usize = 8;
 /// How long sources get to send what is queued when the node is asked to stop.
@@ -125,15 +125,18 @@ impl Node {
             hello,
             udp,
             peers,
-            queue,
-            timer: Timer::new().map_err(NetError::system("creating a timer"))?,
-            clock,
             reached: vec![false; config.upstreams.len()],
             connect: config.connect,
             until_finished: config.until_finished,
+            stop_at: None,
         };
-        runtime.turn_until_done(&shutdown, obs).await?;
-        Ok(runtime.finish().await)
+        let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
+        let mut inbox = Inbox {
+            peers: queue,
+            commands: config.commands,
+        };
+        turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await?;
+        Ok(runtime.finish(inbox.peers, timer.lateness()).await)
     }
 }
 
@@ -144,77 +147,24 @@ struct Runtime {
     hello: Hello,
     udp: Udp,
     peers: Peers,
-    queue: mpsc::Receiver<PeerEvent>,
-    timer: Timer,
-    clock: Clock,
     /// Which upstream neighbours have answered so far.
     reached: Vec<bool>,
     connect: Connect,
     until_finished: bool,
+    stop_at: Option<Time>,
 }
 
-impl Runtime {
-    /// Serves whatever is due, waits for more, and again: until the node is done.
-    async fn turn_until_done<O: Observer>(
-        &mut self,
-        shutdown: &CancellationToken,
-        obs: &mut O,
-    ) -> Result<(), NetError> {
-        let failed = |source| NetError::System {
-            what: "setting a timer",
-            source,
-        };
-        let mut stop_at = None;
-        let mut next = None;
-        loop {
-            let now = self.clock.now();
-            self.timer.served(now);
-            self.machines.on_timeout(now, obs);
-            let mut signals = 0;
-            while let Some(event) = next.take().or_else(|| self.queue.try_recv().ok()) {
-                self.on_peer(now, event, obs)?;
-                signals += 1;
-                if signals >= SIGNALS_PER_TURN {
-                    break;
-                }
-            }
-            let more = self.receive(now, obs);
-            let blocked = !self.machines.flush(&mut self.udp);
+impl Actor for Runtime {
+    type Command = NodeCommand;
 
-            if stop_at.is_none() && shutdown.is_cancelled() {
-                self.machines.end_sources(now, obs);
-                let grace = match self.machines.finished() {
-                    true => Span::ZERO,
-                    false => GRACE,
-                };
-                stop_at = Some(now + grace);
-            }
-            let ending = self.until_finished || stop_at.is_some();
-            if ending && self.machines.all_sent() {
-                stop_at = earliest(stop_at, Some(now + DRAIN));
-            }
-            if stop_at.is_some_and(|at| at <= now) {
-                return Ok(());
-            }
-            if more || signals >= SIGNALS_PER_TURN {
-                // There is more to do at once, but other tasks want their turn too.
-                yield_now().await;
-                continue;
-            }
-            let wake = earliest(self.machines.next_timeout(), stop_at);
-            self.timer.arm(wake).map_err(failed)?;
-            tokio::select! {
-                expired = self.timer.expired() => expired.map_err(failed)?,
-                // An error here is one of the socket's error queue: receiving clears it.
-                _ = self.udp.readable() => {}
-                _ = self.udp.writable(), if blocked => {}
-                event = self.queue.recv() => next = event,
-                () = shutdown.cancelled(), if stop_at.is_none() => {}
-            }
-        }
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.machines.on_timeout(now, obs);
     }
 
-    /// Takes what the socket has, but not for ever; says whether there may be more.
+    fn on_command<O: Observer>(&mut self, now: Time, command: NodeCommand, obs: &mut O) {
+        self.machines.on_command(now, command, obs);
+    }
+
     fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
         for _ in 0..BATCHES_PER_TURN {
             let mut receiving = Receiving {
@@ -228,6 +178,44 @@ impl Runtime {
             self.machines.flush(&mut self.udp);
         }
         true
+    }
+
+    fn flush(&mut self) -> bool {
+        self.machines.flush(&mut self.udp)
+    }
+
+    fn end_turn<O: Observer>(
+        &mut self,
+        now: Time,
+        stopping: bool,
+        obs: &mut O,
+    ) -> Result<Turn, NetError> {
+        if self.stop_at.is_none() && stopping {
+            self.machines.end_sources(now, obs);
+            let grace = match self.machines.finished() {
+                true => Span::ZERO,
+                false => GRACE,
+            };
+            self.stop_at = Some(now + grace);
+        }
+        let ending = self.until_finished || self.stop_at.is_some();
+        if ending && self.machines.all_sent() {
+            self.stop_at = earliest(self.stop_at, Some(now + DRAIN));
+        }
+        if self.stop_at.is_some_and(|at| at <= now) {
+            return Ok(Turn::Over);
+        }
+        let wake = earliest(self.machines.next_timeout(), self.stop_at);
+        Ok(Turn::Next(wake))
+    }
+
+    async fn ready(&mut self, blocked: bool) {
+        tokio::select! {
+            // An error here is one of the socket's error queue: receiving clears it.
+            _ = self.udp.readable() => {}
+            _ = self.udp.writable(), if blocked => {}
+            () = poll_fn(|context| self.machines.poll_frame(context)) => {}
+        }
     }
 
     fn on_peer<O: Observer>(
@@ -274,12 +262,14 @@ impl Runtime {
         }
         Ok(())
     }
+}
 
-    async fn finish(mut self) -> NodeSummary {
+impl Runtime {
+    async fn finish(mut self, queue: mpsc::Receiver<PeerEvent>, timers: Lateness) -> NodeSummary {
         self.machines.flush(&mut self.udp);
         self.machines.hang_up();
-        let channels = self.peers.close(self.queue).await;
-        let (udp, timers) = (self.udp.stats(), self.timer.lateness());
+        let channels = self.peers.close(queue).await;
+        let udp = self.udp.stats();
         self.machines
             .summary(self.hello.node, udp, channels, timers)
     }

@@ -9,7 +9,7 @@ use layercast_media::{StreamWriter, WriterStats};
 use layercast_transport::mets::PlayedFrame;
 use layercast_wire::Payload;
 use serde::Serialize;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::error::NetError;
@@ -20,7 +20,7 @@ const QUEUE: usize = 256;
 const FINISH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the media of a receiver go.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub enum Output {
     /// Nowhere.
     #[default]
@@ -29,6 +29,8 @@ pub enum Output {
     Stdout,
     /// A file.
     File(PathBuf),
+    /// A program that takes frames one by one; those it is too slow for are dropped and counted.
+    Channel(mpsc::Sender<PlayedFrame>),
 }
 
 /// What became of the frames that were played.
@@ -44,23 +46,27 @@ pub struct OutputStats {
     pub error: Option<String>,
 }
 
-/// Writes played frames as a video stream, on a thread of its own so that a slow reader never
-/// stalls the protocol.
+/// Hands on played frames, without ever waiting for who takes them.
 pub(crate) struct FrameOut {
-    writer: Option<(SyncSender<PlayedFrame>, oneshot::Receiver<OutputStats>)>,
+    taker: Taker,
     dropped: u64,
     broken: bool,
+}
+
+enum Taker {
+    Nobody,
+    /// Writes a video stream, on a thread of its own so that a slow reader never stalls the
+    /// protocol.
+    Writer(SyncSender<PlayedFrame>, oneshot::Receiver<OutputStats>),
+    Program(mpsc::Sender<PlayedFrame>),
 }
 
 impl FrameOut {
     pub fn open(output: &Output) -> Result<FrameOut, NetError> {
         let out: Box<dyn Write + Send> = match output {
-            Output::Discard => {
-                return Ok(FrameOut {
-                    writer: None,
-                    dropped: 0,
-                    broken: false,
-                });
+            Output::Discard => return Ok(FrameOut::new(Taker::Nobody)),
+            Output::Channel(frames) => {
+                return Ok(FrameOut::new(Taker::Program(frames.clone())));
             }
             Output::Stdout => Box::new(io::stdout()),
             Output::File(path) => {
@@ -83,21 +89,31 @@ impl FrameOut {
                 let _ = done.send(write_stream(queue, out));
             })
             .map_err(NetError::system("starting the output thread"))?;
-        Ok(FrameOut {
-            writer: Some((frames, stats)),
+        Ok(FrameOut::new(Taker::Writer(frames, stats)))
+    }
+
+    fn new(taker: Taker) -> FrameOut {
+        FrameOut {
+            taker,
             dropped: 0,
             broken: false,
-        })
+        }
     }
 
     /// Hands over a frame, or drops it if the reader is behind.
     pub fn write(&mut self, frame: &PlayedFrame) {
-        let Some((frames, _)) = &self.writer else {
-            return;
+        let gone = match &self.taker {
+            Taker::Nobody => return,
+            Taker::Writer(frames, _) => frames
+                .try_send(frame.clone())
+                .map_err(|error| matches!(error, TrySendError::Disconnected(_))),
+            Taker::Program(frames) => frames
+                .try_send(frame.clone())
+                .map_err(|error| matches!(error, mpsc::error::TrySendError::Closed(_))),
         };
-        if let Err(error) = frames.try_send(frame.clone()) {
+        if let Err(gone) = gone {
             self.dropped += 1;
-            self.broken |= matches!(error, TrySendError::Disconnected(_));
+            self.broken |= gone;
         }
     }
 
@@ -114,8 +130,11 @@ impl FrameOut {
     /// Ends the stream so that what was written is whole, and says what was written.
     pub async fn finish(self) -> OutputStats {
         let dropped = self.dropped;
-        let Some((frames, stats)) = self.writer else {
-            return OutputStats::default();
+        let Taker::Writer(frames, stats) = self.taker else {
+            return OutputStats {
+                dropped,
+                ..OutputStats::default()
+            };
         };
         drop(frames);
         let stats = match timeout(FINISH_WITHIN, stats).await {

@@ -9,6 +9,7 @@ use layercast_wire::{Carriage, Refusal, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
+use crate::command::JoinCommand;
 use crate::config::{JoinConfig, JoinEvent, Progress};
 use crate::egress::Egress;
 use crate::error::NetError;
@@ -213,6 +214,19 @@ impl Receiver {
         }
     }
 
+    /// Does what the user asks.
+    pub fn command<O: Observer>(&mut self, now: Time, command: JoinCommand, obs: &mut O) {
+        match command {
+            JoinCommand::AllowRaise => {
+                if let Some(sink) = &mut self.sink {
+                    sink.allow_raise();
+                }
+            }
+            JoinCommand::Stats { reply } => drop(reply.send(self.stats())),
+        }
+        self.drain(now, obs);
+    }
+
     fn drain<O: Observer>(&mut self, now: Time, obs: &mut O) {
         while let Some(transmit) = self
             .sink
@@ -246,7 +260,7 @@ impl Receiver {
                 self.meter.frame(frame);
                 self.out.write(frame);
             }
-            SinkEvent::Joined { .. } => self.tell(JoinEvent::Joined),
+            SinkEvent::Joined { flow } => self.tell(JoinEvent::Joined(flow.clone())),
             SinkEvent::Level { from, to, .. } => self.tell(JoinEvent::Level {
                 from: *from,
                 to: *to,
@@ -263,7 +277,8 @@ impl Receiver {
                 self.closed = true;
                 self.tell(JoinEvent::Closed);
             }
-            _ => {}
+            SinkEvent::Res(_) | SinkEvent::Adapt(_) => {}
+            other => self.tell(JoinEvent::Sink(other.clone())),
         }
     }
 

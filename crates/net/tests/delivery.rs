@@ -86,7 +86,9 @@ async fn a_receiver_that_leaves_is_gone_from_the_server() {
         server.addr,
         sink("guest", 11, Carriage::Datagrams),
     ));
-    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
     receiver.stop().await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let summary = server.stop().await;
@@ -129,7 +131,9 @@ async fn a_server_that_is_stopped_closes_its_flow_in_order() {
         chuff.addr,
         sink("guest", 11, Carriage::Datagrams),
     ));
-    receiver.wait_for(|event| *event == JoinEvent::Joined).await;
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
     let (server, receiver) = tokio::join!(server.stop(), receiver.end());
     let receiver = receiver.unwrap().receiver;
     assert_eq!((receiver.lost.base, receiver.late_base), (0, 0));

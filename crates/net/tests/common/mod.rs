@@ -7,8 +7,8 @@ use std::time::Duration;
 use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Off, QosPolicy, Rate, Span};
 use layercast_media::{Clip, Synthetic};
 use layercast_net::{
-    CancellationToken, Clock, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NetError,
-    Node, NodeConfig, NodeEvent, NodeSummary, clock_name, run_join,
+    CancellationToken, Clock, Frames, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour,
+    NetError, Node, NodeConfig, NodeEvent, NodeSummary, clock_name, run_join,
 };
 use layercast_switch::{LinkConfig, PortConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, SinkConfig, SourceConfig};
@@ -98,7 +98,7 @@ pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSou
     });
     LocalSource {
         config,
-        frames: Box::new(frames),
+        frames: Frames::of(frames),
         start_when_joined: 0,
     }
 }

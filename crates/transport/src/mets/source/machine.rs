@@ -7,7 +7,9 @@ use layercast_core::{
     FlowSpec, Layer, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent, earliest,
 };
 use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent};
-use layercast_wire::{AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, Signal};
+use layercast_wire::{
+    AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, MemberStats, Signal,
+};
 
 use super::adapter::{Announcement, SourceAdapter};
 use super::members::Members;
@@ -144,13 +146,26 @@ impl Source {
 
     /// There are no more frames: what is queued is sent, then the flow is closed.
     pub fn end(&mut self, now: Time) {
+        let queued = self.spec().frame_rate.due(self.scheduler.len() as u64);
+        let start = now.max(self.config.start).since(now);
+        let grace = start.as_ps().saturating_add(queued.as_ps());
+        self.end_within(now, Span::from_ps(grace.saturating_add(GRACE.as_ps())));
+    }
+
+    /// There are no more frames: what is queued is sent for `grace` at most, then the flow is
+    /// closed and what is left counts as undelivered (`closeGroup`, mets.md 2.2).
+    pub fn end_within(&mut self, now: Time, grace: Span) {
         if self.phase == Phase::Live {
-            let queued = self.spec().frame_rate.due(self.scheduler.len() as u64);
-            let start = now.max(self.config.start);
-            let until = start.saturating_add(queued).saturating_add(GRACE);
+            let until = now.saturating_add(grace);
             self.phase = Phase::Draining { until };
             self.drained(now);
         }
+    }
+
+    /// The members known and their figures, as [`Signal::GetStats`] is answered.
+    pub fn member_stats(&self, now: Time) -> Vec<MemberStats> {
+        let born = self.born.unwrap_or(now);
+        self.members.stats(self.info.id, &self.config.node, born)
     }
 
     /// What was done so far.

@@ -34,10 +34,8 @@ impl Source {
                 None
             }
             Signal::GetStats { flow } => {
-                let asked = flow.is_none_or(ours);
-                let born = self.born.unwrap_or(now);
-                let members = match asked {
-                    true => self.members.stats(self.info.id, &self.config.node, born),
+                let members = match flow.is_none_or(ours) {
+                    true => self.member_stats(now),
                     false => Vec::new(),
                 };
                 Some(Signal::Stats { members })

@@ -1,0 +1,146 @@
+use layercast_core::{Observer, Time};
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::error::NetError;
+use crate::peer::PeerEvent;
+use crate::timer::Timer;
+
+/// Signals and commands served before the next look at the sockets.
+const INPUTS_PER_TURN: usize = 64;
+
+/// A node or a receiving host, as the loop that runs it sees it.
+pub(crate) trait Actor {
+    /// What its user asks of it while it runs.
+    type Command: Send;
+
+    /// Runs every timer that is due.
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O);
+
+    /// Takes what a neighbour says; an error ends the run.
+    fn on_peer<O: Observer>(
+        &mut self,
+        now: Time,
+        event: PeerEvent,
+        obs: &mut O,
+    ) -> Result<(), NetError>;
+
+    /// Does what the user asks.
+    fn on_command<O: Observer>(&mut self, now: Time, command: Self::Command, obs: &mut O);
+
+    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool;
+
+    /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
+    fn flush(&mut self) -> bool;
+
+    /// Looks whether this was the last turn, `stopping` if the user wants it to be.
+    fn end_turn<O: Observer>(
+        &mut self,
+        now: Time,
+        stopping: bool,
+        obs: &mut O,
+    ) -> Result<Turn, NetError>;
+
+    /// Waits for the sockets, to write too if `blocked`, and for whatever else brings work.
+    async fn ready(&mut self, blocked: bool);
+}
+
+/// What comes after a turn.
+pub(crate) enum Turn {
+    /// Nothing.
+    Over,
+    /// The next one, at the latest then.
+    Next(Option<Time>),
+}
+
+/// Where neighbours and the user of an actor are heard.
+pub(crate) struct Inbox<C> {
+    pub peers: mpsc::Receiver<PeerEvent>,
+    pub commands: Option<mpsc::Receiver<C>>,
+}
+
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one at a time, passed on at once"
+)]
+enum Said<C> {
+    Peer(PeerEvent),
+    User(C),
+}
+
+impl<C> Inbox<C> {
+    fn try_next(&mut self) -> Option<Said<C>> {
+        let mut command = || self.commands.as_mut()?.try_recv().ok();
+        let peer = self.peers.try_recv().ok().map(Said::Peer);
+        peer.or_else(|| command().map(Said::User))
+    }
+
+    async fn next(&mut self) -> Said<C> {
+        let commands = &mut self.commands;
+        let command = async {
+            match commands {
+                Some(commands) => commands.recv().await,
+                None => None,
+            }
+        };
+        tokio::select! {
+            Some(event) = self.peers.recv() => Said::Peer(event),
+            Some(command) = command => Said::User(command),
+            else => std::future::pending().await,
+        }
+    }
+}
+
+/// Serves whatever is due, waits for more, and again: until the actor is done.
+pub(crate) async fn turn_until_done<A: Actor, O: Observer>(
+    actor: &mut A,
+    inbox: &mut Inbox<A::Command>,
+    timer: &mut Timer,
+    shutdown: &CancellationToken,
+    obs: &mut O,
+) -> Result<(), NetError> {
+    let failed = |source| NetError::System {
+        what: "setting a timer",
+        source,
+    };
+    let clock = Clock::get();
+    let mut next = None;
+    loop {
+        let now = clock.now();
+        timer.served(now);
+        actor.on_timeout(now, obs);
+        let mut served = 0;
+        while let Some(said) = next.take().or_else(|| inbox.try_next()) {
+            match said {
+                Said::Peer(event) => actor.on_peer(now, event, obs)?,
+                Said::User(command) => actor.on_command(now, command, obs),
+            }
+            served += 1;
+            if served >= INPUTS_PER_TURN {
+                break;
+            }
+        }
+        let more = actor.receive(now, obs);
+        let blocked = !actor.flush();
+        let stopping = shutdown.is_cancelled();
+        let wake = match actor.end_turn(now, stopping, obs)? {
+            Turn::Over => return Ok(()),
+            Turn::Next(wake) => wake,
+        };
+        if more || served >= INPUTS_PER_TURN {
+            // There is more to do at once, but other tasks want their turn too.
+            yield_now().await;
+            continue;
+        }
+        timer.arm(wake).map_err(failed)?;
+        tokio::select! {
+            expired = timer.expired() => expired.map_err(failed)?,
+            () = actor.ready(blocked) => {}
+            said = inbox.next() => next = Some(said),
+            () = shutdown.cancelled(), if !stopping => {}
+        }
+    }
+}
