@@ -16,6 +16,7 @@ fn frame(number: usize) -> AppFrame {
     AppFrame {
         layer: Layer::Base,
         gop_start: true,
+        time: None,
         payload: Payload::Bytes(vec![number as u8; 100].into()),
     }
 }
