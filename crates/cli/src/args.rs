@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use layercast_core::{Level, Rate, Span};
+use layercast_sim::scenario::units::QueueSize;
+use layercast_switch::{Jitter, RateSchedule};
 
 use crate::units;
 
@@ -47,6 +49,8 @@ pub enum Command {
     Stats(Stats),
     /// Run a scenario with real processes on this machine, and in the simulator, and compare
     Demo(Demo),
+    /// Put an impaired path between two programs that speak UDP: rate, queue, delay, jitter, loss
+    Emulate(Emulate),
 }
 
 /// `layercast probe`.
@@ -210,8 +214,8 @@ pub struct LinkArgs {
     /// Rate of every link towards receivers, e.g. 10Mbit/s [default: as fast as it goes]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,
-    /// Rate, delay, queue and loss of the link to one neighbour:
-    /// NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01]
+    /// Rate, delay, queue and loss of the link to one neighbour, and how its rate changes from the
+    /// start of the node on: NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
 }
@@ -317,6 +321,61 @@ pub struct Stats {
     #[arg(value_name = "HOST:PORT")]
     pub address: String,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast emulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Datagrams that come to --listen go on to --to, and the answers back, each way through a queue, a line
+of --rate, then delay, jitter and loss; the same seed draws the same loss and jitter. Clients share the
+path. TCP connections to the same port are carried too, delayed but not lost, and a Layercast node
+behind it is told the port of the path instead of its neighbour's, as behind a NAT. What a full queue
+drops is dropped without a look into it; datagrams that wait long are marked (ECN).
+
+Examples:
+  layercast emulate --listen 127.0.0.1:9000 --to 127.0.0.1:9001 --delay 20ms --jitter 5ms --loss 3%
+  layercast emulate --listen 127.0.0.1:7500 --to 127.0.0.1:7400 --rate 3Mbit/s --queue 200ms \\
+      --schedule 10s:60%,20s:100% --json")]
+pub struct Emulate {
+    /// Address that clients send to; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Where their datagrams go
+    #[arg(long, value_name = "ADDR")]
+    pub to: SocketAddr,
+    /// Rate of the line each way, UDP and IP headers included [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub rate: Option<Rate>,
+    /// How the rate changes, counted from the first datagram: TIME:PERCENT,..
+    #[arg(long, value_name = "STEPS", requires = "rate", value_parser = units::schedule)]
+    pub schedule: Option<RateSchedule>,
+    /// What waits in front of the line at most, in time of the full line, bytes or cells of 48 bytes
+    #[arg(long, value_name = "SIZE", default_value = "200ms", value_parser = units::queue)]
+    pub queue: QueueSize,
+    /// Delay each way
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::span)]
+    pub delay: Span,
+    /// Random delay on top, in order: uniform up to this, or normal:TIME
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::jitter)]
+    pub jitter: Jitter,
+    /// Let jitter change the order
+    #[arg(long)]
+    pub reorder: bool,
+    /// Share of datagrams lost each way, such as 3%
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::probability)]
+    pub loss: f64,
+    /// Lose so many in a row on average instead of each on its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub burst: Option<u32>,
+    /// Share of datagrams that arrive twice
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::probability)]
+    pub duplicate: f64,
+    /// Seed of loss and jitter
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object per second instead of a status line
     #[arg(long)]
     pub json: bool,
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use layercast_core::PerLayer;
+use layercast_switch::PathStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,8 +29,21 @@ pub enum Line {
     Receiver(ReceiverStatus),
     /// A server or switch, once a second.
     Node(NodeStatus),
+    /// An emulated path, once a second.
+    Path(PathStatus),
     /// The last line: everything that was counted.
     Summary(Value),
+}
+
+/// What happened on an emulated path so far.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// Seconds since the start.
+    pub t_s: f64,
+    /// From the clients.
+    pub there: PathStats,
+    /// To the clients.
+    pub back: PathStats,
 }
 
 /// How a receiver does.

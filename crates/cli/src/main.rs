@@ -4,6 +4,7 @@ mod address;
 mod args;
 mod demo;
 mod drive;
+mod emulate;
 mod failure;
 mod filter;
 mod join;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Join(args) => join::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Emulate(args) => emulate::run(args),
     };
     let Err(failure) = outcome else {
         return ExitCode::SUCCESS;

@@ -90,6 +90,8 @@ pub fn node(name: &str, listen: std::net::SocketAddr, link: &LinkArgs) -> NodeCo
                 ..LinkConfig::default()
             },
         };
+        let schedule = (named.name.clone(), named.schedule.clone());
+        config.schedules.extend([schedule]);
         config.ports.insert(named.name.clone(), neighbour);
     }
     config
@@ -104,15 +106,20 @@ pub fn node_id(name: &str) -> NodeId {
     NodeId(hash)
 }
 
-fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig {
+/// How many cells a queue holds in front of a line of `rate`.
+pub fn cells_of(queue: QueueSize, rate: Option<Rate>) -> u32 {
     // Without a rate units leave at once, and the queue is only there for form.
     let line = rate.unwrap_or(Rate::from_bps(1_000_000_000));
-    let cells = match queue.unwrap_or(QueueSize::Time(QUEUE)) {
+    let cells = match queue {
         QueueSize::Cells(cells) => u64::from(cells),
         QueueSize::Bytes(bytes) => bytes / 48,
         QueueSize::Time(span) => (line.cells().0 as f64 * span.as_secs_f64()) as u64,
     };
-    let limit = cells.clamp(8, 1 << 20) as u32;
+    cells.clamp(8, 1 << 20) as u32
+}
+
+fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig {
+    let limit = cells_of(queue.unwrap_or(QueueSize::Time(QUEUE)), rate);
     PortConfig {
         name: name.to_owned(),
         rate,

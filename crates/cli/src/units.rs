@@ -4,6 +4,7 @@ use std::net::SocketAddrV4;
 
 use layercast_core::{Level, Rate, Span};
 use layercast_sim::scenario::units::{Quantity, QueueSize};
+use layercast_switch::{Jitter, RateSchedule, RateStep};
 
 /// What `--port NAME=RATE,delay=..,queue=..,loss=..` says about the link to one neighbour.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,6 +19,8 @@ pub struct NamedPort {
     pub queue: Option<QueueSize>,
     /// Probability that a packet is lost.
     pub loss: f64,
+    /// How the rate changes.
+    pub schedule: RateSchedule,
 }
 
 /// What `--multicast GROUP:PORT=NAME,..` says.
@@ -57,9 +60,10 @@ pub fn level(text: &str) -> Result<Level, String> {
     level.ok_or_else(|| "expected 0 (BL), 1 (BL+E1) or 2 (BL+E1+E2)".into())
 }
 
-/// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P]`.
+/// Reads `NAME=RATE[,delay=TIME][,queue=SIZE][,loss=P][,schedule=TIME:PERCENT,..]`.
 pub fn named_port(text: &str) -> Result<NamedPort, String> {
-    let usage = "expected NAME=RATE[,delay=5ms][,queue=500ms][,loss=0.01]";
+    let usage =
+        "expected NAME=RATE[,delay=5ms][,queue=500ms][,loss=0.01][,schedule=10s:60%,20s:100%]";
     let (name, rest) = text.split_once('=').ok_or(usage)?;
     let mut parts = rest.split(',');
     let mut port = NamedPort {
@@ -68,25 +72,84 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
         delay: Span::ZERO,
         queue: None,
         loss: 0.0,
+        schedule: RateSchedule::default(),
     };
+    let mut steps = Vec::new();
     if port.name.is_empty() {
         return Err(usage.into());
     }
     for part in parts {
+        // The schedule has commas of its own.
+        if !steps.is_empty() && !part.contains('=') {
+            steps.push(rate_step(part)?);
+            continue;
+        }
         let (key, value) = part.split_once('=').ok_or(usage)?;
         match key.trim() {
             "delay" => port.delay = span(value)?,
             "queue" => port.queue = Some(quantity(value)?),
-            "loss" => {
-                let loss = value.trim().parse().ok();
-                port.loss = loss
-                    .filter(|p| (0.0..=1.0).contains(p))
-                    .ok_or("loss is a probability between 0 and 1")?;
+            "loss" => port.loss = probability(value)?,
+            "schedule" => steps.push(rate_step(value)?),
+            other => {
+                return Err(format!(
+                    "{other} is not one of delay, queue, loss, schedule"
+                ));
             }
-            other => return Err(format!("{other} is not one of delay, queue, loss")),
         }
     }
+    port.schedule = RateSchedule::new(steps).map_err(|error| error.to_string())?;
     Ok(port)
+}
+
+/// Reads a probability such as `0.03` or `3%`.
+pub fn probability(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text, 1.0),
+    };
+    let value = number.trim().parse::<f64>().ok().map(|value| value / scale);
+    value
+        .filter(|p| (0.0..=1.0).contains(p))
+        .ok_or_else(|| "expected a probability between 0 and 1, such as 0.03 or 3%".into())
+}
+
+/// Reads `10s:60%`: 60 percent of the rate from 10 s on.
+fn rate_step(text: &str) -> Result<RateStep, String> {
+    let usage = "expected TIME:PERCENT,.. such as 10s:60%,20s:100%";
+    let (after, percent) = text.split_once(':').ok_or(usage)?;
+    let percent = percent.trim().strip_suffix('%').ok_or(usage)?;
+    let percent: f64 = percent.trim().parse().map_err(|_| usage)?;
+    if !(0.1..=10_000.0).contains(&percent) {
+        return Err("a step leaves between 0.1% and 10000% of the rate".into());
+    }
+    Ok(RateStep {
+        after: span(after)?,
+        permille: (percent * 10.0).round() as u32,
+    })
+}
+
+/// Reads a schedule such as `10s:60%,20s:100%`.
+pub fn schedule(text: &str) -> Result<RateSchedule, String> {
+    let steps: Result<Vec<RateStep>, String> = text.split(',').map(rate_step).collect();
+    RateSchedule::new(steps?).map_err(|error| error.to_string())
+}
+
+/// Reads jitter: `5ms` is uniform up to that, `normal:5ms` the absolute value of a normal variable
+/// of that standard deviation.
+pub fn jitter(text: &str) -> Result<Jitter, String> {
+    Ok(match text.split_once(':') {
+        Some(("normal", sd)) => Jitter::Normal { sd: span(sd)? },
+        Some(_) => return Err("expected a time, or normal:TIME".into()),
+        None => match span(text)? {
+            Span::ZERO => Jitter::None,
+            max => Jitter::Uniform { max },
+        },
+    })
+}
+
+/// Reads the size of a queue such as `100ms`, `64KiB` or `256cells`.
+pub fn queue(text: &str) -> Result<QueueSize, String> {
+    quantity(text)
 }
 
 /// Reads `GROUP:PORT=NAME,..`.
@@ -106,16 +169,26 @@ pub fn group(text: &str) -> Result<Group, String> {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::Time;
+
     use super::*;
 
     #[test]
     fn a_port_is_read_with_all_its_parts() {
-        let port = named_port("rook=10Mbit/s,delay=2ms,queue=64cells,loss=0.01").unwrap();
+        let port =
+            named_port("rook=10Mbit/s,delay=2ms,schedule=10s:60%,20s:100%,queue=64cells,loss=0.01")
+                .unwrap();
         assert_eq!(port.name, "rook");
         assert_eq!(port.rate, Rate::from_bps(10_000_000));
         assert_eq!(port.delay, Span::from_ms(2));
         assert_eq!(port.queue, Some(QueueSize::Cells(64)));
         assert_eq!(port.loss, 0.01);
+        let full = Rate::from_bps(10_000_000);
+        let step = |index| port.schedule.step(index, Time::ZERO, full);
+        let at = |s| Time::ZERO + Span::from_secs(s);
+        assert_eq!(step(0), Some((at(10), Rate::from_bps(6_000_000))));
+        assert_eq!(step(1), Some((at(20), full)));
+        assert_eq!(step(2), None);
     }
 
     #[test]
@@ -127,10 +200,23 @@ mod tests {
             ("rook=0bit/s", "carries nothing"),
             ("rook=5Mbit/s,loss=2", "between 0 and 1"),
             ("rook=5Mbit/s,colour=red", "delay, queue, loss"),
+            ("rook=5Mbit/s,schedule=10s", "TIME:PERCENT"),
+            ("rook=5Mbit/s,schedule=10s:0%", "a step leaves"),
         ] {
             let error = named_port(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn paths_are_written_in_short() {
+        assert_eq!(probability("3%"), Ok(0.03));
+        assert!(probability("101%").is_err());
+        assert!(jitter("gamma:5ms").is_err());
+        let max = Span::from_ms(5);
+        assert_eq!(jitter("5ms"), Ok(Jitter::Uniform { max }));
+        assert_eq!(jitter("normal:5ms"), Ok(Jitter::Normal { sd: max }));
+        assert!(schedule("10s:60%,20s").is_err());
     }
 
     #[test]

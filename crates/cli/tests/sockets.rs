@@ -158,3 +158,37 @@ fn ctrl_c_leaves_a_whole_file() {
     signal(&server.child, "-INT");
     assert_eq!(ends_within(&mut server.child, SOON), Some(130));
 }
+
+#[test]
+fn a_path_impairs_and_counts_what_goes_through_it() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("emulate");
+    let clip = make_clip(&folder, 2);
+    let server = Running::start(&["serve", &clip, "--start-when-joined", "1"]);
+    let to = server.address.clone();
+    let mut path = Running::start(&["emulate", "--to", &to, "--delay", "20ms", "--loss", "20%"]);
+    let got = folder.join("got.m1v");
+    let joined = run(&[
+        "join",
+        &path.address,
+        "--json",
+        "--out",
+        &got.display().to_string(),
+    ]);
+    assert_eq!(joined.status.code(), Some(0), "{}", complaint(&joined));
+    let text = String::from_utf8_lossy(&joined.stdout);
+    let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(summary["receiver"]["delay_ms"]["p50"].as_f64().unwrap() >= 20.0);
+    signal(&path.child, "-INT");
+    let told = path.last_line();
+    assert_eq!(ends_within(&mut path.child, SOON), Some(130));
+    assert_eq!(
+        (&told["report"], &told["clients"]),
+        (&"summary".into(), &1.into())
+    );
+    assert!(told["back"]["link"]["lost"].as_u64().unwrap() > 0, "{told}");
+    let (complaints, _) = decode(&got);
+    assert_eq!(complaints, "");
+}

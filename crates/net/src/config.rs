@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
-use layercast_switch::{LinkConfig, LinkStats, PortConfig, SwitchConfig, SwitchEvent, SwitchStats};
+use layercast_switch::{
+    LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
+};
 use layercast_transport::mets::{
     ReceiverSummary, SinkConfig, SinkEvent, SinkStats, SourceConfig, SourceEvent, SourceStats,
 };
@@ -33,6 +35,9 @@ pub struct NodeConfig {
     pub default_port: PortConfig,
     /// The ports of known neighbours, upstream ones too, by the neighbour's name.
     pub ports: BTreeMap<String, Neighbour>,
+    /// How the rates of the lines to some neighbours change, counted from the start of the node, by
+    /// the neighbour's name.
+    pub schedules: BTreeMap<String, RateSchedule>,
     /// Ports that are IP multicast groups.
     pub groups: Vec<GroupPort>,
     /// Flows that start here.
@@ -275,6 +280,7 @@ impl NodeConfig {
             connect: Connect::Retry,
             default_port,
             ports: BTreeMap::new(),
+            schedules: BTreeMap::new(),
             groups: Vec::new(),
             sources: Vec::new(),
             until_finished: false,

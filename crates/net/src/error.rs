@@ -69,6 +69,9 @@ pub enum NetError {
     /// A source cannot run as configured.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A path cannot be emulated as configured.
+    #[error("impossible path: {0}")]
+    Path(#[from] layercast_switch::ConfigError),
     /// The output file cannot be created.
     #[error("cannot write {}: {source}", path.display())]
     Output {

@@ -74,7 +74,7 @@ pub async fn run_join<O: Observer>(
 }
 
 /// The address of this host on the way to `upstream`: the kernel knows, without sending anything.
-fn source_towards(upstream: SocketAddr) -> IpAddr {
+pub(crate) fn source_towards(upstream: SocketAddr) -> IpAddr {
     let any: IpAddr = match upstream {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`run_node`] | a switch, a host with sources, or both |
 //! | [`run_join`] | a host that receives one flow |
+//! | [`Relay`] | an impaired path for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
 //!
 //! Run each within a tokio runtime of one thread; several in one process are fine.
@@ -29,7 +30,9 @@ mod output;
 mod peer;
 mod ports;
 mod query;
+mod rates;
 mod receiver;
+mod relay;
 mod timer;
 mod turn;
 mod udp;
@@ -51,6 +54,7 @@ pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use peer::ChannelStats;
 pub use query::{get_stats, list_flows};
+pub use relay::{Relay, RelayConfig, RelayStats};
 pub use timer::Lateness;
 pub use tokio_util::sync::CancellationToken;
 pub use udp::UdpStats;

@@ -16,6 +16,7 @@ use crate::hello::Hello;
 use crate::local::{Running, flow_of_pdu, flow_of_signal};
 use crate::peer::{ChannelStats, PeerId, PeerSender};
 use crate::ports::Ports;
+use crate::rates::Rates;
 use crate::timer::Lateness;
 use crate::udp::{Inbound, Udp, UdpStats};
 
@@ -24,6 +25,7 @@ pub(crate) struct Machines {
     switch: Switch,
     sources: Vec<Running>,
     ports: Ports,
+    rates: Rates,
     /// What the switch has for the sources.
     local: VecDeque<SwitchTransmit>,
     events: mpsc::Sender<NodeEvent>,
@@ -78,6 +80,7 @@ impl Machines {
         switch: SwitchConfig,
         sources: Vec<LocalSource>,
         ports: Ports,
+        rates: Rates,
         events: mpsc::Sender<NodeEvent>,
         now: Time,
         obs: &mut O,
@@ -89,6 +92,7 @@ impl Machines {
                 .map(Running::new)
                 .collect::<Result<_, _>>()?,
             ports,
+            rates,
             local: VecDeque::new(),
             events,
             malformed: 0,
@@ -106,6 +110,10 @@ impl Machines {
             running.on_timeout(now);
             running.source.on_timeout(now, obs);
         }
+        while let Some((port, rate)) = self.rates.due(now, &mut self.ports) {
+            let input = SwitchInput::PortRate { port, rate };
+            self.switch.handle(now, input, obs);
+        }
         self.switch.on_timeout(now, obs);
         self.drain_all(now, obs);
         for port in self.ports.iter_mut() {
@@ -121,7 +129,7 @@ impl Machines {
             .map(|running| earliest(running.source.next_timeout(), running.next_timeout()));
         let sources = sources.fold(None, earliest);
         let switch = earliest(self.switch.next_timeout(), self.ports.next_timeout());
-        earliest(sources, switch)
+        earliest(earliest(sources, switch), self.rates.next_timeout())
     }
 
     /// Moves what the sources have to the switch, and what the switch has to where it belongs,

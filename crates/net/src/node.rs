@@ -14,6 +14,7 @@ use crate::hello::Hello;
 use crate::machines::{Machines, Newcomer, Receiving};
 use crate::peer::{PeerEvent, Peers};
 use crate::ports::Ports;
+use crate::rates::Rates;
 use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
@@ -112,10 +113,12 @@ impl Node {
             config.default_port,
         );
         let clock = Clock::get();
+        let rates = Rates::new(clock.now(), &ports, config.schedules);
         let machines = Machines::new(
             config.switch,
             config.sources,
             ports,
+            rates,
             events,
             clock.now(),
             obs,
@@ -276,7 +279,7 @@ impl Runtime {
 }
 
 /// A TCP listener and a UDP socket on one port number.
-async fn bind_both(addr: SocketAddr) -> Result<(TcpListener, Udp), NetError> {
+pub(crate) async fn bind_both(addr: SocketAddr) -> Result<(TcpListener, Udp), NetError> {
     let failed = |source| NetError::bind(addr, source);
     let mut attempts = 1;
     loop {

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use layercast_core::{FlowId, PortId, Time, earliest};
+use layercast_core::{FlowId, PortId, Rate, Time, earliest};
 use layercast_switch::{LinkConfig, PortConfig};
 use layercast_wire::{Carriage, Signal};
 
@@ -317,6 +317,18 @@ impl Ports {
     pub fn iter(&self) -> impl Iterator<Item = (PortId, &Port)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(index, slot)| Some((PortId(index as u16), slot.as_ref()?)))
+    }
+
+    /// The rate of the line to a known neighbour, for now and for when it comes; and its port, if
+    /// it has one yet.
+    pub fn set_rate(&mut self, name: &str, rate: Rate) -> Option<PortId> {
+        self.named.get_mut(name)?.port.rate = Some(rate);
+        self.by_name.get(name).copied()
+    }
+
+    /// The rate of the line to a known neighbour.
+    pub fn rate_to(&self, name: &str) -> Option<Rate> {
+        self.named.get(name)?.port.rate
     }
 
     /// The port a signal of `peer` comes from, if it has one.

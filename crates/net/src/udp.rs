@@ -1,6 +1,7 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
@@ -114,6 +115,12 @@ impl Udp {
     /// Waits until there is something to read.
     pub async fn readable(&self) -> io::Result<()> {
         self.socket.readable().await
+    }
+
+    /// Whether there is something to read; if not, the task of `context` is woken when there is.
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        // An error is one of the socket's error queue: receiving clears it.
+        self.socket.poll_recv_ready(context).map(drop)
     }
 
     /// Waits until the kernel takes datagrams again.

@@ -1,4 +1,4 @@
-use layercast_core::{FlowId, Level, PortId, Span, Time};
+use layercast_core::{FlowId, Level, PortId, Rate, Span, Time};
 use layercast_wire::{LinkPdu, Member, Refusal, Signal};
 use serde::Serialize;
 
@@ -32,6 +32,14 @@ pub enum SwitchInput {
     PortDown {
         /// Which.
         port: PortId,
+    },
+    /// The line of a link has another rate from now on: a radio link in the rain, a modem that
+    /// trains anew. Reservations stand, enhancement layers are divided anew at once.
+    PortRate {
+        /// Which.
+        port: PortId,
+        /// Its rate.
+        rate: Rate,
     },
 }
 

@@ -3,7 +3,8 @@
 //! A [`Switch`] copies the frames of a flow to the branches that may have their layer (media
 //! selector, mets.md 2.12), reserves base layers (admission, 2.10) and divides what is left of each
 //! link among enhancement layers (QoS adapter, 2.11). It forwards cells and whole METS packets by
-//! the same logic. A [`Link`] is what lies between two ports: delay, jitter and loss.
+//! the same logic. A [`Link`] is what lies between two ports: delay, jitter and loss. A [`Path`] is a
+//! bottleneck and a link for datagrams of any kind.
 
 mod adapter;
 mod admission;
@@ -13,6 +14,7 @@ mod config;
 mod flow;
 mod forward;
 mod link;
+mod path;
 mod port;
 mod ports;
 mod selector;
@@ -25,6 +27,7 @@ pub use config::{
     ConfigError, Discard, Lowering, PortConfig, QueueConfig, ReceiverLimits, SwitchConfig,
 };
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
+pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
 pub use stats::{PortStats, RejectedPdus, RejectedSignals, SwitchStats};
 
 use std::collections::VecDeque;
@@ -196,6 +199,10 @@ impl Machine for Switch {
             SwitchInput::Signal { port, signal } => self.on_signal(now, port, signal, obs),
             SwitchInput::PortUp { port } => self.on_port_up(now, port),
             SwitchInput::PortDown { port } => self.on_port_down(port),
+            SwitchInput::PortRate { port, rate } => {
+                self.ports.set_rate(now, port, Some(rate));
+                self.regrant(now, port, "another rate of the line", obs);
+            }
         }
         self.on_timeout(now, obs);
         self.set_tick(now);

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Cause, CellRate, Layer, PortId, Span, Time};
+use layercast_core::{Cause, CellRate, Layer, PortId, Rate, Span, Time};
 use layercast_wire::LinkPdu;
 
 use crate::{PortConfig, PortStats, SwitchTransmit};
@@ -31,9 +31,36 @@ pub(crate) struct FrameFate {
     packet_open: bool,
 }
 
+/// What a port can carry.
+pub(crate) trait Carried {
+    /// Bytes on the line, headers included.
+    fn wire_len(&self) -> usize;
+    /// Marks congestion experienced.
+    fn mark_congestion(&mut self);
+}
+
+impl Carried for LinkPdu {
+    fn wire_len(&self) -> usize {
+        LinkPdu::wire_len(self)
+    }
+    fn mark_congestion(&mut self) {
+        LinkPdu::mark_congestion(self);
+    }
+}
+
+/// A unit that leaves a port.
 #[derive(Debug)]
-struct Queued {
-    pdu: LinkPdu,
+pub(crate) struct Departure<P> {
+    pub pdu: P,
+    /// When its first bit leaves.
+    pub start: Time,
+    /// How long the line is busy with it.
+    pub tx: Span,
+}
+
+#[derive(Debug)]
+struct Queued<P> {
+    pdu: P,
     cells: u32,
     start: Time,
     tx: Span,
@@ -45,7 +72,7 @@ struct Queued {
 /// known when it comes in. A driver that polls late gets the right times, and the queue is as long
 /// as it would have been.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct Port<P = LinkPdu> {
     pub id: PortId,
     pub config: PortConfig,
     /// Whether its reliable channel stands.
@@ -55,7 +82,7 @@ pub(crate) struct Port {
     /// What the last division left over.
     pub residual: CellRate,
     pub stats: PortStats,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<Queued<P>>,
     /// Units at the front whose transmission has begun, not polled yet.
     started: usize,
     waiting: u32,
@@ -67,8 +94,8 @@ pub(crate) struct Port {
     next_vci: u16,
 }
 
-impl Port {
-    pub fn new(id: PortId, config: PortConfig) -> Port {
+impl<P: Carried> Port<P> {
+    pub fn new(id: PortId, config: PortConfig) -> Port<P> {
         let reserved = RESERVED.min(config.queue.limit as usize);
         Port {
             id,
@@ -160,7 +187,7 @@ impl Port {
     }
 
     /// Puts a unit into the queue; gives the time its transmission starts if it was empty before.
-    pub fn push(&mut self, now: Time, pdu: LinkPdu, cells: u32) -> Option<Time> {
+    pub fn push(&mut self, now: Time, pdu: P, cells: u32) -> Option<Time> {
         let start = self.busy_until.max(now);
         let bytes = pdu.wire_len() as u64;
         let tx = self
@@ -220,15 +247,33 @@ impl Port {
         }
     }
 
+    /// Gives the line another rate: what is on it goes on as it was, what waits leaves at the new
+    /// one.
+    pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
+        self.advance(now);
+        self.config.rate = rate;
+        let mut waiting = self.queue.iter_mut().skip(self.started).peekable();
+        // The first of those that wait starts when the line is free.
+        let Some(mut at) = waiting.peek().map(|unit| unit.start) else {
+            return;
+        };
+        for unit in waiting {
+            let bytes = unit.pdu.wire_len() as u64;
+            unit.start = at;
+            unit.tx = rate.map_or(Span::ZERO, |rate| rate.time_for(bytes));
+            at = at.saturating_add(unit.tx);
+        }
+        self.busy_until = at;
+    }
+
     /// The next unit whose transmission has begun.
-    pub fn pop(&mut self, now: Time) -> Option<SwitchTransmit> {
+    pub fn depart(&mut self, now: Time) -> Option<Departure<P>> {
         self.advance(now);
         self.started = self.started.checked_sub(1)?;
         let unit = self.queue.pop_front()?;
         self.stats.units_out += 1;
         self.stats.bytes_out += unit.pdu.wire_len() as u64;
-        Some(SwitchTransmit::Pdu {
-            port: self.id,
+        Some(Departure {
             pdu: unit.pdu,
             start: unit.start,
             tx: unit.tx,
@@ -238,6 +283,19 @@ impl Port {
     /// When the transmission of the first unit in the queue starts.
     pub fn head(&self) -> Option<Time> {
         self.queue.front().map(|unit| unit.start)
+    }
+}
+
+impl Port {
+    /// The next unit whose transmission has begun, as the switch hands it out.
+    pub fn pop(&mut self, now: Time) -> Option<SwitchTransmit> {
+        let Departure { pdu, start, tx } = self.depart(now)?;
+        Some(SwitchTransmit::Pdu {
+            port: self.id,
+            pdu,
+            start,
+            tx,
+        })
     }
 }
 
@@ -315,6 +373,24 @@ mod tests {
         .collect();
         assert_eq!(starts, [us(10), us(11), us(12)]);
         assert_eq!(port.drained_at(), us(13));
+    }
+
+    #[test]
+    fn another_rate_holds_for_what_waits() {
+        let mut port = port(256);
+        for _ in 0..4 {
+            port.push(us(10), cell(), 1);
+        }
+        assert!(port.pop(us(10)).is_some());
+        // The second cell is on the line from 11 us, the other two wait.
+        port.set_rate(us(11), Some(Rate::from_bps(42_400_000)));
+        let starts: Vec<Time> = std::iter::from_fn(|| match port.pop(us(99)) {
+            Some(SwitchTransmit::Pdu { start, .. }) => Some(start),
+            _ => None,
+        })
+        .collect();
+        assert_eq!(starts, [us(11), us(12), us(22)]);
+        assert_eq!(port.drained_at(), us(32));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use layercast_core::{PortId, Time};
+use layercast_core::{PortId, Rate, Time};
 use layercast_wire::LinkPdu;
 
 use crate::port::Port;
@@ -55,6 +55,18 @@ impl Ports {
 
     pub fn iter(&self) -> impl Iterator<Item = &Port> {
         self.slots.iter().filter_map(Option::as_deref)
+    }
+
+    /// Gives the line of a port another rate.
+    pub fn set_rate(&mut self, now: Time, id: PortId, rate: Option<Rate>) {
+        if let Some(port) = self.get_mut(id) {
+            port.set_rate(now, rate);
+            // What it shares out changes with it.
+            port.regrant = true;
+            if let Some(start) = port.head() {
+                self.heads.push(Reverse((start, id)));
+            }
+        }
     }
 
     /// Puts an admitted unit into the queue of a port.

@@ -166,6 +166,14 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Waits for the end of its output, and gives the last line.
+    pub fn last_line(&mut self) -> Value {
+        let lines = self.lines.by_ref().lines().map_while(Result::ok);
+        serde_json::from_str(&lines.last().expect("a line")).expect("JSON")
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();

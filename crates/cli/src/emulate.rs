@@ -1,0 +1,111 @@
+//! `layercast emulate`: an impaired path between two programs that speak UDP.
+
+use layercast_net::{Clock, Relay, RelayConfig, RelayStats};
+use layercast_switch::{LinkConfig, Loss, PathConfig, QueueConfig};
+use tokio::sync::mpsc;
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::line::{Line, PathStatus};
+use crate::node::{Stop, runtime};
+use crate::output::{Lines, Table};
+use crate::serve::cells_of;
+use crate::teller::Teller;
+
+/// Clients a path keeps apart.
+const MAX_CLIENTS: usize = 256;
+
+/// Runs the command.
+pub fn run(args: &args::Emulate) -> Outcome {
+    let config = RelayConfig {
+        listen: args.listen,
+        to: args.to,
+        there: path(args),
+        back: path(args),
+        seed: args.seed,
+        max_clients: MAX_CLIENTS,
+    };
+    runtime()?.block_on(async {
+        let stop = Stop::listen()?;
+        let teller = Teller::new(args.json, Lines::Stdout);
+        let relay = Relay::bind(config).await.map_err(Failure::new)?;
+        let address = relay.local_addr();
+        let greeting = format!("path from {address} to {}; stop it with Ctrl-C", args.to);
+        teller.ready("path", Some(address), &greeting)?;
+        let clock = Clock::get();
+        let epoch = clock.now();
+        let (told, mut heard) = mpsc::channel(16);
+        let mut running = Box::pin(relay.run(stop.token.clone(), told));
+        let stats = loop {
+            tokio::select! {
+                stats = &mut running => break stats.map_err(Failure::new)?,
+                Some(stats) = heard.recv() => {
+                    let t_s = clock.now().since(epoch).as_secs_f64();
+                    let (there, back) = (stats.there, stats.back);
+                    let line = Line::Path(PathStatus { t_s, there, back });
+                    teller.status(&line, || moving(t_s, &stats))?;
+                }
+            }
+        };
+        teller.summary(&stats, &in_words(&stats))?;
+        stop.outcome()
+    })
+}
+
+fn path(args: &args::Emulate) -> PathConfig {
+    let limit = cells_of(args.queue, args.rate);
+    let loss = match (args.loss, args.burst) {
+        (0.0, _) => Loss::None,
+        (p, None | Some(1)) => Loss::Bernoulli { p },
+        // Everything is lost in the bad state; it is left after so many on average.
+        (p, Some(burst)) => Loss::GilbertElliott {
+            p_gb: (p / (1.0 - p) / f64::from(burst)).min(1.0),
+            p_bg: 1.0 / f64::from(burst),
+            loss_good: 0.0,
+            loss_bad: 1.0,
+        },
+    };
+    PathConfig {
+        rate: args.rate,
+        schedule: args.schedule.clone().unwrap_or_default(),
+        queue: QueueConfig::of_limit(limit),
+        link: LinkConfig {
+            delay: args.delay,
+            jitter: args.jitter,
+            reorder: args.reorder,
+            loss,
+            duplicate: args.duplicate,
+        },
+    }
+}
+
+fn moving(t_s: f64, stats: &RelayStats) -> String {
+    format!(
+        "{t_s:8.0} s  {} there, {} back, lost {} and {}",
+        stats.there.link.delivered,
+        stats.back.link.delivered,
+        stats.there.queue_full + stats.there.link.lost,
+        stats.back.queue_full + stats.back.link.lost,
+    )
+}
+
+fn in_words(stats: &RelayStats) -> String {
+    let mut table = Table::new(&["way", "came", "arrived", "queue full", "lost", "marked"]);
+    for (name, way) in [("there", &stats.there), ("back", &stats.back)] {
+        let cells = [
+            way.offered,
+            way.link.delivered,
+            way.queue_full,
+            way.link.lost,
+            way.marked,
+        ];
+        let cells = cells.iter().map(u64::to_string);
+        table.row(std::iter::once(name.to_owned()).chain(cells));
+    }
+    format!(
+        "{} clients, {} connections\n{}",
+        stats.clients,
+        stats.connections,
+        table.render()
+    )
+}

@@ -1,0 +1,143 @@
+//! Programs on both sides of an emulated path.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use common::{join, join_config, localhost, server, sink, start};
+use layercast_core::{Span, Time};
+use layercast_net::{
+    CancellationToken, Clock, JoinEvent, NetError, Relay, RelayConfig, RelayStats,
+};
+use layercast_switch::{LinkConfig, Loss, PathConfig};
+use layercast_wire::Carriage;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+struct Running {
+    addr: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<Result<RelayStats, NetError>>,
+}
+
+impl Running {
+    async fn start(to: SocketAddr, link: LinkConfig) -> Running {
+        let path = PathConfig {
+            link,
+            ..PathConfig::default()
+        };
+        let config = RelayConfig {
+            listen: localhost(),
+            to,
+            there: path.clone(),
+            back: path,
+            seed: 1,
+            max_clients: 8,
+        };
+        let relay = Relay::bind(config).await.unwrap();
+        let addr = relay.local_addr();
+        let stop = CancellationToken::new();
+        let (told, _) = mpsc::channel(1);
+        let task = tokio::spawn(relay.run(stop.clone(), told));
+        Running { addr, stop, task }
+    }
+
+    async fn stop(self) -> RelayStats {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap()
+    }
+}
+
+fn late() -> LinkConfig {
+    LinkConfig {
+        delay: Span::from_ms(30),
+        ..LinkConfig::default()
+    }
+}
+
+fn now() -> Time {
+    Clock::get().now()
+}
+
+#[tokio::test]
+async fn datagrams_and_answers_are_late_by_the_delay_each_way() {
+    let echo = UdpSocket::bind(localhost()).await.unwrap();
+    let path = Running::start(echo.local_addr().unwrap(), late()).await;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let client = UdpSocket::bind(localhost()).await.unwrap();
+        client.connect(path.addr).await.unwrap();
+        clients.push(client);
+    }
+    let mut buffer = [0; 100];
+    for (n, client) in clients.iter().enumerate() {
+        let sent = now();
+        client.send(&[n as u8; 10]).await.unwrap();
+        let (len, from) = echo.recv_from(&mut buffer).await.unwrap();
+        assert_eq!(&buffer[..len], &[n as u8; 10]);
+        let there = now().since(sent);
+        assert!(there >= Span::from_ms(30), "{there}");
+        echo.send_to(b"answer", from).await.unwrap();
+        let len = client.recv(&mut buffer).await.unwrap();
+        assert_eq!(&buffer[..len], b"answer");
+        let both = now().since(sent);
+        assert!(both >= Span::from_ms(60), "{both}");
+    }
+    // Somebody else cannot speak for the far side.
+    let stranger = UdpSocket::bind(localhost()).await.unwrap();
+    clients[0].send(b"x").await.unwrap();
+    let (_, from) = echo.recv_from(&mut buffer).await.unwrap();
+    stranger.send_to(b"I am the echo", from).await.unwrap();
+    let heard = timeout(Duration::from_millis(200), clients[0].recv(&mut buffer)).await;
+    assert!(heard.is_err());
+    let stats = path.stop().await;
+    assert_eq!((stats.clients, stats.strangers), (2, 1));
+    assert_eq!((stats.there.offered, stats.back.offered), (3, 2));
+}
+
+#[tokio::test]
+async fn a_path_that_loses_everything_delivers_nothing() {
+    let echo = UdpSocket::bind(localhost()).await.unwrap();
+    let link = LinkConfig {
+        loss: Loss::Bernoulli { p: 1.0 },
+        ..LinkConfig::default()
+    };
+    let path = Running::start(echo.local_addr().unwrap(), link).await;
+    let client = UdpSocket::bind(localhost()).await.unwrap();
+    client.send_to(b"hello", path.addr).await.unwrap();
+    let heard = timeout(Duration::from_millis(200), echo.recv_from(&mut [0; 10])).await;
+    assert!(heard.is_err());
+    assert_eq!(path.stop().await.there.link.lost, 1);
+}
+
+#[tokio::test]
+async fn a_receiver_behind_a_path_gets_its_media_and_its_messages_through_it() {
+    let server = start(server(Carriage::Datagrams, 3)).await;
+    let path = Running::start(server.addr, late()).await;
+    let sink = sink("guest", 11, Carriage::Datagrams);
+    let mut receiver = join(join_config(path.addr, sink));
+    receiver
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+    let summary = receiver.end().await.unwrap();
+    let told = format!("{:#?}", summary.receiver);
+    assert!(summary.receiver.frames.base > 4, "{told}");
+    assert_eq!(
+        (summary.receiver.lost.base, summary.udp.unknown),
+        (0, 0),
+        "{told}"
+    );
+    assert!(summary.receiver.delay_ms.p50 >= 30.0, "{told}");
+    let server = server.stop().await;
+    assert_eq!(server.udp.unknown, 0);
+    let stats = path.stop().await;
+    assert_eq!((stats.clients, stats.connections), (1, 1));
+    assert!(
+        stats.there.offered > 4 && stats.back.offered > 100,
+        "{stats:?}"
+    );
+    assert_eq!(stats.back.offered, stats.back.link.delivered);
+}
