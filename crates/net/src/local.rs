@@ -147,6 +147,9 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
     match signal {
         Signal::Join { flow, .. }
         | Signal::Leave { flow, .. }
+        | Signal::Left { flow, .. }
+        | Signal::ToSource { flow, .. }
+        | Signal::ToMember { flow, .. }
         | Signal::Report { flow, .. }
         | Signal::JoinAck { flow, .. }
         | Signal::JoinNak { flow, .. }

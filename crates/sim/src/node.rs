@@ -214,6 +214,8 @@ pub fn concerns(signal: &Signal, flow: &Flow) -> bool {
     let id = match signal {
         Signal::Join { flow, .. }
         | Signal::Leave { flow, .. }
+        | Signal::Left { flow, .. }
+        | Signal::ToSource { flow, .. }
         | Signal::Report { flow, .. }
         | Signal::GetStats { flow: Some(flow) } => *flow,
         _ => return true,

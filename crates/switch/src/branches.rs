@@ -127,11 +127,13 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
-        let first = flow
-            .branches
-            .first()
-            .and_then(|branch| branch.members.first());
-        let member = flow.joined_as.clone().or_else(|| first.cloned());
+        // Whoever we joined for may have left, and others stayed.
+        let mut here = flow.branches.iter().flat_map(|branch| &branch.members);
+        let first = here.next();
+        let same = flow.joined_as.as_ref();
+        let stayed =
+            same.filter(|&member| first == Some(member) || here.any(|other| other == member));
+        let member = stayed.or(first).or(same).cloned();
         if let Some(member) = member.filter(|_| !flow.branches.is_empty()) {
             self.join_upstream(now, id, member);
         }
@@ -145,7 +147,7 @@ impl Switch {
         let was_committed = branch.is_committed();
         branch.hold = Hold::Committed;
         let (vci, level) = (branch.vci, branch.gate.target);
-        let member = branch.members.first().cloned();
+        let members = branch.members.clone();
         let value = i64::from(branch.base.0);
         self.signal(
             port,
@@ -155,6 +157,15 @@ impl Switch {
                 level,
             },
         );
+        for member in &members {
+            let known = self
+                .flows
+                .by_id(id)
+                .and_then(|flow| flow.members.get(member));
+            if known.is_none_or(|heard| heard.port != port) {
+                self.hear(now, port, id, member);
+            }
+        }
         if was_committed {
             return;
         }
@@ -164,7 +175,7 @@ impl Switch {
             value,
             reason: "base layer reserved",
         });
-        if let Some(member) = member {
+        if let Some(member) = members.into_iter().next() {
             let flow = id;
             self.emit(SwitchEvent::Admitted { flow, port, member });
         }
@@ -253,8 +264,6 @@ impl Switch {
             self.stats.rejected_signals.unknown += 1;
             return;
         };
-        flow.reports
-            .retain(|seen| seen.port != from || seen.member != *member);
         let Some(branch) = flow.branch(from).filter(|b| b.members.contains(member)) else {
             self.stats.rejected_signals.unknown += 1;
             return;
@@ -264,6 +273,10 @@ impl Switch {
             .requests
             .retain(|request| request.origin != member.id);
         let empty = branch.members.is_empty();
+        let heard = flow.members.get(member);
+        if heard.is_some_and(|heard| heard.port == from) {
+            self.member_left(id, member);
+        }
         if let Some(port) = self.ports.get_mut(from) {
             port.regrant = true;
         }
@@ -286,11 +299,11 @@ impl Switch {
 
     /// Takes a branch away with its reservation, and leaves upstream after the last one.
     pub(crate) fn remove_branch(&mut self, id: FlowId, port: PortId) {
+        self.all_left(id, port);
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
         flow.branches.retain(|branch| branch.port != port);
-        flow.reports.retain(|seen| seen.port != port);
         let last = flow.branches.is_empty();
         if let Some(port) = self.ports.get_mut(port) {
             port.regrant = true;

@@ -42,7 +42,7 @@ pub struct SwitchConfig {
     pub sender: Option<HostCost>,
     /// Most flows it remembers.
     pub max_flows: u32,
-    /// Most members, and most reports of members, it remembers over all flows.
+    /// Most members of its branches, and most members below them, it remembers over all flows.
     pub max_members: u32,
 }
 

@@ -1,7 +1,8 @@
 use layercast_core::{CellRate, FlowId, Level, NodeId, PortId, Serial, Time};
 use layercast_qos::LevelPair;
-use layercast_wire::{Carriage, FlowInfo, Member, MemberReport, Signal};
+use layercast_wire::{Carriage, FlowInfo, Member, Signal};
 
+use crate::members::Members;
 use crate::port::FrameFate;
 use crate::selector::{Gate, Selector};
 
@@ -54,16 +55,6 @@ pub(crate) enum Upstream {
     Joined,
 }
 
-/// A report that passed through.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub member: Member,
-    pub port: PortId,
-    pub first: Time,
-    pub last: Time,
-    pub report: MemberReport,
-}
-
 /// The last words of the source, held back until the data before them has left.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Ending {
@@ -95,7 +86,8 @@ pub(crate) struct Flow {
     /// Our own era, as RES tells it upstream.
     pub era: Serial,
     pub res_pending: bool,
-    pub reports: Vec<Seen>,
+    /// Who was heard of below this node.
+    pub members: Members,
     pub ending: Option<Ending>,
 }
 
@@ -140,7 +132,7 @@ impl Flow {
 
     /// Whether anything about it may change by time alone.
     pub fn is_busy(&self) -> bool {
-        !self.branches.is_empty() || self.ending.is_some() || !self.reports.is_empty()
+        !self.branches.is_empty() || self.ending.is_some() || !self.members.is_empty()
     }
 }
 

@@ -1,7 +1,8 @@
 use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Member, MemberReport, MemberStats, Signal};
 
-use crate::flow::{Ending, Flow, Seen, Upstream};
+use crate::flow::{Ending, Flow, Upstream};
+use crate::members::Members;
 use crate::selector::Selector;
 use crate::{Switch, SwitchEvent, subject};
 
@@ -29,11 +30,16 @@ impl Switch {
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
             Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),
+            Signal::Left { flow, member } => self.on_left(from, flow, &member),
             Signal::Report {
                 flow,
                 member,
                 report,
             } => self.on_report(now, from, flow, member, report),
+            Signal::ToSource { flow, member, body } => {
+                self.on_to_source(now, from, flow, member, body);
+            }
+            Signal::ToMember { flow, member, body } => self.on_to_member(from, flow, member, body),
             Signal::ListFlows => self.list_flows(from),
             Signal::GetStats { flow } => self.list_members(from, flow),
             Signal::Hello { .. }
@@ -125,7 +131,7 @@ impl Switch {
             told_era: Serial(0),
             era: Serial(0),
             res_pending: false,
-            reports: Vec::new(),
+            members: Members::default(),
             ending: None,
         });
         self.tell_all(from, &Signal::Advertise { flow: info });
@@ -291,42 +297,13 @@ impl Switch {
         member: Member,
         report: MemberReport,
     ) {
-        let kept: usize = self.flows.iter().map(|flow| flow.reports.len()).sum();
-        let full = kept >= self.config.max_members as usize;
-        let Some(flow) = self.flows.by_id(id).filter(|flow| {
-            let mut branches = flow.branches.iter();
-            branches.any(|branch| branch.port == from && branch.is_committed())
-        }) else {
-            self.stats.rejected_signals.unknown += 1;
-            return;
-        };
-        match flow.reports.iter_mut().find(|seen| seen.member == member) {
-            Some(seen) => {
-                seen.last = now;
-                seen.port = from;
-                seen.report = report;
-            }
-            None if full => {
-                self.stats.rejected_signals.unknown += 1;
-                return;
-            }
-            None => flow.reports.push(Seen {
-                member: member.clone(),
-                port: from,
-                first: now,
-                last: now,
-                report,
-            }),
-        }
-        if flow.is_joined() {
-            let upstream = flow.upstream;
-            let flow = id;
-            let report = Signal::Report {
+        if let Some(heard) = self.hear(now, from, id, &member) {
+            heard.report = Some(report);
+            self.tell_source(id, |flow| Signal::Report {
                 flow,
                 member,
                 report,
-            };
-            self.signal(upstream, report);
+            });
         }
     }
 
@@ -342,13 +319,16 @@ impl Switch {
             if only.is_some_and(|id| id != flow.info.id) {
                 continue;
             }
-            members.extend(flow.reports.iter().map(|seen| MemberStats {
-                member: seen.member.clone(),
-                flow: flow.info.id,
-                node: self.config.name.clone(),
-                joined_at_ms: seen.first.as_us() / 1_000,
-                level: seen.report.level,
-                report: Some(seen.report),
+            members.extend(flow.members.iter().filter_map(|(member, heard)| {
+                let report = heard.report?;
+                Some(MemberStats {
+                    member: member.clone(),
+                    flow: flow.info.id,
+                    node: self.config.name.clone(),
+                    joined_at_ms: heard.first.as_us() / 1_000,
+                    level: report.level,
+                    report: Some(report),
+                })
             }));
         }
         self.answer(to, members, |members| Signal::Stats { members });

@@ -38,12 +38,14 @@ impl Switch {
     /// Demands not renewed for three eras are void; a branch without any goes to level 0.
     fn expire_requests<O: Observer>(&mut self, now: Time, obs: &mut O) {
         let life = self.life();
-        let mut silent = Vec::new();
+        let (mut silent, mut gone, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        let ports = &self.ports;
         for flow in self.flows.iter_mut() {
             let period = Span::from_ms(u64::from(flow.info.policy.signal_period_ms));
             let report_life = period.times(3).max(life);
-            flow.reports
-                .retain(|seen| now.since(seen.last) <= report_life);
+            let lost = |port| !ports.is_up(port);
+            flow.members.expire(now, report_life, lost, &mut gone);
+            left.extend(gone.drain(..).map(|member| (flow.info.id, member)));
             for branch in &mut flow.branches {
                 let before = branch.requests.len();
                 branch
@@ -53,6 +55,9 @@ impl Switch {
                     silent.push(branch.port);
                 }
             }
+        }
+        for (flow, member) in left {
+            self.member_left(flow, &member);
         }
         for port in silent {
             self.regrant(now, port, "silent for three eras", obs);

@@ -11,8 +11,8 @@ use layercast_switch::{
     PortConfig, QueueConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit,
 };
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, FrameType, LinkPdu, Mark,
-    Member, MemberReport, Pti, Refusal, Resource, Signal,
+    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, FlowInfo, FrameType,
+    LinkPdu, Mark, Member, MemberReport, Pti, Refusal, Resource, Signal, Upward,
 };
 use proptest::prelude::*;
 
@@ -61,6 +61,17 @@ fn signal() -> impl Strategy<Value = Signal> {
             },
         }),
         3 => (flow(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
+        1 => (flow(), member()).prop_map(|(flow, member)| Signal::Left { flow, member }),
+        2 => (flow(), member()).prop_map(|(flow, member)| Signal::ToSource {
+            flow,
+            member,
+            body: Upward::App(Control::Taken { session: 1, next: 1 }),
+        }),
+        2 => (flow(), member()).prop_map(|(flow, member)| Signal::ToMember {
+            flow,
+            member,
+            body: Downward::App(Control::Taken { session: 1, next: 1 }),
+        }),
         2 => (flow(), member()).prop_map(|(flow, member)| Signal::Report {
             flow,
             member,

@@ -533,7 +533,16 @@ fn a_port_that_is_removed_takes_its_branches_along() {
     let left = bench.drain();
     assert!(matches!(
         &left[..],
-        [SwitchTransmit::Signal { port, signal: Signal::Leave { .. } }] if *port == UP
+        [
+            SwitchTransmit::Signal {
+                port: UP,
+                signal: Signal::Left { .. }
+            },
+            SwitchTransmit::Signal {
+                port: UP,
+                signal: Signal::Leave { .. }
+            },
+        ]
     ));
     assert_eq!(bench.level(A), None);
 }

@@ -9,8 +9,9 @@ use layercast_core::{
 };
 use layercast_transport::mets::{SinkInput, SourceInput};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, Flags, FlowEnd, FrameType, LinkPdu, Member,
-    MemberReport, MetsHeader, MetsPacket, Payload, Pti, Refusal, Resource, Signal, decode_datagram,
+    AdapterKind, AdapterMsg, Carriage, Cell, Control, Downward, Flags, FlowEnd, FrameType, LinkPdu,
+    Member, MemberReport, MetsHeader, MetsPacket, Payload, Pti, Refusal, Resource, Signal, Upward,
+    decode_datagram,
 };
 use proptest::prelude::*;
 
@@ -171,6 +172,17 @@ fn signal() -> impl Strategy<Value = Signal> {
             },
         }),
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
+        (flow_id(), member()).prop_map(|(flow, member)| Signal::Left { flow, member }),
+        (flow_id(), member(), control()).prop_map(|(flow, member, control)| Signal::ToSource {
+            flow,
+            member,
+            body: Upward::App(control),
+        }),
+        (flow_id(), member(), control()).prop_map(|(flow, member, control)| Signal::ToMember {
+            flow,
+            member,
+            body: Downward::App(control),
+        }),
         (flow_id(), any::<u32>(), prop::option::of(end())).prop_map(|(flow, undelivered, last)| {
             Signal::Close {
                 flow,
@@ -190,6 +202,17 @@ fn signal() -> impl Strategy<Value = Signal> {
             message: String::new()
         }),
     ]
+}
+
+fn control() -> impl Strategy<Value = Control> {
+    let data = (0u32..3, 0u32..12, 0u32..12).prop_map(|(session, number, oldest)| Control::Data {
+        session,
+        number,
+        oldest,
+        data: b"play".to_vec().into(),
+    });
+    let taken = (0u32..3, 0u32..12).prop_map(|(session, next)| Control::Taken { session, next });
+    prop_oneof![data, taken]
 }
 
 #[derive(Clone, Debug)]
@@ -231,7 +254,11 @@ proptest! {
                 Step::Link(0) => world.input(SinkInput::LinkUp),
                 Step::Link(1) => world.input(SinkInput::LinkDown),
                 Step::Link(2) => world.input(SinkInput::Rejoin),
-                Step::Link(_) => world.sink.allow_raise(),
+                Step::Link(_) => {
+                    world.sink.allow_raise();
+                    let now = world.now;
+                    let _ = world.sink.send_control(now, Bytes::from_static(b"pause"));
+                }
                 Step::Wait(wait) => {
                     let until = world.now + Span::from_ms(wait);
                     world.run_until(until);

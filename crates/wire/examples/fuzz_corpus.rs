@@ -64,14 +64,21 @@ fn main() -> io::Result<()> {
         put("cell", &name, &bytes)?;
     }
     let mut all = Vec::new();
-    for (index, signal) in signals::signals().iter().enumerate() {
+    for signal in signals::signals() {
         let line = signal.to_line().map_err(io::Error::other)?;
-        put("signal", &format!("signal-{index:02}"), &line)?;
+        put("signal", &kind(&line), &line)?;
         all.extend_from_slice(&line);
     }
     put("signal", "all", &all)?;
     put("signal", "unknown", b"{\"type\":\"route\",\"to\":3}\n")?;
     put("signal", "deep", &b"[".repeat(300))
+}
+
+/// What the line of a session message says that it is.
+fn kind(line: &[u8]) -> String {
+    let mut words = line.split(|&byte| byte == b'"');
+    let kind = words.nth(3).unwrap_or_default();
+    String::from_utf8_lossy(kind).into_owned()
 }
 
 fn packets() -> [(&'static str, MetsPacket); 4] {

@@ -7,6 +7,7 @@
 mod aal5;
 mod adapter;
 mod atm;
+mod end_to_end;
 mod link;
 mod mets;
 mod payload;
@@ -23,6 +24,7 @@ pub use aal5::{
 };
 pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
+pub use end_to_end::{Control, Downward, MAX_APP, Opaque, Upward};
 pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;

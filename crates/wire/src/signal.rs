@@ -6,7 +6,7 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Carriage, Mark, Refusal, Secret};
+use crate::{Carriage, Downward, Mark, Refusal, Secret, Upward};
 
 /// Longest line of the session protocol in bytes, newline included.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -86,6 +86,32 @@ pub enum Signal {
         flow: FlowId,
         /// Who.
         member: Member,
+    },
+    /// A member has left, though others below the sender may have stayed; travels towards the
+    /// source.
+    Left {
+        /// The flow.
+        flow: FlowId,
+        /// Who.
+        member: Member,
+    },
+    /// From a member to the source of a flow; switches only pass it on.
+    ToSource {
+        /// The flow.
+        flow: FlowId,
+        /// From whom.
+        member: Member,
+        /// What.
+        body: Upward,
+    },
+    /// From the source of a flow to one member; switches only pass it on.
+    ToMember {
+        /// The flow.
+        flow: FlowId,
+        /// To whom.
+        member: Member,
+        /// What.
+        body: Downward,
     },
     /// The source ends the flow.
     Close {
@@ -279,7 +305,17 @@ impl Signal {
             Signal::LinkKey { key } => secret("key", key),
             Signal::Advertise { flow } => flow.check(),
             Signal::Withdraw { reason, .. } => text("reason", reason, MAX_TEXT),
-            Signal::Join { member, .. } | Signal::Leave { member, .. } => member.check(),
+            Signal::Join { member, .. }
+            | Signal::Leave { member, .. }
+            | Signal::Left { member, .. } => member.check(),
+            Signal::ToSource { member, body, .. } => {
+                member.check()?;
+                body.check()
+            }
+            Signal::ToMember { member, body, .. } => {
+                member.check()?;
+                body.check()
+            }
             Signal::JoinNak { refusal, .. } => name("node", &refusal.node),
             Signal::Report { member, report, .. } => {
                 member.check()?;
@@ -363,7 +399,7 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         #[serde(rename = "type", borrow)]
         kind: Cow<'a, str>,
     }
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 18] = [
         "hello",
         "link_key",
         "advertise",
@@ -372,6 +408,9 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "join_ack",
         "join_nak",
         "leave",
+        "left",
+        "to_source",
+        "to_member",
         "close",
         "report",
         "list_flows",

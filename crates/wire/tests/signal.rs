@@ -1,8 +1,9 @@
 //! The session protocol: lines, their bounds, and what is refused.
 
-use layercast_core::{FlowId, Level};
+use layercast_core::{FlowId, Level, NodeId};
 use layercast_wire::{
-    MAX_LINE, MAX_NAME, MAX_TEXT, Refusal, Resource, Signal, SignalError, SignalReader,
+    Control, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, Refusal, Resource, Signal, SignalError,
+    SignalReader, Upward,
 };
 
 #[path = "samples/signals.rs"]
@@ -146,6 +147,42 @@ fn names_texts_and_figures_are_bounded() {
             }
             _ => {}
         }
+    }
+}
+
+#[test]
+fn a_control_message_is_bounded_and_must_be_base64() {
+    let message = |len: usize| Signal::ToSource {
+        flow: FlowId(7),
+        member: Member {
+            name: "njy".into(),
+            id: NodeId(4),
+        },
+        body: Upward::App(Control::Data {
+            session: 1,
+            number: 0,
+            oldest: 0,
+            data: vec![0xfb; len].into(),
+        }),
+    };
+    let line = message(2).to_line().unwrap();
+    assert_eq!(
+        String::from_utf8(line).unwrap(),
+        "{\"type\":\"to_source\",\"flow\":7,\"member\":{\"name\":\"njy\",\"id\":4},\
+         \"body\":{\"kind\":\"app\",\"part\":\"data\",\"session\":1,\"number\":0,\"oldest\":0,\"data\":\"-_s\"}}\n"
+    );
+    assert!(message(MAX_APP).to_line().is_ok());
+    let error = message(MAX_APP + 1).to_line().unwrap_err();
+    assert_eq!(error.to_string(), "session message: data is too long");
+    for data in ["+/s", "-_s=", "a", "\u{e9}"] {
+        let line = format!(
+            "{{\"type\":\"to_member\",\"flow\":7,\"member\":{{\"name\":\"n\",\"id\":4}},\
+             \"body\":{{\"kind\":\"app\",\"part\":\"data\",\"session\":1,\"number\":0,\"oldest\":0,\"data\":\"{data}\"}}}}"
+        );
+        assert!(
+            matches!(decode(&line), Err(SignalError::Json(_))),
+            "{data:?}"
+        );
     }
 }
 

@@ -5,8 +5,8 @@ use layercast_core::{
     QosPolicy, Serial, Span, Time,
 };
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, Mark, Member,
-    MetsHeader, MetsPacket, Payload, Reassembler, Refusal, Segmenter, Signal, packet_of,
+    AdapterKind, AdapterMsg, Carriage, Downward, Flags, FlowInfo, FrameType, LinkPdu, Mark, Member,
+    MetsHeader, MetsPacket, Payload, Reassembler, Refusal, Segmenter, Signal, Upward, packet_of,
 };
 
 const GOP: [Layer; 12] = {
@@ -29,6 +29,10 @@ pub struct Source {
     pub joins: u32,
     pub leaves: u32,
     pub reports: u32,
+    /// Who left, as the tree tells.
+    pub left: Vec<String>,
+    /// What members sent end to end, and who.
+    pub heard: Vec<(String, Upward)>,
     pub asked: Vec<(Time, Level)>,
     era: Serial,
 }
@@ -77,6 +81,8 @@ impl Source {
             joins: 0,
             leaves: 0,
             reports: 0,
+            left: Vec::new(),
+            heard: Vec::new(),
             asked: Vec::new(),
             era: Serial(u32::MAX - 3),
         }
@@ -142,9 +148,27 @@ impl Source {
         100 + self.info.id.0 as u16
     }
 
+    /// Answers what a member sends end to end with a message of the same number.
     pub fn on_signal(&mut self, signal: &Signal) -> Option<Signal> {
         let ours = self.info.id;
         match *signal {
+            Signal::Left { flow, ref member } if flow == ours => {
+                self.left.push(member.name.clone());
+                None
+            }
+            Signal::ToSource {
+                flow,
+                ref member,
+                ref body,
+            } if flow == ours => {
+                self.heard.push((member.name.clone(), body.clone()));
+                let Upward::App(control) = body.clone();
+                Some(Signal::ToMember {
+                    flow,
+                    member: member.clone(),
+                    body: Downward::App(control),
+                })
+            }
             Signal::Join { flow, .. } if flow == ours && self.refuse => {
                 let refusal = Refusal {
                     node: "atc".into(),
@@ -280,6 +304,8 @@ pub struct Receiver {
     pub joined: bool,
     pub info: Option<FlowInfo>,
     pub refusals: Vec<Refusal>,
+    /// What the source sent end to end, and to whom.
+    pub heard: Vec<(String, Downward)>,
     pub closed_at: Option<Time>,
     /// The `Close` that came.
     pub close: Option<Signal>,
@@ -315,6 +341,7 @@ impl Receiver {
             joined: false,
             info: None,
             refusals: Vec::new(),
+            heard: Vec::new(),
             closed_at: None,
             close: None,
             adapts: Vec::new(),
@@ -357,6 +384,10 @@ impl Receiver {
             Signal::JoinNak { refusal, .. } => {
                 self.refusals.push(refusal);
                 self.joined = false;
+                None
+            }
+            Signal::ToMember { member, body, .. } => {
+                self.heard.push((member.name, body));
                 None
             }
             Signal::Close { .. } => {

@@ -9,12 +9,14 @@
 //! Both hold an end of the QoS adapter: the sink sends RES each era, the source answers with ADAPT
 //! (mets.md 2.11).
 
+mod control;
 mod feed;
 mod frame;
 mod log;
 mod sink;
 mod source;
 
+pub use control::ControlError;
 pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};
 pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};

@@ -4,8 +4,8 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    Carriage, FlowEnd, FlowInfo, Mark, Member, MemberReport, MemberStats, Refusal, Resource,
-    Secret, Signal,
+    Carriage, Control, Downward, FlowEnd, FlowInfo, Mark, Member, MemberReport, MemberStats,
+    Refusal, Resource, Secret, Signal, Upward,
 };
 
 /// One of each session message.
@@ -92,6 +92,28 @@ pub fn signals() -> Vec<Signal> {
         Signal::Leave {
             flow,
             member: member.clone(),
+        },
+        Signal::Left {
+            flow,
+            member: member.clone(),
+        },
+        Signal::ToSource {
+            flow,
+            member: member.clone(),
+            body: Upward::App(Control::Data {
+                session: 9,
+                number: 1,
+                oldest: 0,
+                data: b"seek 4711 \xff".to_vec().into(),
+            }),
+        },
+        Signal::ToMember {
+            flow,
+            member: member.clone(),
+            body: Downward::App(Control::Taken {
+                session: 9,
+                next: 2,
+            }),
         },
         Signal::Close {
             flow,

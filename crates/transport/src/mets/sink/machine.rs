@@ -1,3 +1,4 @@
+mod end_to_end;
 mod upkeep;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use layercast_wire::{
 
 use super::adapter::SinkAdapter;
 use super::receiver::Receiver;
+use crate::mets::control::ControlSocket;
 use upkeep::push_level;
 
 use super::{LevelReason, SinkConfig, SinkEvent, SinkInput, SinkStats, SinkTransmit};
@@ -28,6 +30,7 @@ pub struct Sink {
     active: Option<Active>,
     congested: bool,
     next_report: Option<Time>,
+    control: ControlSocket,
     signals: VecDeque<Signal>,
     pdus: VecDeque<LinkPdu>,
     events: VecDeque<SinkEvent>,
@@ -74,6 +77,7 @@ impl Sink {
             active: None,
             congested: false,
             next_report: None,
+            control: ControlSocket::default(),
             signals: VecDeque::new(),
             pdus: VecDeque::new(),
             events: VecDeque::new(),
@@ -167,6 +171,9 @@ impl Sink {
                 }
             },
             Signal::Withdraw { flow, .. } if ours(flow) => self.on_disconnect(),
+            Signal::ToMember { flow, member, body } if ours(flow) => {
+                self.on_downward(now, member, body);
+            }
             _ => self.stats.dropped.unknown += 1,
         }
     }
@@ -227,6 +234,8 @@ impl Sink {
             from: "joining",
             to: "joined",
         });
+        self.control.reopen();
+        self.flush_control(now);
     }
 
     fn on_disconnect(&mut self) {
@@ -361,6 +370,9 @@ impl Machine for Sink {
         if self.session == Session::Closed {
             return;
         }
+        if self.control.on_timeout(now) {
+            self.flush_control(now);
+        }
         if let Some(active) = &mut self.active {
             let era = active.adapter.era_due(now);
             if let Some(from) = active.adapter.fell_silent(now) {
@@ -400,6 +412,7 @@ impl Machine for Sink {
             Session::Joining { retry } => Some(retry),
             _ => None,
         };
+        let retry = earliest(retry, self.control.next_timeout());
         let media = self.active.as_ref().and_then(|active| {
             let control = earliest(active.adapter.next_timeout(), active.alarms.next_timeout());
             earliest(active.receiver.next_timeout(), control)

@@ -7,6 +7,7 @@ mod history;
 mod machine;
 mod receiver;
 
+use bytes::Bytes;
 use layercast_core::{Layer, Level, PerLayer, Serial, Span};
 use layercast_qos::{QosMetric, Raised, SignedSpan};
 use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
@@ -151,6 +152,8 @@ pub enum SinkEvent {
     Adapt(AdapterMsg),
     /// Three eras without ADAPT.
     AdapterSilent,
+    /// The source says something on the control socket (mets.md 2.2).
+    Control(Bytes),
     /// The session channel is lost; media go on as long as they come.
     Disconnected,
     /// The flow is over and everything that came was played.

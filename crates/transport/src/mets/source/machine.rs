@@ -12,6 +12,7 @@ use layercast_wire::{
 };
 
 use super::adapter::{Announcement, SourceAdapter};
+use super::controls::Controls;
 use super::members::Members;
 use super::pacing::Pacer;
 use super::packets::{Numbered, Numbering, Packetiser, fits};
@@ -26,6 +27,8 @@ const GRACE: Span = Span::from_secs(10);
 const LINGER: Span = Span::from_secs(1);
 /// Answers waiting for a driver that does not poll.
 const MAX_SIGNALS: usize = 1_024;
+/// Events waiting for the user from which on control messages wait at their senders.
+const MAX_EVENTS: usize = 1_024;
 
 /// The sending end of a flow: takes media frames, releases them isochronously, numbers, masks,
 /// packetises and shapes them, and keeps the source's end of the QoS adapter and the membership
@@ -40,6 +43,7 @@ pub struct Source {
     pacer: Pacer,
     adapter: SourceAdapter,
     members: Members,
+    controls: Controls,
     /// Frames dropped of which the user was told.
     told_dropped: PerLayer<u64>,
     /// A frame that found the shaper full.
@@ -103,6 +107,7 @@ impl Source {
             pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             members: Members::new(config.max_members, period),
+            controls: Controls::default(),
             told_dropped: PerLayer::default(),
             held: None,
             phase: Phase::Live,
@@ -347,6 +352,7 @@ impl Machine for Source {
         if self.phase == Phase::Closed {
             return;
         }
+        self.resend_controls(now);
         if now >= self.next_era {
             self.on_era(now, obs);
         }
@@ -387,6 +393,7 @@ impl Machine for Source {
         };
         let media = earliest(release, self.pacer.next_tick());
         let control = earliest(Some(self.next_era), self.adapter.next_timeout());
+        let control = earliest(control, self.controls.next_timeout());
         earliest(earliest(media, control), end)
     }
 }

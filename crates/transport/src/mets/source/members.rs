@@ -94,7 +94,12 @@ impl Members {
             .collect()
     }
 
-    fn hear(&mut self, now: Time, member: &Member) -> Result<bool, Full> {
+    pub fn contains(&self, member: &Member) -> bool {
+        self.known.contains_key(member)
+    }
+
+    /// A member says something; gives whether it is new.
+    pub fn hear(&mut self, now: Time, member: &Member) -> Result<bool, Full> {
         if let Some(state) = self.known.get_mut(member) {
             state.heard = now;
             state.stale = false;

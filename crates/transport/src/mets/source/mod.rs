@@ -1,10 +1,12 @@
 mod adapter;
 mod config;
+mod controls;
 mod machine;
 mod members;
 mod pacing;
 mod packets;
 
+use bytes::Bytes;
 use layercast_core::{CellRate, Level, PerLayer, Span};
 use layercast_wire::{LinkPdu, Member, Signal};
 use serde::Serialize;
@@ -55,6 +57,13 @@ pub enum SourceEvent {
     MemberLeft(Member),
     /// A member missed three reports.
     MemberStale(Member),
+    /// A member says something on its control socket (mets.md 2.2).
+    Control {
+        /// Who.
+        member: Member,
+        /// What.
+        message: Bytes,
+    },
     /// So many of the last deadlines were missed.
     MissedDeadline {
         /// Deadlines missed.

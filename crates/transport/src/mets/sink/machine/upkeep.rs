@@ -9,7 +9,7 @@ use crate::mets::sink::adapter::Adapted;
 use crate::mets::{LevelReason, SinkEvent};
 
 /// Upcalls waiting for the user from which on periodic signals are merged (mets.md 2.9).
-const MAX_UPCALLS: usize = 1_024;
+pub(super) const MAX_UPCALLS: usize = 1_024;
 
 /// What a sink does in eras and periods: the QoS adapter, signals, alarms.
 impl Sink {

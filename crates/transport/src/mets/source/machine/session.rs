@@ -1,8 +1,9 @@
+use bytes::Bytes;
 use layercast_core::{FlowId, Level, Time};
-use layercast_wire::{Member, Refusal, Resource, Signal};
+use layercast_wire::{Downward, Member, Refusal, Resource, Signal, Upward};
 
-use super::{MAX_SIGNALS, Phase, Source};
-use crate::mets::SourceEvent;
+use super::{MAX_EVENTS, MAX_SIGNALS, Phase, Source};
+use crate::mets::{ControlError, SourceEvent};
 
 impl Source {
     /// Answers joins and questions, keeps the membership.
@@ -16,9 +17,15 @@ impl Source {
             } if ours(flow) => self.join(now, member, level),
             Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
             Signal::Leave { flow, member } if ours(flow) => {
-                if self.members.leave(&member) {
-                    self.events.push_back(SourceEvent::MemberLeft(member));
-                }
+                self.on_left(member);
+                None
+            }
+            Signal::Left { flow, member } if ours(flow) => {
+                self.on_left(member);
+                None
+            }
+            Signal::ToSource { flow, member, body } if ours(flow) => {
+                self.on_upward(now, member, body);
                 None
             }
             Signal::Report {
@@ -49,10 +56,79 @@ impl Source {
             }
         };
         self.signals.extend(answer);
+        self.bound_signals();
+    }
+
+    fn bound_signals(&mut self) {
         while self.signals.len() > MAX_SIGNALS {
             self.signals.pop_front();
             self.stats.rejected += 1;
         }
+    }
+
+    fn on_left(&mut self, member: Member) {
+        self.controls.close(&member);
+        if self.members.leave(&member) {
+            self.events.push_back(SourceEvent::MemberLeft(member));
+        }
+    }
+
+    /// Sends a message on the control socket of a member: reliably, in order (mets.md 2.2).
+    pub fn send_control(
+        &mut self,
+        now: Time,
+        member: &Member,
+        message: Bytes,
+    ) -> Result<(), ControlError> {
+        if self.phase == Phase::Closed || !self.members.contains(member) {
+            return Err(ControlError::NotConnected);
+        }
+        self.controls.send(now, member, message)?;
+        self.flush_controls(now);
+        Ok(())
+    }
+
+    fn on_upward(&mut self, now: Time, member: Member, body: Upward) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        match self.members.hear(now, &member) {
+            Ok(true) => self
+                .events
+                .push_back(SourceEvent::MemberJoined(member.clone())),
+            Ok(false) => {}
+            Err(_) => {
+                self.stats.rejected += 1;
+                return;
+            }
+        }
+        match body {
+            Upward::App(control) => {
+                let room = self.events.len() < MAX_EVENTS;
+                if let Some(message) = self.controls.on_control(now, &member, control, room) {
+                    self.events
+                        .push_back(SourceEvent::Control { member, message });
+                }
+            }
+        }
+        self.flush_controls(now);
+    }
+
+    /// Sends again what was not answered in time.
+    pub(super) fn resend_controls(&mut self, now: Time) {
+        if self.controls.on_timeout(now) {
+            self.flush_controls(now);
+        }
+    }
+
+    fn flush_controls(&mut self, now: Time) {
+        let flow = self.info.id;
+        while let Some((member, control)) = self.controls.poll(now) {
+            let body = Downward::App(control);
+            self.signals
+                .push_back(Signal::ToMember { flow, member, body });
+        }
+        self.bound_signals();
     }
 
     fn join(&mut self, now: Time, member: Member, level: Level) -> Option<Signal> {
