@@ -150,6 +150,9 @@ fn source(args: &args::Serve, flow: &str, clip: &Clip, start: Time) -> SourceCon
         source: args.name.clone(),
         clock: clock_name(),
         aal5_mark: Mark::Last,
+        revision: 0,
+        path_delay_us: 0,
+        core: None,
     };
     SourceConfig {
         start,

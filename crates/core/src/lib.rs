@@ -7,6 +7,7 @@ mod cells;
 mod flow;
 mod layer;
 mod machine;
+mod manage;
 mod observe;
 mod policy;
 mod rate;
@@ -21,6 +22,9 @@ pub use flow::{
 };
 pub use layer::{Layer, Level, PerLayer};
 pub use machine::{Machine, PortId, earliest};
+pub use manage::{
+    GroupInfo, GroupState, LayerEntry, LeaveReason, QosOption, RequestId, Role, Status,
+};
 pub use observe::{Cause, JsonSeq, Observer, Off, Record, Subject, TraceEvent};
 pub use policy::{
     AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,

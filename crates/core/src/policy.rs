@@ -188,12 +188,53 @@ impl QosPolicy {
                 "and missed_deadline_threshold must not be zero",
             );
         }
-        if self.events.iter().any(|alarm| {
-            !alarm.threshold.is_finite() || alarm.hysteresis.is_nan() || alarm.hysteresis < 0.0
-        }) {
-            return fail("events", "have a threshold or hysteresis that is no number");
+        if self.events.len() > QosPolicy::MAX_ALARMS {
+            return fail("events", "are more than 64");
+        }
+        self.events.iter().try_for_each(Alarm::validate)?;
+        QosPolicy::check_filters(&self.filters)
+    }
+
+    /// Most alarms a flow may have.
+    pub const MAX_ALARMS: usize = 64;
+
+    /// Checks a choice of filters: each kind once, with parameters that can be meant.
+    pub fn check_filters(filters: &[FilterKind]) -> Result<(), PolicyError> {
+        let fail = |problem| {
+            let field = "filters";
+            Err(PolicyError { field, problem })
+        };
+        let kind = std::mem::discriminant::<FilterKind>;
+        for (at, filter) in filters.iter().enumerate() {
+            if filters[..at]
+                .iter()
+                .any(|other| kind(other) == kind(filter))
+            {
+                return fail("name one kind twice");
+            }
+            if matches!(filter, FilterKind::LowPass(k) if !(1..=64).contains(k)) {
+                return fail("keep a number of coefficients that is not in 1..=64");
+            }
         }
         Ok(())
+    }
+}
+
+impl Alarm {
+    /// Checks its figures.
+    pub fn validate(&self) -> Result<(), PolicyError> {
+        if !self.threshold.is_finite() || !self.hysteresis.is_finite() || self.hysteresis < 0.0 {
+            return Err(PolicyError {
+                field: "events",
+                problem: "have a threshold or hysteresis that is no number",
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether both watch the same side of the same metric: of such only one is attached.
+    pub fn same_watch(&self, other: &Alarm) -> bool {
+        (self.metric, self.op) == (other.metric, other.op)
     }
 }
 

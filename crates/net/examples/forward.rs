@@ -253,6 +253,9 @@ fn flow() -> FlowInfo {
         source: "generator".into(),
         clock: clock_name(),
         aal5_mark: Mark::default(),
+        revision: 0,
+        path_delay_us: 0,
+        core: None,
     }
 }
 

@@ -44,6 +44,27 @@ impl Alarms {
         }
     }
 
+    /// Watches `alarms` from here on: those watched already go on in their window, others start
+    /// one now.
+    pub fn replace(
+        &mut self,
+        now: Time,
+        alarms: impl IntoIterator<Item = Alarm>,
+        monitor: &FlowMonitor,
+    ) {
+        let old = std::mem::take(&mut self.watches);
+        let watch = |alarm| {
+            let known = old.iter().find(|watch| watch.alarm == alarm);
+            known.copied().unwrap_or(Watch {
+                alarm,
+                armed: true,
+                start: now,
+                before: monitor.sums(),
+            })
+        };
+        self.watches = alarms.into_iter().map(watch).collect();
+    }
+
     /// When the next window ends; `None` without alarms.
     pub fn next_timeout(&self) -> Option<Time> {
         self.watches.iter().map(Watch::end).min()
@@ -220,6 +241,25 @@ mod tests {
         // 16/16 = 1 ms, then 1 + (8 - 1)/16.
         assert_eq!(values[3], (Metric::Jitter, 1_437.5));
         assert_eq!(values[4], (Metric::Rate, 210.0));
+    }
+
+    #[test]
+    fn an_alarm_set_at_run_time_counts_from_then_and_spares_the_others() {
+        let mut alarms = Alarms::new(at(0), [LATE]);
+        let mut monitor = FlowMonitor::new(FlowId(1), at(0));
+        (0..9).for_each(|_| monitor.on_late(Layer::E2));
+        let other = Alarm {
+            threshold: 5.0,
+            ..LATE
+        };
+        alarms.replace(at(50), [LATE, other], &monitor);
+        assert_eq!(alarms.poll(at(100), &monitor).unwrap().alarm, LATE);
+        assert_eq!(alarms.poll(at(150), &monitor), None, "9 came before it");
+        (0..6).for_each(|_| monitor.on_late(Layer::E2));
+        assert_eq!(alarms.poll(at(200), &monitor), None, "not armed again");
+        assert_eq!(alarms.poll(at(250), &monitor).unwrap().value, 6.0);
+        alarms.replace(at(250), [], &monitor);
+        assert_eq!(alarms.next_timeout(), None);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct JitterConfig {
     pub hold_gops: u32,
     /// Whether the playout point may move at all once the first frame has set it.
     pub moves: bool,
+    /// Whether frames are held back at all; if not, they are played as they come.
+    pub holds: bool,
     /// Hard delay bound: if set it is the playout delay.
     pub bound: Option<Span>,
     /// Most that an estimated playout delay may be.
@@ -84,6 +86,8 @@ pub struct JitterFilter {
     /// Margin in deviations now in use.
     r: f64,
     play: Option<Schedule>,
+    /// In force from the next GOP start on.
+    next: Option<JitterConfig>,
     late_in_period: u32,
     clean_periods: u32,
     late: u64,
@@ -131,6 +135,7 @@ impl JitterConfig {
             late_threshold: 1,
             hold_gops: 8,
             moves: true,
+            holds: true,
             bound: None,
             longest: None,
             frame_rate,
@@ -169,11 +174,21 @@ impl JitterFilter {
             s: 0.0,
             r,
             play: None,
+            next: None,
             late_in_period: 0,
             clean_periods: 0,
             late: 0,
             clamped: 0,
             events: VecDeque::new(),
+        }
+    }
+
+    /// Changes how it works from the next GOP start on; estimates stay.
+    pub fn reconfigure(&mut self, config: JitterConfig) {
+        if self.play.is_none() {
+            *self = JitterFilter::new(config);
+        } else {
+            self.next = (config != self.config).then_some(config);
         }
     }
 
@@ -196,8 +211,14 @@ impl JitterFilter {
             }
             play.period_start = emission;
             self.end_period(&mut play);
+            if let Some(config) = self.next.take() {
+                self.change(config, &mut play);
+            }
         }
-        let deadline = self.schedule(&mut play, emission);
+        let deadline = match self.config.holds {
+            true => self.schedule(&mut play, emission),
+            false => self.at_once(&mut play, now, emission),
+        };
         self.play = Some(play);
         let late_by = (now > deadline).then(|| now.since(deadline));
         self.late_in_period += u32::from(late_by.is_some());
@@ -297,6 +318,37 @@ impl JitterFilter {
             play.delay = to;
             self.emit(JitterEvent::PlayoutMoved { from, to });
         }
+    }
+
+    /// A new configuration: the playout point goes where it now belongs.
+    fn change(&mut self, config: JitterConfig, play: &mut Schedule) {
+        let old = std::mem::replace(&mut self.config, config);
+        if let Margin::Fixed(r) = config.margin {
+            self.r = r;
+        } else if matches!(old.margin, Margin::Fixed(_)) {
+            self.r = TARGET_START;
+        }
+        let bounds = |config: &JitterConfig| (config.bound, config.longest, config.margin);
+        let moved = bounds(&old) != bounds(&config) || old.holds != config.holds;
+        if !moved || !config.holds {
+            return;
+        }
+        let (from, to) = (play.delay, self.target(play));
+        if from != to {
+            play.catching_up = to < from;
+            play.delay = to;
+            self.emit(JitterEvent::PlayoutMoved { from, to });
+        }
+    }
+
+    /// Without the filter: a frame is played when it is here, in order.
+    fn at_once(&self, play: &mut Schedule, now: Time, emission: SourceTime) -> Time {
+        if emission < play.newest {
+            return now.max(play.deadline);
+        }
+        play.newest = emission;
+        play.deadline = now.max(play.deadline);
+        play.deadline
     }
 
     /// The playout delay that the estimate calls for, within its bounds.

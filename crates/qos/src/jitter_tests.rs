@@ -403,3 +403,32 @@ fn a_playout_point_that_may_not_move_stays_where_the_first_frame_set_it() {
     assert!(log.iter().all(|frame| frame.playout == ms(40.0).into()));
     assert!(late_share(&log) > 0.5);
 }
+
+#[test]
+fn a_new_configuration_counts_from_the_next_gop_on() {
+    let bounded = |bound| JitterConfig {
+        bound: Some(ms(bound)),
+        ..JitterConfig::new(FPS, GOP as u8)
+    };
+    let mut filter = JitterFilter::new(bounded(100.0));
+    let mut deadlines = Vec::new();
+    for k in 0..3 * GOP {
+        let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+        if k == 5 {
+            filter.reconfigure(bounded(150.0));
+        } else if k == GOP + 5 {
+            filter.reconfigure(JitterConfig {
+                holds: false,
+                ..bounded(150.0)
+            });
+        }
+        let played = filter.on_arrival(emission + ms(10.0), emission.into(), k % GOP == 0);
+        deadlines.push(played.deadline.since(emission));
+    }
+    let gop = GOP as usize;
+    assert!(deadlines[..gop].iter().all(|&d| d == ms(100.0)));
+    assert!(deadlines[gop..2 * gop].iter().all(|&d| d == ms(150.0)));
+    // Nothing is played before what was held: the schedule runs out first.
+    assert!(deadlines[2 * gop..].is_sorted_by(|a, b| a >= b));
+    assert_eq!(deadlines.last(), Some(&ms(10.0)));
+}

@@ -185,6 +185,18 @@ impl<T> FlowScheduler<T> {
         Some(Released { k, deadline, frame })
     }
 
+    /// Changes the frame rate: the frame released last, or else the next one, keeps its deadline,
+    /// those after it follow at the new rate.
+    pub fn set_rate(&mut self, frame_rate: FrameRate, gop_n: u8) {
+        let last = self.k.saturating_sub(1);
+        if let Some((t0, k0)) = self.anchor.filter(|&(_, k0)| last > k0) {
+            let at = t0.saturating_add(self.config.frame_rate.due(last - k0));
+            self.anchor = Some((at, last));
+        }
+        self.config.frame_rate = frame_rate;
+        self.config.queue_frames = 2 * usize::from(gop_n.max(1));
+    }
+
     /// When [`pop_due`](FlowScheduler::pop_due) has something to give; `None` while nothing waits.
     pub fn next_wake(&self) -> Option<Time> {
         if self.queue.is_empty() {

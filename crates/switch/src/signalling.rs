@@ -42,7 +42,11 @@ impl Switch {
             Signal::ToMember { flow, member, body } => self.on_to_member(from, flow, member, body),
             Signal::ListFlows => self.list_flows(from),
             Signal::GetStats { flow } => self.list_members(from, flow),
-            Signal::Hello { .. }
+            Signal::Change { .. }
+            | Signal::ChangeAck { .. }
+            | Signal::ChangeNak { .. }
+            | Signal::ChangeEnd { .. }
+            | Signal::Hello { .. }
             | Signal::LinkKey { .. }
             | Signal::Flows { .. }
             | Signal::Stats { .. }
@@ -327,6 +331,7 @@ impl Switch {
                     node: self.config.name.clone(),
                     joined_at_ms: heard.first.as_us() / 1_000,
                     level: report.level,
+                    wanted: report.level,
                     report: Some(report),
                 })
             }));

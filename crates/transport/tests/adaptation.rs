@@ -216,7 +216,7 @@ fn a_member_that_stops_reporting_is_stale_and_one_that_only_reports_is_known() {
     let kinds: Vec<_> = world
         .source_events
         .iter()
-        .filter(|(_, event)| !matches!(event, SourceEvent::NeedFrames(_)))
+        .filter(|(_, event)| !matches!(event, SourceEvent::NeedFrames(_) | SourceEvent::Metric(_)))
         .map(|(at, event)| {
             (
                 at.as_us() / 1_000,

@@ -123,6 +123,43 @@ pub enum Signal {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<FlowEnd>,
     },
+    /// The source wants to change the flow; travels away from it. Every node reserves what is more,
+    /// tentatively, and answers (mets.md 2.2, `changeQoS`).
+    Change {
+        /// The flow as it would be, with its next revision.
+        flow: Box<FlowInfo>,
+        /// Number of the change, counted by the source.
+        change: u32,
+    },
+    /// The change can be had in this branch; travels towards the source, merged by every node.
+    ChangeAck {
+        /// The flow.
+        flow: FlowId,
+        /// Who says so: a receiver, or the one in whose name a node has joined.
+        member: Member,
+        /// Number of the change.
+        change: u32,
+    },
+    /// The change cannot be had.
+    ChangeNak {
+        /// The flow.
+        flow: FlowId,
+        /// Who says so.
+        member: Member,
+        /// Number of the change.
+        change: u32,
+        /// What is missing, and where.
+        refusal: Refusal,
+    },
+    /// The change is in force, or void; travels away from the source.
+    ChangeEnd {
+        /// The flow as it is from now on.
+        flow: Box<FlowInfo>,
+        /// Number of the change.
+        change: u32,
+        /// Number of the frame, a GOP start, from which on it is in force; `None`: it is void.
+        from: Option<Serial>,
+    },
     /// What a receiver got so far; travels towards the source.
     Report {
         /// The flow.
@@ -187,6 +224,43 @@ pub struct FlowInfo {
     /// How its AAL5 frames are delimited on links of cells.
     #[serde(default)]
     pub aal5_mark: Mark,
+    /// Times its specification or policy was changed since it started.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub revision: u32,
+    /// Longest the base layer may take to here, in microseconds: what each node on the way has added
+    /// to the advertisement (mets.md 2.10).
+    #[serde(default)]
+    pub path_delay_us: u64,
+    /// Name of its core switch, where all receivers meet it (mets.md 2.10); `None`: joins go the
+    /// way the advertisement came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<String>,
+}
+
+impl FlowInfo {
+    /// Whether both tell of the same flow in the same state, wherever they were heard.
+    pub fn is_same(&self, other: &FlowInfo) -> bool {
+        let here = FlowInfo {
+            path_delay_us: self.path_delay_us,
+            ..other.clone()
+        };
+        *self == here
+    }
+
+    /// Whether this is what became of `other` when its source changed it.
+    pub fn succeeds(&self, other: &FlowInfo) -> bool {
+        let changed = FlowInfo {
+            spec: self.spec.clone(),
+            policy: self.policy.clone(),
+            revision: self.revision,
+            ..other.clone()
+        };
+        self.revision > other.revision && self.is_same(&changed)
+    }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A receiver of a flow.
@@ -230,6 +304,9 @@ pub struct MemberStats {
     pub joined_at_ms: u64,
     /// The level it is granted.
     pub level: Level,
+    /// The level it selected.
+    #[serde(default)]
+    pub wanted: Level,
     /// Its last report, if there was one.
     pub report: Option<MemberReport>,
 }
@@ -304,10 +381,12 @@ impl Signal {
             }
             Signal::LinkKey { key } => secret("key", key),
             Signal::Advertise { flow } => flow.check(),
+            Signal::Change { flow, .. } | Signal::ChangeEnd { flow, .. } => flow.check(),
             Signal::Withdraw { reason, .. } => text("reason", reason, MAX_TEXT),
             Signal::Join { member, .. }
             | Signal::Leave { member, .. }
-            | Signal::Left { member, .. } => member.check(),
+            | Signal::Left { member, .. }
+            | Signal::ChangeAck { member, .. } => member.check(),
             Signal::ToSource { member, body, .. } => {
                 member.check()?;
                 body.check()
@@ -315,6 +394,12 @@ impl Signal {
             Signal::ToMember { member, body, .. } => {
                 member.check()?;
                 body.check()
+            }
+            Signal::ChangeNak {
+                member, refusal, ..
+            } => {
+                member.check()?;
+                name("node", &refusal.node)
             }
             Signal::JoinNak { refusal, .. } => name("node", &refusal.node),
             Signal::Report { member, report, .. } => {
@@ -337,6 +422,9 @@ impl FlowInfo {
         name("name", &self.name)?;
         name("source", &self.source)?;
         name("clock", &self.clock)?;
+        self.core
+            .as_ref()
+            .map_or(Ok(()), |core| name("core", core))?;
         self.spec.validate()?;
         self.policy.validate()?;
         Ok(())
@@ -399,7 +487,7 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         #[serde(rename = "type", borrow)]
         kind: Cow<'a, str>,
     }
-    const KNOWN: [&str; 18] = [
+    const KNOWN: &[&str] = &[
         "hello",
         "link_key",
         "advertise",
@@ -412,6 +500,10 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "to_source",
         "to_member",
         "close",
+        "change",
+        "change_ack",
+        "change_nak",
+        "change_end",
         "report",
         "list_flows",
         "flows",

@@ -84,6 +84,9 @@ pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSou
         source: "server".into(),
         clock: clock_name(),
         aal5_mark: Mark::default(),
+        revision: 0,
+        path_delay_us: 0,
+        core: None,
     };
     let mut config = SourceConfig::new("server", NodeId(1), info, carriage);
     config.era = ERA;

@@ -152,6 +152,14 @@ impl<T> Shaper<T> {
         }
     }
 
+    /// Changes how many credits of a flow may wait; what waits stays.
+    pub fn set_bound(&mut self, now: Time, id: FlowId, bound: u32) {
+        self.catch_up(now);
+        if let Ok(at) = self.find(id) {
+            self.flows[at].queue.set_bound(bound);
+        }
+    }
+
     /// Makes sure that a whole frame of `cost` credits fits before its items are queued; drops the
     /// newest frames of higher layers if it must.
     pub fn make_room(&mut self, id: FlowId, layer: Layer, cost: u32) -> Result<(), ShaperError> {

@@ -31,6 +31,11 @@ pub(super) struct FlowQueue<T> {
 }
 
 impl<T> FlowQueue<T> {
+    /// Changes how many credits may wait.
+    pub(super) fn set_bound(&mut self, bound: u32) {
+        self.bound = u64::from(bound);
+    }
+
     pub(super) fn new(bound: u32) -> FlowQueue<T> {
         FlowQueue {
             items: VecDeque::new(),

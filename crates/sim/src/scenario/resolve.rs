@@ -190,6 +190,9 @@ impl Scenario {
             source: entry.source.clone(),
             clock: CLOCK.into(),
             aal5_mark: self.aal5_mark,
+            revision: 0,
+            path_delay_us: 0,
+            core: None,
         };
         let profile = self.profile_of(node);
         let before = self.flows[..i]

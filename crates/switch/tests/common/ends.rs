@@ -66,6 +66,9 @@ impl Source {
                 source: "atc".into(),
                 clock: "one".into(),
                 aal5_mark: Mark::Last,
+                revision: 0,
+                path_delay_us: 0,
+                core: None,
             },
             carriage,
             sizes: PerLayer {

@@ -15,7 +15,9 @@ pub fn feed(source: &mut Source, now: Time, frames: &mut impl Iterator<Item = Ap
         match source.submit(now, frame) {
             Ok(()) | Err(SubmitError::TooLarge { .. }) => {}
             // Neither can happen while there is room; stop rather than lose frames.
-            Err(SubmitError::QueueFull(_) | SubmitError::Closed) => return,
+            Err(SubmitError::QueueFull(_) | SubmitError::Closed | SubmitError::NotRegistered) => {
+                return;
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod control;
 mod feed;
 mod frame;
 mod log;
+mod manage;
 mod sink;
 mod source;
 

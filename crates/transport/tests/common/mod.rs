@@ -48,6 +48,9 @@ pub fn flow(delay_max_ms: u32) -> FlowInfo {
         source: "atc".into(),
         clock: "test".into(),
         aal5_mark: Mark::Last,
+        revision: 0,
+        path_delay_us: 0,
+        core: None,
     }
 }
 

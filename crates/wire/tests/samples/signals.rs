@@ -37,6 +37,9 @@ pub fn signals() -> Vec<Signal> {
         source: "atc".into(),
         clock: "lab".into(),
         aal5_mark: Mark::Last,
+        revision: 0,
+        path_delay_us: 12_345,
+        core: Some("rook".into()),
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
     let report = MemberReport {
@@ -60,6 +63,7 @@ pub fn signals() -> Vec<Signal> {
         node: "rook".into(),
         joined_at_ms: 1_500,
         level: Level::FULL,
+        wanted: Level::FULL,
         report: Some(report),
     };
     let level = Level::FULL;
@@ -88,7 +92,10 @@ pub fn signals() -> Vec<Signal> {
             vci: 100,
             level,
         },
-        Signal::JoinNak { flow, refusal },
+        Signal::JoinNak {
+            flow,
+            refusal: refusal.clone(),
+        },
         Signal::Leave {
             flow,
             member: member.clone(),
@@ -126,11 +133,13 @@ pub fn signals() -> Vec<Signal> {
         },
         Signal::Report {
             flow,
-            member,
+            member: member.clone(),
             report,
         },
         Signal::ListFlows,
-        Signal::Flows { flows: vec![info] },
+        Signal::Flows {
+            flows: vec![info.clone()],
+        },
         Signal::GetStats { flow: None },
         Signal::Stats {
             members: vec![stats],
@@ -140,6 +149,34 @@ pub fn signals() -> Vec<Signal> {
         },
         Signal::LinkKey {
             key: Secret("another key".into()),
+        },
+        Signal::Change {
+            flow: Box::new(FlowInfo {
+                revision: 3,
+                ..info.clone()
+            }),
+            change: 9,
+        },
+        Signal::ChangeAck {
+            flow,
+            member: member.clone(),
+            change: 9,
+        },
+        Signal::ChangeNak {
+            flow,
+            member,
+            change: 9,
+            refusal,
+        },
+        Signal::ChangeEnd {
+            flow: Box::new(info.clone()),
+            change: 9,
+            from: Some(Serial(2_400)),
+        },
+        Signal::ChangeEnd {
+            flow: Box::new(info),
+            change: 10,
+            from: None,
         },
     ]
 }

@@ -21,6 +21,17 @@ pub(super) struct SinkAdapter {
     drain: CellRate,
 }
 
+/// What a sink that can have `top` at most asks for.
+fn wishes(config: &SinkConfig, top: Level) -> ProbeConfig {
+    let wishes = ProbeConfig::from_policy(&config.policy, config.probe);
+    let preferred = config.level.min(wishes.preferred).min(top);
+    ProbeConfig {
+        preferred,
+        min_level: wishes.min_level.min(preferred),
+        ..wishes
+    }
+}
+
 /// What an ADAPT did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Adapted {
@@ -34,17 +45,11 @@ impl SinkAdapter {
     /// The first era starts at a random phase, so that receivers do not march in step.
     pub fn new(now: Time, config: &SinkConfig, spec: &FlowSpec, phase: &mut Stream) -> SinkAdapter {
         let top = config.affordable(spec).unwrap_or_default();
-        let wishes = ProbeConfig::from_policy(&config.policy, config.probe);
-        let preferred = config.level.min(wishes.preferred).min(top);
         let first = Span::from_ps(phase.below(config.era.as_ps()));
         SinkAdapter {
             origin: config.id,
             era_length: config.era,
-            probe: DemandProbe::new(ProbeConfig {
-                preferred,
-                min_level: wishes.min_level.min(preferred),
-                ..wishes
-            }),
+            probe: DemandProbe::new(wishes(config, top)),
             level: Level::BASE,
             era: Serial(0),
             next_era: now.saturating_add(first),
@@ -53,6 +58,12 @@ impl SinkAdapter {
             top,
             drain: config.drain,
         }
+    }
+
+    /// The wishes of the user or the flow itself changed; what was learnt about the path stays.
+    pub fn reconfigure(&mut self, config: &SinkConfig, spec: &FlowSpec) {
+        self.top = config.affordable(spec).unwrap_or_default();
+        self.probe.reconfigure(wishes(config, self.top));
     }
 
     pub fn level(&self) -> Level {

@@ -67,6 +67,12 @@ impl Assembler {
         }
     }
 
+    /// Frames of up to `max_frame` bytes may come from here on, besides those that might before.
+    pub fn allow(&mut self, max_frame: u32) {
+        self.max_frame = self.max_frame.max(max_frame);
+        self.max_bytes = self.max_bytes.max(8 * max_frame as usize);
+    }
+
     /// Bytes held in unfinished frames.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 use layercast_core::{
-    Alarm, AlarmOp, CellRate, FlowSpec, Level, MaintMode, Metric, NodeId, QosPolicy, Span,
+    Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, Level, MaintMode, Metric, NodeId, QosPolicy,
+    Span,
 };
 use layercast_qos::{JitterConfig, Margin, ProbeMode};
 use layercast_wire::{Carriage, Mark};
@@ -58,6 +59,12 @@ pub struct SinkConfig {
     pub carriage: Carriage,
     /// Which cell of an AAL5 frame is marked.
     pub aal5_mark: Mark,
+    /// What it wants of the flow, if not all that is offered: layers without a rate are not wanted,
+    /// the bounds of delay, jitter and loss are its own (`joinGroup`, mets.md 2.2).
+    pub spec: Option<FlowSpec>,
+    /// Whether the media socket is registered from the start; if not, requests are refused and
+    /// upcalls held back until [`Sink::register`](super::Sink::register).
+    pub registered: bool,
     /// Whether source and sink share a clock. If not, delays are relative to the first frame's.
     pub synchronised: bool,
 }
@@ -99,6 +106,7 @@ impl PlayoutConfig {
             late_threshold: u32::from(policy.late_threshold),
             hold_gops: self.hold_gops,
             moves: policy.mode != MaintMode::Signal,
+            holds: policy.filters.contains(&FilterKind::Jitter),
             bound: self.delay.or(flow.bound),
             longest: self.longest,
             ..flow
@@ -124,6 +132,8 @@ impl SinkConfig {
             playout: PlayoutConfig::default(),
             carriage,
             aal5_mark: Mark::default(),
+            spec: None,
+            registered: true,
             synchronised: true,
         }
     }

@@ -61,6 +61,11 @@ impl GapCounter {
         }
     }
 
+    /// The GOPs of the flow have another form from here on.
+    pub fn set_spec(&mut self, spec: &FlowSpec) {
+        self.gop = GapCounter::new(spec).gop;
+    }
+
     /// The last frame accounted for.
     pub fn last(&self) -> Option<Serial> {
         self.last.map(|mark| mark.seq)

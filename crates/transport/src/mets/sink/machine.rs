@@ -1,9 +1,13 @@
 mod end_to_end;
+mod manage;
 mod upkeep;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Level, Machine, Observer, Span, Stream, Subject, Time, TraceEvent, earliest};
+use layercast_core::{
+    FlowSpec, LeaveReason, Level, Machine, Observer, Span, Status, Stream, Subject, Time,
+    TraceEvent, earliest,
+};
 use layercast_qos::Alarms;
 use layercast_wire::{
     ADAPTER_VCI, AdapterMsg, FlowEnd, FlowInfo, LinkPdu, Member, Refusal, Resource, Signal,
@@ -12,6 +16,7 @@ use layercast_wire::{
 use super::adapter::SinkAdapter;
 use super::receiver::Receiver;
 use crate::mets::control::ControlSocket;
+use manage::own_spec;
 use upkeep::push_level;
 
 use super::{LevelReason, SinkConfig, SinkEvent, SinkInput, SinkStats, SinkTransmit};
@@ -27,6 +32,10 @@ pub struct Sink {
     phases: Stream,
     session: Session,
     flow: Option<FlowInfo>,
+    /// What this member gets of it: all, or what its own specification leaves.
+    own: Option<FlowSpec>,
+    /// Why it left, if it did.
+    left: Option<LeaveReason>,
     active: Option<Active>,
     congested: bool,
     next_report: Option<Time>,
@@ -74,6 +83,8 @@ impl Sink {
             config,
             session: Session::Waiting,
             flow: None,
+            own: None,
+            left: None,
             active: None,
             congested: false,
             next_report: None,
@@ -145,6 +156,11 @@ impl Sink {
         let ours = |id| self.flow.as_ref().is_some_and(|flow| flow.id == id);
         match signal {
             Signal::Advertise { flow } if flow.name == self.config.flow => {
+                let changed = self.active.is_some()
+                    && self.flow.as_ref().is_some_and(|known| flow.succeeds(known));
+                if changed {
+                    self.renegotiated(now, flow.clone(), None);
+                }
                 self.on_advertise(now, flow);
             }
             Signal::Advertise { .. } => {}
@@ -174,6 +190,10 @@ impl Sink {
             Signal::ToMember { flow, member, body } if ours(flow) => {
                 self.on_downward(now, member, body);
             }
+            Signal::Change { flow, change } if ours(flow.id) => self.on_change(&flow, change),
+            Signal::ChangeEnd { flow, from, .. } if ours(flow.id) => {
+                self.renegotiated(now, *flow, from);
+            }
             _ => self.stats.dropped.unknown += 1,
         }
     }
@@ -182,27 +202,55 @@ impl Sink {
         if !matches!(self.session, Session::Waiting | Session::Refused) {
             return;
         }
-        if self.flow.as_ref().is_some_and(|known| *known != flow) {
+        if !self.config.registered {
+            self.flow = Some(flow);
+            return;
+        }
+        if self
+            .flow
+            .as_ref()
+            .is_some_and(|known| !known.is_same(&flow))
+        {
             // Another flow of that name: nothing of the old one carries over.
             self.active = None;
         }
-        if self.config.affordable(&flow.spec).is_none() {
-            let refusal = Refusal {
-                node: self.config.node.clone(),
-                resource: Resource::ReceiverRate,
-                needed: flow.spec.rate_at(Level::BASE).0.into(),
-                available: self.config.local_limit.unwrap_or_default().0.into(),
-            };
-            self.session = Session::Refused;
-            self.events.push_back(SinkEvent::Refused(refusal));
-            return;
-        }
+        let own = match self.check_offer(&flow) {
+            Ok(own) => own,
+            Err(refusal) => {
+                self.session = Session::Refused;
+                self.events.push_back(SinkEvent::Refused(refusal));
+                return;
+            }
+        };
+        self.own = Some(own);
         self.flow = Some(flow);
         self.join(now);
     }
 
+    /// What this member would get of a flow, or why it cannot have it.
+    fn check_offer(&self, flow: &FlowInfo) -> Result<FlowSpec, Refusal> {
+        let refusal = |resource, needed, available| Refusal {
+            node: self.config.node.clone(),
+            resource,
+            needed,
+            available,
+        };
+        if self.config.affordable(&flow.spec).is_none() {
+            let needed = flow.spec.rate_at(Level::BASE).0.into();
+            let available = self.config.local_limit.unwrap_or_default().0.into();
+            return Err(refusal(Resource::ReceiverRate, needed, available));
+        }
+        let wish = self.config.spec.as_ref();
+        own_spec(&self.config.node, flow, wish).map_err(|status| match status {
+            Status::Admit(refusal) => refusal,
+            _ => refusal(Resource::Policy, 0, 0),
+        })
+    }
+
     fn on_join_ack<O: Observer>(&mut self, now: Time, vci: u16, obs: &mut O) {
-        let (Session::Joining { .. }, Some(flow)) = (self.session, &self.flow) else {
+        let (Session::Joining { .. }, Some(flow), Some(own)) =
+            (self.session, &self.flow, &self.own)
+        else {
             return;
         };
         self.session = Session::Joined;
@@ -214,13 +262,13 @@ impl Sink {
                 active.receiver.vci = vci;
             }
             None => {
-                let mut receiver = Receiver::new(now, &self.config, flow);
+                let mut receiver = Receiver::new(now, &self.config, flow, own);
                 receiver.vci = vci;
-                let adapter = SinkAdapter::new(now, &self.config, &flow.spec, &mut self.phases);
+                let adapter = SinkAdapter::new(now, &self.config, own, &mut self.phases);
                 self.active = Some(Active {
                     receiver,
                     adapter,
-                    alarms: Alarms::new(now, self.config.alarms(&flow.spec)),
+                    alarms: Alarms::new(now, self.config.alarms(own)),
                 });
                 self.next_report = Some(now.saturating_add(self.report_period()));
             }
@@ -248,7 +296,7 @@ impl Sink {
         }
     }
 
-    fn leave(&mut self) {
+    fn depart(&mut self) {
         if let (Some(flow), Session::Joining { .. } | Session::Joined) = (&self.flow, self.session)
         {
             let leave = Signal::Leave {
@@ -353,7 +401,7 @@ impl Machine for Sink {
             SinkInput::LinkDown => self.on_disconnect(),
             SinkInput::Rejoin if self.session == Session::Refused => self.join(now),
             SinkInput::Rejoin => {}
-            SinkInput::Leave => self.leave(),
+            SinkInput::Leave => self.leave(LeaveReason::User),
         }
     }
 

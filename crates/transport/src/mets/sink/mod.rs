@@ -8,7 +8,7 @@ mod machine;
 mod receiver;
 
 use bytes::Bytes;
-use layercast_core::{Layer, Level, PerLayer, Serial, Span};
+use layercast_core::{FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status};
 use layercast_qos::{QosMetric, Raised, SignedSpan};
 use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
 use serde::Serialize;
@@ -146,6 +146,20 @@ pub enum SinkEvent {
     MayRaise(Level),
     /// Periodic figures.
     Metric(Box<QosMetric>),
+    /// The answer to a request: exactly one for each.
+    Answer {
+        /// The request.
+        id: RequestId,
+        /// How it ended.
+        status: Status,
+    },
+    /// The source changed the flow; it counts from the next GOP on.
+    Renegotiated {
+        /// The flow as it is now.
+        flow: Box<FlowInfo>,
+    },
+    /// Other filters are in the flow.
+    FilterChanged(Vec<FilterKind>),
     /// RES sent.
     Res(AdapterMsg),
     /// ADAPT accepted.

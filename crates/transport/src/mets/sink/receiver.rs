@@ -3,7 +3,7 @@ mod playout;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    Cause, FlowId, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
+    Cause, FlowId, FlowSpec, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
 };
 use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
@@ -61,6 +61,8 @@ pub(super) struct Receiver {
     newest_us: Serial,
     /// A frame far off: the next one near it opens a new count.
     stray: Option<Serial>,
+    /// What the flow becomes from the frame of this number on.
+    change: Option<(Serial, FlowSpec)>,
     pub stats: SinkStats,
     pub events: VecDeque<SinkEvent>,
 }
@@ -88,8 +90,9 @@ struct Slot {
 }
 
 impl Receiver {
-    pub fn new(now: Time, config: &SinkConfig, flow: &FlowInfo) -> Receiver {
-        let jitter_config = config.playout.for_flow(&flow.spec, &config.policy);
+    /// For what `own` leaves of the flow.
+    pub fn new(now: Time, config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) -> Receiver {
+        let jitter_config = config.playout.for_flow(own, &config.policy);
         let mut monitor = FlowMonitor::new(flow.id, now);
         if !config.synchronised {
             monitor.set_unsynchronised();
@@ -117,8 +120,33 @@ impl Receiver {
             newest: Serial(0),
             newest_us: Serial(0),
             stray: None,
+            change: None,
             stats: SinkStats::default(),
             events: VecDeque::new(),
+        }
+    }
+
+    /// The policy or the bounds of the user changed: the playout follows at the next GOP start.
+    pub fn reconfigure(&mut self, config: &SinkConfig, own: &FlowSpec) {
+        self.jitter_config = config.playout.for_flow(own, &config.policy);
+        self.jitter.reconfigure(self.jitter_config);
+        self.missed_threshold = u32::from(config.policy.missed_deadline_threshold);
+    }
+
+    /// The source changed the flow: everything follows at frame `from`, or at the next GOP start.
+    pub fn renegotiate(&mut self, config: &SinkConfig, own: &FlowSpec, from: Option<Serial>) {
+        let from = from.unwrap_or(self.newest.plus(1));
+        self.jitter_config = config.playout.for_flow(own, &config.policy);
+        self.missed_threshold = u32::from(config.policy.missed_deadline_threshold);
+        self.assembler.allow(own.max_frame);
+        self.change = Some((from, own.clone()));
+    }
+
+    /// Follows a change whose first frame this is.
+    fn follow_change(&mut self, seq: Serial) {
+        if let Some((_, spec)) = self.change.take_if(|(from, _)| !from.is_after(seq)) {
+            self.jitter.reconfigure(self.jitter_config);
+            self.gaps.set_spec(&spec);
         }
     }
 
@@ -303,6 +331,7 @@ impl Receiver {
             bytes: bytes as u32,
             delay: delay.clamped(),
         });
+        self.follow_change(seq);
         let playout = self.jitter.on_arrival(now, emission, whole.gop_start());
         self.collect_jitter_events();
         let frame = PlayedFrame {

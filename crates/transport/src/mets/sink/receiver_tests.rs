@@ -15,9 +15,12 @@ fn receiver() -> Receiver {
         source: "atc".into(),
         clock: "test".into(),
         aal5_mark: CellMark::Last,
+        revision: 0,
+        path_delay_us: 0,
+        core: None,
     };
     let config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
-    Receiver::new(Time::ZERO, &config, &flow)
+    Receiver::new(Time::ZERO, &config, &flow, &flow.spec)
 }
 
 fn whole(seq: u32, layer: Layer, gop_start: bool) -> MetsPacket {

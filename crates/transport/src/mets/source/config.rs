@@ -63,6 +63,9 @@ pub struct SourceConfig {
     pub aal5_mark: Mark,
     /// Most members it keeps figures of.
     pub max_members: u32,
+    /// Whether the media socket is registered from the start; if not, frames and requests are
+    /// refused until [`Source::register`](super::Source::register).
+    pub registered: bool,
 }
 
 /// A source that cannot work as configured.
@@ -110,6 +113,7 @@ impl SourceConfig {
             seed: 0,
             aal5_mark: flow.aal5_mark,
             max_members: 4_096,
+            registered: true,
             flow,
         }
     }

@@ -1,15 +1,19 @@
+mod manage;
 mod media;
 mod session;
 
 use std::collections::VecDeque;
 
 use layercast_core::{
-    FlowSpec, Layer, Level, Machine, Observer, PerLayer, Span, Subject, Time, TraceEvent, earliest,
+    FlowSpec, Layer, Level, Machine, Observer, PerLayer, QosPolicy, Span, Subject, Time,
+    TraceEvent, earliest,
 };
-use layercast_qos::{FlowScheduler, SchedulerConfig, SchedulerEvent};
+use layercast_qos::{Alarms, FlowMonitor, FlowScheduler, SchedulerConfig, SchedulerEvent};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, MemberStats, Signal,
 };
+
+use manage::Renegotiation;
 
 use super::adapter::{Announcement, SourceAdapter};
 use super::controls::Controls;
@@ -27,7 +31,8 @@ const GRACE: Span = Span::from_secs(10);
 const LINGER: Span = Span::from_secs(1);
 /// Answers waiting for a driver that does not poll.
 const MAX_SIGNALS: usize = 1_024;
-/// Events waiting for the user from which on control messages wait at their senders.
+/// Events waiting for the user from which on control messages wait at their senders, and periodic
+/// signals are merged (mets.md 2.9).
 const MAX_EVENTS: usize = 1_024;
 
 /// The sending end of a flow: takes media frames, releases them isochronously, numbers, masks,
@@ -44,6 +49,16 @@ pub struct Source {
     adapter: SourceAdapter,
     members: Members,
     controls: Controls,
+    /// How the server itself is looked after; the members have that of `info`.
+    policy: QosPolicy,
+    monitor: FlowMonitor,
+    alarms: Alarms,
+    next_signal: Time,
+    /// Missed deadlines that the monitor knows of.
+    told_missed: u64,
+    /// A change on its way through the tree, and how many there were.
+    change: Option<Renegotiation>,
+    changes: u32,
     /// Frames dropped of which the user was told.
     told_dropped: PerLayer<u64>,
     /// A frame that found the shaper full.
@@ -99,8 +114,9 @@ impl Source {
         };
         let largest = packetiser.cost(spec.max_frame as usize);
         let period = Span::from_ms(u64::from(info.policy.signal_period_ms));
-        let advertise = Signal::Advertise { flow: info.clone() };
-        Ok(Source {
+        let policy = info.policy.clone();
+        let events = policy.events.iter().copied();
+        let mut source = Source {
             scheduler: FlowScheduler::new(scheduler),
             numbering: Numbering::default(),
             packetiser,
@@ -108,22 +124,39 @@ impl Source {
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
             members: Members::new(config.max_members, period),
             controls: Controls::default(),
+            monitor: FlowMonitor::new(flow, config.start),
+            alarms: Alarms::new(config.start, events),
+            next_signal: config.start.saturating_add(period),
+            policy,
+            told_missed: 0,
+            change: None,
+            changes: 0,
             told_dropped: PerLayer::default(),
             held: None,
             phase: Phase::Live,
             next_era: config.start.saturating_add(config.era),
             born: None,
             asked: true,
-            signals: VecDeque::from([advertise]),
-            events: VecDeque::from([SourceEvent::NeedFrames(capacity)]),
+            signals: VecDeque::new(),
+            events: VecDeque::new(),
             stats: SourceStats::default(),
             info,
             config,
-        })
+        };
+        source.info.path_delay_us = source.first_delay(&source.info.spec).as_us();
+        let flow = source.info.clone();
+        source.signals.push_back(Signal::Advertise { flow });
+        if source.config.registered {
+            source.events.push_back(SourceEvent::NeedFrames(capacity));
+        }
+        Ok(source)
     }
 
     /// Queues the next frame of the flow; frames of every layer, in coded order.
     pub fn submit(&mut self, now: Time, frame: AppFrame) -> Result<(), SubmitError> {
+        if !self.config.registered {
+            return Err(SubmitError::NotRegistered);
+        }
         if self.phase != Phase::Live {
             return Err(SubmitError::Closed);
         }
@@ -144,7 +177,9 @@ impl Source {
     /// Frames that [`submit`](Source::submit) takes now.
     pub fn room(&self) -> usize {
         match self.phase {
-            Phase::Live => self.capacity().saturating_sub(self.scheduler.len()),
+            Phase::Live if self.config.registered => {
+                self.capacity().saturating_sub(self.scheduler.len())
+            }
             _ => 0,
         }
     }
@@ -160,10 +195,14 @@ impl Source {
     /// There are no more frames: what is queued is sent for `grace` at most, then the flow is
     /// closed and what is left counts as undelivered (`closeGroup`, mets.md 2.2).
     pub fn end_within(&mut self, now: Time, grace: Span) {
-        if self.phase == Phase::Live {
-            let until = now.saturating_add(grace);
-            self.phase = Phase::Draining { until };
-            self.drained(now);
+        let until = now.saturating_add(grace);
+        match &mut self.phase {
+            Phase::Live => self.drain_until(now, until),
+            Phase::Draining { until: planned } => {
+                *planned = until.min(*planned);
+                self.drained(now);
+            }
+            Phase::Lingering { .. } | Phase::Closed => {}
         }
     }
 
@@ -356,6 +395,7 @@ impl Machine for Source {
         if now >= self.next_era {
             self.on_era(now, obs);
         }
+        self.run_change(now);
         self.adapt(now, obs);
         self.release(now, obs);
         self.pacer.on_tick(now);
@@ -363,6 +403,7 @@ impl Machine for Source {
             // What just left may have been all that stood in its way, and nothing else would wake us.
             self.release(now, obs);
         }
+        self.run_signals(now);
         self.collect_events();
         self.drained(now);
     }
@@ -394,6 +435,9 @@ impl Machine for Source {
         let media = earliest(release, self.pacer.next_tick());
         let control = earliest(Some(self.next_era), self.adapter.next_timeout());
         let control = earliest(control, self.controls.next_timeout());
-        earliest(earliest(media, control), end)
+        let signals = earliest(Some(self.next_signal), self.alarms.next_timeout());
+        let change = self.change.as_ref().and_then(Renegotiation::next_timeout);
+        let manage = earliest(signals, change);
+        earliest(earliest(media, control), earliest(manage, end))
     }
 }

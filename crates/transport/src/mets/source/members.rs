@@ -15,6 +15,8 @@ pub(super) struct Members {
 struct State {
     joined: Time,
     level: Level,
+    /// The level it selected when it joined.
+    wanted: Level,
     heard: Time,
     stale: bool,
     report: Option<MemberReport>,
@@ -40,11 +42,16 @@ impl Members {
         self.known.len()
     }
 
+    /// Changes how often members report.
+    pub fn set_period(&mut self, period: Span) {
+        self.period = period;
+    }
+
     /// A member joins or refreshes its join; gives whether it is new.
     pub fn join(&mut self, now: Time, member: &Member, level: Level) -> Result<bool, Full> {
         let new = self.hear(now, member)?;
         if let Some(state) = self.known.get_mut(member) {
-            state.level = level;
+            state.wanted = level;
         }
         Ok(new)
     }
@@ -59,6 +66,7 @@ impl Members {
         let new = self.hear(now, member)?;
         if let Some(state) = self.known.get_mut(member) {
             state.level = report.level;
+            state.wanted = state.wanted.max(report.level);
             state.report = Some(report);
         }
         Ok(new)
@@ -89,6 +97,7 @@ impl Members {
                 node: node.into(),
                 joined_at_ms: state.joined.since(born).as_ms(),
                 level: state.level,
+                wanted: state.wanted,
                 report: state.report,
             })
             .collect()
@@ -114,6 +123,7 @@ impl Members {
         let state = State {
             joined: now,
             level: Level::BASE,
+            wanted: Level::BASE,
             heard: now,
             stale: false,
             report: None,

@@ -7,8 +7,9 @@ mod pacing;
 mod packets;
 
 use bytes::Bytes;
-use layercast_core::{CellRate, Level, PerLayer, Span};
-use layercast_wire::{LinkPdu, Member, Signal};
+use layercast_core::{CellRate, FilterKind, Level, PerLayer, RequestId, Span, Status};
+use layercast_qos::{QosMetric, Raised};
+use layercast_wire::{FlowInfo, LinkPdu, Member, Signal};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -85,6 +86,25 @@ pub enum SourceEvent {
     SendBaseOnly,
     /// Back to the original rate.
     ResumeRate,
+    /// The answer to a request: exactly one for each.
+    Answer {
+        /// The request.
+        id: RequestId,
+        /// How it ended.
+        status: Status,
+    },
+    /// A change of the flow is in force from the next GOP on, for all members.
+    Renegotiated {
+        /// The flow as it is now.
+        flow: Box<FlowInfo>,
+    },
+    /// Other filters are in the flow.
+    FilterChanged(Vec<FilterKind>),
+    /// Periodic figures of what was sent; `lost` are frames dropped here, `withheld` those of layers
+    /// nobody is granted, `delay` how late frames were released.
+    Metric(Box<QosMetric>),
+    /// An alarm fired.
+    Alarm(Raised),
     /// The flow is closed and the machine is done.
     Finished {
         /// Frames that could not be sent within the grace time.
@@ -106,9 +126,12 @@ pub enum SubmitError {
     /// No room: try again after [`SourceEvent::NeedFrames`]. Gives the frame back.
     #[error("the queue of frames is full")]
     QueueFull(AppFrame),
-    /// After [`Source::end`].
+    /// After [`Source::end`] or [`Source::end_within`].
     #[error("the flow is closed")]
     Closed,
+    /// Before [`Source::register`].
+    #[error("the media socket is not registered")]
+    NotRegistered,
 }
 
 /// What a [`Source`] did since its start.
@@ -144,4 +167,6 @@ pub struct SourceStats {
     pub missed_ticks: u64,
     /// Members known.
     pub members: u64,
+    /// Periodic signals merged into the next one because the user does not fetch events.
+    pub merged_signals: u64,
 }

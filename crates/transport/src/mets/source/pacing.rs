@@ -17,6 +17,8 @@ pub(super) struct Pacer {
     shaper: Shaper<LinkPdu>,
     direct: VecDeque<LinkPdu>,
     rate: CellRate,
+    /// Rate at which what waited when the specification changed leaves.
+    waiting_rate: Option<CellRate>,
 }
 
 impl Pacer {
@@ -34,6 +36,7 @@ impl Pacer {
             shaper: Shaper::new(ShaperConfig::default()),
             direct: VecDeque::new(),
             rate: CellRate::default(),
+            waiting_rate: None,
         };
         let params = match shaping {
             Shaping::Off => return Ok(pacer),
@@ -54,12 +57,37 @@ impl Pacer {
         if !matches!(self.shaping, Shaping::Rate { .. }) {
             return;
         }
+        if self.is_empty() {
+            self.waiting_rate = None;
+        }
+        let least = self.waiting_rate.unwrap_or_default();
         let rate = self.rate_at(level).max(self.spec.rate_at(sending));
+        let rate = rate.max(least);
         if rate != self.rate {
             self.rate = rate;
             let params = BucketParams::for_rate(rate);
             self.shaper.reconfigure(now, self.flow, params);
         }
+    }
+
+    /// The flow has another specification from the next frame on. What waits still leaves at the
+    /// rate it was made for.
+    pub fn set_spec(&mut self, now: Time, spec: &FlowSpec, largest: u32) {
+        self.spec = spec.clone();
+        let bound = self.bound(largest);
+        self.shaper.set_bound(now, self.flow, bound);
+        self.waiting_rate = (!self.is_empty()).then_some(self.rate);
+    }
+
+    /// Longest that `cells` of `spec` take to leave at the rate of the base layer, and a tick.
+    pub fn drain(&self, spec: &FlowSpec, cells: u32) -> Span {
+        let rate = match self.shaping {
+            Shaping::Off => return Span::ZERO,
+            Shaping::Bucket { b, p } => CellRate(1_000_u32.saturating_mul(b) / p.max(1)),
+            Shaping::Rate { .. } => self.rate_for(spec, Level::BASE),
+        };
+        let tick = Span::from_ms(1);
+        SECOND.mul_div(u64::from(cells), u64::from(rate.0.max(1))) + tick
     }
 
     /// Makes room for a whole frame of `cost` credits, or says why not.
@@ -137,12 +165,16 @@ impl Pacer {
 
     /// The rule of [`Shaping::Rate`].
     fn rate_at(&self, level: Level) -> CellRate {
+        self.rate_for(&self.spec, level)
+    }
+
+    fn rate_for(&self, spec: &FlowSpec, level: Level) -> CellRate {
         let Shaping::Rate { peak_factor } = self.shaping else {
             return CellRate::default();
         };
-        let mean = self.spec.rate_at(level).0;
+        let mean = spec.rate_at(level).0;
         let (mut peaks, mut largest) = (0u32, 0u32);
-        for (layer, rate) in self.spec.layers.iter() {
+        for (layer, rate) in spec.layers.iter() {
             if level.includes(layer) {
                 peaks = peaks.saturating_add(rate.peak.max(rate.mean).0);
                 largest = largest.max(rate.burst);
@@ -154,7 +186,7 @@ impl Pacer {
         if largest == 0 {
             return CellRate(paced);
         }
-        let fps = self.spec.frame_rate;
+        let fps = spec.frame_rate;
         let in_a_period =
             (u64::from(largest) * u64::from(fps.num)).div_ceil(u64::from(fps.den.max(1)));
         let most = u64::from(peaks).max(in_a_period);

@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Level, MaintMode, Metric, Observer, Span, Subject, Time, TraceEvent};
+use layercast_core::{
+    LeaveReason, Level, MaintMode, Metric, Observer, Span, Subject, Time, TraceEvent,
+};
 use layercast_qos::Advice;
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu, MemberReport, Signal};
 
@@ -93,7 +95,7 @@ impl Sink {
                 self.events.push_back(SinkEvent::Degraded);
             }
             Some(Advice::MayRaise(level)) => self.events.push_back(SinkEvent::MayRaise(level)),
-            Some(Advice::Disconnect) => self.leave(),
+            Some(Advice::Disconnect) => self.leave(LeaveReason::Policy),
         }
     }
 

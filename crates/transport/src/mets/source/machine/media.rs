@@ -1,5 +1,5 @@
 use layercast_core::{Cause, Observer, Span, Time, TraceEvent};
-use layercast_qos::ShaperError;
+use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::Signal;
 
 use super::{LINGER, Phase, Source};
@@ -18,6 +18,9 @@ impl Source {
                         break;
                     };
                     if released.frame.gop_start {
+                        if self.change_is_due() {
+                            self.enforce(now);
+                        }
                         self.adapter.on_gop_start();
                         self.shape(now);
                     }
@@ -25,6 +28,7 @@ impl Source {
                     let layer = numbered.frame.layer;
                     if !self.adapter.sending().includes(layer) {
                         self.stats.masked[layer] += 1;
+                        self.monitor.on_withheld(layer, 1);
                         continue;
                     }
                     numbered
@@ -58,6 +62,11 @@ impl Source {
                 self.stats.sent[layer] += 1;
                 self.stats.bytes += bytes as u64;
                 self.stats.packets += packets;
+                let cells = self.packetiser.cost(bytes);
+                let late = SignedSpan::from_ps(
+                    i64::try_from(now.since(numbered.emission).as_ps()).unwrap_or(i64::MAX),
+                );
+                self.monitor.on_frame(layer, bytes as u32, cells, late);
                 let (flow, seq) = (self.info.id, numbered.seq.0);
                 obs.on(now, self.subject(), || TraceEvent::Sent {
                     flow,
@@ -74,8 +83,9 @@ impl Source {
         }
     }
 
-    fn report_drop<O: Observer>(&self, now: Time, numbered: &Numbered, obs: &mut O) {
+    fn report_drop<O: Observer>(&mut self, now: Time, numbered: &Numbered, obs: &mut O) {
         let (flow, layer) = (self.info.id, numbered.frame.layer);
+        self.monitor.on_lost(Some(layer), 1, Cause::ShaperFull);
         obs.on(now, self.subject(), || TraceEvent::Lost {
             flow,
             layer: Some(layer),

@@ -40,6 +40,19 @@ impl Source {
                 }
                 None
             }
+            Signal::ChangeAck { flow, change, .. } if ours(flow) => {
+                self.on_change_ack(now, change);
+                None
+            }
+            Signal::ChangeNak {
+                flow,
+                change,
+                refusal,
+                ..
+            } if ours(flow) => {
+                self.on_change_nak(change, refusal);
+                None
+            }
             Signal::GetStats { flow } => {
                 let members = match flow.is_none_or(ours) {
                     true => self.member_stats(now),
