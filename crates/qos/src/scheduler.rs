@@ -189,9 +189,14 @@ impl<T> FlowScheduler<T> {
     /// those after it follow at the new rate.
     pub fn set_rate(&mut self, frame_rate: FrameRate, gop_n: u8) {
         let last = self.k.saturating_sub(1);
-        if let Some((t0, k0)) = self.anchor.filter(|&(_, k0)| last > k0) {
-            let at = t0.saturating_add(self.config.frame_rate.due(last - k0));
-            self.anchor = Some((at, last));
+        if let Some(anchor) = self.anchor.as_mut().filter(|anchor| last > anchor.k) {
+            let passed = self.config.frame_rate.due(last - anchor.k);
+            // Media times of their own stay where they are.
+            *anchor = Anchor {
+                at: anchor.at.saturating_add(passed),
+                k: last,
+                media: Span::from_ps(anchor.media.as_ps().saturating_add(passed.as_ps())),
+            };
         }
         self.config.frame_rate = frame_rate;
         self.config.queue_frames = 2 * usize::from(gop_n.max(1));
@@ -426,6 +431,23 @@ mod tests {
         assert_eq!(scheduler.next_wake(), Some(ms(9_040)));
         assert!(scheduler.pop_due(ms(9_040)).is_some());
         assert_eq!(scheduler.pop_due(ms(9_040)).unwrap().deadline, ms(9_000));
+    }
+
+    #[test]
+    fn a_new_rate_counts_from_the_frame_released_last() {
+        let mut scheduler = filled(SchedulerConfig::new(FPS, 12), 24);
+        let fast = FrameRate { num: 48, den: 1 };
+        let start = Time::ZERO;
+        for k in 0..=12 {
+            assert_eq!(scheduler.pop_due(start + FPS.due(k)).unwrap().k, k);
+        }
+        scheduler.set_rate(fast, 24);
+        let gop = start + FPS.due(12);
+        for k in 1..12 {
+            assert_eq!(scheduler.next_wake(), Some(gop + fast.due(k)));
+            scheduler.pop_due(gop + fast.due(k)).unwrap();
+        }
+        assert_eq!(events(&mut scheduler), []);
     }
 
     #[test]
