@@ -63,7 +63,11 @@ impl Running {
                 Next::Frame(frame) => match self.source.submit(now, frame) {
                     Ok(()) | Err(SubmitError::TooLarge { .. }) => {}
                     // Neither can happen while there is room; stop rather than lose frames.
-                    Err(SubmitError::QueueFull(_) | SubmitError::Closed) => return,
+                    Err(
+                        SubmitError::QueueFull(_)
+                        | SubmitError::Closed
+                        | SubmitError::NotRegistered,
+                    ) => return,
                 },
                 Next::NotYet => return,
                 Next::End => return self.end(now),
@@ -154,8 +158,11 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         | Signal::JoinAck { flow, .. }
         | Signal::JoinNak { flow, .. }
         | Signal::Withdraw { flow, .. }
+        | Signal::ChangeAck { flow, .. }
+        | Signal::ChangeNak { flow, .. }
         | Signal::Close { flow, .. } => Some(*flow),
         Signal::Advertise { flow } => Some(flow.id),
+        Signal::Change { flow, .. } | Signal::ChangeEnd { flow, .. } => Some(flow.id),
         Signal::GetStats { flow } => *flow,
         Signal::Hello { .. }
         | Signal::LinkKey { .. }
