@@ -85,12 +85,15 @@ fn headline(summary: &Summary) -> String {
         Media::Mpeg1 => "MPEG-1 video",
         Media::Mpeg2 => "MPEG-2 video",
         Media::H264 => "H.264 video",
+        Media::MpegTs => "MPEG-TS",
         _ => "frames",
     };
     let container = match summary.container {
         Container::MpegEs => "elementary stream",
         Container::MpegPs => "program stream",
         Container::Trace => "frame-size trace",
+        Container::H264 => "byte stream",
+        Container::MpegTs => "transport stream",
         Container::Synthetic => "synthetic",
     };
     let size = match (summary.width, summary.height) {

@@ -3,7 +3,9 @@ use layercast_core::{FrameRate, Layer, Media, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::MediaError;
+use crate::h264;
 use crate::mpeg::{es, ps, sniff};
+use crate::ts;
 
 /// How a picture is coded: intra, predicted, or predicted from both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -28,6 +30,10 @@ pub enum Container {
     MpegPs,
     /// Frame-size trace.
     Trace,
+    /// H.264 byte stream (Annex B).
+    H264,
+    /// MPEG transport stream.
+    MpegTs,
     /// Random sizes.
     Synthetic,
 }
@@ -117,7 +123,8 @@ impl Frame {
 
 impl Clip {
     /// Reads an MPEG-1/2 video elementary stream, MPEG-1 system stream or MPEG-2 program stream
-    /// (its first video stream), told apart by their first bytes.
+    /// (its first video stream), an H.264 byte stream,
+    /// or an MPEG transport stream, told apart by their first bytes.
     ///
     /// Frames of an elementary stream are slices of `data`, not copies. An incomplete last picture
     /// is left out and reported in [`ClipInfo::truncated`].
@@ -130,6 +137,11 @@ impl Clip {
                 let stream = es::parse(&data, false)?;
                 Ok(Clip::from_stream(Container::MpegEs, stream))
             }
+            sniff::Form::H264 => {
+                let stream = h264::stream::parse(&data)?;
+                Ok(Clip::from_stream(Container::H264, stream))
+            }
+            sniff::Form::Transport => Ok(Clip::from_stream(Container::MpegTs, ts::parse(&data)?)),
             sniff::Form::Program => {
                 let mut program = ps::demultiplex(&data)?;
                 let video = Bytes::from(std::mem::take(&mut program.video));
@@ -171,8 +183,24 @@ impl Clip {
         let wanted = ps_frames.div_ceil(ps).clamp(1, MAX_FRAMES as u128) as usize;
         Clip {
             info: self.info.clone(),
-            frames: self.frames.iter().cycle().take(wanted).cloned().collect(),
+            frames: self.repeated().take(wanted).collect(),
         }
+    }
+
+    /// The frames of the clip over and over, media times running on.
+    pub fn repeated(&self) -> impl Iterator<Item = Frame> + use<> {
+        let frames = self.frames.clone();
+        let duration = self.duration();
+        (0..).flat_map(move |round| {
+            let later = duration.times(round);
+            let frames = frames.clone();
+            frames.into_iter().map(move |mut frame| {
+                frame.time = frame
+                    .time
+                    .map(|time| Span::from_ps(time.as_ps().saturating_add(later.as_ps())));
+                frame
+            })
+        })
     }
 }
 

@@ -14,11 +14,17 @@
 mod clip;
 mod error;
 mod filter;
+mod h264;
+mod live;
 mod mpeg;
+mod output;
 mod rates;
 mod repeat;
+mod rtp;
 mod synthetic;
+mod timeline;
 mod trace;
+mod ts;
 mod writer;
 
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture};
@@ -26,6 +32,11 @@ pub use error::MediaError;
 pub use filter::{
     CoefficientFilter, DropRule, FilterError, FilterStats, Filtered, PictureDrop, Shaping,
 };
+pub use h264::H264Writer;
+pub use live::{Ingest, IngestStats, LiveClock, SpecMeter, Stamp, TimedFrame};
+pub use output::{FlowWriter, OutputForm, Received};
 pub use rates::{LayerSummary, PictureCounts, Summary};
+pub use rtp::{RtpPacket, RtpReceiver, RtpSender, RtpStats, session_description};
 pub use synthetic::Synthetic;
+pub use ts::{TsMux, TsSplitter, TsStats, TsWriter};
 pub use writer::{StreamWriter, WriterStats};

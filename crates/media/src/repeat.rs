@@ -19,6 +19,7 @@ pub(crate) enum Repeat {
 ///
 /// In each slice, one per macroblock row, the first and last macroblock have a zero motion vector
 /// and no coefficients, and all between are skipped: the shortest legal picture.
+#[derive(Debug)]
 pub(crate) struct Repeats {
     sequence: Sequence,
     top_field_first: bool,

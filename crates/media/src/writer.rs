@@ -24,7 +24,7 @@ const MAX_LEADING: i64 = 16;
 /// order, so the first missing frames after an anchor belong into its free slots: they become B
 /// repeats. Any more missing frames include an anchor: they become P repeats behind the last anchor,
 /// and all up to the next I picture is undecodable.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct StreamWriter {
     last: Option<Serial>,
     sequence: Option<Sequence>,
@@ -56,7 +56,7 @@ pub struct WriterStats {
 }
 
 /// Where pictures stand in display order, counted from the last GOP header without wrapping.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Display {
     /// The last anchor.
     anchor: i64,

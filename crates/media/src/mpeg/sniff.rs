@@ -3,11 +3,15 @@ use memchr::memmem;
 use super::startcode::code;
 use crate::MediaError;
 
-/// The two forms in which MPEG-1/2 video comes.
+/// The forms in which video comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Elementary,
     Program,
+    /// H.264 in Annex B form.
+    H264,
+    /// MPEG transport stream.
+    Transport,
 }
 
 /// Tells an elementary stream from a program stream, and names anything else.
@@ -27,6 +31,9 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
     let foreign = |looks_like| MediaError::Foreign { offset, looks_like };
     if zeros == data.len() {
         return Err(foreign("nothing but zero bytes"));
+    }
+    if is_transport(data) {
+        return Ok(Form::Transport);
     }
     if zeros < 2 || data[zeros] != 1 {
         return Err(MediaError::Foreign {
@@ -50,7 +57,7 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
         }
         Some(0x00 | 0x20..=0x2F | 0xB0 | 0xB6) => Err(foreign("MPEG-4 part 2 video")),
         Some(0x40 | 0x42 | 0x44 | 0x46) => Err(foreign("H.265 (HEVC) in Annex B form")),
-        Some(code) if code & 0x80 == 0 => Err(foreign("H.264 (AVC) in Annex B form")),
+        Some(code) if code & 0x80 == 0 && (1..=21).contains(&(code & 31)) => Ok(Form::H264),
         Some(_) => Err(foreign("an unknown stream with start codes")),
     }
 }
@@ -64,8 +71,6 @@ fn other_container(data: &[u8]) -> &'static str {
     let starts = |magic: &[u8]| data.starts_with(magic);
     if starts(b"\x1A\x45\xDF\xA3") {
         "a WebM or Matroska file"
-    } else if data[0] == 0x47 && (data.len() < 189 || data[188] == 0x47) {
-        "an MPEG transport stream"
     } else if starts(b"RIFF") {
         "an AVI or WAV file"
     } else if starts(b"OggS") {
@@ -83,6 +88,11 @@ fn other_container(data: &[u8]) -> &'static str {
     } else {
         "none of the known formats"
     }
+}
+
+/// Sync bytes where packets begin, as far as the data go.
+fn is_transport(data: &[u8]) -> bool {
+    data.len() >= 188 && data.iter().step_by(188).take(4).all(|&byte| byte == 0x47)
 }
 
 fn is_quicktime(data: &[u8]) -> bool {
@@ -122,11 +132,8 @@ mod tests {
         );
         let mut ts = vec![0; 376];
         (ts[0], ts[188]) = (0x47, 0x47);
-        assert_eq!(looks_like(&ts), "an MPEG transport stream");
-        assert_eq!(
-            looks_like(b"\0\0\0\x01\x67\x64\0\x1f"),
-            "H.264 (AVC) in Annex B form"
-        );
+        assert_eq!(sniff(&ts), Ok(Form::Transport));
+        assert_eq!(sniff(b"\0\0\0\x01\x67\x64\0\x1f"), Ok(Form::H264));
         assert_eq!(
             looks_like(b"\0\0\0\x01\x40\x01\x0c"),
             "H.265 (HEVC) in Annex B form"

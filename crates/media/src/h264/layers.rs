@@ -1,0 +1,259 @@
+use h264_reader::nal::sei::{HeaderType, SeiReader};
+use h264_reader::nal::slice::{FieldPic, PicOrderCountLsb, SliceFamily, SliceHeader};
+use h264_reader::nal::sps::PicOrderCntType;
+use h264_reader::nal::{Nal, NalHeader, RefNal, parse_nal_header_extension};
+use h264_reader::nal::{NalHeaderExtension, UnitType};
+use h264_reader::rbsp::{BitRead, BitReader};
+use layercast_core::Layer;
+
+use super::nal;
+use super::params::ParameterSets;
+use crate::Picture;
+
+/// Bytes of a slice in which its header must end.
+const SLICE_HEADER: usize = 1_024;
+
+/// What matters of a slice header (7.3.3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Slice {
+    pub kind: Picture,
+    pub idr: Option<u32>,
+    pub reference: bool,
+    pub frame_num: u32,
+    pub max_frame_num: u32,
+    pub gaps_allowed: bool,
+    /// `Some(bottom)` of a field.
+    pub field: Option<bool>,
+    pub pps: u8,
+    pub order: Order,
+    /// Pictures that may be decoded before one that is displayed earlier, if the stream says so.
+    pub reorder: Option<u32>,
+}
+
+/// The part of the picture order count that a slice header holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// `pic_order_cnt_lsb` and its modulus.
+    Lsb { lsb: u32, modulus: u32, bottom: i32 },
+    /// `delta_pic_order_cnt`.
+    Delta([i32; 2]),
+    /// Output order is decoding order.
+    Decoding,
+}
+
+impl Slice {
+    /// Whether both slices belong to one picture (7.4.1.2.4).
+    pub fn same_picture(&self, other: &Slice) -> bool {
+        let same = |a: &Slice, b: &Slice| {
+            (a.frame_num, a.field, a.pps, a.idr) == (b.frame_num, b.field, b.pps, b.idr)
+                && a.order == b.order
+                && a.reference == b.reference
+        };
+        same(self, other)
+    }
+
+    /// Whether both are fields of one frame.
+    pub fn pairs_with(&self, first: &Slice) -> bool {
+        matches!((self.field, first.field), (Some(a), Some(b)) if a != b)
+            && self.frame_num == first.frame_num
+            && self.idr.is_none()
+            && (self.reference == first.reference || first.idr.is_some())
+    }
+}
+
+/// An access unit as far as its NAL units were looked at.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct UnitInfo {
+    /// Its first slice.
+    pub first: Option<Slice>,
+    /// How its slices are coded: B if any is, else P if any is.
+    kind: Option<Picture>,
+    /// It is a random access point of an open GOP.
+    recovery: bool,
+    /// From a prefix NAL unit or a sub-sequence.
+    temporal: Option<u8>,
+    /// It carries parameter sets that say something new.
+    new_sets: bool,
+    /// It carries an SPS.
+    pub has_sps: bool,
+}
+
+impl UnitInfo {
+    /// How it is coded; nothing of a unit without a slice that can be read.
+    pub fn picture(&self) -> Picture {
+        self.kind.unwrap_or(Picture::Data)
+    }
+
+    pub fn is_idr(&self) -> bool {
+        self.first.as_ref().is_some_and(|slice| slice.idr.is_some())
+    }
+
+    /// Whether a receiver can start here: IDR, or the I picture of an open GOP.
+    pub fn gop_start(&self) -> bool {
+        self.is_idr() || self.recovery && self.picture() == Picture::I
+    }
+
+    /// The layer that carries it.
+    ///
+    /// I pictures and new parameter sets are BL. Of a stream with temporal layers the lowest is BL,
+    /// the next E1, all above E2. Of others, pictures that others refer to are E1, the rest E2.
+    pub fn layer(&self) -> Layer {
+        let reference = self.first.as_ref().is_none_or(|slice| slice.reference);
+        match (self.picture(), self.temporal) {
+            _ if self.new_sets => Layer::Base,
+            (Picture::I | Picture::Data, _) | (_, Some(0)) => Layer::Base,
+            (_, Some(1)) => Layer::E1,
+            (_, Some(_)) => Layer::E2,
+            (_, None) if reference => Layer::E1,
+            (_, None) => Layer::E2,
+        }
+    }
+}
+
+/// Looks at the NAL units of a stream, and keeps its parameter sets.
+#[derive(Default, Debug)]
+pub(crate) struct Inspector {
+    pub sets: ParameterSets,
+    scratch: Vec<u8>,
+}
+
+/// What a NAL unit means to the access unit it may belong to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// A slice of a primary coded picture.
+    Slice(Slice),
+    /// Stands before the slices of its access unit.
+    Front,
+    /// Ends the sequence or the stream: the next picture begins anew.
+    End,
+    /// Goes with the picture before it.
+    Rest,
+}
+
+impl Inspector {
+    /// What a NAL unit is, for who cuts the stream; parameter sets are not taken yet.
+    pub fn part(&self, unit: &[u8]) -> Part {
+        match nal::kind(unit) {
+            nal::SLICE | nal::PARTITION_A | nal::IDR => {
+                self.slice(unit).map_or(Part::Rest, Part::Slice)
+            }
+            nal::SEI | nal::SPS | nal::PPS | nal::DELIMITER => Part::Front,
+            nal::PREFIX..=nal::RESERVED_18 => Part::Front,
+            nal::END_OF_SEQUENCE | nal::END_OF_STREAM => Part::End,
+            _ => Part::Rest,
+        }
+    }
+
+    /// Adds a NAL unit to what is known of its access unit.
+    pub fn look(&mut self, unit: &[u8], info: &mut UnitInfo) {
+        match nal::kind(unit) {
+            nal::SLICE | nal::PARTITION_A | nal::IDR => {
+                if let Some(slice) = self.slice(unit) {
+                    let coded = |kind| match kind {
+                        Some(Picture::P) => 1,
+                        Some(Picture::B) => 2,
+                        _ => 0,
+                    };
+                    if coded(Some(slice.kind)) >= coded(info.kind) {
+                        info.kind = Some(slice.kind);
+                    }
+                    info.first.get_or_insert(slice);
+                }
+            }
+            kind @ (nal::SPS | nal::PPS) => {
+                info.has_sps |= kind == nal::SPS;
+                info.new_sets |= self.sets.take(unit);
+            }
+            nal::SEI => self.sei(unit, info),
+            nal::PREFIX => {
+                let nal = RefNal::new(unit, &[], true);
+                if let Ok((NalHeaderExtension::Svc(svc), _)) = parse_nal_header_extension(&nal) {
+                    info.temporal = Some(svc.temporal_id());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sei(&mut self, unit: &[u8], info: &mut UnitInfo) {
+        let nal = RefNal::new(unit, &[], true);
+        let mut messages = SeiReader::from_rbsp_bytes(nal.rbsp_bytes(), &mut self.scratch);
+        while let Ok(Some(message)) = messages.next() {
+            let mut bits = BitReader::new(message.payload);
+            match message.payload_type {
+                // Pictures are right from here on, in output order: not a gradual refresh.
+                HeaderType::RecoveryPoint => {
+                    info.recovery |= bits.read_ue("recovery_frame_cnt").is_ok_and(|n| n == 0);
+                }
+                HeaderType::SubSeqInfo => {
+                    let layer = bits.read_ue("sub_seq_layer_num");
+                    info.temporal = layer.ok().and_then(|layer| u8::try_from(layer).ok());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn slice(&self, unit: &[u8]) -> Option<Slice> {
+        let header = NalHeader::new(*unit.first()?).ok()?;
+        let front = &unit[..unit.len().min(SLICE_HEADER)];
+        let nal = RefNal::new(front, &[], front.len() == unit.len());
+        let mut bits = nal.rbsp_bits();
+        let (slice, sps, pps) =
+            SliceHeader::from_bits(self.sets.context(), &mut bits, header, None).ok()?;
+        if slice.redundant_pic_cnt.is_some_and(|count| count > 0) {
+            return None;
+        }
+        let order = match (&sps.pic_order_cnt, slice.pic_order_cnt_lsb) {
+            (
+                PicOrderCntType::TypeZero {
+                    log2_max_pic_order_cnt_lsb_minus4,
+                },
+                Some(lsb),
+            ) => {
+                let modulus = 1 << (u32::from(*log2_max_pic_order_cnt_lsb_minus4) + 4).min(16);
+                let (lsb, bottom) = match lsb {
+                    PicOrderCountLsb::Frame(lsb) => (lsb, 0),
+                    PicOrderCountLsb::FieldsAbsolute {
+                        pic_order_cnt_lsb,
+                        delta_pic_order_cnt_bottom,
+                    } => (pic_order_cnt_lsb, delta_pic_order_cnt_bottom),
+                    PicOrderCountLsb::FieldsDelta(_) => return None,
+                };
+                Order::Lsb {
+                    lsb,
+                    modulus,
+                    bottom,
+                }
+            }
+            (_, Some(PicOrderCountLsb::FieldsDelta(delta))) => Order::Delta(delta),
+            _ => Order::Decoding,
+        };
+        let restrictions = sps
+            .vui_parameters
+            .as_ref()
+            .and_then(|vui| vui.bitstream_restrictions.as_ref());
+        Some(Slice {
+            kind: match slice.slice_type.family {
+                SliceFamily::I | SliceFamily::SI => Picture::I,
+                SliceFamily::P | SliceFamily::SP => Picture::P,
+                SliceFamily::B => Picture::B,
+            },
+            idr: match header.nal_unit_type() {
+                UnitType::SliceLayerWithoutPartitioningIdr => slice.idr_pic_id,
+                _ => None,
+            },
+            reference: header.nal_ref_idc() != 0,
+            frame_num: u32::from(slice.frame_num),
+            max_frame_num: 1 << sps.log2_max_frame_num(),
+            gaps_allowed: sps.gaps_in_frame_num_value_allowed_flag,
+            field: match slice.field_pic {
+                FieldPic::Frame => None,
+                FieldPic::Field(field) => Some(field == h264_reader::nal::slice::Field::Bottom),
+            },
+            pps: pps.pic_parameter_set_id.id(),
+            order,
+            reorder: restrictions.map(|limits| limits.max_num_reorder_frames),
+        })
+    }
+}

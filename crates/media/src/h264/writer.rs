@@ -1,0 +1,135 @@
+use layercast_core::{Layer, Serial};
+
+use super::annexb::nals;
+use super::layers::{Inspector, Order, Slice, UnitInfo};
+use crate::WriterStats;
+
+/// Turns received H.264 frames back into a stream that a decoder accepts.
+///
+/// The stream begins at the first frame a receiver can start at. Frames that nothing can decode,
+/// because a picture they refer to is missing, are left out up to the next random access point:
+/// H.264 has no cheap repeat picture. Pictures that others refer to are known by `frame_num`
+/// (7.4.3), so that missing E2 frames are no reason to stop.
+#[derive(Default, Debug)]
+pub struct H264Writer {
+    inspector: Inspector,
+    last: Option<Serial>,
+    /// `frame_num` of the last reference picture.
+    frame_num: u32,
+    /// A picture that others refer to is missing since the last random access point.
+    broken: bool,
+    /// Display position of the I picture before which nothing can be decoded.
+    leading: Option<u32>,
+    last_slice: Option<Slice>,
+    stats: WriterStats,
+}
+
+impl H264Writer {
+    /// A writer that waits for a frame to start at.
+    pub fn new() -> H264Writer {
+        H264Writer::default()
+    }
+
+    /// What it did so far; nothing is repeated.
+    pub fn stats(&self) -> WriterStats {
+        self.stats
+    }
+
+    /// Appends a received frame to `out`, or leaves it out.
+    ///
+    /// `seq` counts the frames of all layers in coded order; `data` is one [`crate::Frame::data`].
+    /// Any bytes are safe.
+    pub fn frame(
+        &mut self,
+        seq: Serial,
+        layer: Layer,
+        gop_start: bool,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        if self.last.is_some_and(|last| !seq.is_after(last)) {
+            self.stats.stale += 1;
+            return;
+        }
+        let mut info = UnitInfo::default();
+        for (_, nal) in nals(data) {
+            self.inspector.look(nal, &mut info);
+        }
+        let starts = gop_start && info.gop_start() && layer == Layer::Base;
+        let slice = info.first.take();
+        let Some(last) = self.last else {
+            match slice {
+                Some(slice) if starts => {
+                    self.stats.first = Some(seq);
+                    self.last = Some(seq);
+                    self.start(&slice, false);
+                    self.write(slice, data, out);
+                }
+                _ => self.stats.skipped += 1,
+            }
+            return;
+        };
+        let gap = seq.diff(last) > 1;
+        self.last = Some(seq);
+        let Some(slice) = slice else {
+            self.stats.undecodable += 1;
+            return;
+        };
+        if starts {
+            let whole = !self.broken && !self.misses_reference(&slice, gap);
+            self.start(&slice, whole);
+        } else {
+            self.broken |= self.misses_reference(&slice, gap);
+        }
+        if self.broken || self.is_leading(&slice) {
+            self.stats.undecodable += 1;
+            if slice.reference {
+                self.frame_num = slice.frame_num;
+            }
+            return;
+        }
+        self.write(slice, data, out);
+    }
+
+    /// At a random access point everything is well again; `whole` if it was before.
+    fn start(&mut self, slice: &Slice, whole: bool) {
+        self.broken = false;
+        self.leading = match slice.order {
+            Order::Lsb { lsb, .. } if slice.idr.is_none() && !whole => Some(lsb),
+            _ => None,
+        };
+    }
+
+    /// Whether it is displayed before the last random access point but needs what came before.
+    fn is_leading(&self, slice: &Slice) -> bool {
+        match (self.leading, slice.order) {
+            (Some(start), Order::Lsb { lsb, modulus, .. }) => {
+                start.wrapping_sub(lsb) & (modulus - 1) < modulus / 2 && lsb != start
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a reference picture is missing before it: `frame_num` counts them.
+    fn misses_reference(&self, slice: &Slice, gap: bool) -> bool {
+        if !gap || slice.idr.is_some() || slice.gaps_allowed {
+            return false;
+        }
+        let next = (self.frame_num + 1) & (slice.max_frame_num - 1);
+        slice.frame_num != next && slice.frame_num != self.frame_num
+    }
+
+    fn write(&mut self, slice: Slice, data: &[u8], out: &mut Vec<u8>) {
+        if slice.reference {
+            self.frame_num = slice.frame_num;
+        }
+        self.last_slice = Some(slice);
+        out.extend_from_slice(data);
+        self.stats.written += 1;
+    }
+
+    /// The first slice of the last frame written.
+    pub(crate) fn last_slice(&self) -> Option<&Slice> {
+        self.last_slice.as_ref()
+    }
+}

@@ -1,0 +1,193 @@
+use layercast_core::{Span, Time};
+
+use super::Stamp;
+use super::stamp::{HZ, span_of};
+
+/// Media and arrival may come apart by this between two frames; more is a pause or a new clock.
+const RESYNC: i64 = HZ;
+/// Over how long the earliest arrival is looked for, in ticks.
+const WINDOW: i64 = 5 * HZ;
+/// How fast the timeline is moved, in parts of the time that passes.
+const SLEW: i64 = 200;
+
+/// Puts frames that arrive live on the timeline of their flow: each is due a lead after its arrival,
+/// as evenly spaced as its time stamps.
+///
+/// The lead takes up the jitter of the encoder and the way from it. The clocks of encoder and
+/// host drift apart: the timeline follows, by at most half a per cent of the time that passes. After
+/// a pause, a jump or a restart of the stamps it begins anew.
+#[derive(Clone, Debug)]
+pub struct LiveClock {
+    /// In ticks; also all that follows.
+    lead: i64,
+    start: Option<Time>,
+    last: Option<Last>,
+    /// Due minus media time.
+    offset: i64,
+    /// Since when, and by how much at least, frames of the window were early.
+    window: i64,
+    margin: i64,
+    /// Still to be moved.
+    correction: i64,
+    resyncs: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    stamp: Stamp,
+    media: i64,
+    arrival: i64,
+    due: i64,
+}
+
+impl LiveClock {
+    /// A clock whose frames are due `lead` after they arrived, if they arrive in time.
+    pub fn new(lead: Span) -> LiveClock {
+        LiveClock {
+            lead: ticks(lead),
+            start: None,
+            last: None,
+            offset: 0,
+            window: 0,
+            margin: i64::MAX,
+            correction: 0,
+            resyncs: 0,
+        }
+    }
+
+    /// How often the timeline began anew.
+    pub fn resyncs(&self) -> u64 {
+        self.resyncs
+    }
+
+    /// When a frame is due that arrives `now`, counted from the arrival of the first; never before
+    /// the frame before it. Without a stamp it is due with the frame before it.
+    pub fn due(&mut self, now: Time, stamp: Option<Stamp>) -> Span {
+        let start = *self.start.get_or_insert(now);
+        let arrival = ticks(now.since(start));
+        let due = match (stamp, self.last) {
+            (None, Some(last)) => last.due,
+            (None, None) => arrival + self.lead,
+            (Some(stamp), None) => self.anchor(stamp, arrival, 0),
+            (Some(stamp), Some(last)) => {
+                let step = stamp.since(last.stamp);
+                let apart = step.saturating_sub(arrival - last.arrival);
+                if apart.abs() > RESYNC {
+                    self.resyncs += 1;
+                    self.anchor(stamp, arrival, last.due)
+                } else {
+                    self.follow(stamp, arrival, last, step)
+                }
+            }
+        };
+        span_of(due)
+    }
+
+    /// Begins a timeline at a frame.
+    fn anchor(&mut self, stamp: Stamp, arrival: i64, after: i64) -> i64 {
+        let due = (arrival + self.lead).max(after);
+        self.offset = due;
+        (self.window, self.margin, self.correction) = (arrival, i64::MAX, 0);
+        self.last = Some(Last {
+            stamp,
+            media: 0,
+            arrival,
+            due,
+        });
+        due
+    }
+
+    fn follow(&mut self, stamp: Stamp, arrival: i64, last: Last, step: i64) -> i64 {
+        let media = last.media + step;
+        self.margin = self.margin.min(media + self.offset - arrival);
+        if arrival - self.window > WINDOW {
+            // The latest frame should come a good part of the lead before it is due, and not more.
+            self.correction = if self.margin < self.lead / 4 {
+                self.lead / 2 - self.margin
+            } else if self.margin > self.lead {
+                self.lead - self.margin
+            } else {
+                0
+            };
+            (self.window, self.margin) = (arrival, i64::MAX);
+        }
+        let most = step.max(0) / SLEW;
+        let moved = self.correction.clamp(-most, most);
+        self.correction -= moved;
+        self.offset += moved;
+        let due = (media + self.offset).max(last.due);
+        self.last = Some(Last {
+            stamp,
+            media,
+            arrival,
+            due,
+        });
+        due
+    }
+}
+
+fn ticks(span: Span) -> i64 {
+    i64::try_from(span.mul_div(HZ as u64, 1_000_000_000_000).as_ps()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAD: Span = Span::from_ms(200);
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(1_000_000 + ms)
+    }
+
+    fn stamp(ms: u64) -> Option<Stamp> {
+        Some(Stamp::pes(((1 << 33) - 90_000 + ms * 90) & ((1 << 33) - 1)))
+    }
+
+    #[test]
+    fn jitter_does_not_show_and_the_wrap_is_passed() {
+        let mut clock = LiveClock::new(LEAD);
+        for k in 0..200 {
+            let late = (k * 37) % 90;
+            let due = clock.due(at(k * 40 + if k == 0 { 0 } else { late }), stamp(k * 40));
+            assert_eq!(due, Span::from_ms(200 + k * 40), "{k}");
+        }
+        assert_eq!(clock.resyncs(), 0);
+        assert_eq!(clock.due(at(8_000), None), Span::from_ms(200 + 199 * 40));
+    }
+
+    #[test]
+    fn drift_is_followed_both_ways() {
+        for ppm in [-1_000i64, 1_000] {
+            let mut clock = LiveClock::new(LEAD);
+            let mut last = Span::ZERO;
+            for k in 0..90_000u64 {
+                let true_us = k * 40_000;
+                let arrival = true_us.saturating_add_signed(true_us as i64 * ppm / 1_000_000);
+                let now = at(0) + Span::from_us(arrival);
+                let due = clock.due(now, stamp(k * 40));
+                let early = due.as_us() as i64 - arrival as i64;
+                assert!((20_000..=260_000).contains(&early), "{ppm} {k}: {early} us");
+                assert!(due >= last);
+                last = due;
+            }
+            assert_eq!(clock.resyncs(), 0);
+        }
+    }
+
+    #[test]
+    fn a_pause_and_a_restart_begin_anew() {
+        let mut clock = LiveClock::new(LEAD);
+        clock.due(at(0), stamp(0));
+        clock.due(at(40), stamp(40));
+        // The encoder stood still for ten seconds.
+        assert_eq!(clock.due(at(10_080), stamp(80)), Span::from_ms(10_280));
+        assert_eq!(clock.due(at(10_120), stamp(120)), Span::from_ms(10_320));
+        // It was started again, with other stamps.
+        assert_eq!(
+            clock.due(at(12_000), stamp(5_000_000)),
+            Span::from_ms(12_200)
+        );
+        assert_eq!(clock.resyncs(), 2);
+    }
+}

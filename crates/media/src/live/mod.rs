@@ -1,0 +1,12 @@
+//! Live input: from time stamps to a timeline, and from a look at the stream to a flow specification.
+
+mod clock;
+mod ingest;
+mod meter;
+mod stamp;
+
+pub use clock::LiveClock;
+pub use ingest::{Ingest, IngestStats};
+pub use meter::SpecMeter;
+pub(crate) use stamp::on_a_timeline;
+pub use stamp::{Stamp, TimedFrame};

@@ -1,0 +1,150 @@
+use bytes::Bytes;
+use layercast_core::{FrameRate, Span};
+
+use crate::Frame;
+
+/// Ticks per second of media time stamps.
+pub(crate) const HZ: i64 = 90_000;
+/// A jump of the stamps that is no pause of the stream.
+const JUMP: i64 = 10 * HZ;
+
+/// A media time stamp: ticks of 90 kHz on a clock that wraps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    ticks: u64,
+    bits: u32,
+}
+
+/// A frame of a live stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimedFrame {
+    /// The frame; its `time` is not known yet.
+    pub frame: Frame,
+    /// When it is to be decoded, if the stream says so.
+    pub stamp: Option<Stamp>,
+}
+
+impl Stamp {
+    /// A stamp of a PES packet: 33 bits.
+    pub const fn pes(ticks: u64) -> Stamp {
+        Stamp { ticks, bits: 33 }
+    }
+
+    /// A stamp of an RTP packet: 32 bits.
+    pub const fn rtp(ticks: u32) -> Stamp {
+        Stamp {
+            ticks: ticks as u64,
+            bits: 32,
+        }
+    }
+
+    /// The stamp so many ticks before.
+    #[must_use]
+    pub const fn minus(self, ticks: u64) -> Stamp {
+        Stamp {
+            ticks: self.ticks.wrapping_sub(ticks) & ((1 << self.bits) - 1),
+            ..self
+        }
+    }
+
+    /// Ticks from `earlier` to this one, negative if it is later in truth.
+    pub const fn since(self, earlier: Stamp) -> i64 {
+        let unused = 64 - self.bits;
+        ((self.ticks.wrapping_sub(earlier.ticks) << unused) as i64) >> unused
+    }
+}
+
+impl TimedFrame {
+    /// The frame with its bytes.
+    pub(crate) fn with_data(mut self, data: Vec<u8>) -> TimedFrame {
+        self.frame.size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.frame.data = Some(Bytes::from(data));
+        self
+    }
+}
+
+/// Media time from ticks.
+pub(crate) fn span_of(ticks: i64) -> Span {
+    let ticks = u64::try_from(ticks).unwrap_or(0);
+    Span::from_ps(ticks).mul_div(1_000_000_000_000, HZ as u64)
+}
+
+/// Gives stored frames their times, counted from the first, and their mean rate. A frame without a
+/// stamp is due with the one before it; where the stamps jump the timeline goes on.
+pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> (Vec<Frame>, FrameRate) {
+    let mut last: Option<Stamp> = None;
+    let (mut now, mut step, mut latest) = (0, HZ / 25, 0);
+    let mut frames = Vec::with_capacity(timed.len());
+    for TimedFrame { mut frame, stamp } in timed {
+        if let Some(stamp) = stamp {
+            let since = last.map_or(0, |last| stamp.since(last));
+            match since {
+                1..JUMP => (now, step) = (now + since, since.min(HZ)),
+                // Fields and frames of one picture; a stream that does not keep decoding order.
+                0 => {}
+                _ if since.abs() < JUMP => now += since,
+                _ => now = latest + step,
+            }
+            last = Some(stamp);
+        }
+        latest = latest.max(now);
+        frame.time = Some(span_of(latest));
+        frames.push(frame);
+    }
+    let rate = mean_rate(frames.len() as u64, (latest + step) as u64);
+    (frames, rate)
+}
+
+/// Frames per second, to a thousandth.
+fn mean_rate(frames: u64, ticks: u64) -> FrameRate {
+    let milli = (frames * HZ as u64 * 1_000).div_ceil(ticks.max(1)).max(1);
+    let milli = u32::try_from(milli).unwrap_or(u32::MAX);
+    match milli.is_multiple_of(1_000) {
+        true => FrameRate {
+            num: milli / 1_000,
+            den: 1,
+        },
+        false => FrameRate {
+            num: milli,
+            den: 1_000,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Picture;
+
+    #[test]
+    fn stamps_wrap() {
+        let end = (1 << 33) - 1;
+        assert_eq!(Stamp::pes(1).since(Stamp::pes(end)), 2);
+        assert_eq!(Stamp::pes(end).since(Stamp::pes(1)), -2);
+        assert_eq!(Stamp::rtp(5).since(Stamp::rtp(u32::MAX)), 6);
+        assert_eq!(Stamp::rtp(5).minus(6), Stamp::rtp(u32::MAX));
+    }
+
+    #[test]
+    fn the_timeline_goes_on_over_a_jump_and_a_wrap() {
+        let end = (1 << 33) - 3_600;
+        let stamps = [end, end + 3_600, 7_200, 900_000_000, 900_003_600];
+        let timed = stamps.map(|ticks| TimedFrame {
+            frame: Frame::sized(Picture::I, 1),
+            stamp: Some(Stamp::pes(ticks & ((1 << 33) - 1))),
+        });
+        let (frames, rate) = on_a_timeline(timed.into());
+        let times: Vec<u64> = frames
+            .iter()
+            .map(|frame| frame.time.expect("a time").as_ms())
+            .collect();
+        assert_eq!(times, [0, 40, 120, 200, 240]);
+        assert_eq!(
+            rate,
+            FrameRate {
+                num: 17_858,
+                den: 1_000
+            }
+        );
+    }
+}

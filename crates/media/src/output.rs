@@ -1,0 +1,141 @@
+use layercast_core::{FrameRate, Layer, Media, Serial, Time};
+
+use crate::rtp::RtpSender;
+use crate::timeline::{OutPicture, Timeline};
+use crate::ts::{TsMux, TsWriter};
+use crate::{H264Writer, StreamWriter, WriterStats};
+
+/// In what form a receiver writes a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputForm {
+    /// As it is: video as an elementary stream, a transport stream as one.
+    Native,
+    /// As an MPEG transport stream.
+    Transport,
+    /// As RTP packets; the seed gives their random beginnings.
+    Rtp(u64),
+}
+
+/// A received frame on its way out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received<'a> {
+    /// Its number among the frames of all layers.
+    pub seq: Serial,
+    /// Its layer.
+    pub layer: Layer,
+    /// Whether receivers can start here.
+    pub gop_start: bool,
+    /// When its source emitted it, on any steady clock.
+    pub emitted: Time,
+    /// Its bytes.
+    pub data: &'a [u8],
+}
+
+/// Turns received frames of any flow into a stream that players accept, whatever layers arrived.
+#[derive(Debug)]
+pub struct FlowWriter {
+    stream: Stream,
+    mux: Option<TsMux>,
+    rtp: Option<RtpSender>,
+    timeline: Timeline,
+    written: Vec<u8>,
+    pictures: Vec<OutPicture>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Mpeg(Box<StreamWriter>),
+    H264(Box<H264Writer>),
+    Transport(Box<TsWriter>),
+}
+
+impl FlowWriter {
+    /// A writer for a flow of `media` at `rate`; what is not known is taken for MPEG-1/2 video.
+    pub fn new(media: Media, rate: FrameRate, form: OutputForm) -> FlowWriter {
+        let stream = match media {
+            Media::MpegTs => Stream::Transport(Box::default()),
+            Media::H264 => Stream::H264(Box::default()),
+            _ => Stream::Mpeg(Box::default()),
+        };
+        FlowWriter {
+            stream,
+            mux: (form == OutputForm::Transport && media != Media::MpegTs)
+                .then(|| TsMux::new(media)),
+            rtp: match form {
+                OutputForm::Rtp(seed) => Some(RtpSender::new(media, seed)),
+                _ => None,
+            },
+            timeline: Timeline::new(rate),
+            written: Vec::new(),
+            pictures: Vec::new(),
+        }
+    }
+
+    /// Appends what a frame adds to the stream to `out`. In RTP packets each is a datagram; where they
+    /// end is appended to `ends`.
+    pub fn frame(&mut self, frame: &Received, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        let Received {
+            seq,
+            layer,
+            gop_start,
+            emitted,
+            data,
+        } = *frame;
+        self.written.clear();
+        self.pictures.clear();
+        let written = &mut self.written;
+        match &mut self.stream {
+            Stream::Transport(stream) => {
+                stream.frame(seq, gop_start, emitted, data, written);
+                if let Some(rtp) = &mut self.rtp {
+                    let ticks = emitted.as_us() * 9 / 100;
+                    rtp.send(written, ticks, out, ends);
+                } else {
+                    out.append(written);
+                }
+                return;
+            }
+            Stream::H264(stream) => {
+                stream.frame(seq, layer, gop_start, data, written);
+                if let Some(slice) = stream.last_slice().filter(|_| !written.is_empty()) {
+                    let len = written.len();
+                    let picture = self.timeline.h264(slice, seq, gop_start, emitted, len);
+                    self.pictures.push(picture);
+                }
+            }
+            Stream::Mpeg(stream) => {
+                stream.frame(seq, layer, gop_start, data, written);
+                self.timeline.mpeg(written, emitted, &mut self.pictures);
+            }
+        }
+        match (&mut self.mux, &mut self.rtp) {
+            (Some(mux), _) => {
+                for picture in &self.pictures {
+                    mux.picture(picture, &written[picture.range.clone()], out);
+                }
+            }
+            (None, Some(rtp)) => {
+                for picture in &self.pictures {
+                    rtp.send(&written[picture.range.clone()], picture.pts, out, ends);
+                }
+            }
+            (None, None) => out.append(written),
+        }
+    }
+
+    /// Ends the stream.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if let (Stream::Mpeg(stream), None, None) = (&mut self.stream, &self.mux, &self.rtp) {
+            stream.finish(out);
+        }
+    }
+
+    /// What was written.
+    pub fn stats(&self) -> WriterStats {
+        match &self.stream {
+            Stream::Mpeg(stream) => stream.stats(),
+            Stream::H264(stream) => stream.stats(),
+            Stream::Transport(stream) => stream.stats(),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! RTP (RFC 3550) as live video programs speak it: MPEG transport streams and MPEG-1/2 video
+//! (RFC 2250), H.264 (RFC 6184).
+
+mod h264;
+mod mpeg;
+mod packet;
+mod receiver;
+mod reorder;
+mod sdp;
+mod sender;
+
+pub use packet::RtpPacket;
+pub use receiver::{RtpReceiver, RtpStats};
+pub use sdp::session_description;
+pub use sender::RtpSender;
+
+/// Static payload type of MPEG-1/2 video (RFC 3551, 6).
+pub(crate) const MPEG_VIDEO: u8 = 32;
+/// Static payload type of MPEG transport streams.
+pub(crate) const TRANSPORT: u8 = 33;
+/// What we call H.264, which has no static type.
+pub(crate) const H264: u8 = 96;

@@ -1,0 +1,84 @@
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use layercast_core::Media;
+
+use super::{H264, MPEG_VIDEO, TRANSPORT};
+use crate::h264::{nal, nals};
+
+/// The session description (RFC 8866) with which a player opens an RTP stream of `media` sent to
+/// `address` and `port`.
+///
+/// `start` is a frame that receivers can start at: of H.264 its parameter sets go into the
+/// description (RFC 6184, 8.1).
+pub fn session_description(
+    name: &str,
+    media: Media,
+    address: IpAddr,
+    port: u16,
+    start: &[u8],
+) -> String {
+    let family = if address.is_ipv4() { "IP4" } else { "IP6" };
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    let name = if name.is_empty() { "-" } else { &name };
+    let ttl = match address {
+        IpAddr::V4(v4) if v4.is_multicast() => "/16",
+        _ => "",
+    };
+    let any = if address.is_ipv4() { "0.0.0.0" } else { "::" };
+    let mut text = format!(
+        "v=0\r\no=- 0 0 IN {family} {any}\r\ns={name}\r\nc=IN {family} {address}{ttl}\r\nt=0 0\r\n"
+    );
+    let (kind, map) = match media {
+        Media::H264 => (H264, "H264/90000"),
+        Media::MpegTs => (TRANSPORT, "MP2T/90000"),
+        _ => (MPEG_VIDEO, "MPV/90000"),
+    };
+    // Writing into a String cannot fail.
+    let _ = write!(
+        text,
+        "m=video {port} RTP/AVP {kind}\r\na=rtpmap:{kind} {map}\r\n"
+    );
+    if media == Media::H264 {
+        let _ = write!(text, "a=fmtp:{kind} packetization-mode=1");
+        let sets: Vec<&[u8]> = nals(start)
+            .map(|(_, nal)| nal)
+            .filter(|unit| matches!(nal::kind(unit), nal::SPS | nal::PPS))
+            .collect();
+        if let Some(&[_, a, b, c, ..]) = sets.first() {
+            let encoded: Vec<String> = sets.iter().map(|set| STANDARD.encode(set)).collect();
+            let sets = encoded.join(",");
+            let _ = write!(
+                text,
+                ";profile-level-id={a:02X}{b:02X}{c:02X};sprop-parameter-sets={sets}"
+            );
+        }
+        text.push_str("\r\n");
+    }
+    text.push_str("a=recvonly\r\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameter_sets_go_into_the_description_of_h264() {
+        let start = [
+            0, 0, 0, 1, 0x67, 0x64, 0, 0x1F, 0, 0, 0, 1, 0x68, 0xEB, 0, 0, 1, 0x65, 1,
+        ];
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let text = session_description("a\nclip", Media::H264, address, 5_004, &start);
+        let expected = "v=0\r\no=- 0 0 IN IP4 0.0.0.0\r\ns=aclip\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+            m=video 5004 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;\
+            profile-level-id=64001F;sprop-parameter-sets=Z2QAHw==,aOs=\r\na=recvonly\r\n";
+        assert_eq!(text, expected);
+        let group = IpAddr::from([239, 1, 1, 1]);
+        let text = session_description("", Media::MpegTs, group, 5_004, &[]);
+        assert!(text.contains("c=IN IP4 239.1.1.1/16\r\n"), "{text}");
+        assert!(text.contains("m=video 5004 RTP/AVP 33\r\na=rtpmap:33 MP2T/90000\r\n"));
+    }
+}

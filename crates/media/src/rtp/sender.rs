@@ -1,0 +1,72 @@
+use layercast_core::Media;
+
+use super::packet::{RTP_HEADER, RtpPacket};
+use super::{H264, MPEG_VIDEO, TRANSPORT, h264, mpeg};
+use crate::ts::packet::TS_PACKET;
+
+/// Bytes of a payload at most: with IPv6, UDP and RTP headers it fits an Ethernet frame.
+const PAYLOAD: usize = 1_400;
+/// Transport stream packets in one RTP packet, as everybody does it.
+const TS_PACKETS: usize = 7;
+
+/// Packs a stream into RTP packets (RFC 3550).
+#[derive(Debug)]
+pub struct RtpSender {
+    media: Media,
+    seq: u16,
+    ssrc: u32,
+    offset: u32,
+}
+
+impl RtpSender {
+    /// For a stream of `media`: MPEG-1/2 and H.264 video, or an MPEG transport stream. `seed` gives the
+    /// random beginnings of sequence number, time stamp and source (RFC 3550, 5.1).
+    pub fn new(media: Media, seed: u64) -> RtpSender {
+        RtpSender {
+            media,
+            seq: seed as u16,
+            ssrc: (seed >> 32) as u32 ^ 0x4C43_0000,
+            offset: (seed >> 16) as u32,
+        }
+    }
+
+    /// The payload type of its packets.
+    pub fn payload_type(&self) -> u8 {
+        match self.media {
+            Media::H264 => H264,
+            Media::MpegTs => TRANSPORT,
+            _ => MPEG_VIDEO,
+        }
+    }
+
+    /// Appends the packets of a picture, or of whole transport stream packets, to `out`, and where each
+    /// ends to `ends`. `ticks` is its presentation time in ticks of 90 kHz.
+    pub fn send(&mut self, data: &[u8], ticks: u64, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        let (payload_type, ssrc) = (self.payload_type(), self.ssrc);
+        let timestamp = (ticks as u32).wrapping_add(self.offset);
+        let seq = &mut self.seq;
+        let mut put = |payload: &[u8], marker: bool| {
+            let packet = RtpPacket {
+                marker,
+                payload_type,
+                seq: *seq,
+                timestamp,
+                ssrc,
+                payload,
+            };
+            out.reserve(RTP_HEADER + payload.len());
+            packet.encode_into(out);
+            ends.push(out.len());
+            *seq = seq.wrapping_add(1);
+        };
+        match self.media {
+            Media::H264 => h264::packetise(data, PAYLOAD, put),
+            Media::MpegTs => {
+                for packets in data.chunks(TS_PACKETS * TS_PACKET) {
+                    put(packets, false);
+                }
+            }
+            _ => mpeg::packetise(data, PAYLOAD, put),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! MPEG transport streams (ISO/IEC 13818-1 | ITU-T Rec. H.222.0): packets, tables, splitting into
+//! layered frames, writing what a receiver got, and putting elementary video into one.
+
+mod mux;
+pub(crate) mod packet;
+mod pcr;
+mod pes;
+mod psi;
+mod splitter;
+mod video;
+mod writer;
+
+pub use mux::TsMux;
+pub(crate) use splitter::parse;
+pub use splitter::{TsSplitter, TsStats};
+pub(crate) use video::VideoInspector;
+pub use writer::TsWriter;

@@ -1,0 +1,139 @@
+use layercast_core::{Serial, Time};
+
+use super::packet::{self, NULL, PAT, Packet, TS_PACKET};
+use super::pcr::OutputClock;
+use super::psi::{ProgramMap, Sections, programs};
+use crate::WriterStats;
+
+/// Puts frames of a [`TsSplitter`](super::TsSplitter) together again at a receiver, whatever layers it
+/// got: a legal stream from its first start on.
+///
+/// Continuity counters run on over withheld pictures; a packet lost inside a PES packet still
+/// shows as a jump. The program clock follows the emission times, and ticks on while pictures are
+/// withheld.
+#[derive(Debug)]
+pub struct TsWriter {
+    last: Option<Serial>,
+    clock: OutputClock,
+    clock_pid: u16,
+    pat: Sections,
+    pmt: Sections,
+    map_pid: Option<u16>,
+    /// By packet identifier: last counter of the source, last counter written.
+    counters: Box<[(u8, u8); 8_192]>,
+    stats: WriterStats,
+}
+
+const NO_COUNTER: u8 = 0xFF;
+
+impl Default for TsWriter {
+    fn default() -> TsWriter {
+        TsWriter {
+            last: None,
+            clock: OutputClock::default(),
+            clock_pid: NULL,
+            pat: Sections::default(),
+            pmt: Sections::default(),
+            map_pid: None,
+            counters: Box::new([(NO_COUNTER, NO_COUNTER); 8_192]),
+            stats: WriterStats::default(),
+        }
+    }
+}
+
+impl TsWriter {
+    /// A writer that waits for a frame to start at.
+    pub fn new() -> TsWriter {
+        TsWriter::default()
+    }
+
+    /// What it did so far; nothing is repeated.
+    pub fn stats(&self) -> WriterStats {
+        self.stats
+    }
+
+    /// Appends a received frame, emitted by its source at `emitted`, to `out`. Any bytes are safe:
+    /// what are no packets is left out.
+    pub fn frame(
+        &mut self,
+        seq: Serial,
+        gop_start: bool,
+        emitted: Time,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        match self.last {
+            Some(last) if !seq.is_after(last) => {
+                self.stats.stale += 1;
+                return;
+            }
+            None if !gop_start => {
+                self.stats.skipped += 1;
+                return;
+            }
+            None => self.stats.first = Some(seq),
+            Some(_) => {}
+        }
+        let (packets, rest) = data.as_chunks::<TS_PACKET>();
+        if !rest.is_empty() || packets.iter().any(|bytes| Packet::new(bytes).is_none()) {
+            self.stats.undecodable += 1;
+            return;
+        }
+        self.last = Some(seq);
+        let counter = self.counters[usize::from(self.clock_pid)].1;
+        self.clock.fill(self.clock_pid, counter, emitted, out);
+        for bytes in packets {
+            self.packet(bytes, emitted, out);
+        }
+        self.stats.written += 1;
+    }
+
+    fn packet(&mut self, bytes: &[u8], emitted: Time, out: &mut Vec<u8>) {
+        let Some(packet) = Packet::new(bytes) else {
+            return;
+        };
+        self.look_for_clock(&packet);
+        let at = out.len();
+        out.extend_from_slice(bytes);
+        let written = &mut out[at..];
+        if let Some(pcr) = packet.pcr().filter(|_| packet.pid() == self.clock_pid) {
+            let (pcr, jumps) = self.clock.replace(pcr, emitted);
+            packet::set_pcr(written, pcr);
+            if jumps {
+                packet::set_discontinuity(written);
+            }
+        }
+        let (source, last) = &mut self.counters[usize::from(packet.pid())];
+        let next = match (*last, packet.has_payload()) {
+            (NO_COUNTER, _) => packet.continuity(),
+            (last, false) => last,
+            (last, true) => {
+                let expected = source.wrapping_add(1) & 15;
+                let lost = *source != NO_COUNTER
+                    && !packet.starts()
+                    && !packet.discontinuity()
+                    && packet.continuity() != expected;
+                last + 1 + u8::from(lost)
+            }
+        } & 15;
+        if packet.has_payload() {
+            *source = packet.continuity();
+        }
+        *last = next;
+        packet::set_continuity(written, next);
+    }
+
+    /// The program map says which packets carry the clock.
+    fn look_for_clock(&mut self, packet: &Packet) {
+        if packet.pid() == PAT {
+            if let Some((section, _)) = self.pat.push(packet) {
+                self.map_pid = programs(section).map(|(_, pid)| pid).next();
+            }
+        } else if Some(packet.pid()) == self.map_pid
+            && let Some((section, _)) = self.pmt.push(packet)
+            && let Some(map) = ProgramMap::parse(section)
+        {
+            self.clock_pid = map.pcr_pid;
+        }
+    }
+}

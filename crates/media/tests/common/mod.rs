@@ -1,0 +1,130 @@
+//! What the tests with ffmpeg share.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Whether ffmpeg is there; says so once if it is not.
+pub fn have_ffmpeg() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let found = Command::new("ffmpeg").arg("-version").output().is_ok();
+        let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+        assert!(found || !required, "ffmpeg is required but missing");
+        if !found {
+            eprintln!("skipped: ffmpeg is not installed");
+        }
+        found
+    })
+}
+
+/// A file of the tests.
+pub fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Encodes a moving picture at 25 frames/s into the file `name`; the demo clip (Big Buck Bunny) where
+/// `make clips` has made it, else a test picture.
+pub fn encode(name: &str, options: &str) -> Vec<u8> {
+    let path = file(name);
+    let bunny = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/demo/clip.m1v");
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-y", "-v", "error"]);
+    match bunny.exists() {
+        true => command.args(["-stream_loop", "-1", "-i"]).arg(bunny),
+        false => command.args(["-f", "lavfi", "-i", "testsrc2=rate=25"]),
+    };
+    command.args(["-r", "25", "-threads", "1"]);
+    let status = command.args(options.split_whitespace()).arg(&path).status();
+    assert!(status.expect("ffmpeg starts").success());
+    std::fs::read(&path).expect("ffmpeg wrote the clip")
+}
+
+/// The checksum of each decoded picture of the first video stream, in display order; decoding must not
+/// print anything. `format` is ffmpeg's name of the container.
+pub fn decode(format: &str, stream: &[u8]) -> Vec<String> {
+    let (pictures, said) = run_decoder(format, stream);
+    assert!(said.is_empty(), "{said}");
+    pictures
+}
+
+/// The same, whatever the decoder has to say.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub fn decode_anyway(format: &str, stream: &[u8]) -> Vec<String> {
+    run_decoder(format, stream).0
+}
+
+fn run_decoder(format: &str, stream: &[u8]) -> (Vec<String>, String) {
+    let arguments = [
+        "-map",
+        "0:v",
+        "-fps_mode",
+        "passthrough",
+        "-f",
+        "framemd5",
+        "-",
+    ];
+    let (text, said) = run(format, stream, &arguments);
+    (sums(&text), said)
+}
+
+/// What ffmpeg writes and says about a stream.
+fn run(format: &str, stream: &[u8], arguments: &[&str]) -> (String, String) {
+    let mut child = Command::new("ffmpeg")
+        .args(["-v", "warning", "-f", format, "-i", "pipe:0"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ffmpeg starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let bytes = stream.to_vec();
+    let feeding = std::thread::spawn(move || stdin.write_all(&bytes));
+    let output = child.wait_with_output().expect("ffmpeg ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    feeding
+        .join()
+        .expect("a thread")
+        .expect("ffmpeg read it all");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), said)
+}
+
+fn sums(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap_or_default().to_string())
+        .collect()
+}
+
+/// The checksums of one stream, e.g. `0:a`.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub fn decode_stream(format: &str, stream: &[u8], map: &str) -> Vec<String> {
+    let lines = run(format, stream, &["-map", map, "-f", "framemd5", "-"]);
+    assert!(lines.1.is_empty(), "{}", lines.1);
+    sums(&lines.0)
+}
+
+/// Presentation times of the pictures, in ticks of 90 kHz.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub fn times(format: &str, stream: &[u8]) -> Vec<i64> {
+    let arguments = [
+        "-map",
+        "0:v",
+        "-fps_mode",
+        "passthrough",
+        "-copyts",
+        "-enc_time_base",
+        "1:90000",
+        "-f",
+        "framemd5",
+        "-",
+    ];
+    let (text, _) = run(format, stream, &arguments);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split(',').nth(2)?.trim().parse().ok())
+        .collect()
+}
