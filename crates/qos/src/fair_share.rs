@@ -1,67 +1,180 @@
-use layercast_core::{CellRate, FlowId, Level};
+use layercast_core::{CellRate, FlowId, FlowSpec, Level};
+
+use crate::LevelPair;
 
 /// What one flow asks of a link or end system (mets.md 2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// Who asks.
     pub flow: FlowId,
-    /// The level to fall back to.
-    pub min: Level,
-    /// The level wanted.
-    pub max: Level,
-    /// Cells/s above the base layer at level 1.
-    pub l1: CellRate,
-    /// Cells/s above the base layer at level 2, E1 included.
-    pub l2: CellRate,
+    /// What it asks for.
+    pub want: Want,
+}
+
+/// Whole layers, or any rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// Discrete adaptation: `min` or `max`, or the base layer.
+    Levels {
+        /// The level to fall back to.
+        min: Level,
+        /// The level wanted.
+        max: Level,
+        /// Cells/s above the base layer at level 1.
+        l1: CellRate,
+        /// Cells/s above the base layer at level 2, E1 included.
+        l2: CellRate,
+    },
+    /// Continuous adaptation: up to so many cells/s above the base layer.
+    Rate(CellRate),
+}
+
+/// What one flow gets of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Grant {
+    /// The level, of a flow that takes whole layers; else the highest one, unless the rate is zero.
+    pub level: Level,
+    /// Cells/s above the base layer.
+    pub rate: CellRate,
 }
 
 impl Demand {
+    /// A flow of `spec` that takes whole layers.
+    pub fn levels(flow: FlowId, pair: LevelPair, spec: &FlowSpec) -> Demand {
+        let want = Want::Levels {
+            min: pair.min(),
+            max: pair.max(),
+            l1: spec.above_base(Level::E1),
+            l2: spec.above_base(Level::FULL),
+        };
+        Demand { flow, want }
+    }
+
     /// Cells/s above the base layer at `level`; a level never costs less than one below it.
     fn cost(&self, level: Level) -> u32 {
-        match level.get() {
-            0 => 0,
-            1 => self.l1.0,
-            _ => self.l2.0.max(self.l1.0),
+        match (self.want, level.get()) {
+            (Want::Rate(_), _) | (_, 0) => 0,
+            (Want::Levels { l1, .. }, 1) => l1.0,
+            (Want::Levels { l1, l2, .. }, _) => l2.0.max(l1.0),
         }
     }
 
-    /// The highest of min and max that costs at most `share` more than `granted`.
-    fn affordable(&self, granted: Level, share: u32) -> Option<Level> {
-        [self.max, self.min]
-            .into_iter()
-            .filter(|&level| level > granted)
-            .find(|&level| self.cost(level).saturating_sub(self.cost(granted)) <= share)
+    /// The grant after it takes what it can of `share` more than `granted`.
+    fn take(&self, granted: Grant, share: u32) -> Grant {
+        let left = self.left(granted);
+        match self.want {
+            Want::Rate(_) => granted.plus(left.min(share)),
+            Want::Levels { min, max, .. } => [max, min]
+                .into_iter()
+                .filter(|&level| level > granted.level)
+                .map(|level| Grant {
+                    level,
+                    rate: CellRate(self.cost(level)),
+                })
+                .find(|next| next.rate.0 - granted.rate.0 <= share)
+                .unwrap_or(granted),
+        }
+    }
+
+    /// What a real-valued demand still lacks; nothing for whole layers.
+    fn left(&self, granted: Grant) -> u32 {
+        match self.want {
+            Want::Rate(most) => most.0 - granted.rate.0,
+            Want::Levels { .. } => 0,
+        }
+    }
+
+    fn is_met(&self, granted: Grant) -> bool {
+        match self.want {
+            Want::Rate(most) => granted.rate >= most,
+            Want::Levels { max, .. } => granted.level >= max,
+        }
     }
 }
 
-/// Splits the residual bandwidth of a link among flows that take whole layers, and returns what is
-/// left over (the loop of mets.md 2.11).
+impl Grant {
+    fn plus(self, more: u32) -> Grant {
+        let rate = CellRate(self.rate.0 + more);
+        let level = match rate.0 {
+            0 => Level::BASE,
+            _ => Level::FULL,
+        };
+        Grant { level, rate }
+    }
+}
+
+/// Splits the residual bandwidth of a link among flows, and returns what is left over (the loop of
+/// mets.md 2.11).
 ///
 /// An equal split first; what does not fit goes back to the pool and is split again until nothing
-/// changes. `grants` is cleared and then holds one level per demand, in the order of `demands`;
-/// the order has no influence on who gets what, since within a pass nobody takes more than its share.
-pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Level>) -> CellRate {
+/// changes. Flows that take whole layers take them out of their shares; flows of any rate take all of
+/// theirs, so that among themselves they end at the max-min rates, exact but for less than one cell/s
+/// each. What no whole layer fits into any more is theirs too.
+///
+/// `grants` is cleared and then holds one grant per demand, in the order of `demands`; the order has
+/// no influence on who gets what, since within a pass nobody takes more than its share.
+pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Grant>) -> CellRate {
     grants.clear();
-    grants.resize(demands.len(), Level::BASE);
+    grants.resize(demands.len(), Grant::default());
     let mut active: Vec<usize> = (0..demands.len())
-        .filter(|&i| demands[i].max > Level::BASE)
+        .filter(|&i| !demands[i].is_met(Grant::default()))
         .collect();
     let mut pool = residual.0;
-    let mut changed = true;
-    while changed && !active.is_empty() {
-        changed = false;
-        // Rounding down loses nothing: costs are whole cells.
+    while !active.is_empty() {
+        // Rounding down loses less than one cell/s a flow: costs are whole cells.
         let share = pool / active.len() as u32;
+        let (mut stepped, mut met) = (false, false);
         for &i in &active {
-            if let Some(level) = demands[i].affordable(grants[i], share) {
-                pool -= demands[i].cost(level) - demands[i].cost(grants[i]);
-                grants[i] = level;
-                changed = true;
-            }
+            let next = demands[i].take(grants[i], share);
+            let more = next.rate.0 - grants[i].rate.0;
+            stepped |= matches!(demands[i].want, Want::Levels { .. }) && next != grants[i];
+            pool -= more;
+            grants[i] = next;
         }
-        active.retain(|&i| grants[i] < demands[i].max);
+        active.retain(|&i| {
+            let is_met = demands[i].is_met(grants[i]);
+            met |= is_met && matches!(demands[i].want, Want::Rate(_));
+            !is_met
+        });
+        if stepped {
+            continue;
+        }
+        // No layer fits, and shares do not grow before the last flow of any rate is content: until
+        // then what is left is for these flows alone.
+        let filled = water_fill(&mut pool, demands, &active, grants);
+        active.retain(|&i| !demands[i].is_met(grants[i]));
+        if !filled && !met {
+            break;
+        }
     }
     CellRate(pool)
+}
+
+/// Shares the pool equally among the flows of any rate until it is empty or they are content; gives
+/// whether the last of them became so.
+fn water_fill(pool: &mut u32, demands: &[Demand], active: &[usize], grants: &mut [Grant]) -> bool {
+    let lacks = |i: &usize, grants: &[Grant]| demands[*i].left(grants[*i]);
+    let open = active.iter().copied();
+    let mut open: Vec<usize> = open.filter(|i| lacks(i, grants) > 0).collect();
+    if open.is_empty() {
+        return false;
+    }
+    loop {
+        let share = *pool / open.len() as u32;
+        for &i in &open {
+            let more = lacks(&i, grants).min(share);
+            grants[i] = grants[i].plus(more);
+            *pool -= more;
+        }
+        let before = open.len();
+        open.retain(|i| lacks(i, grants) > 0);
+        if open.is_empty() {
+            return true;
+        }
+        if open.len() == before && *pool < before as u32 {
+            return false;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -72,10 +185,12 @@ mod tests {
     fn canyon(flow: u32, min: Level, max: Level) -> Demand {
         Demand {
             flow: FlowId(flow),
-            min,
-            max,
-            l1: CellRate(960),
-            l2: CellRate(2_880),
+            want: Want::Levels {
+                min,
+                max,
+                l1: CellRate(960),
+                l2: CellRate(2_880),
+            },
         }
     }
 
@@ -86,7 +201,8 @@ mod tests {
     fn split(residual: u32, demands: &[Demand]) -> (Vec<u8>, u32) {
         let mut grants = Vec::new();
         let pool = fair_share(CellRate(residual), demands, &mut grants);
-        (grants.into_iter().map(Level::get).collect(), pool.0)
+        let levels = grants.iter().map(|grant| grant.level.get());
+        (levels.collect(), pool.0)
     }
 
     #[test]
@@ -126,13 +242,51 @@ mod tests {
     }
 
     fn demand(flow: u32) -> impl Strategy<Value = Demand> {
-        (0u8..=2, 0u8..=2, 0u32..5_000, 0u32..5_000).prop_map(move |(a, b, l1, more)| Demand {
-            flow: FlowId(flow),
-            min: Level::new(a.min(b)).unwrap(),
-            max: Level::new(a.max(b)).unwrap(),
+        let level = |level| Level::new(level).unwrap();
+        let levels = (0u8..=2, 0u8..=2, 0u32..5_000, 0u32..5_000);
+        let levels = levels.prop_map(move |(a, b, l1, more)| Want::Levels {
+            min: level(a.min(b)),
+            max: level(a.max(b)),
             l1: CellRate(l1),
             l2: CellRate(l1 + more),
+        });
+        let any_rate = (0u32..9_000).prop_map(|most| Want::Rate(CellRate(most)));
+        prop_oneof![levels, any_rate].prop_map(move |want| Demand {
+            flow: FlowId(flow),
+            want,
         })
+    }
+
+    fn rate(flow: u32, most: u32) -> Demand {
+        Demand {
+            flow: FlowId(flow),
+            want: Want::Rate(CellRate(most)),
+        }
+    }
+
+    fn rates(residual: u32, demands: &[Demand]) -> Vec<u32> {
+        let mut grants = Vec::new();
+        fair_share(CellRate(residual), demands, &mut grants);
+        grants.into_iter().map(|grant| grant.rate.0).collect()
+    }
+
+    #[test]
+    fn flows_of_any_rate_get_the_max_min_rates() {
+        let demands = [rate(1, 100), rate(2, 2_000), rate(3, 5_000)];
+        assert_eq!(rates(3_000, &demands), [100, 1_450, 1_450]);
+        assert_eq!(rates(9_000, &demands), [100, 2_000, 5_000]);
+        assert_eq!(rates(2, &demands), [0, 0, 0]);
+        assert_eq!(rates(0, &demands[..1]), [0]);
+    }
+
+    #[test]
+    fn whole_layers_and_any_rate_share_a_link() {
+        // 1500 each: a layer of 960, and what the second layer does not fit into.
+        assert_eq!(rates(3_000, &[full(1), rate(2, 2_880)]), [960, 2_040]);
+        // Once the modest flow is content, both layers fit.
+        assert_eq!(rates(3_400, &[full(1), rate(2, 500)]), [2_880, 500]);
+        // Nothing fits into a share of 500: the rest is for whom it is of use.
+        assert_eq!(rates(1_000, &[full(1), rate(2, 2_880)]), [0, 1_000]);
     }
 
     fn demands() -> impl Strategy<Value = Vec<Demand>> {
@@ -144,7 +298,7 @@ mod tests {
         fn grants_never_exceed_the_residual(residual in 0u32..40_000, demands in demands()) {
             let mut grants = Vec::new();
             let pool = fair_share(CellRate(residual), &demands, &mut grants);
-            let used: u64 = demands.iter().zip(&grants).map(|(d, &g)| u64::from(d.cost(g))).sum();
+            let used: u64 = grants.iter().map(|grant| u64::from(grant.rate.0)).sum();
             prop_assert_eq!(used + u64::from(pool.0), u64::from(residual));
         }
 
@@ -153,7 +307,13 @@ mod tests {
             let mut grants = Vec::new();
             fair_share(CellRate(residual), &demands, &mut grants);
             for (demand, grant) in demands.iter().zip(grants) {
-                prop_assert!([Level::BASE, demand.min, demand.max].contains(&grant));
+                match demand.want {
+                    Want::Levels { min, max, .. } => {
+                        prop_assert!([Level::BASE, min, max].contains(&grant.level));
+                        prop_assert_eq!(grant.rate.0, demand.cost(grant.level));
+                    }
+                    Want::Rate(most) => prop_assert!(grant.rate <= most),
+                }
             }
         }
 
@@ -168,6 +328,34 @@ mod tests {
             for (demand, grant) in shuffled.iter().zip(b) {
                 prop_assert_eq!(a[demand.flow.0 as usize], grant);
             }
+        }
+
+        #[test]
+        fn rates_are_max_min_optimal(
+            residual in 0u32..40_000, wants in proptest::collection::vec(0u32..9_000, 1..12),
+        ) {
+            let demands: Vec<_> = (0..).zip(&wants).map(|(flow, &most)| rate(flow, most)).collect();
+            let got = rates(residual, &demands);
+            let left = u64::from(residual) - got.iter().map(|&got| u64::from(got)).sum::<u64>();
+            let short: Vec<usize> = (0..got.len()).filter(|&i| got[i] < wants[i]).collect();
+            // Nothing is left over while somebody lacks something.
+            prop_assert!(short.is_empty() || left < short.len() as u64);
+            // Nobody has more than one who lacks something: it could only gain at the cost of a
+            // flow that has no more than it has itself.
+            for &i in &short {
+                prop_assert!(got.iter().all(|&other| other <= got[i]));
+            }
+        }
+
+        #[test]
+        fn nothing_is_left_over_that_a_flow_of_any_rate_lacks(
+            residual in 0u32..40_000, demands in demands(),
+        ) {
+            let mut grants = Vec::new();
+            let pool = fair_share(CellRate(residual), &demands, &mut grants);
+            let lacks = |(demand, grant): (&Demand, &Grant)| demand.left(*grant) > 0;
+            let lacking = demands.iter().zip(&grants).filter(|&it| lacks(it)).count();
+            prop_assert!(lacking == 0 || pool.0 < demands.len() as u32);
         }
 
         #[test]

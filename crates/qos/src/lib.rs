@@ -21,12 +21,12 @@ mod timestamp;
 pub use admission::{AdmissionLimits, DelayBudget, HostCost};
 pub use alarm::{Alarms, Raised};
 pub use deadlines::DeadlineWindow;
-pub use fair_share::{Demand, fair_share};
+pub use fair_share::{Demand, Grant, Want, fair_share};
 pub use histogram::DelayHistogram;
 pub use jitter::{JitterConfig, JitterEvent, JitterFilter, Margin, Playout};
 pub use metric::{DelayMetric, LayerMetric, LossCount, QosMetric};
 pub use monitor::FlowMonitor;
-pub use pair::LevelPair;
+pub use pair::{LevelPair, Merge};
 pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
 pub use scheduler::{FlowScheduler, Released, SchedulerConfig, SchedulerEvent};
 pub use shaper::{

@@ -1,9 +1,21 @@
 use layercast_core::Level;
 use serde::{Deserialize, Serialize};
 
+/// How the demands of several branches become one (mets.md 2.11, 6.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Merge {
+    /// The higher of both levels each: never leaves the chain `{0,0} < {0,E1} < {E1,E2}`.
+    #[default]
+    Join,
+    /// The lowest `min` and the highest `max`: `{0,E2}` is legal then.
+    Hull,
+}
+
 /// What a branch asks for: the level it wants and the one it falls back to (mets.md 2.11).
 ///
-/// Receivers emit only the chain `{0,0} < {0,E1} < {E1,E2}`, which merging and reducing never leave.
+/// Receivers emit only the chain `{0,0} < {0,E1} < {E1,E2}`, which [`Merge::Join`] and reducing
+/// never leave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct LevelPair {
     min: Level,
@@ -37,11 +49,14 @@ impl LevelPair {
         self.max
     }
 
-    /// The join of two branches: the element-wise maximum.
+    /// The demand of two branches together.
     #[must_use]
-    pub fn merge(self, other: LevelPair) -> LevelPair {
+    pub fn merge(self, other: LevelPair, how: Merge) -> LevelPair {
         LevelPair {
-            min: self.min.max(other.min),
+            min: match how {
+                Merge::Join => self.min.max(other.min),
+                Merge::Hull => self.min.min(other.min),
+            },
             max: self.max.max(other.max),
         }
     }
@@ -61,6 +76,7 @@ impl LevelPair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const CHAIN: [LevelPair; 3] = [
         LevelPair::BASE,
@@ -78,8 +94,35 @@ mod tests {
     fn merging_is_the_join_of_the_chain() {
         for (i, a) in CHAIN.into_iter().enumerate() {
             for (j, b) in CHAIN.into_iter().enumerate() {
-                assert_eq!(a.merge(b), CHAIN[i.max(j)]);
+                assert_eq!(a.merge(b, Merge::Join), CHAIN[i.max(j)]);
             }
+        }
+    }
+
+    #[test]
+    fn the_hull_spans_from_the_least_to_the_most() {
+        let hull = CHAIN[0].merge(CHAIN[2], Merge::Hull);
+        assert_eq!((hull.min(), hull.max()), (Level::BASE, Level::FULL));
+        assert_eq!(hull.reduce_to(Level::E1), CHAIN[1]);
+        assert_eq!(hull.reduce_to(Level::FULL), hull);
+    }
+
+    fn pair() -> impl Strategy<Value = LevelPair> {
+        let level = |level| Level::new(level).unwrap();
+        (0u8..=2, 0u8..=2)
+            .prop_map(move |(a, b)| LevelPair::new(level(a.min(b)), level(a.max(b))).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn merging_does_not_depend_on_the_order_or_on_repetition(
+            (a, b, c) in (pair(), pair(), pair()), hull in any::<bool>(),
+        ) {
+            let how = if hull { Merge::Hull } else { Merge::Join };
+            prop_assert_eq!(a.merge(b, how), b.merge(a, how));
+            prop_assert_eq!(a.merge(b, how).merge(c, how), a.merge(b.merge(c, how), how));
+            prop_assert_eq!(a.merge(a, how), a);
+            prop_assert!(a.merge(b, how).max() >= a.max() && a.merge(b, how).min() <= a.merge(b, how).max());
         }
     }
 
