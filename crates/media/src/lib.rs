@@ -30,7 +30,8 @@ mod writer;
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture};
 pub use error::MediaError;
 pub use filter::{
-    CoefficientFilter, DropRule, FilterError, FilterStats, Filtered, PictureDrop, Shaping,
+    CoefficientFilter, DropRule, FilterError, FilterRule, FilterStats, Filtered, FlowFilter,
+    FlowFilterStats, PictureDrop, RuleError, Shaping,
 };
 pub use h264::H264Writer;
 pub use live::{Ingest, IngestStats, LiveClock, SpecMeter, Stamp, TimedFrame};

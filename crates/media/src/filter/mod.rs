@@ -1,12 +1,15 @@
 //! Filters that lower the rate of MPEG-1 and MPEG-2 video (mets.md 2.13).
 
+mod account;
 mod clip;
 mod drop;
 mod emit;
 mod error;
+mod flow;
 mod headers;
 mod picture;
 mod quant;
+mod rule;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -15,6 +18,8 @@ mod vectors;
 pub use clip::Filtered;
 pub use drop::{DropRule, PictureDrop};
 pub use error::FilterError;
+pub use flow::{FlowFilter, FlowFilterStats};
+pub use rule::{FilterRule, RuleError};
 
 use bytes::Bytes;
 
@@ -86,6 +91,17 @@ impl CoefficientFilter {
     /// What it did so far.
     pub fn stats(&self) -> FilterStats {
         self.stats
+    }
+
+    /// Reads the next frame in coded order and gives the bytes of it that cannot be dropped.
+    ///
+    /// # Errors
+    /// As [`apply`](CoefficientFilter::apply), which may still be asked for the same frame.
+    pub(crate) fn bare(&mut self, frame: &Frame) -> Result<u32, FilterError> {
+        let data = frame.data.as_ref().ok_or(FilterError::NoData)?;
+        self.picture.read(data, &mut self.headers)?;
+        let bits = self.picture.bare(data, &mut self.keep);
+        Ok(u32::try_from(bits.div_ceil(8)).unwrap_or(u32::MAX))
     }
 
     /// Filters the next frame in coded order.

@@ -18,6 +18,15 @@ impl CodedPicture {
         }));
     }
 
+    /// Keeps nothing that can be dropped; gives the bits of the result.
+    pub fn bare(&self, data: &[u8], keep: &mut Vec<u8>) -> usize {
+        keep.clear();
+        keep.resize(self.blocks.len(), 0);
+        let mut counter = BitCounter::default();
+        self.write(data, keep, &mut counter);
+        counter.0
+    }
+
     /// Keeps what costs the least distortion within `budget` bits; gives the bits of the result,
     /// which are more than `budget` only if there is nothing left to drop.
     pub fn shape(&self, data: &[u8], budget: usize, keep: &mut Vec<u8>) -> usize {
