@@ -6,6 +6,7 @@
 
 mod aal5;
 mod adapter;
+mod assembly;
 mod atm;
 mod end_to_end;
 mod link;
@@ -23,6 +24,7 @@ pub use aal5::{
     Frame, MAX_CELL_PAYLOAD, Mark, Reassembler, ReassemblyError, SegmentError, Segmenter, packet_of,
 };
 pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
+pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
 pub use end_to_end::{Control, Downward, MAX_APP, Opaque, Upward};
 pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};

@@ -255,6 +255,36 @@ impl MetsPacket {
         METS_HEADER + self.payload.len()
     }
 
+    /// Cuts a frame into packets of at most `mtu` payload bytes; of `frame`, length, offset and the
+    /// marks of the first and last fragment are set here, the rest is kept.
+    pub fn fragments(
+        frame: MetsHeader,
+        payload: &Payload,
+        mtu: usize,
+    ) -> impl Iterator<Item = MetsPacket> {
+        let (len, mtu) = (payload.len(), mtu.max(1));
+        (0..len).step_by(mtu).map(move |start| {
+            let end = len.min(start + mtu);
+            let mut flags = Flags(frame.flags.0 & !(Flags::FIRST | Flags::LAST).0);
+            if start == 0 {
+                flags |= Flags::FIRST;
+            }
+            if end == len {
+                flags |= Flags::LAST;
+            }
+            MetsPacket {
+                header: MetsHeader {
+                    flags,
+                    alf_len: len as u32,
+                    offset: start as u32,
+                    ..frame
+                },
+                payload: payload.slice(start..end),
+                congestion: false,
+            }
+        })
+    }
+
     /// Appends header and payload to `out`.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         debug_assert_eq!(self.header.check(self.payload.len()), Ok(()));

@@ -64,7 +64,10 @@ proptest! {
             let picture = [Picture::I, Picture::P, Picture::B][usize::from(kind)];
             let data = bytes.then(|| Bytes::from(vec![kind; size as usize]));
             filter.set_rate(CellRate(rate), Level::new(top).unwrap());
-            let frame = Frame { picture, gop_start: kind == 0, size, data };
+            let frame = Frame {
+                data,
+                ..Frame::sized(picture, size)
+            };
             let out = filter.apply(frame);
             prop_assert!(out.size >= 1 && out.size <= size);
             filter.level_for(CellRate(rate));

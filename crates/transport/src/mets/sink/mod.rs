@@ -1,5 +1,4 @@
 mod adapter;
-mod assembly;
 mod clock;
 mod config;
 mod gaps;

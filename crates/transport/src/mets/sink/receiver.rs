@@ -9,11 +9,10 @@ use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
 };
 use layercast_wire::{
-    Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler, ReassemblyError,
-    packet_of,
+    Assembler, Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler,
+    ReassemblyError, WholeFrame, packet_of,
 };
 
-use super::assembly::{Assembler, WholeFrame};
 use super::clock::SourceClock;
 use super::gaps::{GapCounter, Mark};
 use super::history::History;

@@ -79,16 +79,9 @@ impl Packetiser {
     /// Hands each PDU of the frame to `send`, in order; gives the number of packets, or `None` if
     /// `send` refused one or a packet does not fit a cell frame.
     pub fn cut(&self, numbered: &Numbered, mut send: impl FnMut(LinkPdu) -> bool) -> Option<u64> {
-        let payload = &numbered.frame.payload;
-        let len = payload.len();
+        let header = self.header(numbered);
         let mut packets = 0;
-        for start in (0..len).step_by(self.mtu) {
-            let end = len.min(start + self.mtu);
-            let packet = MetsPacket {
-                header: self.header(numbered, start, end),
-                payload: payload.slice(start..end),
-                congestion: false,
-            };
+        for packet in MetsPacket::fragments(header, &numbered.frame.payload, self.mtu) {
             packets += 1;
             match self.carriage {
                 Carriage::Datagrams => send(LinkPdu::Mets(packet)).then_some(())?,
@@ -102,20 +95,13 @@ impl Packetiser {
         Some(packets)
     }
 
-    fn header(&self, numbered: &Numbered, start: usize, end: usize) -> MetsHeader {
+    fn header(&self, numbered: &Numbered) -> MetsHeader {
         let Numbered {
             frame, emission, ..
         } = numbered;
-        let len = frame.payload.len();
         let mut flags = Flags::default();
-        for (flag, set) in [
-            (Flags::GOP_START, frame.gop_start),
-            (Flags::FIRST, start == 0),
-            (Flags::LAST, end == len),
-        ] {
-            if set {
-                flags |= flag;
-            }
+        if frame.gop_start {
+            flags |= Flags::GOP_START;
         }
         MetsHeader {
             kind: FrameType::from_layer(frame.layer),
@@ -126,8 +112,8 @@ impl Packetiser {
             timestamp_us: emission.as_us() as u32,
             e1_count: numbered.e1_count,
             e2_count: numbered.e2_count,
-            alf_len: len as u32,
-            offset: start as u32,
+            alf_len: frame.payload.len() as u32,
+            offset: 0,
         }
     }
 }

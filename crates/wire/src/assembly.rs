@@ -2,7 +2,8 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use layercast_core::{Cause, Layer, Level, Serial};
-use layercast_wire::{Flags, MetsHeader, MetsPacket, Payload};
+
+use crate::{Flags, MetsHeader, MetsPacket, Payload};
 
 /// Frames in the making at one time.
 const MAX_PARTIAL: usize = 64;
@@ -11,16 +12,19 @@ const MAX_FRAGMENTS: usize = 16_384;
 
 /// A media frame that arrived whole.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct WholeFrame {
+pub struct WholeFrame {
     /// Header of its first fragment to arrive.
     pub header: MetsHeader,
+    /// Its layer.
     pub layer: Layer,
     /// Level granted when its first fragment came.
     pub level: Level,
+    /// Its bytes.
     pub payload: Payload,
 }
 
 impl WholeFrame {
+    /// Whether it opens a group of pictures.
     pub fn gop_start(&self) -> bool {
         self.header.flags.contains(Flags::GOP_START)
     }
@@ -32,7 +36,7 @@ impl WholeFrame {
 /// and copied into one piece when the last one is there. If there are too many bytes or frames,
 /// the oldest frame in the making goes.
 #[derive(Debug)]
-pub(crate) struct Assembler {
+pub struct Assembler {
     /// By sequence number.
     partial: VecDeque<Partial>,
     bytes: usize,
@@ -86,6 +90,9 @@ impl Assembler {
 
     /// Takes a packet whose header was checked, with the level granted when it came; gives the frame
     /// it completes.
+    ///
+    /// # Errors
+    /// Why the packet is dropped: it came twice, is too long, or contradicts the others.
     pub fn insert(
         &mut self,
         packet: MetsPacket,
@@ -243,9 +250,9 @@ fn join(fragments: &[(u32, Payload)], len: usize) -> Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FrameType;
     use bytes::Bytes;
     use layercast_core::FlowId;
-    use layercast_wire::FrameType;
     use proptest::prelude::*;
 
     fn packet(seq: u32, alf_len: u32, offset: u32, payload: &[u8]) -> MetsPacket {
