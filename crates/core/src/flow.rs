@@ -210,6 +210,20 @@ impl FlowSpec {
         self.layers.base.mean.saturating_add(self.above_base(level))
     }
 
+    /// Frames per second delivered at `level`: of a GOP one of the base layer, the other anchors of E1.
+    pub fn frames_at(&self, level: Level) -> FrameRate {
+        let n = u32::from(self.gop_n.max(1));
+        let delivered = match level.get() {
+            0 => 1,
+            1 => n.div_ceil(u32::from(self.gop_m.max(1))),
+            _ => n,
+        };
+        FrameRate {
+            num: self.frame_rate.num.saturating_mul(delivered),
+            den: self.frame_rate.den.saturating_mul(n),
+        }
+    }
+
     /// The highest level for which the flow has frames at all.
     pub fn top_level(&self) -> Level {
         match (self.layers.e1.mean.0, self.layers.e2.mean.0) {

@@ -51,6 +51,18 @@ impl HostCost {
     }
 }
 
+impl HostCost {
+    /// Cells/s that nine tenths of a processor move with so many frames (mets.md 2.10).
+    pub fn most(&self, frames: FrameRate) -> CellRate {
+        let share = Span::from_ms(900).saturating_sub(self.load(CellRate(0), frames));
+        match self.per_cell.as_ps() {
+            0 if share == Span::ZERO => CellRate(0),
+            0 => CellRate(u32::MAX),
+            cell => CellRate(u32::try_from(share.as_ps() / cell).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
 impl AdmissionLimits {
     /// Whether a link of `capacity` that has `reserved` for base layers takes `new` more.
     pub fn link(

@@ -14,6 +14,7 @@ mod metric;
 mod monitor;
 mod pair;
 mod probe;
+mod rate_probe;
 mod scheduler;
 mod shaper;
 mod timestamp;
@@ -28,6 +29,7 @@ pub use metric::{DelayMetric, LayerMetric, LossCount, QosMetric};
 pub use monitor::FlowMonitor;
 pub use pair::{LevelPair, Merge};
 pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
+pub use rate_probe::RateProbe;
 pub use scheduler::{FlowScheduler, Released, SchedulerConfig, SchedulerEvent};
 pub use shaper::{
     BucketError, BucketParams, Shaper, ShaperConfig, ShaperError, ShaperStats, queue_bound,

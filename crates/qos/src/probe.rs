@@ -144,6 +144,15 @@ impl DemandProbe {
         self.want = config.preferred;
     }
 
+    /// Whether the next clean era may raise the demand; a permission of the user is used up.
+    pub fn may_raise(&mut self) -> bool {
+        match self.config.on_plenty {
+            OnPlenty::AddLayer => true,
+            OnPlenty::Inform => std::mem::take(&mut self.raise_allowed),
+            OnPlenty::Ignore => false,
+        }
+    }
+
     /// The level asked for.
     pub fn want(&self) -> Level {
         self.want

@@ -1,8 +1,8 @@
 use layercast_core::{CellRate, FlowId, Level, NodeId, Observer, PortId, Serial, Time, TraceEvent};
-use layercast_qos::{Demand, LevelPair, fair_share};
+use layercast_qos::{Demand, LevelPair, Want, fair_share};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 
-use crate::flow::{MAX_ORIGINS, Request};
+use crate::flow::{MAX_ORIGINS, Request, Told, Wish};
 use crate::{Switch, SwitchEvent, subject};
 
 /// The distributed QoS adapter (mets.md 2.11): demands come up as RES, levels go down as ADAPT.
@@ -34,13 +34,19 @@ impl Switch {
         let Some(flow) = self.flows.by_id(message.flow) else {
             return;
         };
+        // What anybody says of rates counts only where any rate can be had, and not beyond that.
+        let most = flow.info.spec.above_base(pair.max());
+        let rate = match flow.is_continuous() {
+            true => message.rate_max.min(most),
+            false => most,
+        };
         let Some(branch) = flow.branch(from).filter(|branch| branch.is_committed()) else {
             rejected.unknown += 1;
             return;
         };
         let request = Request {
             origin: message.origin,
-            pair,
+            wish: Wish { pair, rate },
             hops: message.hops,
             drain: message.drain,
             at: now,
@@ -87,6 +93,12 @@ impl Switch {
         }
         flow.adapted = Some((message.era, now));
         flow.told_era = message.era;
+        flow.told = Told {
+            min: message.min,
+            max: message.max,
+            rate_min: message.rate_min.min(message.rate_max),
+            rate_max: message.rate_max,
+        };
         for index in 0..flow.branches.len() {
             let Some(flow) = self.flows.by_id(message.flow) else {
                 return;
@@ -95,15 +107,16 @@ impl Switch {
             if !branch.is_committed() {
                 continue;
             }
-            let (port, grant) = (branch.port, branch.grant);
-            let (level, reason) = if grant < message.max {
-                (grant, "fair share of the link")
-            } else {
-                (message.max, "advertised by the source")
+            let port = branch.port;
+            let (level, rate) = flow.served(branch);
+            let reason = match level < message.max {
+                true => "fair share of the link",
+                false => "advertised by the source",
             };
             let hops = message.hops.saturating_add(1);
             let adapt = Adapt {
                 level,
+                rate,
                 era: message.era,
                 origin: message.origin,
                 hops,
@@ -132,14 +145,16 @@ impl Switch {
                 continue;
             };
             reserved = reserved.saturating_add(branch.base);
-            // Without a demand a branch takes no part: its pair is {0,0}.
-            let pair = branch.demand().unwrap_or(LevelPair::BASE);
-            self.demands.push(Demand {
-                flow: flow.info.id,
-                min: pair.min(),
-                max: pair.max(),
-                l1: flow.info.spec.above_base(Level::E1),
-                l2: flow.info.spec.above_base(Level::FULL),
+            // Without a demand a branch takes no part.
+            let wish = branch.demand(self.config.merge);
+            let (id, spec) = (flow.info.id, &flow.info.spec);
+            self.demands.push(if flow.is_continuous() {
+                let rate = wish.map_or(CellRate(0), |wish| wish.rate);
+                let want = Want::Rate(rate);
+                Demand { flow: id, want }
+            } else {
+                let pair = wish.map_or(LevelPair::BASE, |wish| wish.pair);
+                Demand::levels(id, pair, spec)
             });
         }
         let residual = port.config.capacity().saturating_sub(reserved);
@@ -158,13 +173,19 @@ impl Switch {
                 obs.on(now, subject(&self.config), || TraceEvent::Decision {
                     flow,
                     what: "grant",
-                    value: grant.get().into(),
+                    value: grant.level.get().into(),
                     reason,
                 });
             }
-            if branch.gate.target > grant {
+            let target = branch.gate.target;
+            let Some(branch) = entry.branches.iter().find(|branch| branch.port == id) else {
+                continue;
+            };
+            let (level, rate) = entry.served(branch);
+            if target > level {
                 let adapt = Adapt {
-                    level: grant,
+                    level,
+                    rate,
                     era,
                     origin: self.config.id,
                     hops: 1,
@@ -190,18 +211,26 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
-        let pair = LevelPair::wanting(adapt.level);
+        let told = flow.told;
+        let (min, rate_min) = match flow.is_continuous() {
+            true if adapt.level == told.max => (told.min, told.rate_min.min(adapt.rate)),
+            true => (adapt.level, adapt.rate),
+            false => {
+                let min = adapt.level.down();
+                (min, flow.info.spec.above_base(min))
+            }
+        };
         let message = AdapterMsg {
             kind: AdapterKind::Adapt,
             group: flow.info.group,
             flow: id,
             era: adapt.era,
             origin: adapt.origin,
-            min: pair.min(),
-            max: pair.max(),
+            min,
+            max: adapt.level,
             hops: adapt.hops,
-            rate_min: flow.info.spec.above_base(pair.min()),
-            rate_max: flow.info.spec.above_base(pair.max()),
+            rate_min,
+            rate_max: adapt.rate,
             residual: self.ports.get(to).map_or(CellRate(0), |port| port.residual),
             drain: CellRate(0),
         };
@@ -241,7 +270,7 @@ impl Switch {
             return;
         };
         flow.res_pending = false;
-        let Some(pair) = flow.merged() else {
+        let Some(Wish { pair, rate }) = flow.merged(self.config.merge) else {
             return;
         };
         flow.era = flow.era.plus(1);
@@ -263,8 +292,11 @@ impl Switch {
             min: pair.min(),
             max: pair.max(),
             hops: hops.saturating_add(1),
-            rate_min: flow.info.spec.above_base(pair.min()),
-            rate_max: flow.info.spec.above_base(pair.max()),
+            rate_min: match flow.is_continuous() {
+                true => CellRate(0),
+                false => flow.info.spec.above_base(pair.min()),
+            },
+            rate_max: rate,
             residual: residual.unwrap_or(CellRate(0)),
             drain,
         };
@@ -284,6 +316,8 @@ impl Switch {
 #[derive(Clone, Copy)]
 struct Adapt {
     level: Level,
+    /// Cells/s above the base layer.
+    rate: CellRate,
     era: Serial,
     origin: NodeId,
     hops: u8,

@@ -1,4 +1,5 @@
-use layercast_core::{CellRate, FlowId, Level, Observer, PortId, Time, TraceEvent};
+use layercast_core::{CellRate, FlowId, Observer, PortId, Time, TraceEvent};
+use layercast_qos::Grant;
 use layercast_wire::{Carriage, Member, Refusal, Resource, Signal};
 
 use crate::flow::{Branch, Flow, Hold, Upstream};
@@ -76,7 +77,7 @@ impl Switch {
             base,
             members: vec![member],
             requests: Vec::new(),
-            grant: Level::BASE,
+            grant: Grant::default(),
             gate: Gate::default(),
             fate: FrameFate::default(),
             heard: now,

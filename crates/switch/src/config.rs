@@ -1,5 +1,5 @@
 use layercast_core::{CellRate, NodeId, Rate, Span};
-use layercast_qos::HostCost;
+use layercast_qos::{HostCost, Merge};
 use layercast_wire::Carriage;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -33,6 +33,8 @@ pub struct SwitchConfig {
     pub seed: u64,
     /// When a lower level takes effect.
     pub lowering: Lowering,
+    /// How the demands of several branches become one (mets.md 6.2).
+    pub merge: Merge,
     /// Whether base layers are tested against what there is (mets.md 2.10); without, every join is
     /// granted, for experiments with overload.
     pub admission: bool,
@@ -124,6 +126,7 @@ impl Default for SwitchConfig {
             tentative: Span::from_secs(5),
             seed: 0,
             lowering: Lowering::GopStart,
+            merge: Merge::Join,
             admission: true,
             cpu_per_cell: None,
             sender: None,

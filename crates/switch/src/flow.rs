@@ -1,5 +1,5 @@
-use layercast_core::{CellRate, FlowId, Level, NodeId, PortId, Serial, Time};
-use layercast_qos::LevelPair;
+use layercast_core::{AdaptMode, CellRate, FlowId, Level, NodeId, PortId, Serial, Time};
+use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Signal};
 
 use crate::members::Members;
@@ -9,11 +9,31 @@ use crate::selector::{Gate, Selector};
 /// Most origins whose RES a branch remembers: the members of one multicast link.
 pub(crate) const MAX_ORIGINS: usize = 256;
 
+/// A shaped rate may be above the grant by one part in so many.
+const TOLERANCE: u32 = 32;
+
+/// What a branch, or all of them together, ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wish {
+    pub pair: LevelPair,
+    /// Cells/s above the base layer; of a flow of whole layers, those of `pair.max()`.
+    pub rate: CellRate,
+}
+
+/// What the node upstream last gave, by ADAPT: rates are above the base layer.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Told {
+    pub min: Level,
+    pub max: Level,
+    pub rate_min: CellRate,
+    pub rate_max: CellRate,
+}
+
 /// What one origin asks for on a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub origin: NodeId,
-    pub pair: LevelPair,
+    pub wish: Wish,
     pub hops: u8,
     pub drain: CellRate,
     pub at: Time,
@@ -40,7 +60,7 @@ pub(crate) struct Branch {
     pub members: Vec<Member>,
     pub requests: Vec<Request>,
     /// Share of the link, as of the last division.
-    pub grant: Level,
+    pub grant: Grant,
     pub gate: Gate,
     pub fate: FrameFate,
     /// When the last RES or join came.
@@ -81,6 +101,8 @@ pub(crate) struct Flow {
     pub branches: Vec<Branch>,
     /// Era of the last ADAPT, and when it came; older ones are ignored.
     pub adapted: Option<(Serial, Time)>,
+    /// What it said.
+    pub told: Told,
     /// Era of the last ADAPT that was passed on: what we say ourselves must not be older.
     pub told_era: Serial,
     /// Our own era, as RES tells it upstream.
@@ -97,9 +119,37 @@ impl Branch {
     }
 
     /// What all origins together ask for; `None` if nobody does.
-    pub fn demand(&self) -> Option<LevelPair> {
-        let pairs = self.requests.iter().map(|request| request.pair);
-        pairs.reduce(LevelPair::merge)
+    pub fn demand(&self, how: Merge) -> Option<Wish> {
+        let wishes = self.requests.iter().map(|request| request.wish);
+        wishes.reduce(|a, b| a.merge(b, how))
+    }
+}
+
+impl Wish {
+    fn merge(self, other: Wish, how: Merge) -> Wish {
+        Wish {
+            pair: self.pair.merge(other.pair, how),
+            rate: self.rate.max(other.rate),
+        }
+    }
+
+    /// What is left of it when the link grants so much.
+    pub fn reduce_to(self, grant: Grant) -> Wish {
+        Wish {
+            pair: self.pair.reduce_to(grant.level),
+            rate: self.rate.min(grant.rate),
+        }
+    }
+}
+
+impl Told {
+    /// The highest level that takes at most `granted` cells/s above the base layer, with the rate it
+    /// takes. What the source shapes to a rate may be off by a little.
+    pub fn fitting(&self, granted: CellRate) -> (Level, CellRate) {
+        let granted = granted.saturating_add(CellRate(granted.0 / TOLERANCE));
+        let given = [(self.max, self.rate_max), (self.min, self.rate_min)];
+        let fits = given.into_iter().find(|&(_, rate)| rate <= granted);
+        fits.unwrap_or_default()
     }
 }
 
@@ -112,12 +162,26 @@ impl Flow {
         self.link == Upstream::Joined
     }
 
+    /// Whether the source follows any rate, by shaping, rather than by whole layers.
+    pub fn is_continuous(&self) -> bool {
+        self.info.policy.adapt == AdaptMode::Continuous
+    }
+
+    /// The level a branch gets of what the node upstream gives, and its rate above the base layer.
+    pub fn served(&self, branch: &Branch) -> (Level, CellRate) {
+        if self.is_continuous() {
+            return self.told.fitting(branch.grant.rate);
+        }
+        let level = self.told.max.min(branch.grant.level);
+        (level, self.info.spec.above_base(level))
+    }
+
     /// What goes upstream: demands reduced to grants, merged over the branches.
-    pub fn merged(&self) -> Option<LevelPair> {
+    pub fn merged(&self, how: Merge) -> Option<Wish> {
         let branches = self.branches.iter().filter(|branch| branch.is_committed());
         branches
-            .filter_map(|branch| Some(branch.demand()?.reduce_to(branch.grant)))
-            .reduce(LevelPair::merge)
+            .filter_map(|branch| Some(branch.demand(how)?.reduce_to(branch.grant)))
+            .reduce(|a, b| a.merge(b, how))
     }
 
     /// What the slowest receiving host below takes in; 0 if none says.

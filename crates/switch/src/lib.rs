@@ -37,7 +37,7 @@ use std::collections::VecDeque;
 use layercast_core::{
     CellRate, FlowId, Level, Machine, Observer, PortId, Span, Stream, Subject, Time, earliest,
 };
-use layercast_qos::Demand;
+use layercast_qos::{Demand, Grant};
 use layercast_wire::Signal;
 
 use crate::flow::{Flow, FlowTable};
@@ -68,7 +68,7 @@ pub struct Switch {
     next_ending: Option<Time>,
     /// Kept to save an allocation for each division of a link.
     demands: Vec<Demand>,
-    grants: Vec<Level>,
+    grants: Vec<Grant>,
 }
 
 impl Switch {

@@ -1,7 +1,7 @@
 use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Member, MemberReport, MemberStats, Signal};
 
-use crate::flow::{Ending, Flow, Upstream};
+use crate::flow::{Ending, Flow, Told, Upstream};
 use crate::members::Members;
 use crate::selector::Selector;
 use crate::{Switch, SwitchEvent, subject};
@@ -132,6 +132,7 @@ impl Switch {
             carriage: port.map(|port| port.config.carriage),
             branches: Vec::new(),
             adapted: None,
+            told: Told::default(),
             told_era: Serial(0),
             era: Serial(0),
             res_pending: false,

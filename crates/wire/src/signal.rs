@@ -1,7 +1,8 @@
 use std::borrow::Cow;
 
 use layercast_core::{
-    FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, Serial, SpecError,
+    CellRate, FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, Serial,
+    SpecError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -277,6 +278,9 @@ pub struct Member {
 pub struct MemberReport {
     /// The level in force.
     pub level: Level,
+    /// The rate that goes with it, in cells per second, base layer included; 0 if not told.
+    #[serde(default)]
+    pub rate: CellRate,
     /// Frames delivered.
     pub frames: PerLayer<u64>,
     /// Frames lost.

@@ -1,4 +1,4 @@
-use layercast_core::{Layer, Level, PerLayer, Span, Time, aal5_cells};
+use layercast_core::{CellRate, Layer, Level, PerLayer, Span, Time, aal5_cells};
 use layercast_qos::DelayHistogram;
 use layercast_wire::{AdapterKind, METS_HEADER};
 use serde::Serialize;
@@ -81,6 +81,8 @@ pub struct AdapterEntry {
     pub min: Level,
     /// Level wanted (RES) or granted (ADAPT).
     pub max: Level,
+    /// Cells/s above the base layer wanted or granted.
+    pub rate: CellRate,
 }
 
 /// Entries kept of each list: a day of one RES and one ADAPT per second, and a bound.
@@ -209,6 +211,7 @@ impl FlowLog {
                     dir,
                     min: message.min,
                     max: message.max,
+                    rate: message.rate_max,
                 };
                 push(&mut self.summary.adapter, entry);
             }

@@ -44,6 +44,7 @@ pub fn signals() -> Vec<Signal> {
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
     let report = MemberReport {
         level: Level::E1,
+        rate: layercast_core::CellRate(1_440),
         frames: counts(40, 120, 17),
         lost: counts(0, 0, 2),
         late: 1,

@@ -1,5 +1,8 @@
-use layercast_core::{CellRate, FlowSpec, Level, NodeId, Serial, Span, Stream, Time, earliest};
-use layercast_qos::{Advice, DemandProbe, ProbeConfig};
+use layercast_core::{
+    AdaptMode, CellRate, FlowSpec, Level, NodeId, OnPlenty, OnScarce, Serial, Span, Stream, Time,
+    earliest,
+};
+use layercast_qos::{Advice, DemandProbe, LevelPair, ProbeConfig, RateProbe};
 use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
 
 use super::SinkConfig;
@@ -10,7 +13,13 @@ pub(super) struct SinkAdapter {
     origin: NodeId,
     era_length: Span,
     probe: DemandProbe,
+    /// The wishes behind `probe`.
+    wishes: ProbeConfig,
+    /// In continuous mode, what to ask for.
+    rates: Option<RateProbe>,
     level: Level,
+    /// Cells/s above the base layer that go with the level.
+    rate: CellRate,
     /// Era of the next RES.
     era: Serial,
     next_era: Time,
@@ -32,25 +41,49 @@ fn wishes(config: &SinkConfig, top: Level) -> ProbeConfig {
     }
 }
 
+/// What a sink of a flow whose source follows any rate asks for.
+fn rates(config: &SinkConfig, flow: &FlowInfo, spec: &FlowSpec) -> Option<RateProbe> {
+    let wishes = wishes(config, Level::FULL);
+    let limit = config.local_limit.unwrap_or(CellRate(u32::MAX));
+    let limit = limit.saturating_sub(spec.layers.base.mean);
+    let above = |level: Level| spec.above_base(level.min(spec.top_level()));
+    let most = above(wishes.preferred).min(limit);
+    (flow.policy.adapt == AdaptMode::Continuous)
+        .then(|| RateProbe::new(above(wishes.min_level), most))
+}
+
 /// What an ADAPT did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Adapted {
     /// Older than one that came before.
     Stale,
-    /// Accepted; the level before it.
-    From(Level),
+    /// Accepted; the level before it, and the rate above the base layer.
+    From(Level, CellRate),
 }
 
 impl SinkAdapter {
     /// The first era starts at a random phase, so that receivers do not march in step.
-    pub fn new(now: Time, config: &SinkConfig, spec: &FlowSpec, phase: &mut Stream) -> SinkAdapter {
+    ///
+    /// `flow` is what the source adapts by, `spec` what this member gets of it.
+    pub fn new(
+        now: Time,
+        config: &SinkConfig,
+        flow: &FlowInfo,
+        spec: &FlowSpec,
+        phase: &mut Stream,
+    ) -> SinkAdapter {
         let top = config.affordable(spec).unwrap_or_default();
+        let wishes = wishes(config, top);
+        let rates = rates(config, flow, spec);
         let first = Span::from_ps(phase.below(config.era.as_ps()));
         SinkAdapter {
             origin: config.id,
             era_length: config.era,
-            probe: DemandProbe::new(wishes(config, top)),
+            probe: DemandProbe::new(wishes),
+            wishes,
+            rates,
             level: Level::BASE,
+            rate: CellRate(0),
             era: Serial(0),
             next_era: now.saturating_add(first),
             newest_adapt: None,
@@ -61,13 +94,20 @@ impl SinkAdapter {
     }
 
     /// The wishes of the user or the flow itself changed; what was learnt about the path stays.
-    pub fn reconfigure(&mut self, config: &SinkConfig, spec: &FlowSpec) {
+    pub fn reconfigure(&mut self, config: &SinkConfig, flow: &FlowInfo, spec: &FlowSpec) {
         self.top = config.affordable(spec).unwrap_or_default();
-        self.probe.reconfigure(wishes(config, self.top));
+        self.wishes = wishes(config, self.top);
+        self.rates = rates(config, flow, spec);
+        self.probe.reconfigure(self.wishes);
     }
 
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// Cells/s above the base layer that go with the level.
+    pub fn rate(&self) -> CellRate {
+        self.rate
     }
 
     pub fn allow_raise(&mut self) {
@@ -91,7 +131,7 @@ impl SinkAdapter {
 
     /// The RES of the era that starts, given whether the one before saw congestion.
     pub fn res(&mut self, congested: bool, flow: &FlowInfo) -> (AdapterMsg, Option<Advice>) {
-        let (pair, advice) = self.probe.on_era(congested, self.level, self.top);
+        let (pair, rates, advice) = self.demand(congested, &flow.spec);
         let era = self.era;
         self.era = era.plus(1);
         let message = AdapterMsg {
@@ -103,12 +143,44 @@ impl SinkAdapter {
             min: pair.min(),
             max: pair.max(),
             hops: 0,
-            rate_min: flow.spec.above_base(pair.min()),
-            rate_max: flow.spec.above_base(pair.max()),
+            rate_min: rates[0],
+            rate_max: rates[1],
             residual: Default::default(),
             drain: self.drain,
         };
         (message, advice)
+    }
+
+    /// Levels and rates to ask for, and what the policy wants besides.
+    fn demand(
+        &mut self,
+        congested: bool,
+        spec: &FlowSpec,
+    ) -> (LevelPair, [CellRate; 2], Option<Advice>) {
+        let Some(rates) = &mut self.rates else {
+            let (pair, advice) = self.probe.on_era(congested, self.level, self.top);
+            let rates = [pair.min(), pair.max()].map(|level| spec.above_base(level));
+            return (pair, rates, advice);
+        };
+        let maintains = self.wishes.maintains;
+        let lowers = maintains && self.wishes.on_scarce == OnScarce::DropLayer;
+        let raises = maintains && rates.is_reduced() && !congested && self.probe.may_raise();
+        let rate = rates.on_era(congested, self.rate, lowers, raises);
+        let advice = match self.wishes.on_scarce {
+            _ if congested => self.probe.on_era(true, self.level, self.top).1,
+            _ if rates.is_reduced() && self.wishes.on_plenty == OnPlenty::Inform => {
+                Some(Advice::MayRaise(self.wishes.preferred))
+            }
+            _ => None,
+        };
+        // Whatever is granted, the source says which layers it has room for.
+        let top = if rate.0 > 0 {
+            spec.top_level()
+        } else {
+            Level::BASE
+        };
+        let pair = LevelPair::new(Level::BASE, top).unwrap_or(LevelPair::BASE);
+        (pair, [CellRate(0), rate], advice)
     }
 
     pub fn on_adapt(&mut self, now: Time, message: &AdapterMsg) -> Adapted {
@@ -120,7 +192,10 @@ impl SinkAdapter {
         }
         self.newest_adapt = Some(message.era);
         self.heard = Some(now);
-        Adapted::From(std::mem::replace(&mut self.level, message.max))
+        Adapted::From(
+            std::mem::replace(&mut self.level, message.max),
+            std::mem::replace(&mut self.rate, message.rate_max),
+        )
     }
 
     /// The level before, if three eras passed without ADAPT: base layer from here on.
@@ -134,6 +209,7 @@ impl SinkAdapter {
 
     /// Back to the base layer; gives the level before.
     pub fn drop_level(&mut self) -> Level {
+        self.rate = CellRate(0);
         std::mem::take(&mut self.level)
     }
 

@@ -264,7 +264,7 @@ impl Sink {
             None => {
                 let mut receiver = Receiver::new(now, &self.config, flow, own);
                 receiver.vci = vci;
-                let adapter = SinkAdapter::new(now, &self.config, own, &mut self.phases);
+                let adapter = SinkAdapter::new(now, &self.config, flow, own, &mut self.phases);
                 self.active = Some(Active {
                     receiver,
                     adapter,

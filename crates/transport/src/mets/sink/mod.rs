@@ -7,7 +7,9 @@ mod machine;
 mod receiver;
 
 use bytes::Bytes;
-use layercast_core::{FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status};
+use layercast_core::{
+    CellRate, FilterKind, Layer, Level, PerLayer, RequestId, Serial, Span, Status,
+};
 use layercast_qos::{QosMetric, Raised, SignedSpan};
 use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
 use serde::Serialize;
@@ -76,6 +78,14 @@ pub enum SinkEvent {
         to: Level,
         /// Why.
         reason: LevelReason,
+    },
+    /// The rate granted changed: cells per second, base layer included. In continuous mode frames of
+    /// a level may be shaped to any rate.
+    RateChanged {
+        /// Old rate.
+        from: CellRate,
+        /// New rate.
+        to: CellRate,
     },
     /// A frame came after its deadline and is dropped.
     Late {

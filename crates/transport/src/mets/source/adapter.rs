@@ -1,4 +1,4 @@
-use layercast_core::{FlowId, FlowSpec, GroupId, Level, NodeId, Serial, Span, Time};
+use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span, Time};
 use layercast_wire::{AdapterKind, AdapterMsg};
 
 /// The source's end of the QoS adapter (mets.md 2.11).
@@ -14,9 +14,9 @@ pub(super) struct SourceAdapter {
     res_interval: Span,
     /// Three eras.
     patience: Span,
-    wanted: Level,
-    advertised: Level,
-    sending: Level,
+    wanted: Target,
+    advertised: Target,
+    sending: Target,
     /// ADAPT counter.
     era: Serial,
     last_adapt: Option<Time>,
@@ -25,11 +25,32 @@ pub(super) struct SourceAdapter {
     raise_at: Option<Time>,
 }
 
-/// An ADAPT to send, and the level before it.
+/// What the source gives: a level, and what its layers take.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Target {
+    pub level: Level,
+    /// Cells/s above the base layer.
+    pub rate: CellRate,
+    /// Cells/s of E1 alone, where a switch may have to leave out E2 (continuous mode).
+    pub e1: Option<CellRate>,
+}
+
+/// An ADAPT to send, and what was given before it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Announcement {
     pub message: AdapterMsg,
-    pub from: Level,
+    pub from: Target,
+}
+
+/// A rate that differs by less than one part in so many is no news.
+const NEWS: u32 = 100;
+
+impl Target {
+    /// Whether everybody must be told, having been told `old`.
+    fn is_news(self, old: Target) -> bool {
+        let off = self.rate.0.abs_diff(old.rate.0);
+        self.level != old.level || off > old.rate.0 / NEWS
+    }
 }
 
 impl SourceAdapter {
@@ -46,9 +67,9 @@ impl SourceAdapter {
             origin,
             res_interval,
             patience: era.times(3),
-            wanted: Level::BASE,
-            advertised: Level::BASE,
-            sending: Level::BASE,
+            wanted: Target::default(),
+            advertised: Target::default(),
+            sending: Target::default(),
             era: Serial(0),
             last_adapt: None,
             last_res: None,
@@ -56,18 +77,18 @@ impl SourceAdapter {
         }
     }
 
-    pub fn advertised(&self) -> Level {
+    pub fn advertised(&self) -> Target {
         self.advertised
     }
 
-    pub fn sending(&self) -> Level {
+    pub fn sending(&self) -> Target {
         self.sending
     }
 
-    /// The network asks for `max`; this host can afford `afford`.
-    pub fn on_res(&mut self, now: Time, max: Level, afford: Level) {
+    /// The network asks for so much, and this host can send it.
+    pub fn on_res(&mut self, now: Time, wanted: Target) {
         self.last_res = Some(now);
-        self.wanted = max.min(afford);
+        self.wanted = wanted;
     }
 
     /// Whether RES just ran out: three eras without any.
@@ -77,25 +98,27 @@ impl SourceAdapter {
             .is_some_and(|last| now >= last.saturating_add(self.patience));
         if silent {
             self.last_res = None;
-            self.wanted = Level::BASE;
+            self.wanted = Target::default();
         }
         silent
     }
 
     /// The ADAPT that is due at `now`: a new level, at most once per RES interval.
-    pub fn due(&mut self, now: Time, spec: &FlowSpec) -> Option<Announcement> {
-        if self.wanted == self.advertised || self.next_slot().is_some_and(|slot| now < slot) {
+    pub fn due(&mut self, now: Time) -> Option<Announcement> {
+        if !self.wanted.is_news(self.advertised) || self.next_slot().is_some_and(|slot| now < slot)
+        {
             return None;
         }
         let from = std::mem::replace(&mut self.advertised, self.wanted);
-        self.raise_at = (self.advertised > from).then(|| now.saturating_add(self.res_interval));
-        Some(self.announce(now, from, spec))
+        let raised = self.advertised.level > from.level;
+        self.raise_at = raised.then(|| now.saturating_add(self.res_interval));
+        Some(self.announce(now, from))
     }
 
     /// The same level once more, for the soft state of the receivers; nothing if nobody asks.
-    pub fn refresh(&mut self, now: Time, spec: &FlowSpec) -> Option<Announcement> {
+    pub fn refresh(&mut self, now: Time) -> Option<Announcement> {
         let slot = self.next_slot().is_none_or(|slot| now >= slot);
-        (self.last_res.is_some() && slot).then(|| self.announce(now, self.advertised, spec))
+        (self.last_res.is_some() && slot).then(|| self.announce(now, self.advertised))
     }
 
     /// A GOP starts: frames follow the advertised level from here on.
@@ -110,15 +133,17 @@ impl SourceAdapter {
             self.raise_at = None;
         }
         if self.raise_at.is_some() {
-            self.sending
+            self.sending.level
         } else {
-            self.advertised
+            self.advertised.level
         }
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        let change =
-            (self.wanted != self.advertised).then(|| self.next_slot().unwrap_or(Time::ZERO));
+        let change = self
+            .wanted
+            .is_news(self.advertised)
+            .then(|| self.next_slot().unwrap_or(Time::ZERO));
         let silence = self.last_res.map(|last| last.saturating_add(self.patience));
         change.into_iter().chain(silence).chain(self.raise_at).min()
     }
@@ -127,20 +152,24 @@ impl SourceAdapter {
         Some(self.last_adapt?.saturating_add(self.res_interval))
     }
 
-    fn announce(&mut self, now: Time, from: Level, spec: &FlowSpec) -> Announcement {
+    fn announce(&mut self, now: Time, from: Target) -> Announcement {
         self.last_adapt = Some(now);
         self.era = self.era.plus(1);
-        let rate = spec.above_base(self.advertised);
+        let Target { level, rate, e1 } = self.advertised;
+        let (min, rate_min) = match e1.filter(|_| level > Level::E1) {
+            Some(e1) => (Level::E1, e1),
+            None => (level, rate),
+        };
         let message = AdapterMsg {
             kind: AdapterKind::Adapt,
             group: self.group,
             flow: self.flow,
             era: self.era,
             origin: self.origin,
-            min: self.advertised,
-            max: self.advertised,
+            min,
+            max: level,
             hops: 0,
-            rate_min: rate,
+            rate_min,
             rate_max: rate,
             residual: Default::default(),
             drain: Default::default(),
@@ -162,18 +191,28 @@ mod tests {
         SourceAdapter::new(GroupId(1), FlowId(1), NodeId(1), era, res)
     }
 
+    fn level(level: Level) -> Target {
+        Target {
+            level,
+            ..Target::default()
+        }
+    }
+
     fn due(adapter: &mut SourceAdapter, ms: u64) -> Option<(u8, u8)> {
-        let announcement = adapter.due(at(ms), &FlowSpec::default())?;
-        Some((announcement.from.get(), announcement.message.max.get()))
+        let announcement = adapter.due(at(ms))?;
+        Some((
+            announcement.from.level.get(),
+            announcement.message.max.get(),
+        ))
     }
 
     #[test]
     fn at_most_one_adapt_per_res_interval_and_the_last_wish_wins() {
         let mut adapter = adapter();
-        adapter.on_res(at(0), Level::FULL, Level::FULL);
+        adapter.on_res(at(0), level(Level::FULL));
         assert_eq!(due(&mut adapter, 0), Some((0, 2)));
-        adapter.on_res(at(10), Level::BASE, Level::FULL);
-        adapter.on_res(at(20), Level::FULL, Level::E1);
+        adapter.on_res(at(10), level(Level::BASE));
+        adapter.on_res(at(20), level(Level::E1));
         assert_eq!(due(&mut adapter, 20), None);
         assert_eq!(adapter.next_timeout(), Some(at(250)));
         assert_eq!(due(&mut adapter, 250), Some((2, 1)));
@@ -183,33 +222,51 @@ mod tests {
     #[test]
     fn frames_follow_at_the_gop_start_and_the_shaper_a_res_interval_later_at_most() {
         let mut adapter = adapter();
-        adapter.on_res(at(0), Level::E1, Level::FULL);
+        adapter.on_res(at(0), level(Level::E1));
         due(&mut adapter, 0);
-        assert_eq!(adapter.sending(), Level::BASE);
+        assert_eq!(adapter.sending().level, Level::BASE);
         assert_eq!(adapter.shaped_level(at(249)), Level::BASE);
         assert_eq!(adapter.shaped_level(at(250)), Level::E1);
-        adapter.on_res(at(300), Level::FULL, Level::FULL);
+        adapter.on_res(at(300), level(Level::FULL));
         due(&mut adapter, 300);
         adapter.on_gop_start();
-        assert_eq!(adapter.sending(), Level::FULL);
+        assert_eq!(adapter.sending().level, Level::FULL);
         assert_eq!(adapter.shaped_level(at(301)), Level::FULL);
-        adapter.on_res(at(600), Level::BASE, Level::FULL);
+        adapter.on_res(at(600), level(Level::BASE));
         due(&mut adapter, 600);
         assert_eq!(adapter.shaped_level(at(600)), Level::BASE);
-        assert_eq!(adapter.sending(), Level::FULL);
+        assert_eq!(adapter.sending().level, Level::FULL);
+    }
+
+    #[test]
+    fn a_rate_is_told_when_it_changes_by_more_than_one_per_cent() {
+        let mut adapter = adapter();
+        let mut tell = |ms, rate| {
+            let target = Target {
+                level: Level::FULL,
+                rate: CellRate(rate),
+                e1: Some(CellRate(rate / 3)),
+            };
+            adapter.on_res(at(ms), target);
+            let message = adapter.due(at(ms)).map(|it| it.message);
+            message.map(|it| (it.min.get(), it.rate_min.0, it.max.get(), it.rate_max.0))
+        };
+        assert_eq!(tell(0, 3_000), Some((1, 1_000, 2, 3_000)));
+        assert_eq!(tell(1_000, 3_030), None);
+        assert_eq!(tell(2_000, 2_400), Some((1, 800, 2, 2_400)));
     }
 
     #[test]
     fn three_eras_without_res_bring_the_base_level_and_silence() {
         let mut adapter = adapter();
-        adapter.on_res(at(0), Level::FULL, Level::FULL);
+        adapter.on_res(at(0), level(Level::FULL));
         due(&mut adapter, 0);
-        assert!(adapter.refresh(at(1_000), &FlowSpec::default()).is_some());
+        assert!(adapter.refresh(at(1_000)).is_some());
         assert!(!adapter.fell_silent(at(2_999)));
         assert!(adapter.fell_silent(at(3_000)));
         assert_eq!(due(&mut adapter, 3_000), Some((2, 0)));
         assert!(!adapter.fell_silent(at(9_000)));
-        assert_eq!(adapter.refresh(at(9_000), &FlowSpec::default()), None);
+        assert_eq!(adapter.refresh(at(9_000)), None);
         assert_eq!(adapter.next_timeout(), None);
     }
 }

@@ -1,5 +1,5 @@
 use layercast_core::{CellRate, NodeId, Span, SpecError, Time};
-use layercast_qos::BucketError;
+use layercast_qos::{BucketError, HostCost};
 use layercast_wire::{Carriage, FlowInfo, MAX_CELL_PAYLOAD, Mark};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -57,6 +57,8 @@ pub struct SourceConfig {
     pub start: Time,
     /// Most cells per second, base layer included, that this host can send of the flow.
     pub local_limit: Option<CellRate>,
+    /// What sending costs this host; `None`: nothing that limits it (mets.md 2.10, 2.11).
+    pub cost: Option<HostCost>,
     /// Seed of its random streams.
     pub seed: u64,
     /// Which cell of an AAL5 frame is marked.
@@ -110,6 +112,7 @@ impl SourceConfig {
             res_interval: Span::from_ms(250),
             start: Time::ZERO,
             local_limit: None,
+            cost: None,
             seed: 0,
             aal5_mark: flow.aal5_mark,
             max_members: 4_096,

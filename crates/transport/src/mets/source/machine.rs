@@ -5,9 +5,10 @@ mod session;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    FlowSpec, Layer, Level, Machine, Observer, PerLayer, QosPolicy, Span, Subject, Time,
-    TraceEvent, earliest,
+    AdaptMode, CellRate, FlowSpec, Layer, Level, Machine, Observer, PerLayer, QosPolicy, Span,
+    Subject, Time, TraceEvent, earliest,
 };
+use layercast_media::{FilterRule, FlowFilter};
 use layercast_qos::{Alarms, FlowMonitor, FlowScheduler, SchedulerConfig, SchedulerEvent};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, MemberStats, Signal,
@@ -15,7 +16,7 @@ use layercast_wire::{
 
 use manage::Renegotiation;
 
-use super::adapter::{Announcement, SourceAdapter};
+use super::adapter::{Announcement, SourceAdapter, Target};
 use super::controls::Controls;
 use super::members::Members;
 use super::pacing::Pacer;
@@ -47,6 +48,8 @@ pub struct Source {
     packetiser: Packetiser,
     pacer: Pacer,
     adapter: SourceAdapter,
+    /// What shapes frames to the advertised rate; `None` in discrete mode.
+    drs: Option<FlowFilter>,
     members: Members,
     controls: Controls,
     /// How the server itself is looked after; the members have that of `info`.
@@ -122,6 +125,7 @@ impl Source {
             packetiser,
             pacer: Pacer::new(config.start, spec, flow, config.shaping, largest)?,
             adapter: SourceAdapter::new(group, flow, config.id, config.era, config.res_interval),
+            drs: drs_of(&info),
             members: Members::new(config.max_members, period),
             controls: Controls::default(),
             monitor: FlowMonitor::new(flow, config.start),
@@ -215,7 +219,8 @@ impl Source {
     /// What was done so far.
     pub fn stats(&self) -> SourceStats {
         SourceStats {
-            level: self.adapter.advertised(),
+            level: self.adapter.advertised().level,
+            rate: self.rate_of(self.adapter.advertised()),
             dropped: self.dropped(),
             missed_deadlines: self.scheduler.missed_total(),
             missed_ticks: self.pacer.missed_ticks(),
@@ -246,21 +251,51 @@ impl Source {
         dropped
     }
 
-    /// The highest level this host can send.
-    fn affordable(&self) -> Level {
-        let top = self.spec().top_level();
-        let Some(limit) = self.config.local_limit else {
-            return top;
-        };
-        [Level::FULL, Level::E1]
-            .into_iter()
-            .find(|&level| level <= top && self.spec().rate_at(level) <= limit)
-            .unwrap_or(Level::BASE)
+    /// Cells/s above the base layer that this host can send with the frames of `level`: what its
+    /// interface takes, and its processor at its cost per cell and frame.
+    fn affordable(&self, level: Level) -> CellRate {
+        let spec = self.spec();
+        let limit = self.config.local_limit.unwrap_or(CellRate(u32::MAX));
+        let cost = self.config.cost;
+        let processor = cost.map_or(limit, |cost| cost.most(spec.frames_at(level)));
+        limit.min(processor).saturating_sub(spec.layers.base.mean)
+    }
+
+    /// What this host gives of what the network asks for.
+    fn target(&self, asked: &AdapterMsg) -> Target {
+        let spec = self.spec();
+        let top = asked.max.min(spec.top_level());
+        if let Some(drs) = &self.drs {
+            let rate = asked.rate_max.min(spec.above_base(top));
+            let rate = rate.min(self.affordable(top));
+            let level = drs.level_for(rate).min(top);
+            let rate = match level {
+                Level::BASE => CellRate(0),
+                _ => rate.min(spec.above_base(level)),
+            };
+            let e1 = Some(drs.e1_part(rate));
+            return Target { level, rate, e1 };
+        }
+        let fits = |&level: &Level| spec.above_base(level) <= self.affordable(level);
+        let level = [top, Level::E1].into_iter().filter(|&level| level <= top);
+        let level = level.filter(|&level| level > Level::BASE).find(fits);
+        let level = level.unwrap_or(Level::BASE);
+        Target {
+            level,
+            rate: spec.above_base(level),
+            e1: None,
+        }
+    }
+
+    /// Cells/s of a target, base layer included.
+    fn rate_of(&self, target: Target) -> CellRate {
+        self.spec().layers.base.mean.saturating_add(target.rate)
     }
 
     fn shape(&mut self, now: Time) {
         let level = self.adapter.shaped_level(now);
-        self.pacer.set_level(now, level, self.adapter.sending());
+        self.pacer
+            .set_level(now, level, self.adapter.sending().level);
     }
 
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.
@@ -268,13 +303,13 @@ impl Source {
         if self.adapter.fell_silent(now) {
             self.events.push_back(SourceEvent::AdapterSilent);
         }
-        if let Some(announcement) = self.adapter.due(now, &self.info.spec) {
+        if let Some(announcement) = self.adapter.due(now) {
             let Announcement { message, from } = announcement;
-            let to = message.max;
+            let (from, to) = (from.level, message.max);
             // On a decrease the shaper goes first, on an increase it follows (mets.md 2.11).
             self.shape(now);
             self.send_adapt(now, message);
-            let rate = self.spec().rate_at(to);
+            let rate = self.rate_of(self.adapter.advertised());
             self.events
                 .push_back(SourceEvent::RateChanged { from, to, rate });
             let flow = self.info.id;
@@ -295,6 +330,11 @@ impl Source {
             Carriage::Datagrams => LinkPdu::Adapter(message),
         };
         let key = message.era.0;
+        // Before its start there are no frames to overtake, and no ticks either.
+        if now < self.config.start && self.pacer.is_empty() {
+            self.stats.adapt += 1;
+            return self.pacer.push_first(pdu);
+        }
         // A full shaper loses it; the refresh repairs that.
         if self.pacer.push(now, Layer::Base, key, pdu).is_ok() {
             self.stats.adapt += 1;
@@ -306,7 +346,7 @@ impl Source {
             self.next_era = self.next_era.saturating_add(self.config.era);
         }
         obs.on(now, self.subject(), || TraceEvent::Timer { name: "era" });
-        if let Some(refresh) = self.adapter.refresh(now, &self.info.spec) {
+        if let Some(refresh) = self.adapter.refresh(now) {
             self.send_adapt(now, refresh.message);
         }
         self.scheduler.on_era(false);
@@ -331,8 +371,8 @@ impl Source {
             return;
         };
         self.stats.res += 1;
-        let afford = self.affordable();
-        self.adapter.on_res(now, message.max, afford);
+        let target = self.target(&message);
+        self.adapter.on_res(now, target);
         self.adapt(now, obs);
     }
 
@@ -364,6 +404,12 @@ impl Source {
             machine: "source",
         }
     }
+}
+
+/// The shaping of a flow that follows any rate.
+fn drs_of(flow: &FlowInfo) -> Option<FlowFilter> {
+    (flow.policy.adapt == AdaptMode::Continuous)
+        .then(|| FlowFilter::new(FilterRule::Drs, &flow.spec))
 }
 
 /// RES or ADAPT in a cell of its circuit.

@@ -41,13 +41,13 @@ pub enum SourceTransmit {
 pub enum SourceEvent {
     /// There is room for so many frames.
     NeedFrames(usize),
-    /// The advertised level changed.
+    /// The advertised level or, in continuous mode, the advertised rate changed.
     RateChanged {
         /// Old level.
         from: Level,
         /// New level.
         to: Level,
-        /// Cells per second at the new level, base layer included.
+        /// Cells per second that are advertised now, base layer included.
         rate: CellRate,
     },
     /// Three eras without RES: nobody asks for enhancement layers.
@@ -155,6 +155,8 @@ pub struct SourceStats {
     pub cells: u64,
     /// Level advertised.
     pub level: Level,
+    /// Cells per second advertised, base layer included.
+    pub rate: CellRate,
     /// RES accepted.
     pub res: u64,
     /// ADAPT sent.

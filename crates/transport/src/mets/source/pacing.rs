@@ -117,6 +117,11 @@ impl Pacer {
         }
     }
 
+    /// Puts a PDU in front of everything that is shaped.
+    pub fn push_first(&mut self, pdu: LinkPdu) {
+        self.direct.push_back(pdu);
+    }
+
     pub fn pop(&mut self) -> Option<LinkPdu> {
         self.direct
             .pop_front()

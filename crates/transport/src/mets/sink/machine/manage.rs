@@ -165,7 +165,7 @@ impl Sink {
         self.own = Some(own);
         self.flow = Some(flow.clone());
         if let (Some(active), Some(own)) = (&mut self.active, &self.own) {
-            active.adapter.reconfigure(&self.config, own);
+            active.adapter.reconfigure(&self.config, &flow, own);
             active.receiver.renegotiate(&self.config, own, from);
             let alarms = self.config.alarms(own);
             active.alarms.replace(now, alarms, &active.receiver.monitor);
@@ -190,10 +190,11 @@ impl Sink {
 
     /// Makes everything follow the policy and specification now in force.
     fn reconfigure(&mut self, now: Time) {
-        let (Some(active), Some(own)) = (&mut self.active, &self.own) else {
+        let (Some(active), Some(own), Some(flow)) = (&mut self.active, &self.own, &self.flow)
+        else {
             return;
         };
-        active.adapter.reconfigure(&self.config, own);
+        active.adapter.reconfigure(&self.config, flow, own);
         active.receiver.reconfigure(&self.config, own);
         let alarms = self.config.alarms(own);
         active.alarms.replace(now, alarms, &active.receiver.monitor);

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use layercast_core::{
-    LeaveReason, Level, MaintMode, Metric, Observer, Span, Subject, Time, TraceEvent,
+    CellRate, LeaveReason, Level, MaintMode, Metric, Observer, Span, Subject, Time, TraceEvent,
 };
 use layercast_qos::Advice;
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu, MemberReport, Signal};
@@ -28,9 +28,17 @@ impl Sink {
         }
         match active.adapter.on_adapt(now, &message) {
             Adapted::Stale => self.stats.adapt_stale += 1,
-            Adapted::From(from) => {
+            Adapted::From(from, before) => {
                 self.stats.adapt += 1;
                 self.events.push_back(SinkEvent::Adapt(message));
+                let base = flow.spec.layers.base.mean;
+                let total = |rate: CellRate| base.saturating_add(rate);
+                if message.rate_max != before {
+                    self.events.push_back(SinkEvent::RateChanged {
+                        from: total(before),
+                        to: total(message.rate_max),
+                    });
+                }
                 self.set_level(now, from, LevelReason::Adapt, obs);
             }
         }
@@ -110,6 +118,12 @@ impl Sink {
         let stats = active.receiver.stats();
         let report = MemberReport {
             level: active.adapter.level(),
+            rate: flow
+                .spec
+                .layers
+                .base
+                .mean
+                .saturating_add(active.adapter.rate()),
             frames: stats.played,
             lost: stats.lost,
             late: stats.late.base + stats.late.e1 + stats.late.e2,

@@ -4,7 +4,7 @@ use layercast_core::{
 };
 use layercast_wire::{FlowInfo, Signal};
 
-use super::{Phase, Source};
+use super::{Phase, Source, drs_of};
 use crate::mets::SourceEvent;
 use crate::mets::manage::changed;
 
@@ -273,6 +273,9 @@ impl Source {
         self.scheduler.set_rate(spec.frame_rate, spec.gop_n);
         let largest = self.packetiser.cost(spec.max_frame as usize);
         self.pacer.set_spec(now, &spec, largest);
+        if old.spec != spec || old.policy.adapt != self.info.policy.adapt {
+            self.drs = drs_of(&self.info);
+        }
         let period = Span::from_ms(u64::from(self.info.policy.signal_period_ms));
         self.members.set_period(period);
         self.shape(now);
@@ -345,7 +348,7 @@ impl Source {
             // Its window stays open: the next signal covers it too.
             self.stats.merged_signals += 1;
         } else {
-            self.monitor.set_level(self.adapter.advertised());
+            self.monitor.set_level(self.adapter.advertised().level);
             let metric = self.monitor.take_metric(now);
             self.events.push_back(SourceEvent::Metric(Box::new(metric)));
         }

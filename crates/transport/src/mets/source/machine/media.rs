@@ -1,10 +1,11 @@
-use layercast_core::{Cause, Observer, Span, Time, TraceEvent};
+use layercast_core::{Cause, Layer, Observer, Span, Time, TraceEvent};
+use layercast_media::{FlowFilter, Frame, Picture};
 use layercast_qos::{ShaperError, SignedSpan};
-use layercast_wire::Signal;
+use layercast_wire::{Payload, Signal};
 
 use super::{LINGER, Phase, Source};
-use crate::mets::SourceEvent;
 use crate::mets::source::packets::Numbered;
+use crate::mets::{AppFrame, SourceEvent};
 
 /// The way of a frame from the scheduler to the shaper, and the end of that way.
 impl Source {
@@ -23,10 +24,18 @@ impl Source {
                         }
                         self.adapter.on_gop_start();
                         self.shape(now);
+                        if let Some(drs) = &mut self.drs {
+                            let sending = self.adapter.sending();
+                            drs.set_rate(sending.rate, sending.level);
+                        }
                     }
-                    let numbered = self.numbering.number(released.frame, released.deadline);
+                    let mut numbered = self.numbering.number(released.frame, released.deadline);
                     let layer = numbered.frame.layer;
-                    if !self.adapter.sending().includes(layer) {
+                    let sends = self.adapter.sending().level.includes(layer);
+                    if let Some(drs) = &mut self.drs {
+                        reshape(drs, &mut numbered.frame, sends);
+                    }
+                    if !sends {
                         self.stats.masked[layer] += 1;
                         self.monitor.on_withheld(layer, 1);
                         continue;
@@ -134,5 +143,37 @@ impl Source {
             self.signals.push_back(Signal::Withdraw { flow, reason });
             self.events.push_back(SourceEvent::Finished { undelivered });
         }
+    }
+}
+
+/// Shapes a frame that is sent to the rate in force; of one that is not, its size is learnt.
+fn reshape(drs: &mut FlowFilter, frame: &mut AppFrame, sends: bool) {
+    let whole = media_frame(frame);
+    if !sends {
+        return drs.look(&whole);
+    }
+    let shaped = drs.apply(whole);
+    frame.payload = match shaped.data {
+        Some(data) => Payload::Bytes(data),
+        None => Payload::Zeros(shaped.size),
+    };
+}
+
+/// The frame as the filters take it.
+fn media_frame(frame: &AppFrame) -> Frame {
+    Frame {
+        picture: match frame.layer {
+            Layer::Base => Picture::I,
+            Layer::E1 => Picture::P,
+            Layer::E2 => Picture::B,
+        },
+        layer: frame.layer,
+        gop_start: frame.gop_start,
+        time: frame.time,
+        size: frame.payload.len() as u32,
+        data: match &frame.payload {
+            Payload::Bytes(bytes) => Some(bytes.clone()),
+            Payload::Zeros(_) => None,
+        },
     }
 }

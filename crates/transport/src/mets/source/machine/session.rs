@@ -161,7 +161,7 @@ impl Source {
                 Some(Signal::JoinAck {
                     flow,
                     vci: self.config.vci,
-                    level: self.adapter.advertised(),
+                    level: self.adapter.advertised().level,
                 })
             }
             Err(_) => {
