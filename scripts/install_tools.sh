@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes sure that the named tools (ffmpeg, tshark, chromium) can be run: from the system, with apt where that is
+# Makes sure that the named tools (ffmpeg, tshark, chromium, srt-live-transmit, gst-launch-1.0) can be run: from the system, with apt where that is
 # possible, else ffmpeg from the imageio-ffmpeg wheel. Usage: install_tools.sh PYTHON TOOL...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$1
 shift
 
-declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium)
+declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
+    [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0")
 missing=()
 for tool in "$@"; do
     command -v "$tool" >/dev/null || missing+=("$tool")
@@ -16,7 +17,9 @@ done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "installing ${missing[*]} with apt-get" >&2
     packages=()
-    for tool in "${missing[@]}"; do packages+=("${package[$tool]}"); done
+    # A tool may be several packages.
+    # shellcheck disable=SC2206
+    for tool in "${missing[@]}"; do packages+=(${package[$tool]}); done
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
     if ! { apt-get update && apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then

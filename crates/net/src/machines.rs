@@ -310,6 +310,9 @@ impl Machines {
         if gone.removed {
             self.switch.remove_port(port);
         }
+        if let Some(forgotten) = gone.forgotten {
+            self.switch.remove_port(forgotten);
+        }
         if !gone.control_only {
             let name = gone.name;
             self.tell(NodeEvent::PeerDown { name, reason });

@@ -12,6 +12,8 @@ use crate::peer::{PeerId, PeerSender};
 
 /// Most ports of a node; beyond that, ports of neighbours that are gone make room.
 const MAX_PORTS: usize = 1_024;
+/// Most ports kept for neighbours that are gone and may come back.
+const MAX_GONE: usize = 64;
 
 /// One port of a node.
 pub(crate) struct Port {
@@ -58,6 +60,8 @@ pub(crate) struct Detached {
     pub removed: bool,
     /// Whether it took no datagrams.
     pub control_only: bool,
+    /// A port that was given up: its neighbour has been gone for longest.
+    pub forgotten: Option<PortId>,
 }
 
 /// The ports of a node: which neighbour is on which, and whose address is whose.
@@ -233,17 +237,28 @@ impl Ports {
             self.slots.push(None);
             return Ok((PortId((self.slots.len() - 1) as u16), None));
         }
-        let gone = |port: &Port| port.down_since.filter(|_| !port.configured);
-        let oldest = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter_map(|(index, slot)| Some((gone(slot.as_ref()?)?, index)))
-            .min()
-            .map(|(_, index)| PortId(index as u16))
-            .ok_or_else(|| format!("all {MAX_PORTS} ports are taken"))?;
+        let oldest = self.gone().min();
+        let (_, oldest) = oldest.ok_or_else(|| format!("all {MAX_PORTS} ports are taken"))?;
         self.remove(oldest);
         Ok((oldest, Some(oldest)))
+    }
+
+    /// The ports of neighbours that are gone and may be forgotten, with their place in the order in
+    /// which they went.
+    fn gone(&self) -> impl Iterator<Item = (u64, PortId)> {
+        let gone = |port: &Port| port.down_since.filter(|_| !port.configured);
+        self.iter()
+            .filter_map(move |(id, port)| Some((gone(port)?, id)))
+    }
+
+    /// Gives up the port that has been down for longest, if too many are.
+    fn forget(&mut self) -> Option<PortId> {
+        if self.gone().count() <= MAX_GONE {
+            return None;
+        }
+        let (_, oldest) = self.gone().min()?;
+        self.remove(oldest);
+        Some(oldest)
     }
 
     fn remove(&mut self, id: PortId) {
@@ -276,6 +291,7 @@ impl Ports {
             self.remove(gone.port);
         }
         Some(Detached {
+            forgotten: self.forget(),
             name: gone.name,
             port: gone.port,
             down,

@@ -196,6 +196,18 @@ impl Joined {
             .unwrap()
     }
 
+    /// Stops it, or says why it ended before.
+    pub async fn try_stop(self) -> Result<JoinSummary, NetError> {
+        self.stop.cancel();
+        self.end().await
+    }
+
+    /// Kills it: nothing is closed in order.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
     /// Waits for an event, for as long as a slow machine may take.
     pub async fn wait_for(&mut self, what: impl Fn(&JoinEvent) -> bool) {
         let found = async {

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Layercast beside others over the same emulated path; docs/benchmarks.md says what and how.
+# Usage: bench_peers.sh PYTHON TARGET_DIR
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$1 target=$2
+mkdir -p "$target/bench"
+"$python" scripts/peers/srt.py "$target/release/layercast" "$target/bench" "${RUNS:-3}"

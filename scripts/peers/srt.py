@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""SRT and Layercast side by side over the same emulated path, as seen on the screen.
+
+Usage: srt.py LAYERCAST OUT_DIR [RUNS]. Writes OUT_DIR/srt.json and pictures of quality over time, prints a table.
+docs/benchmarks.md says what is compared and how.
+"""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream
+from quality import FROM, TO, decode, summary, watch
+
+LAYERCAST, OUT = sys.argv[1], Path(sys.argv[2])
+RUNS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+# What the path carries: so much more than the stream needs, headers included.
+HEADROOM = 1.3
+DELAY_MS, JITTER_MS, QUEUE_MS = 20, 5, 200
+DROP = (10, 20)
+CONDITIONS = {"0 % loss": ["--loss", "0"], "1 % loss": ["--loss", "1%"], "3 % loss": ["--loss", "3%"]}
+CONDITIONS |= {"5 % loss": ["--loss", "5%"], "drop to 60 %": ["--loss", "0"]}
+# SRT connects before its media come; Layercast starts its media so long after it starts.
+SETTLE = 2.0
+
+
+def free_port() -> int:
+    """A UDP port that is free now, and most likely as TCP port too."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Programs:
+    """Programs that run until the end of a measurement."""
+
+    def __enter__(self) -> "Programs":
+        self.running: list[subprocess.Popen] = []
+        return self
+
+    def start(self, command: list, **more) -> subprocess.Popen:
+        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | more
+        child = subprocess.Popen([str(part) for part in command], **more)
+        self.running.append(child)
+        return child
+
+    def ready(self, command: list) -> str:
+        """Start a layercast node, wait until it listens, and give its address."""
+        child = self.start([*command, "--json"], stdout=subprocess.PIPE, text=True)
+        line = json.loads(child.stdout.readline())
+        # Nobody reads the rest, and it must not block.
+        threading.Thread(target=child.stdout.read, daemon=True).start()
+        return line["address"]
+
+    def __exit__(self, *_) -> None:
+        for child in reversed(self.running):
+            child.terminate()
+        for child in self.running:
+            try:
+                child.wait(5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+def path_rate(clip: Clip) -> int:
+    """Bits per second of the path."""
+    return round(max(clip.mpeg1.rate, clip.h264.rate) * 1.06 * HEADROOM)
+
+
+def path(to: int, rate: int | None, condition: str, seed: int, after: float) -> list:
+    """The command of the emulated path; the drop comes so long `after` its first datagram."""
+    listen = ["--listen", f"127.0.0.1:{free_port()}", "--to", f"127.0.0.1:{to}", "--seed", str(seed)]
+    way = ["--delay", f"{DELAY_MS}ms", "--jitter", f"{JITTER_MS}ms", *CONDITIONS[condition]]
+    if rate:
+        way += ["--rate", f"{rate}bit/s", "--queue", f"{QUEUE_MS}ms"]
+        if condition.startswith("drop"):
+            way += ["--schedule", schedule(after)]
+    return [LAYERCAST, "emulate", *listen, *way]
+
+
+def schedule(after: float) -> str:
+    """The drop to 60 % as `layercast` reads it."""
+    return f"{after + DROP[0]:.1f}s:60%,{after + DROP[1]:.1f}s:100%"
+
+
+def feed(stream: Stream, port: int, rate: float, start: float) -> list[float]:
+    """Send a transport stream as a live encoder would: each frame at its time, never faster than `rate`. When."""
+    data = stream.path.read_bytes()
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sent, free = [], 0.0
+    for number, packet in enumerate(stream.packets):
+        due = start + number / FPS
+        sent.append(due)
+        for at in range(packet["start"], packet["end"], 1_316):
+            chunk = data[at : min(at + 1_316, packet["end"])]
+            free = max(free, due)
+            wait = free - time.monotonic()
+            if wait > 0:
+                time.sleep(wait)
+            sender.sendto(chunk, ("127.0.0.1", port))
+            free += len(chunk) * 8 / rate
+    return sent
+
+
+def listen(port: int, until: float) -> list[tuple[float, bytes]]:
+    """What comes to a UDP port, with its time."""
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    receiver.bind(("127.0.0.1", port))
+    receiver.settimeout(0.2)
+    got = []
+    while time.monotonic() < until:
+        try:
+            chunk = receiver.recv(65_536)
+        except TimeoutError:
+            continue
+        got.append((time.monotonic(), chunk))
+    return got
+
+
+def arrivals(stream: Stream, got: list[tuple[float, bytes]]) -> dict[int, float]:
+    """When the last packet of each frame came, by presentation time."""
+    times, current = {}, None
+    for at, chunk in got:
+        for place in range(0, len(chunk) - 187, 188):
+            packet = chunk[place : place + 188]
+            pid = (packet[1] & 0x1F) << 8 | packet[2]
+            if pid != 256:
+                continue
+            if packet[1] & 0x40:
+                payload = 5 + packet[4] if packet[3] & 0x20 else 4
+                current = presentation_time(packet[payload:])
+            if current is not None:
+                times[current] = at
+    return times
+
+
+def presentation_time(pes: bytes) -> int | None:
+    """The PTS in the head of a PES packet."""
+    if len(pes) < 14 or not pes[7] & 0x80:
+        return None
+    a, b, c = pes[9], int.from_bytes(pes[10:12], "big"), int.from_bytes(pes[12:14], "big")
+    return (a >> 1 & 7) << 30 | (b >> 1) << 15 | c >> 1
+
+
+def quantile(values: list[float], share: float) -> float | None:
+    """A quantile in milliseconds."""
+    ordered = sorted(values)
+    return round(1_000 * ordered[min(int(share * len(ordered)), len(ordered) - 1)], 1) if ordered else None
+
+
+def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int, folder: Path) -> dict:
+    """One run of srt-live-transmit on both sides of the path."""
+    entry, far, out = free_port(), free_port(), free_port()
+    rate = path_rate(clip)
+    options = f"latency={latency}"
+    end = time.monotonic() + SETTLE + SECONDS + 3
+    with Programs() as programs, ThreadPoolExecutor() as pool:
+        got = pool.submit(listen, out, end)
+        receive = ["srt-live-transmit", "-q", f"srt://127.0.0.1:{far}?mode=listener&{options}"]
+        programs.start([*receive, f"udp://127.0.0.1:{out}"])
+        time.sleep(0.3)
+        entrance = programs.ready(path(far, rate, condition, seed, SETTLE - 0.3))
+        send = ["srt-live-transmit", "-q", f"udp://127.0.0.1:{entry}"]
+        programs.start([*send, f"srt://{entrance}?mode=caller&{options}"])
+        start = time.monotonic() + SETTLE - 0.3
+        sent = feed(stream, entry, rate * 0.95, start)
+        chunks = got.result()
+    received = folder / "srt.ts"
+    received.write_bytes(b"".join(chunk for _, chunk in chunks))
+    came = arrivals(stream, chunks)
+    times = [packet["pts"] for packet in stream.packets]
+    window = range(FROM, TO)
+    delays = [came[times[k]] - sent[k] for k in window if times[k] in came]
+    return {
+        "pictures": decode(received, stream, 0),
+        "delay_ms": {"p50": quantile(delays, 0.5), "p99": quantile(delays, 0.99)},
+    }
+
+
+def run_layercast(clip: Clip, playout: int, knows: bool, condition: str, seed: int, folder: Path) -> dict:
+    """One run of Layercast. Whether the node in front of the bottleneck `knows` its rate, as a switch would."""
+    rate = path_rate(clip)
+    line = f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
+    if knows and condition.startswith("drop"):
+        line += f",schedule={schedule(SETTLE)}"
+    received = folder / "layercast.m1v"
+    with Programs() as programs:
+        serve = [LAYERCAST, "serve", clip.layered, "--flow", "bunny", "--start-in", f"{SETTLE}s", *INSECURE]
+        serve += ["--listen", "127.0.0.1:0", "--port", line, "--delay-max", f"{playout}ms"]
+        server = programs.ready(serve)
+        port = int(server.rsplit(":", 1)[1])
+        # The line of the server is the bottleneck itself, or the path has it and nobody is told.
+        entrance = programs.ready(path(port, None if knows else rate, condition, seed, SETTLE))
+        command = [LAYERCAST, "join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
+        command += ["--json", "--for", f"{SETTLE + SECONDS + 2}s", *INSECURE]
+        joined = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=True)
+    told = json.loads(joined.stdout.splitlines()[-1])
+    receiver = told["receiver"]
+    return {
+        "pictures": decode(received, None, told["first_picture"] or 0),
+        "delay_ms": {"p50": playout, "p99": playout},
+        "network_delay_ms": receiver["delay_ms"],
+        "lost": receiver["lost"],
+        "late": {"all": receiver["late"], "BL": receiver["late_base"]},
+        "withheld": receiver["withheld"],
+        "levels": receiver["levels"],
+    }
+
+
+def insecure() -> list[str]:
+    """The option for links without protection, if this build has one; the path sees through those only."""
+    usage = subprocess.run([LAYERCAST, "join", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return ["--insecure"] if "--insecure" in usage else []
+
+
+INSECURE = insecure()
+
+
+def variants(clip: Clip) -> dict:
+    """What is compared: name -> how to run it and what is clean."""
+
+    def srt(stream, latency):
+        return lambda *rest: run_srt(clip, stream, latency, *rest)
+
+    def layercast(playout, knows):
+        return lambda *rest: run_layercast(clip, playout, knows, *rest)
+
+    return {
+        "SRT 120 ms, H.264": (srt(clip.h264, 120), "h264"),
+        "SRT 120 ms, MPEG-1": (srt(clip.mpeg1, 120), "mpeg1"),
+        "SRT 500 ms, H.264": (srt(clip.h264, 500), "h264"),
+        "Layercast 200 ms, blind": (layercast(200, False), "mpeg1"),
+        "Layercast 200 ms, switch": (layercast(200, True), "mpeg1"),
+        "Layercast 500 ms, switch": (layercast(500, True), "mpeg1"),
+    }
+
+
+def measure(clip: Clip, clean: dict, name: str, condition: str, seed: int) -> dict:
+    """One run, watched."""
+    run, form = variants(clip)[name]
+    folder = OUT / "runs" / f"{name} {condition} {seed}".replace(" ", "_").replace(",", "").replace("%", "")
+    folder.mkdir(parents=True, exist_ok=True)
+    result = run(condition, seed, folder)
+    with WATCHING:
+        result |= watch(clip, result.pop("pictures"), clean[form]["psnr"])
+    # While the path was narrow, and a second for what was under way.
+    during = (DROP[0] * FPS, (DROP[1] + 1) * FPS)
+    if condition.startswith("drop"):
+        result["during"] = summary(result["psnr"], result["frozen"], clean[form]["psnr"], *during)
+    return result
+
+
+WATCHING = threading.Lock()
+
+
+def spread(values: list[float]) -> str:
+    """Median, and the range behind it if there is one."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:g}" if low == high else f"{middle:g} ({low:g}-{high:g})"
+
+
+def main() -> None:
+    clip = Clip(OUT / "clip")
+    clean = {
+        "h264": watch(clip, decode(clip.h264.path, clip.h264, 0), None),
+        "mpeg1": watch(clip, decode(clip.layered, None, 0), None),
+    }
+    results: dict[str, dict[str, list]] = {}
+    for condition in CONDITIONS:
+        results[condition] = {name: [] for name in variants(clip)}
+        for seed in range(1, RUNS + 1):
+            print(f"srt: {condition}, run {seed} of {RUNS}", file=sys.stderr, flush=True)
+            with ThreadPoolExecutor() as pool:
+                running = {n: pool.submit(measure, clip, clean, n, condition, seed) for n in results[condition]}
+                for name, future in running.items():
+                    results[condition][name].append(future.result())
+    report = {
+        "path": {"rate_bps": path_rate(clip), "delay_ms": DELAY_MS, "jitter_ms": JITTER_MS, "queue_ms": QUEUE_MS},
+        "clip": {"mpeg1_bps": round(clip.mpeg1.rate), "h264_bps": round(clip.h264.rate), "gop": GOP, "frames": FRAMES},
+        "clean": {form: round(statistics.mean(seen["psnr"][FROM:TO]), 2) for form, seen in clean.items()},
+        "load": os.getloadavg(),
+        "results": results,
+    }
+    (OUT / "srt.json").write_text(json.dumps(report) + "\n")
+    print(json.dumps({key: report[key] for key in ("path", "clip", "clean", "load")}))
+    table(results)
+
+
+def table(results: dict) -> None:
+    """Print it for docs/benchmarks.md."""
+    keys = ["mean_psnr", "worst_5_percent_psnr", "frozen_percent", "stalls", "longest_freeze_ms", "broken_percent"]
+    print("| path | stream | delay ms | PSNR dB | worst 5 % | frozen % | stalls | longest ms | broken % |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for condition, by_name in results.items():
+        rows = [(condition, name, runs, runs) for name, runs in by_name.items()]
+        if condition.startswith("drop"):
+            during = "its 10 s"
+            rows += [(during, name, runs, [run["during"] for run in runs]) for name, runs in by_name.items()]
+        for label, name, runs, figures in rows:
+            delays = [run["delay_ms"]["p50"] for run in runs if run["delay_ms"]["p50"] is not None]
+            cells = [spread(delays) if delays else "-", *(spread([f[key] for f in figures]) for key in keys)]
+            print(f"| {label} | {name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
