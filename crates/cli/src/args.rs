@@ -196,6 +196,10 @@ pub struct Serve {
     /// Promised end-to-end delay: frames are played this long after they were taken
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
+    /// How packets are spaced: the token bucket of METS; all flows of this host frame after frame at
+    /// the rate that receivers say they take in (join --drain), the bucket until they do; or not at all
+    #[arg(long, value_name = "HOW", default_value = "paper")]
+    pub pacing: Pacing,
     #[command(flatten)]
     pub link: LinkArgs,
     /// Print one JSON object per second instead of a status line
@@ -206,6 +210,17 @@ pub struct Serve {
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub role: Role,
+}
+
+/// What `layercast serve --pacing` does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Pacing {
+    /// A token bucket for each flow
+    Paper,
+    /// Frame after frame at the receivers' rate
+    Serial,
+    /// None
+    Off,
 }
 
 /// Limits of the links of `serve` and `switch`.
@@ -288,6 +303,9 @@ pub struct Join {
     /// Play each frame this long after it was sent, instead of the delay the flow promises
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,
+    /// What this host takes in without loss, all flows together, for senders with --pacing serial
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub drain: Option<Rate>,
     /// Take the media from this IP multicast group, to which the switch sends them
     #[arg(long, value_name = "GROUP:PORT")]
     pub multicast: Option<SocketAddrV4>,

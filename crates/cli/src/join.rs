@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use layercast_core::{Layer, Span};
+use layercast_core::{Layer, Rate, Span};
 use layercast_net::{
     Clock, Connect, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress, list_flows,
     run_join,
@@ -47,6 +47,7 @@ pub fn run(args: &args::Join) -> Outcome {
         let epoch = clock.now();
         let id = node_id(&args.name);
         let mut sink = SinkConfig::new(&args.name, id, &flow, Carriage::Datagrams);
+        sink.drain = args.drain.map(Rate::cells).unwrap_or_default();
         sink.level = args.level;
         sink.seed = u64::from(id.0);
         if let Some(delay) = args.playout {

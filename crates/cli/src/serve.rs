@@ -7,7 +7,7 @@ use layercast_media::Clip;
 use layercast_net::{Clock, Frames, LocalSource, NodeConfig, clock_name};
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, SourceConfig};
+use layercast_transport::mets::{AppFrame, Shaping, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
 
 use crate::args::{self, LinkArgs};
@@ -156,6 +156,11 @@ fn source(args: &args::Serve, flow: &str, clip: &Clip, start: Time) -> SourceCon
     };
     SourceConfig {
         start,
+        shaping: match args.pacing {
+            args::Pacing::Paper => Shaping::default(),
+            args::Pacing::Serial => Shaping::SERIAL,
+            args::Pacing::Off => Shaping::Off,
+        },
         ..SourceConfig::new(&args.name, id, info, Carriage::Datagrams)
     }
 }

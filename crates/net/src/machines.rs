@@ -3,9 +3,9 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use layercast_core::{Machine, Observer, PortId, Time, earliest};
+use layercast_core::{Machine, Observer, PortId, Span, Time, earliest};
 use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
-use layercast_transport::mets::{SourceEvent, SourceInput, SourceTransmit};
+use layercast_transport::mets::{HostPacer, SourceEvent, SourceInput, SourceTransmit};
 use layercast_wire::{FlowInfo, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
@@ -20,10 +20,15 @@ use crate::rates::Rates;
 use crate::timer::Lateness;
 use crate::udp::{Inbound, Udp, UdpStats};
 
+/// What the pacer of the sources may send at once: timers cost more than a short queue.
+const PACER_GRAIN: Span = Span::from_us(250);
+
 /// The machines of a node and what they are connected to: everything but sockets and clocks.
 pub(crate) struct Machines {
     switch: Switch,
     sources: Vec<Running>,
+    /// Of the sources that share one.
+    pacer: HostPacer,
     ports: Ports,
     rates: Rates,
     /// What the switch has for the sources.
@@ -91,6 +96,7 @@ impl Machines {
                 .into_iter()
                 .map(Running::new)
                 .collect::<Result<_, _>>()?,
+            pacer: HostPacer::new(PACER_GRAIN),
             ports,
             rates,
             local: VecDeque::new(),
@@ -129,7 +135,8 @@ impl Machines {
             .map(|running| earliest(running.source.next_timeout(), running.next_timeout()));
         let sources = sources.fold(None, earliest);
         let switch = earliest(self.switch.next_timeout(), self.ports.next_timeout());
-        earliest(earliest(sources, switch), self.rates.next_timeout())
+        let pace = earliest(self.pacer.next_timeout(), self.rates.next_timeout());
+        earliest(earliest(sources, switch), pace)
     }
 
     /// Moves what the sources have to the switch, and what the switch has to where it belongs,
@@ -144,6 +151,14 @@ impl Machines {
             }
             for index in 0..self.sources.len() {
                 moved |= self.drain_source(index, now, obs);
+            }
+            if !moved {
+                let sources = &mut self.sources;
+                moved = self.pacer.run(now, obs, |turn| {
+                    for running in sources.iter_mut() {
+                        turn(&mut running.source);
+                    }
+                });
             }
             if !moved {
                 return;

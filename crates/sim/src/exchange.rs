@@ -192,6 +192,16 @@ impl<O: Observer> World<'_, O> {
                 moved |= source.drain(now, &config.profile, &mut node.sending, switch, self.obs);
             }
             if !moved {
+                let sources = &mut self.sources;
+                moved = node.pacer.run(now, self.obs, |turn| {
+                    for &flow in &config.sources {
+                        if let Some(source) = &mut sources[flow].machine {
+                            turn(source);
+                        }
+                    }
+                });
+            }
+            if !moved {
                 break;
             }
         }
@@ -199,6 +209,8 @@ impl<O: Observer> World<'_, O> {
         while switch.poll_event().is_some() {}
         self.kernel
             .schedule(node.switch_event, switch.next_timeout());
+        self.kernel
+            .schedule(node.pacer_event, node.pacer.next_timeout());
         for &flow in &config.sources {
             let source = &self.sources[flow];
             let next = source.machine.as_ref().and_then(Machine::next_timeout);

@@ -4,7 +4,7 @@ use layercast_core::{Machine, Observer, PortId, Span, Stream, Time};
 use layercast_switch::Switch;
 use layercast_switch::SwitchInput;
 use layercast_transport::mets::{
-    AppFrame, FlowLog, Sink, Source, SourceEvent, SourceInput, SourceTransmit, feed,
+    AppFrame, FlowLog, HostPacer, Sink, Source, SourceEvent, SourceInput, SourceTransmit, feed,
 };
 use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 
@@ -20,6 +20,8 @@ pub struct NodeState {
     pub alive: bool,
     /// Its switch, if it has one.
     pub switch: Option<Switch>,
+    /// The pacer of its sources that share one.
+    pub pacer: HostPacer,
     /// What waits for the CPU of a switch.
     pub forwarding: Option<Cpu<(PortId, LinkPdu)>>,
     /// What waits for the CPU of a sending host.
@@ -28,6 +30,8 @@ pub struct NodeState {
     pub receiving: Option<ReceivingHost>,
     /// When the line of a host without a switch is free.
     pub line_free: Time,
+    /// Event source of the pacer.
+    pub pacer_event: SourceId,
     /// Event source of the switch.
     pub switch_event: SourceId,
     /// Event source of the CPU, whichever side has one.
@@ -64,12 +68,14 @@ impl NodeState {
         NodeState {
             alive: false,
             switch: None,
+            pacer: HostPacer::new(Span::ZERO),
             forwarding: None,
             sending: None,
             receiving: None,
             line_free: Time::ZERO,
             switch_event: kernel.add(),
             cpu_event: kernel.add(),
+            pacer_event: kernel.add(),
         }
     }
 
@@ -100,11 +106,13 @@ impl NodeState {
     pub fn stop(&mut self, kernel: &mut Kernel) {
         self.alive = false;
         self.switch = None;
+        self.pacer = HostPacer::new(Span::ZERO);
         self.forwarding = None;
         self.sending = None;
         self.receiving = None;
         kernel.schedule(self.switch_event, None);
         kernel.schedule(self.cpu_event, None);
+        kernel.schedule(self.pacer_event, None);
     }
 
     /// When the CPU is next done with something.

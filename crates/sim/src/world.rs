@@ -57,6 +57,7 @@ enum Actor {
     Agenda,
     Switch(usize),
     Cpu(usize),
+    Pacer(usize),
     Source(usize),
     Sink(usize),
     Stall(usize),
@@ -102,7 +103,7 @@ impl<'a, O: Observer> World<'a, O> {
         let agenda_event = kernel.add();
         actors.push(Actor::Agenda);
         let nodes = (0..net.nodes.len()).map(|node| {
-            actors.extend([Actor::Switch(node), Actor::Cpu(node)]);
+            actors.extend([Actor::Switch(node), Actor::Cpu(node), Actor::Pacer(node)]);
             NodeState::new(&mut kernel)
         });
         let nodes = nodes.collect();
@@ -197,6 +198,7 @@ impl<'a, O: Observer> World<'a, O> {
                 }
             }
             Actor::Cpu(node) => self.cpu_done(node),
+            Actor::Pacer(node) => self.drain_node(node),
             Actor::Stall(place) => self.stall(place),
             Actor::Data(wire) => {
                 while let Some(pdu) = self.wires[wire].data.poll_transmit(now, self.obs) {

@@ -1,5 +1,6 @@
 mod bucket;
 mod queue;
+mod serial;
 
 use std::collections::VecDeque;
 
@@ -7,6 +8,7 @@ use layercast_core::{CELL_PAYLOAD, FlowId, Layer, PerLayer, Span, Time};
 use thiserror::Error;
 
 pub use bucket::{BucketError, BucketParams};
+pub use serial::{SerialHead, SerialPacer, SerialQueue};
 
 use bucket::Bucket;
 use queue::FlowQueue;

@@ -108,6 +108,12 @@ impl<T> FlowQueue<T> {
         Some((cost, item))
     }
 
+    /// What would leave next, and whether part of its frame left already.
+    pub(super) fn peek(&self) -> Option<(&T, bool)> {
+        let item = self.items.front()?;
+        Some((&item.item, self.started == Some(item.frame)))
+    }
+
     /// Takes everything that waits, with the number of its frame.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = (u32, T)> + use<T> {
         self.waiting = PerLayer::default();

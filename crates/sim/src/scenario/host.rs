@@ -112,6 +112,18 @@ impl HostProfile {
 }
 
 impl HostProfile {
+    /// What a receiver advertises as its drain rate: nine tenths of the cells that its processor can
+    /// take in, which leaves the rest for packets and stalls (mets.md 2.10, 8); 0 is no limit.
+    pub fn drain(&self) -> CellRate {
+        match self.receive_cell.as_ps() {
+            0 => CellRate(0),
+            cell => {
+                let cells = Span::from_ms(900).as_ps() / cell;
+                CellRate(u32::try_from(cells).unwrap_or(u32::MAX))
+            }
+        }
+    }
+
     /// What admission reckons with at a sender (mets.md 2.10).
     pub fn sender_cost(&self) -> Option<HostCost> {
         cost(self.send_cell, self.send_packet)

@@ -52,6 +52,7 @@ impl Scenario {
                 flow,
                 config: SinkConfig {
                     level: entry.level,
+                    drain: entry.drain.unwrap_or_else(|| self.profile_of(node).drain()),
                     policy,
                     era: self.era,
                     res_interval: self.res_interval,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use layercast_core::{CellRate, FlowId, GroupId, NodeId, Span, Stream, Time};
 use layercast_switch::SwitchConfig;
-use layercast_transport::mets::{Shaping, Source, SourceConfig};
+use layercast_transport::mets::{Shaping, Source, SourceConfig, stagger};
 use layercast_wire::FlowInfo;
 
 use super::clips;
@@ -13,7 +13,7 @@ use super::error::ScenarioError;
 use super::host::HostProfile;
 use super::links;
 use super::network::{Fault, Flow, Network, Node};
-use super::schema::{FaultKind, NodeKind, Scenario, ShapingSpec};
+use super::schema::{FaultKind, FlowEntry, NodeKind, Scenario, ShapingSpec};
 use super::topology::{Topology, check_name, duplicate};
 use super::units::Quantity;
 
@@ -181,6 +181,12 @@ impl Scenario {
             let mut phase = Stream::new(self.seed, &format!("{}/phase", entry.name));
             start += Span::from_ps(phase.below(gop.as_ps()));
         }
+        if entry.stagger {
+            let same = |other: &&FlowEntry| other.stagger && other.source == entry.source;
+            let before = self.flows[..i].iter().filter(same).count() as u32;
+            let all = self.flows.iter().filter(same).count() as u32;
+            start += stagger(before, all, spec.frame_rate.due(1));
+        }
         let flow = FlowInfo {
             id,
             name: entry.name.clone(),
@@ -210,6 +216,7 @@ impl Scenario {
             shaping: match entry.shaping {
                 ShapingSpec::PeakFactor(peak_factor) => Shaping::Rate { peak_factor },
                 ShapingSpec::Bucket { b, p } => Shaping::Bucket { b, p },
+                ShapingSpec::Serial => Shaping::SERIAL,
                 ShapingSpec::Off => Shaping::Off,
             },
             clock_tick: profile.clock_tick,

@@ -238,6 +238,10 @@ pub struct FlowEntry {
     /// Whether the start is moved by a seeded uniform draw over one GOP (mets.md 3.2).
     #[serde(default)]
     pub random_phase: bool,
+    /// Whether the start is moved so that the flows of this source with `stagger` share a frame
+    /// period evenly (mets.md 8).
+    #[serde(default)]
+    pub stagger: bool,
     /// Bound of the end-to-end delay; if given it is the playout delay (mets.md 2.8).
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub delay_max: Option<Span>,
@@ -277,6 +281,9 @@ pub enum ShapingSpec {
         /// Milliseconds between refreshes.
         p: u32,
     },
+    /// All flows of the host through one pacer, frame after frame, at the rate that their receivers
+    /// take in; the default bucket while that is not known (mets.md 8).
+    Serial,
     /// Frames leave as they are dispatched.
     Off,
 }
@@ -304,6 +311,10 @@ pub struct ReceiverSpec {
     /// How it raises its demand after congestion (mets.md 2.11).
     #[serde(default)]
     pub probe: ProbeMode,
+    /// What its host says it takes in, all its flows together, if not what its costs allow
+    /// (mets.md 8); 0 is not to say.
+    #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    pub drain: Option<CellRate>,
     /// Parameters of the jitter filter.
     #[serde(default)]
     pub playout: PlayoutSpec,

@@ -103,10 +103,14 @@ pub struct ShapingTable {
 impl WordOrTable for ShapingSpec {
     type Table = ShapingTable;
     const ACCEPTED: &'static str =
-        "\"off\", a table { peak_factor = 2.4 } or a table { b = 4, p = 1 }";
+        "\"serial\", \"off\", a table { peak_factor = 2.4 } or a table { b = 4, p = 1 }";
 
     fn of_word(word: &str) -> Option<ShapingSpec> {
-        (word == "off").then_some(ShapingSpec::Off)
+        match word {
+            "serial" => Some(ShapingSpec::Serial),
+            "off" => Some(ShapingSpec::Off),
+            _ => None,
+        }
     }
 
     fn of_table(table: ShapingTable) -> Result<ShapingSpec, String> {
@@ -119,6 +123,7 @@ impl WordOrTable for ShapingSpec {
 
     fn write(&self) -> Written<impl Serialize> {
         match *self {
+            ShapingSpec::Serial => Written::Word("serial".into()),
             ShapingSpec::Off => Written::Word("off".into()),
             ShapingSpec::PeakFactor(peak_factor) => Written::Table(ShapingTable {
                 peak_factor: Some(peak_factor),

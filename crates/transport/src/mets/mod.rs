@@ -26,6 +26,6 @@ pub use sink::{
     SinkTransmit,
 };
 pub use source::{
-    Shaping, Source, SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats,
-    SourceTransmit, SubmitError,
+    HostPacer, Shaping, Source, SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats,
+    SourceTransmit, SubmitError, stagger,
 };

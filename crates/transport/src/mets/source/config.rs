@@ -25,6 +25,13 @@ pub enum Shaping {
         /// Ticks between refreshes.
         p: u32,
     },
+    /// Frame after frame, by deadline, at the rate at which the receiving host takes in cells: all
+    /// flows of the sending host through one [`HostPacer`](super::HostPacer) (mets.md 8). While no
+    /// receiver says in RES what it takes in, as [`Rate`](Shaping::Rate).
+    Serial {
+        /// Of the token bucket until then; at least 1.
+        peak_factor: f64,
+    },
     /// None: packets leave as frames are released.
     Off,
 }
@@ -144,7 +151,7 @@ impl SourceConfig {
         if self.era == Span::ZERO || self.res_interval == Span::ZERO {
             return fail("era", "and res_interval must not be zero".into());
         }
-        if let Shaping::Rate { peak_factor } = self.shaping {
+        if let Shaping::Rate { peak_factor } | Shaping::Serial { peak_factor } = self.shaping {
             if !peak_factor.is_finite() || peak_factor < 1.0 {
                 return fail("shaping", format!("peak_factor {peak_factor} is below 1"));
             }
@@ -157,6 +164,11 @@ impl SourceConfig {
         }
         Ok(())
     }
+}
+
+impl Shaping {
+    /// Frame-serial pacing, with the default token bucket while the receivers' rate is not known.
+    pub const SERIAL: Shaping = Shaping::Serial { peak_factor: 2.4 };
 }
 
 impl Default for Shaping {

@@ -301,6 +301,7 @@ impl Source {
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.
     fn adapt<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if self.adapter.fell_silent(now) {
+            self.pacer.set_receiver_rate(None);
             self.events.push_back(SourceEvent::AdapterSilent);
         }
         if let Some(announcement) = self.adapter.due(now) {
@@ -329,14 +330,14 @@ impl Source {
             Carriage::Cells => LinkPdu::Cell(message.to_cell()),
             Carriage::Datagrams => LinkPdu::Adapter(message),
         };
-        let key = message.era.0;
+        let frame = (Layer::Base, message.era.0);
         // Before its start there are no frames to overtake, and no ticks either.
         if now < self.config.start && self.pacer.is_empty() {
             self.stats.adapt += 1;
             return self.pacer.push_first(pdu);
         }
         // A full shaper loses it; the refresh repairs that.
-        if self.pacer.push(now, Layer::Base, key, pdu).is_ok() {
+        if self.pacer.push(now, frame, now, pdu).is_ok() {
             self.stats.adapt += 1;
         }
     }
@@ -373,6 +374,8 @@ impl Source {
         self.stats.res += 1;
         let target = self.target(&message);
         self.adapter.on_res(now, target);
+        self.pacer
+            .set_receiver_rate((message.drain.0 > 0).then_some(message.drain));
         self.adapt(now, obs);
     }
 

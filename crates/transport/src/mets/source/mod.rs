@@ -1,6 +1,7 @@
 mod adapter;
 mod config;
 mod controls;
+mod host;
 mod machine;
 mod members;
 mod pacing;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use config::{Shaping, SourceConfig, SourceError};
+pub use host::{HostPacer, stagger};
 pub use machine::Source;
 
 use super::AppFrame;

@@ -1,20 +1,26 @@
 use std::collections::VecDeque;
 
 use layercast_core::{CellRate, FlowId, FlowSpec, Layer, Level, PerLayer, Span, Time};
-use layercast_qos::{BucketParams, Shaper, ShaperConfig, ShaperError, queue_bound};
+use layercast_qos::{
+    BucketParams, SerialHead, SerialQueue, Shaper, ShaperConfig, ShaperError, queue_bound,
+};
 use layercast_wire::{ADAPTER_VCI, LinkPdu};
 
 use super::{Shaping, SourceError};
 
 const SECOND: Span = Span::from_secs(1);
 
-/// What stands between packetising and the link: a shaper, or nothing.
+/// What stands between packetising and the link: a shaper, a queue for the pacer of the host, or
+/// nothing.
 #[derive(Debug)]
 pub(super) struct Pacer {
     flow: FlowId,
     spec: FlowSpec,
     shaping: Shaping,
     shaper: Shaper<LinkPdu>,
+    /// With [`Shaping::Serial`] as soon as receivers say what they take in.
+    serial: SerialQueue<LinkPdu>,
+    receiver_rate: Option<CellRate>,
     direct: VecDeque<LinkPdu>,
     rate: CellRate,
     /// Rate at which what waited when the specification changed leaves.
@@ -34,6 +40,8 @@ impl Pacer {
             spec: spec.clone(),
             shaping,
             shaper: Shaper::new(ShaperConfig::default()),
+            serial: SerialQueue::new(flow, 0),
+            receiver_rate: None,
             direct: VecDeque::new(),
             rate: CellRate::default(),
             waiting_rate: None,
@@ -41,20 +49,20 @@ impl Pacer {
         let params = match shaping {
             Shaping::Off => return Ok(pacer),
             Shaping::Bucket { b, p } => BucketParams::new(b, p)?,
-            Shaping::Rate { .. } => {
+            Shaping::Rate { .. } | Shaping::Serial { .. } => {
                 pacer.rate = pacer.rate_at(Level::BASE);
                 BucketParams::for_rate(pacer.rate)
             }
         };
-        pacer
-            .shaper
-            .add_flow(now, flow, params, pacer.bound(largest));
+        let bound = pacer.bound(largest);
+        pacer.serial = SerialQueue::new(flow, bound);
+        pacer.shaper.add_flow(now, flow, params, bound);
         Ok(pacer)
     }
 
     /// Makes the shaper fit for the layers of `level`, but not slower than the mean of `sending`.
     pub fn set_level(&mut self, now: Time, level: Level, sending: Level) {
-        if !matches!(self.shaping, Shaping::Rate { .. }) {
+        if matches!(self.shaping, Shaping::Bucket { .. } | Shaping::Off) {
             return;
         }
         if self.is_empty() {
@@ -76,6 +84,7 @@ impl Pacer {
         self.spec = spec.clone();
         let bound = self.bound(largest);
         self.shaper.set_bound(now, self.flow, bound);
+        self.serial.set_bound(bound);
         self.waiting_rate = (!self.is_empty()).then_some(self.rate);
     }
 
@@ -84,7 +93,7 @@ impl Pacer {
         let rate = match self.shaping {
             Shaping::Off => return Span::ZERO,
             Shaping::Bucket { b, p } => CellRate(1_000_u32.saturating_mul(b) / p.max(1)),
-            Shaping::Rate { .. } => self.rate_for(spec, Level::BASE),
+            Shaping::Rate { .. } | Shaping::Serial { .. } => self.rate_for(spec, Level::BASE),
         };
         let tick = Span::from_ms(1);
         SECOND.mul_div(u64::from(cells), u64::from(rate.0.max(1))) + tick
@@ -94,20 +103,27 @@ impl Pacer {
     pub fn make_room(&mut self, layer: Layer, cost: u32) -> Result<(), ShaperError> {
         match self.shaping {
             Shaping::Off => Ok(()),
+            _ if self.is_serial() => self.serial.make_room(layer, cost),
             _ => self.shaper.make_room(self.flow, layer, cost),
         }
     }
 
+    /// Takes a PDU of the frame `frame`, which should have left by `deadline`.
     pub fn push(
         &mut self,
         now: Time,
-        layer: Layer,
-        frame: u32,
+        (layer, frame): (Layer, u32),
+        deadline: Time,
         pdu: LinkPdu,
     ) -> Result<(), ShaperError> {
         match self.shaping {
             Shaping::Off => {
                 self.direct.push_back(pdu);
+                Ok(())
+            }
+            _ if self.is_serial() => {
+                let cost = pdu.cells();
+                self.serial.push(layer, frame, deadline, cost, pdu);
                 Ok(())
             }
             _ => {
@@ -123,9 +139,40 @@ impl Pacer {
     }
 
     pub fn pop(&mut self) -> Option<LinkPdu> {
+        // Only one of them ever holds anything older.
         self.direct
             .pop_front()
             .or_else(|| self.shaper.pop().map(|(_, pdu)| pdu))
+    }
+
+    /// What the receivers take in, as RES says; `None` falls back on the shaper.
+    pub fn set_receiver_rate(&mut self, rate: Option<CellRate>) {
+        self.receiver_rate = rate;
+    }
+
+    pub fn receiver_rate(&self) -> Option<CellRate> {
+        self.receiver_rate
+    }
+
+    /// What waits for the pacer of the host: nothing while older packets are in the shaper.
+    pub fn head(&self) -> Option<SerialHead> {
+        let clear = self.shaper_is_empty() && self.direct.is_empty();
+        clear.then(|| self.serial.head()).flatten()
+    }
+
+    /// Releases the next packet that waits for the pacer of the host; gives its cost.
+    pub fn release(&mut self) -> u32 {
+        let Some((cost, pdu)) = self.serial.pop() else {
+            return 0;
+        };
+        self.direct.push_back(pdu);
+        cost
+    }
+
+    /// Whether a packet goes to the pacer of the host: the shaper, and what is in it, comes first.
+    fn is_serial(&self) -> bool {
+        let known = self.receiver_rate.is_some() && self.shaper_is_empty();
+        matches!(self.shaping, Shaping::Serial { .. }) && (known || !self.serial.is_empty())
     }
 
     pub fn on_tick(&mut self, now: Time) {
@@ -138,6 +185,10 @@ impl Pacer {
 
     /// Whether nothing waits; what was released counts as gone.
     pub fn is_empty(&self) -> bool {
+        self.serial.is_empty() && self.shaper_is_empty()
+    }
+
+    fn shaper_is_empty(&self) -> bool {
         self.shaper
             .stats(self.flow)
             .is_none_or(|stats| stats.queued == 0)
@@ -150,7 +201,7 @@ impl Pacer {
             LinkPdu::Cell(cell) => cell.vci != ADAPTER_VCI,
             LinkPdu::Adapter(_) => false,
         };
-        let waiting = self.shaper.clear(self.flow);
+        let waiting = self.shaper.clear(self.flow).chain(self.serial.clear());
         let mut frames: Vec<u32> = waiting
             .filter_map(|(frame, pdu)| is_media(&pdu).then_some(frame))
             .collect();
@@ -160,8 +211,13 @@ impl Pacer {
 
     /// Frames dropped for want of room.
     pub fn dropped(&self) -> PerLayer<u64> {
-        let stats = self.shaper.stats(self.flow);
-        stats.map(|stats| stats.dropped).unwrap_or_default()
+        let mut dropped = self.serial.dropped();
+        if let Some(shaper) = self.shaper.stats(self.flow) {
+            for layer in Layer::ALL {
+                dropped[layer] += shaper.dropped[layer];
+            }
+        }
+        dropped
     }
 
     pub fn missed_ticks(&self) -> u64 {
@@ -174,7 +230,7 @@ impl Pacer {
     }
 
     fn rate_for(&self, spec: &FlowSpec, level: Level) -> CellRate {
-        let Shaping::Rate { peak_factor } = self.shaping else {
+        let (Shaping::Rate { peak_factor } | Shaping::Serial { peak_factor }) = self.shaping else {
             return CellRate::default();
         };
         let mean = spec.rate_at(level).0;

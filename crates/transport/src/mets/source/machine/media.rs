@@ -4,8 +4,9 @@ use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::{Payload, Signal};
 
 use super::{LINGER, Phase, Source};
+use crate::mets::source::host::Turn;
 use crate::mets::source::packets::Numbered;
-use crate::mets::{AppFrame, SourceEvent};
+use crate::mets::{AppFrame, Shaping, SourceEvent};
 
 /// The way of a frame from the scheduler to the shaper, and the end of that way.
 impl Source {
@@ -61,9 +62,13 @@ impl Source {
 
     fn send<O: Observer>(&mut self, now: Time, numbered: &Numbered, obs: &mut O) {
         let layer = numbered.frame.layer;
+        // Gone before the next frame comes.
+        let period = self.info.spec.frame_rate.due(1);
+        let deadline = numbered.emission.saturating_add(period);
+        let frame = (layer, numbered.seq.0);
         let pacer = &mut self.pacer;
         let cut = self.packetiser.cut(numbered, |pdu| {
-            pacer.push(now, layer, numbered.seq.0, pdu).is_ok()
+            pacer.push(now, frame, deadline, pdu).is_ok()
         });
         match cut {
             Some(packets) => {
@@ -90,6 +95,30 @@ impl Source {
                 self.report_drop(now, numbered, obs);
             }
         }
+    }
+
+    /// What the pacer of the host has to know; `None` if this source does without.
+    pub(in crate::mets::source) fn turn(&self) -> Option<Turn> {
+        matches!(self.config.shaping, Shaping::Serial { .. }).then(|| Turn {
+            drain: self.pacer.receiver_rate(),
+            mean: self.spec().rate_at(self.adapter.sending().level),
+            head: self.pacer.head(),
+        })
+    }
+
+    /// Hands the next packet on, for the pacer of the host says so; gives its cost.
+    pub(in crate::mets::source) fn release_turn<O: Observer>(
+        &mut self,
+        now: Time,
+        obs: &mut O,
+    ) -> u32 {
+        let cost = self.pacer.release();
+        if self.held.is_some() {
+            self.release(now, obs);
+        }
+        self.collect_events();
+        self.drained(now);
+        cost
     }
 
     fn report_drop<O: Observer>(&mut self, now: Time, numbered: &Numbered, obs: &mut O) {
