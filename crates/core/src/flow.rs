@@ -243,6 +243,13 @@ impl FrameRate {
         Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
+    /// Whole frames that fall into `span`.
+    pub fn frames_in(self, span: Span) -> u64 {
+        let second = 1_000_000_000_000_u128 * u128::from(self.den.max(1));
+        let frames = u128::from(span.as_ps()) * u128::from(self.num) / second;
+        u64::try_from(frames).unwrap_or(u64::MAX)
+    }
+
     /// Frames per second, for printing.
     pub fn as_f64(self) -> f64 {
         f64::from(self.num) / f64::from(self.den)
@@ -316,6 +323,7 @@ mod tests {
             num: 30_000,
             den: 1_001,
         };
+        assert_eq!(ntsc.frames_in(ntsc.due(1_000)), 999);
         assert_eq!(ntsc.due(30_000), Span::from_secs(1_001));
     }
 }

@@ -192,6 +192,7 @@ mod tests {
             layer: Layer::Base,
             gop_start: true,
             payload: Payload::Bytes(Bytes::from_static(b"no video at all")),
+            damaged: false,
             emitted: Time::ZERO,
             arrived: Time::ZERO,
             deadline: Time::ZERO,

@@ -5,10 +5,11 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use common::*;
 use layercast_core::{Layer, Level, Machine, Off, PerLayer, Span, Stream, Time};
 use layercast_transport::mets::{FlowLog, Shaping, SinkEvent, SinkInput, SourceEvent};
-use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark};
+use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark, Payload};
 
 const CARRIAGES: [Carriage; 2] = [Carriage::Cells, Carriage::Datagrams];
 
@@ -434,4 +435,68 @@ fn the_same_seed_gives_the_same_events() {
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
+}
+
+#[test]
+fn a_flow_of_which_no_frame_came_is_missing_to_the_last() {
+    // (whether signals pass throughout, which counter then holds the frames)
+    for (cut, connected) in [(false, true), (true, false)] {
+        let mut world = World::perfect(Carriage::Datagrams, 6);
+        world.down = Box::new(|_, _| vec![]);
+        world.up = Box::new(|_, _| vec![]);
+        world.run_until(ms(1_000));
+        if cut {
+            world.input(SinkInput::LinkDown);
+        }
+        world.run_until(ms(30_000));
+        let (stats, all) = (world.sink.stats(), world.source.stats());
+        let total = |of: PerLayer<u64>| of.base + of.e1 + of.e2;
+        assert_eq!(total(stats.played), 0);
+        let missing = total(stats.lost) + total(stats.withheld) + total(stats.outage);
+        assert_eq!(missing, all.submitted, "connected: {connected}");
+        let base = if connected {
+            stats.lost.base
+        } else {
+            stats.outage.base
+        };
+        assert_eq!(base, all.sent.base);
+        assert_eq!(
+            world.count(|event| matches!(event, SinkEvent::Closed { .. })),
+            1
+        );
+    }
+}
+
+#[test]
+fn frames_that_lost_cells_are_played_damaged_where_that_is_wanted() {
+    for repair in [true, false] {
+        let mut sink = sink_config(Carriage::Cells);
+        sink.repair = repair;
+        let mut world = World::new(source_config(Carriage::Cells, 300), sink, 4);
+        // The tenth cell of every thousand; some are the first or the last of their frame.
+        let mut n = 0;
+        world.down = Box::new(move |_, _| {
+            n += 1;
+            match n % 1_000 {
+                10 => vec![],
+                _ => vec![Span::from_ms(5)],
+            }
+        });
+        world.run_until(ms(10_000));
+        let stats = world.sink.stats();
+        let damaged = world.played().filter(|frame| frame.damaged).count() as u64;
+        assert_eq!(stats.damaged, damaged);
+        let lost: u64 = stats.lost.iter().map(|(_, n)| n).sum();
+        match repair {
+            true => assert!(damaged >= 3 && lost < damaged, "{damaged} {lost}"),
+            false => assert!(damaged == 0 && lost >= 3, "{lost}"),
+        }
+        for frame in world.played().filter(|frame| frame.damaged) {
+            let whole = Payload::from(Bytes::from(content(
+                frame.seq.0 as usize,
+                frame.payload.len(),
+            )));
+            assert_ne!(frame.payload, whole);
+        }
+    }
 }

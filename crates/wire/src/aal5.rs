@@ -64,6 +64,8 @@ pub struct Frame {
     pub bytes: Bytes,
     /// Whether any of its cells experienced congestion.
     pub congestion: bool,
+    /// Cells that were lost and stand as zeros; see [`Reassembler::repairing`].
+    pub dummies: u32,
 }
 
 /// Why cells did not make a frame (mets.md 7).
@@ -89,6 +91,7 @@ pub struct Reassembler {
     mark: Mark,
     buffer: BytesMut,
     congestion: bool,
+    repair: bool,
     state: State,
 }
 
@@ -201,7 +204,22 @@ impl Reassembler {
             mark,
             buffer: BytesMut::new(),
             congestion: false,
+            repair: false,
             state: State::Idle,
+        }
+    }
+
+    /// A reassembler that fills frames that lost cells in their middle with dummy cells of zeros,
+    /// instead of giving them up (mets.md 2.6).
+    ///
+    /// Only a METS packet whose first and last cell are there and agree about its length is filled;
+    /// its CRC says nothing then. Cells carry no numbers, so that where cells are missing is not
+    /// known: the dummies stand before the last cell. With [`Mark::First`] nothing tells a last
+    /// cell from another, and nothing is filled.
+    pub fn repairing(mark: Mark) -> Reassembler {
+        Reassembler {
+            repair: true,
+            ..Reassembler::new(mark)
         }
     }
 
@@ -282,6 +300,7 @@ impl Reassembler {
 
     fn close(&mut self, expected: Option<usize>) -> Result<Frame, ReassemblyError> {
         self.state = State::Idle;
+        let dummies = self.fill();
         let mut frame = self.buffer.split();
         let Some(trailer) = frame.last_chunk::<AAL5_TRAILER>() else {
             return Err(ReassemblyError::Length);
@@ -293,15 +312,51 @@ impl Reassembler {
         if len == 0 || aal5_cells(len) as usize != cells || expected.is_some_and(|e| e != len) {
             return Err(ReassemblyError::Length);
         }
-        if CRC32.checksum(&frame[..frame.len() - 4]) != crc {
+        if dummies == 0 && CRC32.checksum(&frame[..frame.len() - 4]) != crc {
             return Err(ReassemblyError::Crc);
         }
         frame.truncate(len);
         Ok(Frame {
             bytes: frame.freeze(),
             congestion: self.congestion,
+            dummies,
         })
     }
+
+    /// Puts dummy cells before the last one if that makes the frame what both its ends say it is;
+    /// gives how many.
+    fn fill(&mut self) -> u32 {
+        let cells = self.buffer.len() / CELL_PAYLOAD;
+        if !self.repair || self.mark != Mark::Last || cells < 2 {
+            return 0;
+        }
+        let last = self.buffer.len() - CELL_PAYLOAD;
+        let trailer = &self.buffer[self.buffer.len() - AAL5_TRAILER..];
+        let len = usize::from(u16::from_be_bytes([trailer[2], trailer[3]]));
+        let told = self.buffer.first_chunk().and_then(packet_length);
+        let missing = (aal5_cells(len) as usize).saturating_sub(cells);
+        if missing == 0 || told != Some(len) {
+            return 0;
+        }
+        self.buffer.resize(last + (missing + 1) * CELL_PAYLOAD, 0);
+        self.buffer
+            .copy_within(last..last + CELL_PAYLOAD, last + missing * CELL_PAYLOAD);
+        self.buffer[last..last + CELL_PAYLOAD].fill(0);
+        self.buffer[FLAGS_AT] |= Flags::DUMMY.0;
+        missing as u32
+    }
+}
+
+/// Where the flags stand in the METS header.
+const FLAGS_AT: usize = 2;
+
+/// The length of the whole media packet that starts with these bytes, if it is the only one of its
+/// frame: then the header tells it.
+fn packet_length(first: &[u8; CELL_PAYLOAD]) -> Option<usize> {
+    let header = MetsHeader::decode(first).ok()?;
+    let whole = header.flags.contains(Flags::FIRST) && header.flags.contains(Flags::LAST);
+    let len = METS_HEADER + usize::try_from(header.alf_len).ok()?;
+    (whole && header.kind.layer().is_some()).then_some(len)
 }
 
 /// The length of the PDU that starts with these bytes, if its header tells one that fits a frame.

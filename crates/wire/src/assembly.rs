@@ -214,6 +214,9 @@ impl Partial {
         }
         self.fragments.insert(at, (start, payload));
         self.bytes += len;
+        if header.flags.contains(Flags::DUMMY) {
+            self.header.flags |= Flags::DUMMY;
+        }
         Ok(len)
     }
 }

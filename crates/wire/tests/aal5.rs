@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use layercast_wire::{
-    Cell, FrameType, MAX_CELL_PAYLOAD, Mark, MetsPacket, Payload, Pti, Reassembler,
+    Cell, Flags, FrameType, MAX_CELL_PAYLOAD, Mark, MetsPacket, Payload, Pti, Reassembler,
     ReassemblyError, SegmentError, Segmenter, packet_of,
 };
 
@@ -179,4 +179,82 @@ fn the_largest_frame_of_the_1996_system_fits_and_no_larger() {
     let partial = samples::fragment(FrameType::BL, 100, 0, Payload::Zeros(50));
     let error = Segmenter::mets(&partial, 0, 100, Mark::First).err();
     assert_eq!(error, Some(SegmentError::Partial(50)));
+}
+
+/// What a repairing reassembler makes of cells: payload and dummies.
+fn repaired(mark: Mark, cells: &[Cell]) -> Vec<Result<(Bytes, u32), ReassemblyError>> {
+    let mut vc = Reassembler::repairing(mark);
+    let frames = cells.iter().filter_map(|cell| vc.push(cell));
+    let packets = frames.map(|result| {
+        result.map(|frame| {
+            let dummies = frame.dummies;
+            let packet = packet_of(frame).unwrap();
+            let marked = packet.header.flags.contains(Flags::DUMMY);
+            assert_eq!(marked, dummies > 0);
+            let mut payload = vec![0; packet.payload.len()];
+            packet.payload.copy_to(&mut payload);
+            (Bytes::from(payload), dummies)
+        })
+    });
+    packets.collect()
+}
+
+#[test]
+fn dummy_cells_stand_before_the_last_cell_for_those_that_were_lost() {
+    let whole = cells(7, Mark::Last);
+    let count = whole.len();
+    for lost in 1..count - 1 {
+        let mut cells = whole.clone();
+        cells.remove(lost);
+        let got = repaired(Mark::Last, &cells);
+        let [Ok((payload, 1))] = &got[..] else {
+            panic!("{got:?}")
+        };
+        // The last cell holds padding and trailer only, and the one before it 44 bytes.
+        assert_eq!(payload.len(), LEN as usize);
+        assert!(payload[456..].iter().all(|byte| *byte == 0), "cell {lost}");
+        let zeros = payload[..456].iter().filter(|byte| **byte == 0).count();
+        assert_eq!(zeros, if lost < count - 2 { 4 } else { 0 }, "cell {lost}");
+    }
+    assert_eq!(
+        repaired(Mark::Last, &whole)[0].as_ref().map(|got| got.1),
+        Ok(0)
+    );
+}
+
+#[test]
+fn only_a_packet_with_both_ends_is_repaired() {
+    let (one, two) = (cells(1, Mark::Last), cells(2, Mark::Last));
+    // No first cell: no header. No last cell: two packets run together.
+    assert_eq!(
+        repaired(Mark::Last, &one[1..]),
+        [Err(ReassemblyError::Length)]
+    );
+    let merged: Vec<Cell> = one[..one.len() - 1].iter().chain(&two).cloned().collect();
+    assert_eq!(
+        repaired(Mark::Last, &merged),
+        [Err(ReassemblyError::Length)]
+    );
+    // Two packets of different lengths, the end of one and the beginning of the other lost.
+    let other = samples::packet(FrameType::E1, Bytes::from(vec![3; 900]).into());
+    let other: Vec<Cell> = Segmenter::mets(&other, 0, 100, Mark::Last)
+        .unwrap()
+        .collect();
+    let mixed: Vec<Cell> = one[..2].iter().chain(&other[9..]).cloned().collect();
+    assert_eq!(repaired(Mark::Last, &mixed), [Err(ReassemblyError::Length)]);
+    let mut flipped = one.clone();
+    flipped[3].payload[5] ^= 1;
+    assert_eq!(repaired(Mark::Last, &flipped), [Err(ReassemblyError::Crc)]);
+    // With the first cell marked nothing tells the last one.
+    let first = cells(1, Mark::First);
+    let short: Vec<Cell> = first[..3]
+        .iter()
+        .chain(&first[4..])
+        .chain(&first)
+        .cloned()
+        .collect();
+    assert_eq!(
+        repaired(Mark::First, &short)[0],
+        Err(ReassemblyError::Length)
+    );
 }

@@ -54,6 +54,7 @@ impl Scenario {
                     level: entry.level,
                     drain: entry.drain.unwrap_or_else(|| self.profile_of(node).drain()),
                     policy,
+                    repair: entry.repair,
                     era: self.era,
                     res_interval: self.res_interval,
                     seed: self.seed,

@@ -315,6 +315,9 @@ pub struct ReceiverSpec {
     /// (mets.md 8); 0 is not to say.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub drain: Option<CellRate>,
+    /// Whether frames that lost cells are filled with zeros and played (mets.md 2.6).
+    #[serde(default)]
+    pub repair: bool,
     /// Parameters of the jitter filter.
     #[serde(default)]
     pub playout: PlayoutSpec,

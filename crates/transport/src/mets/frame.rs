@@ -26,6 +26,8 @@ pub struct PlayedFrame {
     pub gop_start: bool,
     /// Its bytes.
     pub payload: Payload,
+    /// Whether lost cells in it were replaced by zeros (mets.md 2.6).
+    pub damaged: bool,
     /// When the source emitted it, on the receiver's clock.
     pub emitted: Time,
     /// When it was here whole.

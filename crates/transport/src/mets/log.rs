@@ -335,6 +335,7 @@ mod tests {
             layer,
             gop_start: layer == Layer::Base,
             payload: Payload::Zeros(100),
+            damaged: false,
             emitted: at(ms),
             arrived: at(ms + 20),
             deadline: at(ms + 50),

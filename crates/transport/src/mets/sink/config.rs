@@ -65,6 +65,9 @@ pub struct SinkConfig {
     /// Whether the media socket is registered from the start; if not, requests are refused and
     /// upcalls held back until [`Sink::register`](super::Sink::register).
     pub registered: bool,
+    /// Whether frames that lost cells in their middle are filled with zeros and played, marked as
+    /// damaged, rather than lost (mets.md 2.6).
+    pub repair: bool,
     /// Whether source and sink share a clock. If not, delays are relative to the first frame's.
     pub synchronised: bool,
 }
@@ -134,6 +137,7 @@ impl SinkConfig {
             aal5_mark: Mark::default(),
             spec: None,
             registered: true,
+            repair: false,
             synchronised: true,
         }
     }

@@ -100,13 +100,39 @@ impl GapCounter {
     }
 
     /// Accounts for everything after the last frame of a flow that ends at `end`, `level` being
-    /// the level granted now. Without any frame so far there is nothing to count from.
-    pub fn finish(&mut self, end: FlowEnd, level: Level) -> Gap {
-        let Some(last) = self.last.take() else {
-            return Gap::default();
+    /// the level granted now.
+    ///
+    /// Where no frame of this count ever came, those of `here`, the frames that the flow was owed
+    /// since the receiver came, are missing: all of the flow if it has no more, and then exactly.
+    pub fn finish(&mut self, end: FlowEnd, level: Level, here: u64) -> Gap {
+        match self.last.take() {
+            Some(last) if end.seq.diff(last.seq) >= 0 => {
+                let missing = self.missing(last, end, None);
+                judge(missing, self.gop_level, level)
+            }
+            _ => judge(self.unseen(end, here), level, level),
+        }
+    }
+
+    /// The last `here` frames of a flow that ends at `end`.
+    fn unseen(&mut self, end: FlowEnd, here: u64) -> PerLayer<u32> {
+        let all = u64::from(end.seq.0) + 1;
+        if all > here {
+            let (n, e1_share, e2_share) = self.gop;
+            // It is served from the first GOP on that starts after it came.
+            let here = u32::try_from(here / n * n).unwrap_or(u32::MAX);
+            let share = |of: u64| u32::try_from(u64::from(here) * of / n).unwrap_or(u32::MAX);
+            return split(here, share(e1_share), share(e2_share));
+        }
+        let before = Mark {
+            seq: Serial(u32::MAX),
+            layer: Layer::Base,
+            gop_start: false,
+            e1_count: 0,
+            e2_count: 0,
+            level: Level::BASE,
         };
-        let missing = self.missing(last, end, None);
-        judge(missing, self.gop_level, level)
+        self.missing(before, end, None)
     }
 
     /// The frames after `last` and up to `end`, without the one of layer `here` that is there.
@@ -243,6 +269,30 @@ mod tests {
         assert_eq!(counter.contradictions(), 1);
     }
 
+    #[test]
+    fn a_flow_of_which_nothing_came_is_missing_from_its_beginning_or_from_ours() {
+        let end = marks(40, &[Level::FULL], 0)[479].0.end();
+        // The counters of marks() begin at zero too.
+        let all = PerLayer {
+            base: 40,
+            e1: 120,
+            e2: 320,
+        };
+        for here in [480, 5_000] {
+            let gap = GapCounter::new(&FlowSpec::default()).finish(end, Level::FULL, here);
+            assert_eq!(gap.lost, all, "{here}");
+        }
+        let gap = GapCounter::new(&FlowSpec::default()).finish(end, Level::BASE, 48);
+        assert_eq!(
+            (gap.lost.base, gap.withheld.e1, gap.withheld.e2),
+            (4, 12, 32)
+        );
+        // A source that started anew and was never heard again.
+        let mut counter = GapCounter::new(&FlowSpec::default());
+        counter.advance(marks(1, &[Level::FULL], 5_000)[0].0);
+        assert_eq!(counter.finish(end, Level::FULL, 480).lost, all);
+    }
+
     proptest! {
         #[test]
         fn withheld_and_lost_are_told_apart_exactly(
@@ -282,7 +332,7 @@ mod tests {
             let all = marks(20, &[level], first);
             let mut counter = GapCounter::new(&FlowSpec::default());
             counter.advance(all[last].0);
-            let gap = counter.finish(all[12 * 20 - 1].0.end(), level);
+            let gap = counter.finish(all[12 * 20 - 1].0.end(), level, 0);
             let (mut lost, mut withheld) = (PerLayer::default(), PerLayer::default());
             for (mark, sent) in &all[last + 1..] {
                 let count = if *sent { &mut lost } else { &mut withheld };

@@ -191,6 +191,8 @@ pub enum SinkEvent {
 pub struct SinkStats {
     /// Frames played.
     pub played: PerLayer<u64>,
+    /// Frames among them in which lost cells were replaced by zeros.
+    pub damaged: u64,
     /// Media bytes played.
     pub bytes: u64,
     /// Frames of granted layers that are missing.

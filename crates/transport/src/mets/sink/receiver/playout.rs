@@ -79,6 +79,7 @@ impl Receiver {
             self.account(now, &slot, obs);
             let Some(frame) = slot.frame else { continue };
             self.stats.played[frame.layer] += 1;
+            self.stats.damaged += u64::from(frame.damaged);
             self.stats.bytes += frame.payload.len() as u64;
             let flow = self.flow;
             obs.on(now, self.subject(), || TraceEvent::Played {
@@ -127,7 +128,10 @@ impl Receiver {
         obs: &mut O,
     ) {
         let after_outage = !connected || self.phase == Phase::Rejoined;
-        let gap = self.gaps.finish(end, level);
+        let rate = self.jitter_config.frame_rate;
+        let here = rate.frames_in(now.since(self.came));
+        let here = here.saturating_sub(self.stats.before_start);
+        let gap = self.gaps.finish(end, level, here);
         self.attribute(now, gap, after_outage, obs);
     }
 
