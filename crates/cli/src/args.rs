@@ -56,8 +56,9 @@ pub enum Command {
 /// `layercast probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Understands MPEG-1 and MPEG-2 video (elementary and program streams) and frame-size traces.
-A layer is a kind of picture: BL = I pictures, E1 = P pictures, E2 = B pictures. Rates are shown
+Understands H.264 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams), all of
+them in transport streams, and frame-size traces. A layer is a kind of picture: BL = I pictures,
+E1 = P pictures, E2 = B pictures; in H.264 E2 are those that no other refers to. Rates are shown
 in Mb/s of video and in ATM cells/s, the unit of admission control.
 
 Examples:
@@ -169,10 +170,13 @@ Examples:
   layercast serve clip.m1v
   layercast serve clip.m1v --flow bunny --loop --listen 0.0.0.0:7400
   layercast serve clip.m1v --start-when-joined 2      wait for two receivers
-  ffmpeg -i any.mp4 -c:v mpeg1video -g 12 -bf 2 -f mpeg1video - | layercast serve - --flow any
+  ffmpeg -re -i any.mp4 -c:v libx264 -g 25 -bf 2 -x264-params scenecut=0:b-pyramid=none -c:a aac \\
+      -f mpegts udp://127.0.0.1:5000 &
+  layercast serve udp://127.0.0.1:5000                live, with sound (docs/media.md)
   layercast serve clip.m1v --rate 4Mbit/s             pretend that every link carries 4 Mb/s")]
 pub struct Serve {
-    /// The clip: MPEG-1/2 video or a frame-size trace; `-` is standard input
+    /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
+    /// input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, or a transport stream at `-`
     #[arg(required_unless_present = "scenario")]
     pub clip: Option<PathBuf>,
     /// Name of this node in messages and statistics
@@ -184,6 +188,21 @@ pub struct Serve {
     /// Address to listen on, one TCP and one UDP port of the same number; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400")]
     pub listen: SocketAddr,
+    /// Live: look at so much of the stream to learn its rates
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = units::span)]
+    pub measure: Span,
+    /// Live: reserve so many per cent more than was seen
+    #[arg(long, value_name = "PERCENT", default_value = "25", value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub headroom: u32,
+    /// Live: mean rates of BL, E1 and E2, instead of those seen, e.g. 1Mbit/s,2Mbit/s,500kbit/s
+    #[arg(long, value_name = "BL[,E1[,E2]]", value_delimiter = ',', num_args = 1..=3, value_parser = units::rate)]
+    pub rates: Option<Vec<Rate>>,
+    /// Live: send each frame so long after it came, which takes up the jitter of the encoder
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::span)]
+    pub lead: Span,
+    /// Live: give up when nothing came for this time at the start [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub patience: Option<Span>,
     /// Start again at the end of the clip
     #[arg(long = "loop")]
     pub repeat: bool,
@@ -283,7 +302,9 @@ I picture. Stopped by Ctrl-C, the file stays valid.
 Examples:
   layercast join 127.0.0.1:7400 --list
   layercast join 127.0.0.1:7400 --out - | ffplay -
-  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s")]
+  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s
+  layercast join 127.0.0.1:7400 --out udp://127.0.0.1:6000       and: ffplay udp://127.0.0.1:6000
+  layercast join 127.0.0.1:7400 --out rtp://127.0.0.1:6004       and: vlc live.sdp")]
 pub struct Join {
     /// Server or switch, and the flow (may be left out when exactly one is offered)
     #[arg(value_name = "HOST:PORT[/FLOW]", required_unless_present = "scenario")]
@@ -291,9 +312,13 @@ pub struct Join {
     /// Highest level wanted: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
     pub level: Level,
-    /// Write the received stream to this file; `-` is standard output
+    /// Write the received stream to this file, `.ts` as a transport stream; `-` is standard output;
+    /// udp://HOST:PORT sends a transport stream to a player, rtp://HOST:PORT sends RTP
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// With --out rtp://: the session description with which players open it [default: FLOW.sdp]
+    #[arg(long, value_name = "FILE", requires = "out")]
+    pub sdp: Option<PathBuf>,
     /// Leave after this time, e.g. 15s
     #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
     pub leave_after: Option<Span>,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use layercast_core::Time;
-use layercast_net::{Clock, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_net::{Clock, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
 use layercast_switch::SwitchEvent;
 use layercast_transport::mets::SourceEvent;
 use tokio::sync::mpsc;
@@ -12,6 +12,7 @@ use tokio::time::{Duration, interval};
 
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
+use crate::live;
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
 use crate::output::{Lines, Table};
 use crate::teller::Teller;
@@ -26,6 +27,8 @@ pub struct Drive<'a> {
     pub greeting: String,
     /// The flow to join here, if there is one from the start.
     pub flow: Option<String>,
+    /// What happens to its live input, if it has one.
+    pub live: Option<mpsc::Receiver<LiveEvent>>,
     /// Where events of the machines go.
     pub trace: Option<&'a Path>,
 }
@@ -48,6 +51,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
             epoch,
             greeting: String::new(),
             flow: None,
+            live: None,
             trace,
         };
         drive.run(&stop, &teller).await
@@ -71,6 +75,7 @@ impl Drive<'_> {
         let mut running = Box::pin(running);
         let clock = Clock::get();
         let mut status = NodeStatus::default();
+        let mut live = self.live;
         let mut second = interval(Duration::from_secs(1));
         let summary = loop {
             tokio::select! {
@@ -82,6 +87,13 @@ impl Drive<'_> {
                         teller.event(t_s, &text)?;
                     }
                 }
+                event = next(&mut live) => match event {
+                    Some(event) => {
+                        let t_s = clock.now().since(self.epoch).as_secs_f64();
+                        teller.event(t_s, &live::in_words(&event))?;
+                    }
+                    None => live = None,
+                },
                 _ = second.tick() => {
                     status.t_s = clock.now().since(self.epoch).as_secs_f64();
                     let line = Line::Node(status.clone());
@@ -98,6 +110,14 @@ impl Drive<'_> {
         trace.finish()?;
         teller.summary(&summary, &in_words(&summary))?;
         stop.outcome()
+    }
+}
+
+/// The next thing that happens to a live input; never, without one.
+async fn next(live: &mut Option<mpsc::Receiver<LiveEvent>>) -> Option<LiveEvent> {
+    match live {
+        Some(events) => events.recv().await,
+        None => std::future::pending().await,
     }
 }
 

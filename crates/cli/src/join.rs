@@ -16,6 +16,7 @@ use crate::address::Target;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, ReceiverStatus};
+use crate::live;
 use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
 use crate::output::Lines;
 use crate::serve::node_id;
@@ -57,7 +58,7 @@ pub fn run(args: &args::Join) -> Outcome {
             group: args
                 .multicast
                 .map(|group| (group, interface(args, upstream))),
-            output: output(args.out.as_deref()),
+            output: output(args, &flow)?,
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),
@@ -70,19 +71,29 @@ pub fn run(args: &args::Join) -> Outcome {
 
 fn teller(args: &args::Join) -> Teller {
     // With --out - standard output is the stream.
-    let lines = match output(args.out.as_deref()) {
-        Output::Stdout => Lines::Stderr,
+    let lines = match args.out.as_deref() {
+        Some(out) if out == Path::new("-") => Lines::Stderr,
         _ => Lines::Stdout,
     };
     Teller::new(args.json, lines)
 }
 
-fn output(out: Option<&Path>) -> Output {
-    match out {
-        None => Output::Discard,
-        Some(path) if path == Path::new("-") => Output::Stdout,
-        Some(path) => Output::File(path.to_owned()),
+fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
+    let Some(out) = args.out.as_deref() else {
+        return Ok(Output::Discard);
+    };
+    if out == Path::new("-") {
+        return Ok(Output::Stdout);
     }
+    Ok(match live::output(out)? {
+        None => Output::File(out.to_owned()),
+        Some((to, false)) => Output::Udp(to),
+        Some((to, true)) => {
+            let named = flow.replace(['/', '\\'], "_") + ".sdp";
+            let sdp = args.sdp.clone().unwrap_or_else(|| named.into());
+            Output::Rtp { to, sdp: Some(sdp) }
+        }
+    })
 }
 
 /// The interface on which to join a group: the one that leads to `upstream`, if none is named.
@@ -140,7 +151,7 @@ fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
         let config = JoinConfig {
             rate: port.config.rate,
             link: port.out,
-            output: output(args.out.as_deref()),
+            output: output(args, name)?,
             leave_at: receiver.leave.map(|leave| after(epoch, leave)),
             until_closed: false,
             stop_if_refused: false,

@@ -9,6 +9,7 @@ mod failure;
 mod filter;
 mod join;
 mod line;
+mod live;
 mod node;
 mod output;
 mod probe;

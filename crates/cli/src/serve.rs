@@ -1,21 +1,23 @@
-//! `layercast serve`: a clip as a layered flow.
+//! `layercast serve`: a clip or a live stream as a layered flow.
 
 use std::path::Path;
 
-use layercast_core::{FlowId, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_core::{FlowId, FlowSpec, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::Clip;
-use layercast_net::{Clock, Frames, LocalSource, NodeConfig, clock_name};
+use layercast_net::{Clock, Frames, LiveEvent, LiveInput, LocalSource, NodeConfig, clock_name};
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, Shaping, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
+use tokio::sync::mpsc;
 
 use crate::args::{self, LinkArgs};
 use crate::drive::{self, Drive};
 use crate::failure::{Failure, Outcome};
+use crate::live::{self, Input};
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
-use crate::probe::{describe, read_clip};
+use crate::probe::describe;
 use crate::teller::Teller;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
@@ -30,35 +32,98 @@ pub fn run(args: &args::Serve) -> Outcome {
         .clip
         .as_deref()
         .ok_or(Failure::Usage("serve needs a clip".into()))?;
-    let clip = read_clip(path)?;
+    let input = live::open(path)?;
+    let is_live = matches!(input, Input::Live(_));
+    if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
+        return Err(Failure::Usage(
+            "live media cannot be repeated (--loop) or held back (--start-when-joined, --start-in)"
+                .into(),
+        ));
+    }
     let flow = match &args.flow {
         Some(name) => name.clone(),
+        None if is_live => "live".to_owned(),
         None => stem(path),
     };
-    let runtime = runtime()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
         let clock = Clock::get();
         let epoch = clock.now();
-        let start = epoch.saturating_add(args.start_in.unwrap_or_default());
+        let Some(offer) = offer(input, args, path, epoch, &stop, &teller).await? else {
+            return stop.outcome();
+        };
+        let start = clock
+            .now()
+            .saturating_add(args.start_in.unwrap_or_default());
         let mut config = node(&args.name, args.listen, &args.link);
         config.until_finished = !args.repeat;
         config.sources.push(LocalSource {
-            config: source(args, &flow, &clip, start),
-            frames: Frames::Iter(frames(clip.clone(), args.repeat)),
+            config: source(args, &flow, offer.spec, start),
+            frames: offer.frames,
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
-        let greeting = format!("{}\n{}", path.display(), describe(&clip));
         let drive = Drive {
             config,
             epoch,
-            greeting,
+            greeting: offer.greeting,
             flow: Some(flow),
+            live: offer.events,
             trace: args.trace.as_deref(),
         };
         drive.run(&stop, &teller).await
     })
+}
+
+/// What is served.
+struct Offer {
+    spec: FlowSpec,
+    frames: Frames,
+    events: Option<mpsc::Receiver<LiveEvent>>,
+    greeting: String,
+}
+
+/// Makes ready what is to be served; `None` if the user had enough of waiting for it.
+async fn offer(
+    input: Input,
+    args: &args::Serve,
+    path: &Path,
+    epoch: Time,
+    stop: &Stop,
+    teller: &Teller,
+) -> Result<Option<Offer>, Failure> {
+    let name = path.display();
+    let from = match input {
+        Input::Clip(clip) => {
+            let greeting = format!("{name}\n{}", describe(&clip));
+            return Ok(Some(Offer {
+                spec: clip.flow_spec(),
+                frames: Frames::Iter(frames(*clip, args.repeat)),
+                events: None,
+                greeting,
+            }));
+        }
+        Input::Live(from) => from,
+    };
+    let options = live::options(args);
+    let mut input = LiveInput::open(from).map_err(Failure::new)?;
+    let tell = |text: &str| {
+        let t_s = Clock::get().now().since(epoch).as_secs_f64();
+        // Whoever does not read this reads the result.
+        let _ = teller.event(t_s, text);
+    };
+    let learned = tokio::select! {
+        learned = input.learn(&options, tell) => learned.map_err(Failure::new)?,
+        () = stop.token.cancelled() => return Ok(None),
+    };
+    let greeting = format!("{name}\n{}", live::describe(learned.form, &learned.spec));
+    let (frames, events) = input.start(&options);
+    Ok(Some(Offer {
+        spec: learned.spec,
+        frames,
+        events: Some(events),
+        greeting,
+    }))
 }
 
 fn stem(path: &Path) -> String {
@@ -133,9 +198,8 @@ fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig 
     }
 }
 
-fn source(args: &args::Serve, flow: &str, clip: &Clip, start: Time) -> SourceConfig {
+fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> SourceConfig {
     let id = node_id(&args.name);
-    let mut spec = clip.flow_spec();
     spec.flow_id = FlowId(node_id(flow).0.max(1));
     spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
     let info = FlowInfo {
@@ -166,7 +230,6 @@ fn source(args: &args::Serve, flow: &str, clip: &Clip, start: Time) -> SourceCon
 }
 
 fn frames(clip: Clip, repeat: bool) -> Box<dyn Iterator<Item = AppFrame> + Send> {
-    let once = clip.frames.into_iter();
     let to_app = |frame: layercast_media::Frame| AppFrame {
         layer: frame.layer(),
         gop_start: frame.gop_start,
@@ -177,7 +240,7 @@ fn frames(clip: Clip, repeat: bool) -> Box<dyn Iterator<Item = AppFrame> + Send>
         },
     };
     match repeat {
-        true => Box::new(once.cycle().map(to_app)),
-        false => Box::new(once.map(to_app)),
+        true => Box::new(clip.repeated().map(to_app)),
+        false => Box::new(clip.frames.into_iter().map(to_app)),
     }
 }

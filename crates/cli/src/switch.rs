@@ -56,6 +56,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             epoch: Clock::get().now(),
             greeting: String::new(),
             flow: None,
+            live: None,
             trace: args.trace.as_deref(),
         };
         drive.run(&stop, &teller).await

@@ -2,6 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use layercast_core::Span;
 use layercast_transport::mets::SourceError;
 use layercast_wire::Refusal;
 use thiserror::Error;
@@ -65,6 +66,25 @@ pub enum NetError {
         group: SocketAddr,
         /// What the system says.
         source: io::Error,
+    },
+    /// A live input is silent.
+    #[error(
+        "nothing arrives at {from} for {} s: does the encoder send there?",
+        waited.as_ms() / 1_000
+    )]
+    Silent {
+        /// Where it should come in.
+        from: String,
+        /// How long it was waited for.
+        waited: Span,
+    },
+    /// What comes in live is no stream that can be served.
+    #[error("what arrives at {from} cannot be served: {problem}")]
+    Unusable {
+        /// Where it comes in.
+        from: String,
+        /// What is wrong, and what to do about it.
+        problem: String,
     },
     /// A source cannot run as configured.
     #[error(transparent)]

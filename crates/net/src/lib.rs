@@ -22,6 +22,7 @@ mod error;
 mod frames;
 mod hello;
 mod join;
+mod live;
 mod local;
 mod machines;
 mod node;
@@ -36,6 +37,7 @@ mod relay;
 mod timer;
 mod turn;
 mod udp;
+mod writing;
 
 pub use channel::{
     ChannelError, SignalChannel, SignalReceiver, SignalSender, TcpChannel, TcpReceiver, TcpSender,
@@ -50,6 +52,7 @@ pub use error::NetError;
 pub use frames::Frames;
 pub use hello::{Hello, SESSION_VERSION};
 pub use join::run_join;
+pub use live::{Learned, LiveEvent, LiveFrom, LiveInput, LiveOptions};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use peer::ChannelStats;

@@ -1,18 +1,20 @@
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use layercast_media::{StreamWriter, WriterStats};
+use layercast_media::{OutputForm, WriterStats};
 use layercast_transport::mets::PlayedFrame;
-use layercast_wire::Payload;
+use layercast_wire::FlowInfo;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::error::NetError;
+use crate::writing::{DatagramOut, Item, Outlet, write_stream};
 
 /// Frames that wait for a slow reader, some seconds of video; more are dropped.
 const QUEUE: usize = 256;
@@ -27,8 +29,17 @@ pub enum Output {
     Discard,
     /// Standard output, to be piped into a player.
     Stdout,
-    /// A file.
+    /// A file: a transport stream if its name ends in `.ts`, else as the flow is.
     File(PathBuf),
+    /// An MPEG transport stream in UDP datagrams.
+    Udp(SocketAddr),
+    /// RTP packets, and the session description with which players open them.
+    Rtp {
+        /// Where they go.
+        to: SocketAddr,
+        /// The file of the description, written when the first picture is.
+        sdp: Option<PathBuf>,
+    },
     /// A program that takes frames one by one; those it is too slow for are dropped and counted.
     Channel(mpsc::Sender<PlayedFrame>),
 }
@@ -57,36 +68,47 @@ enum Taker {
     Nobody,
     /// Writes a video stream, on a thread of its own so that a slow reader never stalls the
     /// protocol.
-    Writer(SyncSender<PlayedFrame>, oneshot::Receiver<OutputStats>),
+    Writer(SyncSender<Item>, oneshot::Receiver<OutputStats>),
     Program(mpsc::Sender<PlayedFrame>),
 }
 
 impl FrameOut {
-    pub fn open(output: &Output) -> Result<FrameOut, NetError> {
-        let out: Box<dyn Write + Send> = match output {
+    /// Opens an output; `seed` gives what RTP wants at random.
+    pub fn open(output: &Output, seed: u64) -> Result<FrameOut, NetError> {
+        let (form, outlet) = match output {
             Output::Discard => return Ok(FrameOut::new(Taker::Nobody)),
             Output::Channel(frames) => {
                 return Ok(FrameOut::new(Taker::Program(frames.clone())));
             }
-            Output::Stdout => Box::new(io::stdout()),
+            Output::Stdout => (OutputForm::Native, Outlet::stream(io::stdout())),
             Output::File(path) => {
-                Box::new(File::create(path).map_err(|source| NetError::Output {
+                let failed = |source| NetError::Output {
                     path: path.clone(),
                     source,
-                })?)
+                };
+                let file = File::create(path).map_err(failed)?;
+                (form_of(path), Outlet::stream(file))
             }
+            Output::Udp(to) => (
+                OutputForm::Transport,
+                Outlet::Datagrams(DatagramOut::open(*to, None)?),
+            ),
+            Output::Rtp { to, sdp } => (
+                OutputForm::Rtp(seed),
+                Outlet::Datagrams(DatagramOut::open(*to, sdp.clone())?),
+            ),
         };
-        FrameOut::spawn(out)
+        FrameOut::spawn(form, outlet)
     }
 
-    fn spawn(out: Box<dyn Write + Send>) -> Result<FrameOut, NetError> {
+    fn spawn(form: OutputForm, outlet: Outlet) -> Result<FrameOut, NetError> {
         let (frames, queue) = sync_channel(QUEUE);
         let (done, stats) = oneshot::channel();
         thread::Builder::new()
             .name("output".into())
             .spawn(move || {
                 // Nobody waits any more if the reader took too long to take the end.
-                let _ = done.send(write_stream(queue, out));
+                let _ = done.send(write_stream(&queue, form, outlet));
             })
             .map_err(NetError::system("starting the output thread"))?;
         Ok(FrameOut::new(Taker::Writer(frames, stats)))
@@ -100,12 +122,25 @@ impl FrameOut {
         }
     }
 
+    /// What the frames to come belong to.
+    pub fn set_flow(&mut self, flow: &FlowInfo) {
+        if let Taker::Writer(frames, _) = &self.taker {
+            let item = Item::Flow {
+                name: flow.name.clone(),
+                media: flow.spec.media,
+                rate: flow.spec.frame_rate,
+            };
+            // Frames follow, and those that do not get through either are counted.
+            let _ = frames.try_send(item);
+        }
+    }
+
     /// Hands over a frame, or drops it if the reader is behind.
     pub fn write(&mut self, frame: &PlayedFrame) {
         let gone = match &self.taker {
             Taker::Nobody => return,
             Taker::Writer(frames, _) => frames
-                .try_send(frame.clone())
+                .try_send(Item::Frame(frame.clone()))
                 .map_err(|error| matches!(error, TrySendError::Disconnected(_))),
             Taker::Program(frames) => frames
                 .try_send(frame.clone())
@@ -148,33 +183,12 @@ impl FrameOut {
     }
 }
 
-fn write_stream(queue: Receiver<PlayedFrame>, mut out: impl Write) -> OutputStats {
-    let mut stream = StreamWriter::new();
-    let mut stats = OutputStats::default();
-    let mut bytes = Vec::new();
-    let mut written = Ok(());
-    for frame in &queue {
-        bytes.clear();
-        // Synthetic frames are no video.
-        if let Payload::Bytes(data) = &frame.payload {
-            stream.frame(frame.seq, frame.layer, frame.gop_start, data, &mut bytes);
-        }
-        // Each frame at once: a player wants it now, and a killed process leaves whole pictures.
-        written = out.write_all(&bytes).and_then(|()| out.flush());
-        if written.is_err() {
-            break;
-        }
-        stats.bytes += bytes.len() as u64;
+/// Whether a file is to be a transport stream.
+fn form_of(path: &Path) -> OutputForm {
+    match path.extension().is_some_and(|it| it == "ts") {
+        true => OutputForm::Transport,
+        false => OutputForm::Native,
     }
-    if written.is_ok() {
-        bytes.clear();
-        stream.finish(&mut bytes);
-        written = out.write_all(&bytes).and_then(|()| out.flush());
-        stats.bytes += bytes.len() as u64;
-    }
-    stats.stream = stream.stats();
-    stats.error = written.err().map(|error| error.to_string());
-    stats
 }
 
 #[cfg(test)]
@@ -183,6 +197,10 @@ mod tests {
 
     use bytes::Bytes;
     use layercast_core::{Layer, Serial, Span, Time};
+
+    use std::io::Write;
+
+    use layercast_wire::Payload;
 
     use super::*;
 
@@ -225,11 +243,15 @@ mod tests {
         }
     }
 
+    fn spawn(out: impl Write + Send + 'static) -> FrameOut {
+        FrameOut::spawn(OutputForm::Native, Outlet::stream(out)).unwrap()
+    }
+
     #[tokio::test]
     async fn a_slow_reader_costs_frames_and_never_a_wait() {
         let (go, wait) = mpsc::channel();
         let flushed = Arc::new(Mutex::new(0));
-        let mut out = FrameOut::spawn(Box::new(Slow(wait, Arc::clone(&flushed)))).unwrap();
+        let mut out = spawn(Slow(wait, Arc::clone(&flushed)));
         for seq in 0..1_000 {
             out.write(&frame(seq));
         }
@@ -244,7 +266,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_broken_pipe_ends_the_output_and_nothing_else() {
-        let mut out = FrameOut::spawn(Box::new(Broken)).unwrap();
+        let mut out = spawn(Broken);
         for seq in 0..1_000 {
             out.write(&frame(seq));
         }
@@ -256,7 +278,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_created_is_named() {
         let path = PathBuf::from("/nowhere/at/all.m1v");
-        let error = FrameOut::open(&Output::File(path)).err().unwrap();
+        let error = FrameOut::open(&Output::File(path), 0).err().unwrap();
         assert!(error.to_string().contains("/nowhere/at/all.m1v"));
     }
 }

@@ -98,7 +98,7 @@ impl Receiver {
         Ok(Receiver {
             egress: Egress::new(None, config.rate, config.link, seed, &link_name),
             log: FlowLog::new(&config.sink.node, &config.link_name, config.epoch),
-            out: FrameOut::open(&config.output)?,
+            out: FrameOut::open(&config.output, seed)?,
             meter: Meter {
                 epoch: config.epoch,
                 ends: config.epoch + Span::from_secs(now.since(config.epoch).as_ms() / 1_000 + 1),
@@ -170,6 +170,7 @@ impl Receiver {
             if flow.name == self.config.flow {
                 self.synchronised = self.config.synchronised && flow.clock == clock_name();
                 let carriage = self.upstream.as_ref().map(|upstream| upstream.carriage);
+                self.out.set_flow(flow);
                 self.sink = Some(Sink::new(SinkConfig {
                     synchronised: self.synchronised,
                     carriage: carriage.unwrap_or(self.config.carriage),

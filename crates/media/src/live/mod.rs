@@ -9,4 +9,4 @@ pub use clock::LiveClock;
 pub use ingest::{Ingest, IngestStats};
 pub use meter::SpecMeter;
 pub(crate) use stamp::on_a_timeline;
-pub use stamp::{Stamp, TimedFrame};
+pub use stamp::{MediaTimeline, Stamp, TimedFrame};

@@ -69,29 +69,57 @@ pub(crate) fn span_of(ticks: i64) -> Span {
     Span::from_ps(ticks).mul_div(1_000_000_000_000, HZ as u64)
 }
 
-/// Gives stored frames their times, counted from the first, and their mean rate. A frame without a
-/// stamp is due with the one before it; where the stamps jump the timeline goes on.
+/// The timeline of a stored stream: media times from the first frame on. Where the stamps jump it goes
+/// on; a frame without a stamp is due with the one before it.
+#[derive(Clone, Debug)]
+pub struct MediaTimeline {
+    last: Option<Stamp>,
+    /// In ticks.
+    now: i64,
+    step: i64,
+    latest: i64,
+}
+
+impl Default for MediaTimeline {
+    fn default() -> MediaTimeline {
+        MediaTimeline {
+            last: None,
+            now: 0,
+            step: HZ / 25,
+            latest: 0,
+        }
+    }
+}
+
+impl MediaTimeline {
+    /// When the next frame is due, counted from the first.
+    pub fn due(&mut self, stamp: Option<Stamp>) -> Span {
+        if let Some(stamp) = stamp {
+            let since = self.last.map_or(0, |last| stamp.since(last));
+            match since {
+                1..JUMP => (self.now, self.step) = (self.now + since, since.min(HZ)),
+                // Frames of one picture; a stream that does not keep decoding order.
+                0 => {}
+                _ if since.abs() < JUMP => self.now += since,
+                _ => self.now = self.latest + self.step,
+            }
+            self.last = Some(stamp);
+        }
+        self.latest = self.latest.max(self.now);
+        span_of(self.latest)
+    }
+}
+
+/// Gives stored frames their times, and their mean rate.
 pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> (Vec<Frame>, FrameRate) {
-    let mut last: Option<Stamp> = None;
-    let (mut now, mut step, mut latest) = (0, HZ / 25, 0);
+    let mut timeline = MediaTimeline::default();
     let mut frames = Vec::with_capacity(timed.len());
     for TimedFrame { mut frame, stamp } in timed {
-        if let Some(stamp) = stamp {
-            let since = last.map_or(0, |last| stamp.since(last));
-            match since {
-                1..JUMP => (now, step) = (now + since, since.min(HZ)),
-                // Fields and frames of one picture; a stream that does not keep decoding order.
-                0 => {}
-                _ if since.abs() < JUMP => now += since,
-                _ => now = latest + step,
-            }
-            last = Some(stamp);
-        }
-        latest = latest.max(now);
-        frame.time = Some(span_of(latest));
+        frame.time = Some(timeline.due(stamp));
         frames.push(frame);
     }
-    let rate = mean_rate(frames.len() as u64, (latest + step) as u64);
+    let ticks = timeline.latest + timeline.step;
+    let rate = mean_rate(frames.len() as u64, ticks as u64);
     (frames, rate)
 }
 

@@ -1,0 +1,169 @@
+//! Live input of `layercast serve`, and the addresses of live streams.
+
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use bytes::Bytes;
+use layercast_core::{FlowSpec, Layer, PerLayer, Rate};
+use layercast_media::Clip;
+use layercast_net::{LiveEvent, LiveFrom, LiveOptions};
+
+use crate::args;
+use crate::failure::Failure;
+use crate::output::Table;
+use crate::probe;
+
+/// Bytes by which a transport stream on standard input is told.
+const SNIFF: usize = 4 * 188;
+
+/// What `serve` was given.
+pub enum Input {
+    /// A file, or all of standard input.
+    Clip(Box<Clip>),
+    /// Something that goes on arriving.
+    Live(LiveFrom),
+}
+
+/// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
+/// on standard input.
+pub fn open(path: &Path) -> Result<Input, Failure> {
+    if let Some(address) = path.to_str().and_then(address_of) {
+        return Ok(Input::Live(LiveFrom::Udp(listen_address(address)?)));
+    }
+    if path != Path::new("-") {
+        return Ok(Input::Clip(Box::new(probe::read_clip(path)?)));
+    }
+    let failed = |error| Failure::file(path, "read", &error);
+    let mut stdin = io::stdin().lock();
+    let mut first = Vec::new();
+    let mut front = (&mut stdin).take(SNIFF as u64);
+    front.read_to_end(&mut first).map_err(failed)?;
+    if first.len() == SNIFF && first.iter().step_by(188).all(|&byte| byte == 0x47) {
+        return Ok(Input::Live(LiveFrom::Stdin(Bytes::from(first))));
+    }
+    stdin.read_to_end(&mut first).map_err(failed)?;
+    let clip = Clip::parse(first.into());
+    let clip = clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    Ok(Input::Clip(Box::new(clip)))
+}
+
+/// What stands behind `udp://` or `rtp://`, without what players add to it.
+fn address_of(text: &str) -> Option<&str> {
+    let address = text
+        .strip_prefix("udp://")
+        .or_else(|| text.strip_prefix("rtp://"))?;
+    let end = address.find(['?', '/']).unwrap_or(address.len());
+    Some(address[..end].trim_start_matches('@'))
+}
+
+/// `HOST:PORT` to listen on; without HOST every interface.
+fn listen_address(address: &str) -> Result<SocketAddr, Failure> {
+    let address = match address.strip_prefix(':') {
+        Some(port) => format!("{}:{port}", Ipv4Addr::UNSPECIFIED),
+        None => address.to_owned(),
+    };
+    resolve(&address)
+}
+
+/// The first address of `HOST:PORT`.
+fn resolve(address: &str) -> Result<SocketAddr, Failure> {
+    let usage = |why: &str| {
+        Failure::Usage(format!(
+            "{address:?} is no HOST:PORT of a live stream, e.g. udp://127.0.0.1:5000 ({why})"
+        ))
+    };
+    let found = address.to_socket_addrs();
+    let mut found = found.map_err(|error| usage(&error.to_string()))?;
+    found.next().ok_or_else(|| usage("it has no address"))
+}
+
+/// Where a live output goes: the address, and whether as RTP. `None` if this is the name of a file.
+pub fn output(out: &Path) -> Result<Option<(SocketAddr, bool)>, Failure> {
+    let Some(text) = out.to_str() else {
+        return Ok(None);
+    };
+    match address_of(text) {
+        Some(address) => Ok(Some((resolve(address)?, text.starts_with("rtp://")))),
+        None => Ok(None),
+    }
+}
+
+/// How live input is taken.
+pub fn options(args: &args::Serve) -> LiveOptions {
+    let defaults = LiveOptions::default();
+    let rates = args.rates.as_deref().map(|rates| {
+        let mut layers = PerLayer::<Rate>::default();
+        for (layer, rate) in Layer::ALL.into_iter().zip(rates) {
+            layers[layer] = *rate;
+        }
+        layers
+    });
+    LiveOptions {
+        measure: args.measure,
+        headroom_percent: args.headroom,
+        rates,
+        lead: args.lead,
+        patience: args.patience.unwrap_or(defaults.patience),
+    }
+}
+
+/// What was learned of a live stream, as a table.
+pub fn describe(form: &str, spec: &FlowSpec) -> String {
+    let mut table = Table::new(&["layer", "reserved Mb/s", "peak Mb/s", "cells/s"]);
+    for (layer, rate) in spec.layers.iter() {
+        let mbps = |rate: Rate| format!("{:.3}", rate.as_bps() as f64 / 1e6);
+        table.row([
+            layer.to_string(),
+            mbps(rate.mean.rate()),
+            mbps(rate.peak.rate()),
+            rate.mean.0.to_string(),
+        ]);
+    }
+    let (fps, gop) = (spec.frame_rate.as_f64(), spec.gop_n);
+    format!(
+        "  {form}, {fps:.2} frames/s, {gop} frames in a GOP, rates with head-room\n\n{}",
+        table.render()
+    )
+}
+
+/// What a person wants to know of what happens to a live input.
+pub fn in_words(event: &LiveEvent) -> String {
+    match event {
+        LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
+        LiveEvent::Back => "media arrive again".to_owned(),
+        LiveEvent::Resync => "the stream paused or jumped: its timeline begins anew".to_owned(),
+        LiveEvent::Dropped { frames } => format!(
+            "{frames} frames came faster than the flow takes them; it goes on at the next key frame"
+        ),
+        LiveEvent::End { stats } => {
+            let lost = stats.ts.lost + stats.rtp.lost;
+            format!("the stream is over, {lost} packets of it were lost before they came here")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_players_write_them() {
+        let parse = |text: &str| {
+            listen_address(address_of(text).unwrap())
+                .unwrap()
+                .to_string()
+        };
+        assert_eq!(parse("udp://127.0.0.1:5000"), "127.0.0.1:5000");
+        assert_eq!(parse("udp://@:5000"), "0.0.0.0:5000");
+        assert_eq!(
+            parse("rtp://@239.1.1.1:5004?pkt_size=1316"),
+            "239.1.1.1:5004"
+        );
+        assert_eq!(address_of("clip.m1v"), None);
+        assert!(listen_address("nowhere").is_err());
+        let out = output(Path::new("rtp://127.0.0.1:5004")).unwrap();
+        assert_eq!(out, Some(("127.0.0.1:5004".parse().unwrap(), true)));
+        assert_eq!(output(Path::new("got.ts")).unwrap(), None);
+    }
+}

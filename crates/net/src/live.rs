@@ -1,0 +1,442 @@
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::thread;
+
+use bytes::Bytes;
+use layercast_core::{FlowSpec, PerLayer, Rate, Span};
+use layercast_media::{Ingest, IngestStats, LiveClock, MediaTimeline, SpecMeter, TimedFrame};
+use layercast_transport::mets::AppFrame;
+use layercast_wire::Payload;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, timeout_at};
+
+use crate::clock::Clock;
+use crate::error::NetError;
+use crate::frames::Frames;
+
+/// Asked of the kernel, so that a busy moment costs no datagram.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Pieces of a pipe that are read ahead.
+const READ_AHEAD: usize = 16;
+/// Frames on their way to the source; a live stream that finds no room loses a GOP.
+const FRAMES: usize = 512;
+/// A look at a stream takes at most so many of its windows.
+const WINDOWS: u64 = 5;
+/// After this the user is told that nothing comes.
+const SILENT: Duration = Duration::from_secs(3);
+
+/// Where a live stream comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LiveFrom {
+    /// Datagrams to an address of this machine or to a multicast group: MPEG-TS or RTP.
+    Udp(SocketAddr),
+    /// An MPEG transport stream on standard input, of which these bytes were read already.
+    Stdin(Bytes),
+}
+
+/// How a live stream is taken.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LiveOptions {
+    /// How much of it is looked at to learn its rates.
+    pub measure: Span,
+    /// How much more than seen is reserved, in per cent.
+    pub headroom_percent: u32,
+    /// Mean rates of the layers, if they are known.
+    pub rates: Option<PerLayer<Rate>>,
+    /// How long frames wait for the ones that are late.
+    pub lead: Span,
+    /// How long nothing may come at the start.
+    pub patience: Span,
+}
+
+/// What was learned of a live stream.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Learned {
+    /// What it needs.
+    pub spec: FlowSpec,
+    /// Its form, in words.
+    pub form: &'static str,
+}
+
+/// What happens at a live input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LiveEvent {
+    /// Nothing came for some seconds.
+    Silent,
+    /// Something comes again.
+    Back,
+    /// The stream paused, jumped or was started again; its timeline begins anew.
+    Resync,
+    /// Frames found no room, up to a frame to start at.
+    Dropped {
+        /// How many.
+        frames: u64,
+    },
+    /// The stream is over.
+    End {
+        /// What was seen of it.
+        stats: IngestStats,
+    },
+}
+
+impl Default for LiveOptions {
+    fn default() -> LiveOptions {
+        LiveOptions {
+            measure: Span::from_secs(3),
+            headroom_percent: 25,
+            rates: None,
+            lead: Span::from_ms(200),
+            patience: Span::from_secs(30),
+        }
+    }
+}
+
+/// A live stream coming in: first looked at, then served.
+pub struct LiveInput {
+    name: String,
+    bytes: Source,
+    ingest: Ingest,
+    /// Frames of a pipe that were looked at: nothing of it is lost.
+    kept: Vec<TimedFrame>,
+}
+
+enum Source {
+    Udp(UdpSocket, Vec<u8>),
+    Pipe(mpsc::Receiver<Bytes>),
+}
+
+impl Source {
+    /// The next bytes; `None` at the end.
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        match self {
+            Source::Udp(socket, buffer) => {
+                let (len, _) = socket.recv_from(buffer).await?;
+                Ok(Some(Bytes::copy_from_slice(&buffer[..len])))
+            }
+            Source::Pipe(pieces) => Ok(pieces.recv().await),
+        }
+    }
+}
+
+impl LiveInput {
+    /// Opens an input; must be called within a runtime.
+    ///
+    /// # Errors
+    /// The address is taken, or not one of this machine; the system refuses.
+    pub fn open(from: LiveFrom) -> Result<LiveInput, NetError> {
+        let (name, bytes, ingest) = match from {
+            LiveFrom::Udp(address) => {
+                let socket = bind(address)?;
+                let buffer = vec![0; 65_536];
+                (
+                    address.to_string(),
+                    Source::Udp(socket, buffer),
+                    Ingest::new(),
+                )
+            }
+            LiveFrom::Stdin(first) => (
+                "standard input".to_owned(),
+                Source::Pipe(read_pipe(first)?),
+                Ingest::transport(),
+            ),
+        };
+        Ok(LiveInput {
+            name,
+            bytes,
+            ingest,
+            kept: Vec::new(),
+        })
+    }
+
+    /// Looks at the stream until its rates are known; `tell` hears how far that is.
+    ///
+    /// # Errors
+    /// Nothing comes, or nothing that can be served.
+    pub async fn learn(
+        &mut self,
+        options: &LiveOptions,
+        mut tell: impl FnMut(&str),
+    ) -> Result<Learned, NetError> {
+        let mut meter = SpecMeter::new(options.measure);
+        let (mut datagrams, mut form) = (0u64, "");
+        let begun = Instant::now();
+        let patience = Duration::from_millis(options.patience.as_ms());
+        let mut until = begun + patience;
+        let mut told = begun;
+        tell(&format!("waiting for media at {}", self.name));
+        loop {
+            match timeout_at(until.min(told + SILENT), self.bytes.next()).await {
+                Ok(Ok(Some(piece))) => {
+                    if datagrams == 0 {
+                        let window = options.measure.as_ms() * WINDOWS;
+                        until = Instant::now() + patience.max(Duration::from_millis(window));
+                    }
+                    datagrams += 1;
+                    self.ingest.push(&piece);
+                }
+                Ok(Ok(None)) => {
+                    self.ingest.finish();
+                    self.look(&mut meter);
+                    return self.learned(&meter, options, datagrams);
+                }
+                Ok(Err(source)) => return Err(failed(source)),
+                Err(_) => {
+                    told = Instant::now();
+                    if told >= until {
+                        return self.learned(&meter, options, datagrams);
+                    }
+                    let state = match (datagrams, meter.gops()) {
+                        (0, _) => format!("nothing arrives at {} yet", self.name),
+                        (_, 0) => "media arrive, but no picture to start at yet".to_owned(),
+                        (_, gops) => format!("{gops} GOPs seen"),
+                    };
+                    tell(&state);
+                }
+            }
+            self.look(&mut meter);
+            if form != self.ingest.form() && self.ingest.media().is_some() {
+                form = self.ingest.form();
+                told = Instant::now();
+                let seconds = options.measure.as_ms() as f64 / 1e3;
+                tell(&format!("{form} arrives; looking at {seconds:.1} s of it"));
+            }
+            if meter.is_done() {
+                return self.learned(&meter, options, datagrams);
+            }
+        }
+    }
+
+    fn look(&mut self, meter: &mut SpecMeter) {
+        while let Some(timed) = self.ingest.poll() {
+            meter.push(&timed);
+            if matches!(self.bytes, Source::Pipe(_)) {
+                self.kept.push(timed);
+            }
+        }
+    }
+
+    fn learned(
+        &self,
+        meter: &SpecMeter,
+        options: &LiveOptions,
+        datagrams: u64,
+    ) -> Result<Learned, NetError> {
+        let from = self.name.clone();
+        let unusable = |problem: &str| NetError::Unusable {
+            from: from.clone(),
+            problem: problem.to_owned(),
+        };
+        let Some(media) = self.ingest.media() else {
+            return Err(match datagrams {
+                0 => NetError::Silent {
+                    from,
+                    waited: options.patience,
+                },
+                _ => unusable("it is neither an MPEG transport stream nor RTP with video"),
+            });
+        };
+        let spec = meter.flow_spec(media, options.headroom_percent, options.rates);
+        match spec {
+            Some(spec) => Ok(Learned {
+                spec,
+                form: self.ingest.form(),
+            }),
+            None if meter.gops() == 0 => Err(unusable(
+                "no picture to start at came; let the encoder make a key frame every second or two, with \
+                 its headers (ffmpeg: -g 25)",
+            )),
+            None => Err(unusable(
+                "it ended, or had one key frame only; a key frame every second or two is needed",
+            )),
+        }
+    }
+
+    /// Serves the stream: its frames, each with its time, and what happens to it. Events that nobody
+    /// takes are dropped.
+    pub fn start(self, options: &LiveOptions) -> (Frames, mpsc::Receiver<LiveEvent>) {
+        let (frames, taken) = mpsc::channel(FRAMES);
+        let (events, heard) = mpsc::channel(64);
+        let serving = Serving {
+            clock: LiveClock::new(options.lead),
+            timeline: MediaTimeline::default(),
+            frames,
+            events,
+            started: false,
+            waiting: true,
+            dropped: 0,
+            resyncs: 0,
+        };
+        tokio::spawn(serving.run(self));
+        (Frames::Channel(taken), heard)
+    }
+}
+
+/// A stream on its way into a flow.
+struct Serving {
+    clock: LiveClock,
+    timeline: MediaTimeline,
+    frames: mpsc::Sender<AppFrame>,
+    events: mpsc::Sender<LiveEvent>,
+    /// A frame was passed on.
+    started: bool,
+    /// For a frame to start at.
+    waiting: bool,
+    dropped: u64,
+    resyncs: u64,
+}
+
+impl Serving {
+    async fn run(mut self, mut input: LiveInput) {
+        let live = matches!(input.bytes, Source::Udp(..));
+        for timed in std::mem::take(&mut input.kept) {
+            if !self.frame(timed, live).await {
+                return;
+            }
+        }
+        let mut silent = false;
+        loop {
+            let until = Instant::now() + SILENT;
+            match timeout_at(until, input.bytes.next()).await {
+                Ok(Ok(Some(piece))) => {
+                    if std::mem::take(&mut silent) {
+                        self.tell(LiveEvent::Back);
+                    }
+                    input.ingest.push(&piece);
+                }
+                Ok(Ok(None)) => break,
+                // A socket that cannot be read now may be read later.
+                Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(_) => {
+                    if !std::mem::replace(&mut silent, true) {
+                        self.tell(LiveEvent::Silent);
+                    }
+                    if self.frames.is_closed() {
+                        return;
+                    }
+                }
+            }
+            while let Some(timed) = input.ingest.poll() {
+                if !self.frame(timed, live).await {
+                    return;
+                }
+            }
+        }
+        input.ingest.finish();
+        while let Some(timed) = input.ingest.poll() {
+            if !self.frame(timed, live).await {
+                return;
+            }
+        }
+        let stats = input.ingest.stats();
+        self.tell(LiveEvent::End { stats });
+    }
+
+    /// Passes on a frame; `false` if nobody takes any more.
+    async fn frame(&mut self, timed: TimedFrame, live: bool) -> bool {
+        let TimedFrame { frame, stamp } = timed;
+        let time = match live {
+            true => self.clock.due(Clock::get().now(), stamp),
+            false => self.timeline.due(stamp),
+        };
+        if self.clock.resyncs() != self.resyncs {
+            self.resyncs = self.clock.resyncs();
+            self.tell(LiveEvent::Resync);
+        }
+        let Some(data) = frame.data else { return true };
+        if self.waiting && !frame.gop_start {
+            self.dropped += 1;
+            return true;
+        }
+        let app = AppFrame {
+            layer: frame.layer,
+            gop_start: frame.gop_start,
+            time: Some(time),
+            payload: Payload::Bytes(data),
+        };
+        if !live {
+            self.waiting = false;
+            return self.frames.send(app).await.is_ok();
+        }
+        match self.frames.try_send(app) {
+            Ok(()) => {
+                self.waiting = false;
+                let frames = std::mem::take(&mut self.dropped);
+                // Those before the first are nobody's loss.
+                if std::mem::replace(&mut self.started, true) && frames > 0 {
+                    self.tell(LiveEvent::Dropped { frames });
+                }
+                true
+            }
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.waiting = true;
+                self.dropped += 1;
+                true
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+
+    fn tell(&self, event: LiveEvent) {
+        let _ = self.events.try_send(event);
+    }
+}
+
+/// A socket for datagrams to `address`; if that is a group, it is joined.
+fn bind(address: SocketAddr) -> Result<UdpSocket, NetError> {
+    let refused = |source| NetError::bind(address, source);
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(refused)?;
+    // Smaller than asked for is no reason to stop.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let group = address.ip().is_multicast();
+    if group {
+        socket.set_reuse_address(true).map_err(refused)?;
+    }
+    socket.bind(&address.into()).map_err(refused)?;
+    let joined = |source| NetError::Group {
+        group: address,
+        source,
+    };
+    match address.ip() {
+        IpAddr::V4(ip) if group => socket
+            .join_multicast_v4(&ip, &Ipv4Addr::UNSPECIFIED)
+            .map_err(joined)?,
+        IpAddr::V6(ip) if group && ip != Ipv6Addr::UNSPECIFIED => {
+            socket.join_multicast_v6(&ip, 0).map_err(joined)?;
+        }
+        _ => {}
+    }
+    socket.set_nonblocking(true).map_err(refused)?;
+    UdpSocket::from_std(socket.into()).map_err(refused)
+}
+
+fn failed(source: io::Error) -> NetError {
+    NetError::System {
+        what: "reading live media",
+        source,
+    }
+}
+
+/// Reads standard input on a thread of its own, no further ahead than its frames are taken.
+fn read_pipe(first: Bytes) -> Result<mpsc::Receiver<Bytes>, NetError> {
+    let (pieces, taken) = mpsc::channel(READ_AHEAD);
+    thread::Builder::new()
+        .name("input".into())
+        .spawn(move || {
+            if pieces.blocking_send(first).is_err() {
+                return;
+            }
+            let mut stdin = io::stdin().lock();
+            let mut buffer = vec![0; 64 * 188];
+            while let Ok(len @ 1..) = stdin.read(&mut buffer) {
+                let piece = Bytes::copy_from_slice(&buffer[..len]);
+                if pieces.blocking_send(piece).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(NetError::system("starting the input thread"))?;
+    Ok(taken)
+}
