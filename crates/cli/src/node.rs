@@ -116,7 +116,7 @@ impl Place {
         let mut config = NodeConfig::new(switch, self.address(index)?, default_port);
         config.connect = Connect::Retry;
         for &upstream in &node.upstreams {
-            config.upstreams.push(self.address(upstream)?);
+            config.upstreams.push(self.address(upstream)?.into());
         }
         for port in &node.ports {
             let neighbour = Neighbour {

@@ -28,7 +28,7 @@ pub fn run(args: &args::Switch) -> Outcome {
         for upstream in &args.upstream {
             config
                 .upstreams
-                .push(Target::parse(upstream)?.resolve().await?);
+                .push(Target::parse(upstream)?.resolve().await?.into());
         }
         let listens_on = match args.listen.ip() {
             IpAddr::V4(address) => Some(address),

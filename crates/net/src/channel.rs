@@ -1,17 +1,16 @@
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use layercast_protect::Fingerprint;
 use layercast_wire::{MAX_LINE, Signal, SignalError, SignalReader};
-use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// How long a neighbour may stay silent on a dead connection before the kernel gives up.
-const DEAD_AFTER: Duration = Duration::from_secs(3);
+/// How long a neighbour may stay silent on a dead connection before it is given up.
+pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(3);
+/// How often a silent neighbour is asked whether it is still there.
+pub(crate) const ASK_EVERY: Duration = Duration::from_secs(1);
 /// How long one write may take: a neighbour that reads nothing is a dead one.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 /// How many unreadable lines a neighbour may send before it is cut off.
@@ -19,12 +18,18 @@ const MAX_BAD_LINES: u32 = 16;
 
 /// A reliable, ordered channel of signals between two neighbours.
 ///
-/// The nodes see only this; a channel over QUIC streams would implement it as well.
+/// The nodes see only this, whether it runs over TCP ([`TcpChannel`](crate::TcpChannel)) or QUIC
+/// ([`QuicChannel`](crate::QuicChannel)).
 pub trait SignalChannel: Send + 'static {
     /// The half that receives.
     type Receiver: SignalReceiver;
     /// The half that sends.
     type Sender: SignalSender;
+
+    /// Who is at the other end, if the channel is protected and that was proven.
+    fn identity(&self) -> Option<Fingerprint> {
+        None
+    }
 
     /// Both halves, to be used at the same time.
     fn split(self) -> (Self::Receiver, Self::Sender);
@@ -64,75 +69,39 @@ pub enum ChannelError {
     Slow,
 }
 
-/// A [`SignalChannel`] of one JSON object per line over TCP.
+/// Receives one JSON object per line from a byte stream.
 #[derive(Debug)]
-pub struct TcpChannel {
-    stream: TcpStream,
-}
-
-/// Receiving half of a [`TcpChannel`].
-#[derive(Debug)]
-pub struct TcpReceiver {
-    stream: OwnedReadHalf,
+pub struct LineReceiver<R> {
+    stream: R,
     reader: SignalReader,
     buffer: Vec<u8>,
     malformed: u32,
 }
 
-/// Sending half of a [`TcpChannel`].
+/// Sends one JSON object per line to a byte stream.
 #[derive(Debug)]
-pub struct TcpSender {
-    stream: OwnedWriteHalf,
+pub struct LineSender<W> {
+    stream: W,
 }
 
-impl TcpChannel {
-    /// Calls `addr`, from the address `from` if there is a choice.
-    pub async fn connect(addr: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpChannel> {
-        let socket = match addr {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        if let Some(from) = from {
-            socket.bind(SocketAddr::new(from, 0))?;
-        }
-        let stream = timeout(DEAD_AFTER, socket.connect(addr))
-            .await
-            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no answer within 3 s"))??;
-        Ok(TcpChannel::new(stream))
-    }
-
-    /// Speaks over an accepted connection.
-    pub fn new(stream: TcpStream) -> TcpChannel {
-        // Best effort each: without them a dead neighbour is only noticed later.
-        let _ = stream.set_nodelay(true);
-        let socket = SockRef::from(&stream);
-        let _ = socket.set_tcp_user_timeout(Some(DEAD_AFTER));
-        let keepalive = TcpKeepalive::new()
-            .with_time(Duration::from_secs(1))
-            .with_interval(Duration::from_secs(1))
-            .with_retries(2);
-        let _ = socket.set_tcp_keepalive(&keepalive);
-        TcpChannel { stream }
-    }
+/// A byte stream out that can be ended.
+pub trait End: AsyncWrite + Unpin + Send + 'static {
+    /// Ends the stream; returns when what was written before will arrive, or nothing more will.
+    fn end(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-impl SignalChannel for TcpChannel {
-    type Receiver = TcpReceiver;
-    type Sender = TcpSender;
-
-    fn split(self) -> (TcpReceiver, TcpSender) {
-        let (read, write) = self.stream.into_split();
-        let receiver = TcpReceiver {
-            stream: read,
+impl<R> LineReceiver<R> {
+    pub(crate) fn new(stream: R) -> LineReceiver<R> {
+        LineReceiver {
+            stream,
             reader: SignalReader::default(),
             buffer: vec![0; 8 << 10],
             malformed: 0,
-        };
-        (receiver, TcpSender { stream: write })
+        }
     }
 }
 
-impl SignalReceiver for TcpReceiver {
+impl<R: AsyncRead + Unpin + Send + 'static> SignalReceiver for LineReceiver<R> {
     async fn recv(&mut self) -> Result<Option<Signal>, ChannelError> {
         loop {
             match self.reader.poll() {
@@ -160,7 +129,7 @@ impl SignalReceiver for TcpReceiver {
     }
 }
 
-impl SignalSender for TcpSender {
+impl<W: End> SignalSender for LineSender<W> {
     async fn send(&mut self, signals: &[Signal]) -> Result<(), ChannelError> {
         let mut bytes = Vec::new();
         for signal in signals {
@@ -179,11 +148,15 @@ impl SignalSender for TcpSender {
     }
 
     async fn close(&mut self) {
-        let _ = timeout(WRITE_WITHIN, self.stream.shutdown()).await;
+        let _ = timeout(WRITE_WITHIN, self.stream.end()).await;
     }
 }
 
-impl TcpSender {
+impl<W: End> LineSender<W> {
+    pub(crate) fn new(stream: W) -> LineSender<W> {
+        LineSender { stream }
+    }
+
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         match timeout(WRITE_WITHIN, self.stream.write_all(bytes)).await {
             Ok(written) => Ok(written?),

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 
 use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_protect::Fingerprint;
 use layercast_switch::{
     LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
 };
@@ -13,9 +15,11 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::command::{JoinCommand, NodeCommand};
+use crate::connection::ChannelStats;
 use crate::frames::Frames;
+use crate::identity::Identity;
 use crate::output::{Output, OutputStats};
-use crate::peer::ChannelStats;
+use crate::remote::Remote;
 use crate::timer::Lateness;
 use crate::udp::UdpStats;
 
@@ -23,11 +27,19 @@ use crate::udp::UdpStats;
 pub struct NodeConfig {
     /// The switch machine; its name is the name of the node.
     pub switch: SwitchConfig,
-    /// Where neighbours and questions come in, by TCP, and datagrams by UDP; port 0 lets the
-    /// kernel choose.
+    /// Where neighbours and questions come in; port 0 lets the kernel choose. In the clear both the
+    /// TCP port, for them, and the UDP port, for datagrams, are taken; with an identity see
+    /// [`identity`](Self::identity).
     pub listen: SocketAddr,
-    /// Neighbours to call: the ways towards sources elsewhere.
-    pub upstreams: Vec<SocketAddr>,
+    /// Who the node is on protected links. With an identity neighbours come in over QUIC on the UDP
+    /// port of `listen` only, datagrams on the UDP port behind it (or a free one), told in hello, and
+    /// callers on the TCP port are told so; without one all come in in the clear.
+    pub identity: Option<Arc<Identity>>,
+    /// Names that belong to one identity, whoever else may use them.
+    pub identities: BTreeMap<String, Fingerprint>,
+    /// Neighbours to call: the ways towards sources elsewhere. For protected ones a node without an
+    /// identity makes one up.
+    pub upstreams: Vec<Remote>,
     /// What to do when an upstream neighbour does not answer at the start.
     pub connect: Connect,
     /// The port of a neighbour that is not in `ports`; it gets the neighbour's name and the
@@ -159,7 +171,9 @@ pub struct NodeSummary {
 /// A host that only receives one flow.
 pub struct JoinConfig {
     /// The neighbour to receive from.
-    pub upstream: SocketAddr,
+    pub upstream: Remote,
+    /// Who the host is on a protected link; `None`: somebody new each time.
+    pub identity: Option<Arc<Identity>>,
     /// The sink machine; its name is the name of the host, its carriage what it asks for.
     pub sink: SinkConfig,
     /// The group on which datagrams arrive, and the address of the interface to join it on.
@@ -276,6 +290,8 @@ impl NodeConfig {
         NodeConfig {
             switch,
             listen,
+            identity: None,
+            identities: BTreeMap::new(),
             upstreams: Vec::new(),
             connect: Connect::Retry,
             default_port,
@@ -292,9 +308,10 @@ impl NodeConfig {
 
 impl JoinConfig {
     /// A host that receives from `upstream` what `sink` says, and throws it away.
-    pub fn new(upstream: SocketAddr, sink: SinkConfig, epoch: Time) -> JoinConfig {
+    pub fn new(upstream: impl Into<Remote>, sink: SinkConfig, epoch: Time) -> JoinConfig {
         JoinConfig {
-            upstream,
+            upstream: upstream.into(),
+            identity: None,
             sink,
             group: None,
             rate: None,

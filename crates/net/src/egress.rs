@@ -1,16 +1,22 @@
 use std::net::SocketAddr;
 
-use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Time};
+use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Time, earliest};
+use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
 use layercast_switch::{Link, LinkConfig, LinkInput, LinkStats};
 use layercast_wire::{DATAGRAM_CELLS, LinkPdu};
 
 use crate::outbox::Outbox;
+use crate::random::link_key;
 use crate::udp::Udp;
 
-/// The way out of a node to one address: impairments, datagrams of cells, batches.
+/// The way out of a node to one address: impairments, datagrams of cells, protection, batches.
 pub(crate) struct Egress {
     link: Option<Link<LinkPdu>>,
     cells: Vec<u8>,
+    /// `None`: in the clear.
+    sealer: Option<LinkSealer>,
+    /// Whether somebody knows the key who is no neighbour any more.
+    stale_key: bool,
     outbox: Option<Outbox>,
     refused: u64,
 }
@@ -29,6 +35,8 @@ impl Egress {
         Egress {
             link: wanted.then(|| Link::new(link, seed, name)),
             cells: Vec::new(),
+            sealer: None,
+            stale_key: false,
             outbox: to.map(Outbox::new),
             refused: 0,
         }
@@ -47,6 +55,9 @@ impl Egress {
 
     /// Takes what has arrived at the far end of the link by `now`.
     pub fn poll<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.on_timeout(now);
+        }
         while let Some(pdu) = self
             .link
             .as_mut()
@@ -57,10 +68,6 @@ impl Egress {
     }
 
     fn encode(&mut self, pdu: &LinkPdu) {
-        let Some(outbox) = &mut self.outbox else {
-            self.refused += 1;
-            return;
-        };
         if let LinkPdu::Cell(_) = pdu {
             pdu.encode_into(&mut self.cells);
             if self.cells.len() >= DATAGRAM_CELLS * CELL_SIZE {
@@ -68,20 +75,31 @@ impl Egress {
             }
         } else {
             let write = |out: &mut Vec<u8>| pdu.encode_into(out);
-            let taken = outbox.push(pdu.encoded_len(), pdu.congestion(), write);
-            self.refused += u64::from(!taken);
+            self.push(pdu.encoded_len(), pdu.congestion(), write);
         }
+    }
+
+    /// Puts a datagram of `len` bytes that `write` appends into the box, sealed if need be.
+    fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let taken = match (&mut self.outbox, &mut self.sealer) {
+            (None, _) => false,
+            (Some(outbox), None) => outbox.push(len, congestion, write),
+            (Some(_), Some(sealer)) if sealer.is_exhausted() => false,
+            (Some(outbox), Some(sealer)) => outbox.push(len + LINK_OVERHEAD, congestion, |out| {
+                let sealed = sealer.seal(out, write);
+                debug_assert_eq!(sealed, Ok(()));
+            }),
+        };
+        self.refused += u64::from(!taken);
     }
 
     /// Closes the datagram of cells that is being filled. Cells carry their congestion bits
     /// themselves.
     fn end_cells(&mut self) {
-        if let Some(outbox) = &mut self.outbox {
-            let cells = &self.cells;
-            let taken = outbox.push(cells.len(), false, |out| out.extend_from_slice(cells));
-            self.refused += u64::from(!taken);
-        }
-        self.cells.clear();
+        let mut cells = std::mem::take(&mut self.cells);
+        self.push(cells.len(), false, |out| out.extend_from_slice(&cells));
+        cells.clear();
+        self.cells = cells;
     }
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
@@ -98,7 +116,37 @@ impl Egress {
 
     /// When something arrives at the far end of the link next.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.link.as_ref().and_then(Link::next_timeout)
+        let key = self.sealer.as_ref().and_then(LinkSealer::next_timeout);
+        earliest(self.link.as_ref().and_then(Link::next_timeout), key)
+    }
+
+    /// Seals datagrams with `key` from now on, or sends them in the clear.
+    pub fn protect(&mut self, key: Option<&LinkKey>) {
+        self.sealer = key.map(LinkSealer::new);
+        self.stale_key = false;
+    }
+
+    /// The key in use, and the one that comes into use next; `None` in the clear.
+    pub fn keys(&self) -> Option<(&LinkKey, Option<&LinkKey>)> {
+        let sealer = self.sealer.as_ref()?;
+        Some((sealer.key(), sealer.next_key()))
+    }
+
+    /// Somebody knows the key who is no neighbour any more.
+    pub fn expire_key(&mut self) {
+        self.stale_key = self.sealer.is_some();
+    }
+
+    /// Another key to hand to the neighbours, if one is due: it comes into use after a grace time.
+    pub fn change_key(&mut self, now: Time) -> Option<&LinkKey> {
+        let sealer = self.sealer.as_mut()?;
+        let due = self.stale_key || sealer.wants_key();
+        if !due || sealer.next_key().is_some() {
+            return None;
+        }
+        self.stale_key = false;
+        sealer.stage(now, link_key(sealer.key().id() + 1));
+        sealer.next_key()
     }
 
     /// What the link did, if it is one with rate or impairments.

@@ -7,6 +7,8 @@ use layercast_transport::mets::SourceError;
 use layercast_wire::Refusal;
 use thiserror::Error;
 
+use crate::identity::IdentityError;
+
 /// Why a node could not start, or had to stop; one clear line each, with what to do about it.
 #[derive(Debug, Error)]
 pub enum NetError {
@@ -32,6 +34,27 @@ pub enum NetError {
         /// What came of it.
         reason: String,
     },
+    /// Somebody answers, but not the node that was called.
+    #[error(
+        "{addr} is not the node it should be: {reason}; was the join URL printed by that node?"
+    )]
+    Untrusted {
+        /// Whom we called.
+        addr: SocketAddr,
+        /// What is wrong with its certificate.
+        reason: String,
+    },
+    /// The node answers and does not want us.
+    #[error("{addr} turned us away: {message}")]
+    TurnedAway {
+        /// Whom we called.
+        addr: SocketAddr,
+        /// What it says.
+        message: String,
+    },
+    /// There is no certificate to show to neighbours.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// The flow does not exist there.
     #[error("{upstream} has no flow {flow:?}; it has: {known}")]
     NoSuchFlow {
@@ -110,7 +133,29 @@ pub enum NetError {
     },
 }
 
+/// Why a call came to nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum CallError {
+    /// Nobody answers, or not in our language.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Somebody answers who is not trusted.
+    #[error("not trusted: {0}")]
+    Untrusted(String),
+    /// The node answers and does not want us.
+    #[error("turned away: {0}")]
+    TurnedAway(String),
+}
+
 impl NetError {
+    pub(crate) fn call(addr: SocketAddr, error: CallError) -> NetError {
+        match error {
+            CallError::Unreachable(reason) => NetError::Unreachable { addr, reason },
+            CallError::Untrusted(reason) => NetError::Untrusted { addr, reason },
+            CallError::TurnedAway(message) => NetError::TurnedAway { addr, message },
+        }
+    }
+
     pub(crate) fn bind(addr: SocketAddr, source: io::Error) -> NetError {
         match source.kind() {
             io::ErrorKind::AddrInUse => NetError::PortInUse { addr },

@@ -1,5 +1,6 @@
 use layercast_core::NodeId;
-use layercast_wire::{Carriage, Signal};
+use layercast_protect::LinkKey;
+use layercast_wire::{Carriage, Secret, Signal};
 
 /// Version of the session protocol we speak.
 pub const SESSION_VERSION: u16 = 1;
@@ -17,6 +18,8 @@ pub struct Hello {
     pub carriage: Carriage,
     /// Its clock.
     pub clock: String,
+    /// What it seals its datagrams with, on a protected link.
+    pub link_key: Option<LinkKey>,
 }
 
 impl Hello {
@@ -29,7 +32,7 @@ impl Hello {
             udp_port: self.udp_port,
             carriage: self.carriage,
             clock: self.clock.clone(),
-            link_key: None,
+            link_key: self.link_key.as_ref().map(|key| Secret(key.to_text())),
         }
     }
 
@@ -43,19 +46,22 @@ impl Hello {
                 udp_port,
                 carriage,
                 clock,
-                link_key: _,
-            } if !node.is_empty() => Ok(Hello {
-                node,
-                id,
-                udp_port,
-                carriage,
-                clock,
-            }),
+                link_key,
+            } if !node.is_empty() => {
+                let link_key = link_key.map(|key| key.0.parse()).transpose();
+                Ok(Hello {
+                    node,
+                    id,
+                    udp_port,
+                    carriage,
+                    clock,
+                    link_key: link_key.map_err(|error| format!("hello with {error}"))?,
+                })
+            }
             Signal::Hello { node, .. } if node.is_empty() => Err("hello without a name".into()),
             Signal::Hello { version, .. } => Err(format!(
                 "session version {version}, we speak {SESSION_VERSION}"
             )),
-            Signal::Error { message } => Err(message),
             _ => Err("the first message is no hello".into()),
         }
     }

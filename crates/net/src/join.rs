@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, clock_name};
 use crate::command::JoinCommand;
 use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
+use crate::connection::PeerEvent;
 use crate::error::NetError;
 use crate::hello::Hello;
-use crate::peer::{PeerEvent, Peers};
+use crate::identity::own_or_new;
+use crate::peer::Peers;
 use crate::receiver::{Hearing, Receiver};
 use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
@@ -31,7 +33,7 @@ pub async fn run_join<O: Observer>(
     events: mpsc::Sender<JoinEvent>,
     obs: &mut O,
 ) -> Result<JoinSummary, NetError> {
-    let here = SocketAddr::new(source_towards(config.upstream), 0);
+    let here = SocketAddr::new(source_towards(config.upstream.addr), 0);
     let udp = Udp::bind(here).map_err(|source| NetError::bind(here, source))?;
     let join_group = |(group, interface)| {
         Udp::join_group(group, interface).map_err(|source| NetError::Group {
@@ -40,15 +42,18 @@ pub async fn run_join<O: Observer>(
         })
     };
     let group = config.group.map(join_group).transpose()?;
-    let (peers, queue) = Peers::new(Hello {
+    let identity = own_or_new(config.identity.as_ref(), [&config.upstream])?;
+    let hello = Hello {
         node: config.sink.node.clone(),
         id: config.sink.id,
         udp_port: udp.local_addr().port(),
         carriage: config.sink.carriage,
         clock: clock_name(),
-    });
+        link_key: None,
+    };
+    let (peers, queue) = Peers::new(hello, identity);
     let from = Some(here.ip()).filter(|ip| !ip.is_unspecified());
-    peers.call(0, config.upstream, from);
+    peers.call(0, config.upstream.clone(), from);
     let mut inbox = Inbox {
         peers: queue,
         commands: config.commands.take(),
@@ -59,7 +64,7 @@ pub async fn run_join<O: Observer>(
         group,
         peers,
         limits: Limits {
-            upstream: config.upstream,
+            upstream: config.upstream.addr,
             flow: config.sink.flow.clone(),
             connect: config.connect,
             until_closed: config.until_closed,
@@ -189,20 +194,24 @@ impl Actor for Runtime {
                 addr,
                 hello,
                 sender,
+                proven,
                 ..
             } => {
                 if let (None, Some(within)) = (self.flow_by, self.limits.flow_within) {
                     self.flow_by = Some(now + within);
                 }
-                self.receiver.open(now, peer, addr, &hello, sender, obs);
+                let proven = proven.as_ref();
+                self.receiver
+                    .open(now, peer, addr, &hello, sender, proven, obs);
             }
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
             PeerEvent::Closed { peer, reason } => self.receiver.close(now, peer, reason, obs),
-            PeerEvent::Failed { addr, reason, .. } => {
+            PeerEvent::Failed { addr, error, .. } => {
                 let never = self.receiver.connected == 0;
                 if never && self.limits.connect == Connect::FailFast {
-                    return Err(NetError::Unreachable { addr, reason });
+                    return Err(NetError::call(addr, error));
                 }
+                let reason = error.to_string();
                 self.receiver.tell(JoinEvent::Disconnected { reason });
             }
         }

@@ -17,10 +17,12 @@ mod channel;
 mod clock;
 mod command;
 mod config;
+mod connection;
 mod egress;
 mod error;
 mod frames;
 mod hello;
+mod identity;
 mod join;
 mod live;
 mod local;
@@ -31,16 +33,22 @@ mod output;
 mod peer;
 mod ports;
 mod query;
+mod quic;
+mod random;
 mod rates;
 mod receiver;
 mod relay;
+mod remote;
+mod sources;
+mod tcp;
 mod timer;
+mod tls;
 mod turn;
 mod udp;
 mod writing;
 
 pub use channel::{
-    ChannelError, SignalChannel, SignalReceiver, SignalSender, TcpChannel, TcpReceiver, TcpSender,
+    ChannelError, End, LineReceiver, LineSender, SignalChannel, SignalReceiver, SignalSender,
 };
 pub use clock::{Clock, clock_name, monotonic_ns};
 pub use command::{FlowState, JoinCommand, NodeCommand};
@@ -48,16 +56,22 @@ pub use config::{
     Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,
     NodeEvent, NodeSummary, Progress,
 };
-pub use error::NetError;
+pub use connection::ChannelStats;
+pub use error::{CallError, NetError};
 pub use frames::Frames;
 pub use hello::{Hello, SESSION_VERSION};
+pub use identity::{Identity, IdentityError};
 pub use join::run_join;
+pub use layercast_protect::Fingerprint;
 pub use live::{Learned, LiveEvent, LiveFrom, LiveInput, LiveOptions};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
-pub use peer::ChannelStats;
 pub use query::{get_stats, list_flows};
+pub use quic::{QuicChannel, QuicIn};
 pub use relay::{Relay, RelayConfig, RelayStats};
+pub use remote::Remote;
+pub use tcp::TcpChannel;
 pub use timer::Lateness;
+pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::CancellationToken;
 pub use udp::UdpStats;

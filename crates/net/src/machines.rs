@@ -4,19 +4,21 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Observer, PortId, Span, Time, earliest};
+use layercast_protect::OpenError;
 use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{HostPacer, SourceEvent, SourceInput, SourceTransmit};
-use layercast_wire::{FlowInfo, Signal, decode_datagram};
+use layercast_wire::{FlowInfo, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::command::{FlowState, NodeCommand};
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
+use crate::connection::{ChannelStats, PeerId, PeerSender, Proven};
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::local::{Running, flow_of_pdu, flow_of_signal};
-use crate::peer::{ChannelStats, PeerId, PeerSender};
 use crate::ports::Ports;
 use crate::rates::Rates;
+use crate::sources::SourceId;
 use crate::timer::Lateness;
 use crate::udp::{Inbound, Udp, UdpStats};
 
@@ -46,6 +48,8 @@ pub(crate) struct Newcomer {
     pub sender: PeerSender,
     /// Whether we called it.
     pub upstream: bool,
+    /// Who it is, on a protected link.
+    pub proven: Option<Proven>,
 }
 
 /// The machines while datagrams come in.
@@ -56,14 +60,19 @@ pub(crate) struct Receiving<'a, O> {
 }
 
 impl<O: Observer> Inbound for Receiving<'_, O> {
-    type Key = PortId;
+    type Key = SourceId;
 
-    fn known(&mut self, addr: SocketAddr) -> Option<PortId> {
-        self.machines.ports.lookup(addr)
+    fn known(&mut self, addr: SocketAddr) -> Option<SourceId> {
+        self.machines.ports.sources.lookup(addr)
     }
 
-    fn deliver(&mut self, from: PortId, datagram: Bytes, congestion: bool) {
+    fn open<'a>(&mut self, from: SourceId, datagram: &'a mut [u8]) -> Result<&'a [u8], OpenError> {
+        self.machines.ports.sources.open(from, datagram)
+    }
+
+    fn deliver(&mut self, from: SourceId, datagram: Bytes, congestion: bool) {
         let machines = &mut *self.machines;
+        let from = from.port;
         let Some(carriage) = machines.ports.port(from).map(|port| port.carriage) else {
             return;
         };
@@ -122,6 +131,7 @@ impl Machines {
         }
         self.switch.on_timeout(now, obs);
         self.drain_all(now, obs);
+        self.ports.change_keys(now);
         for port in self.ports.iter_mut() {
             port.egress.poll(now, obs);
         }
@@ -270,8 +280,13 @@ impl Machines {
             hello,
             sender,
             upstream,
+            proven,
         } = newcomer;
-        let attached = match self.ports.attach(peer, &hello, addr.ip(), sender) {
+        let proven = proven.as_ref();
+        if let Some(old) = self.ports.replaced_by(&hello.node, proven) {
+            self.detach(now, old, "it has called again".to_owned(), obs);
+        }
+        let attached = match self.ports.attach(peer, &hello, addr.ip(), sender, proven) {
             Ok(attached) => attached,
             Err((sender, reason)) => {
                 let message = format!("{}: {reason}", greeting.node);
@@ -294,13 +309,24 @@ impl Machines {
             self.tell(NodeEvent::Failed { addr, reason });
             return;
         }
-        if !upstream {
-            let carriage = attached.carriage;
-            let greeting = Hello {
-                carriage,
-                ..greeting.clone()
-            };
-            self.ports.signal_peer(peer, greeting.signal());
+        let (key, next) = attached.keys;
+        let told = match upstream {
+            true => proven.map(|proven| proven.key.clone()),
+            false => {
+                let greeting = Hello {
+                    carriage: attached.carriage,
+                    link_key: key.clone(),
+                    ..greeting.clone()
+                };
+                self.ports.signal_peer(peer, greeting.signal());
+                key.clone()
+            }
+        };
+        // A group has one key for all, and perhaps another one soon.
+        for key in [key.filter(|key| Some(key) != told.as_ref()), next] {
+            if let Some(key) = key.map(|key| Secret(key.to_text())) {
+                self.ports.signal_peer(peer, Signal::LinkKey { key });
+            }
         }
         self.input(now, SwitchInput::PortUp { port }, obs);
         // Whoever takes no datagrams only asks a question.
@@ -336,7 +362,9 @@ impl Machines {
 
     /// Takes a signal of a neighbour.
     pub fn on_signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
-        if let Some(port) = self.ports.heard(peer, &signal) {
+        if let Signal::LinkKey { key } = &signal {
+            self.ports.key_changed(peer, key);
+        } else if let Some(port) = self.ports.heard(peer, &signal) {
             self.input(now, SwitchInput::Signal { port, signal }, obs);
         }
     }

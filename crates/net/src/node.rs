@@ -1,7 +1,9 @@
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 
 use layercast_core::{Observer, Span, Time, earliest};
+use quinn::Endpoint;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -9,11 +11,14 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, clock_name};
 use crate::command::NodeCommand;
 use crate::config::{Connect, NodeConfig, NodeEvent, NodeSummary};
+use crate::connection::PeerEvent;
 use crate::error::NetError;
 use crate::hello::Hello;
+use crate::identity::own_or_new;
 use crate::machines::{Machines, Newcomer, Receiving};
-use crate::peer::{PeerEvent, Peers};
+use crate::peer::Peers;
 use crate::ports::Ports;
+use crate::quic;
 use crate::rates::Rates;
 use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
@@ -32,7 +37,10 @@ const PORT_ATTEMPTS: usize = 16;
 pub struct Node {
     config: NodeConfig,
     listener: TcpListener,
+    /// Where neighbours come in, unless they do in the clear.
+    endpoint: Option<Endpoint>,
     udp: Udp,
+    local: SocketAddr,
 }
 
 /// Binds and runs a node until `shutdown`, or until its sources have finished if so configured.
@@ -52,12 +60,25 @@ pub async fn run_node<O: Observer>(
 }
 
 impl Node {
-    /// Takes the TCP and the UDP port of the node.
+    /// Takes the ports of the node.
     ///
     /// # Errors
     /// They are in use, or the address is not one of this machine.
     pub async fn bind(config: NodeConfig) -> Result<Node, NetError> {
-        let (listener, udp) = bind_both(config.listen).await?;
+        let (listener, local, endpoint, udp) = match &config.identity {
+            None => {
+                let (listener, udp) = bind_both(config.listen, Udp::bind).await?;
+                (listener, udp.local_addr(), None, udp)
+            }
+            Some(identity) => {
+                let (listener, socket) = bind_both(config.listen, UdpSocket::bind).await?;
+                let failed = |source| NetError::bind(config.listen, source);
+                let local = socket.local_addr().map_err(failed)?;
+                let endpoint = quic::listen(socket, identity).map_err(failed)?;
+                let udp = bind_behind(config.listen, local).map_err(failed)?;
+                (listener, local, Some(endpoint), udp)
+            }
+        };
         if let Some(group) = config.groups.first() {
             udp.send_to_groups(group.interface)
                 .map_err(|source| NetError::Group {
@@ -68,12 +89,19 @@ impl Node {
         Ok(Node {
             config,
             listener,
+            endpoint,
             udp,
+            local,
         })
     }
 
     /// Where neighbours reach it.
     pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Where it takes datagrams.
+    pub fn media_addr(&self) -> SocketAddr {
         self.udp.local_addr()
     }
 
@@ -90,7 +118,9 @@ impl Node {
         let Node {
             config,
             listener,
+            endpoint,
             udp,
+            local,
         } = self;
         let hello = Hello {
             node: config.switch.name.clone(),
@@ -98,18 +128,31 @@ impl Node {
             udp_port: udp.local_addr().port(),
             carriage: config.default_port.carriage,
             clock: clock_name(),
+            link_key: None,
         };
-        let (peers, queue) = Peers::new(hello.clone());
-        peers.listen(listener, config.max_connections);
-        let from = Some(udp.local_addr().ip()).filter(|ip| !ip.is_unspecified());
-        for (index, addr) in config.upstreams.iter().enumerate() {
-            peers.call(index, *addr, from);
+        let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
+        let (mut peers, queue) = Peers::new(hello.clone(), identity);
+        match endpoint {
+            None => peers.listen(listener, config.max_connections),
+            Some(endpoint) => {
+                peers.listen_protected(endpoint, config.max_connections);
+                let message = format!(
+                    "{} takes no calls in the clear: use its layercasts:// address",
+                    hello.node
+                );
+                peers.decline(listener, message);
+            }
+        }
+        let from = Some(local.ip()).filter(|ip| !ip.is_unspecified());
+        for (index, remote) in config.upstreams.iter().enumerate() {
+            peers.call(index, remote.clone(), from);
         }
         let ports = Ports::new(
             config.switch.name.clone(),
             config.switch.seed,
             config.ports,
             config.groups,
+            config.identities,
             config.default_port,
         );
         let clock = Clock::get();
@@ -234,6 +277,7 @@ impl Actor for Runtime {
                 hello,
                 sender,
                 upstream,
+                proven,
             } => {
                 if let Some(reached) = upstream.and_then(|index| self.reached.get_mut(index)) {
                     *reached = true;
@@ -244,6 +288,7 @@ impl Actor for Runtime {
                     hello,
                     sender,
                     upstream: upstream.is_some(),
+                    proven,
                 };
                 self.machines.attach(now, newcomer, &self.hello, obs);
             }
@@ -252,14 +297,15 @@ impl Actor for Runtime {
             PeerEvent::Failed {
                 addr,
                 upstream,
-                reason,
+                error,
             } => {
                 let never = upstream
                     .and_then(|index| self.reached.get(index))
                     .is_some_and(|reached| !reached);
                 if never && self.connect == Connect::FailFast {
-                    return Err(NetError::Unreachable { addr, reason });
+                    return Err(NetError::call(addr, error));
                 }
+                let reason = error.to_string();
                 self.machines.tell(NodeEvent::Failed { addr, reason });
             }
         }
@@ -279,17 +325,30 @@ impl Runtime {
 }
 
 /// A TCP listener and a UDP socket on one port number.
-pub(crate) async fn bind_both(addr: SocketAddr) -> Result<(TcpListener, Udp), NetError> {
+pub(crate) async fn bind_both<S>(
+    addr: SocketAddr,
+    bind: impl Fn(SocketAddr) -> io::Result<S>,
+) -> Result<(TcpListener, S), NetError> {
     let failed = |source| NetError::bind(addr, source);
     let mut attempts = 1;
     loop {
         let listener = TcpListener::bind(addr).await.map_err(failed)?;
         let chosen = listener.local_addr().map_err(failed)?;
-        match Udp::bind(chosen) {
+        match bind(chosen) {
             Ok(udp) => return Ok((listener, udp)),
             // The kernel chose a port whose UDP twin is taken: let it choose again.
             Err(_) if addr.port() == 0 && attempts < PORT_ATTEMPTS => attempts += 1,
             Err(source) => return Err(failed(source)),
         }
+    }
+}
+
+/// The socket for datagrams of a node whose neighbours come in at `local`: the port behind, where one
+/// was asked for and that is free, for the sake of firewalls.
+fn bind_behind(wanted: SocketAddr, local: SocketAddr) -> io::Result<Udp> {
+    let on = |port| SocketAddr::new(local.ip(), port);
+    match local.port().checked_add(1).filter(|_| wanted.port() != 0) {
+        Some(behind) => Udp::bind(on(behind)).or_else(|_| Udp::bind(on(0))),
+        None => Udp::bind(on(0)),
     }
 }

@@ -2,13 +2,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use layercast_core::{FlowId, PortId, Rate, Time, earliest};
+use layercast_protect::{Fingerprint, LinkKey};
 use layercast_switch::{LinkConfig, PortConfig};
-use layercast_wire::{Carriage, Signal};
+use layercast_wire::{Carriage, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
+use crate::connection::{PeerId, PeerSender, Proven};
 use crate::egress::Egress;
 use crate::hello::Hello;
-use crate::peer::{PeerId, PeerSender};
+use crate::sources::Sources;
 
 /// Most ports of a node; beyond that, ports of neighbours that are gone make room.
 const MAX_PORTS: usize = 1_024;
@@ -36,6 +38,8 @@ pub(crate) struct Peer {
     pub sender: PeerSender,
     /// Where it takes datagrams, if it does.
     addr: Option<SocketAddr>,
+    /// Whose certificate it showed, on a protected link.
+    identity: Option<Fingerprint>,
     /// Joins it has no answer to yet. Others on its port must not take a refusal for theirs.
     joining: Vec<FlowId>,
 }
@@ -44,6 +48,8 @@ pub(crate) struct Peer {
 pub(crate) struct Attached {
     pub port: PortId,
     pub carriage: Carriage,
+    /// What datagrams to it are sealed with, and will be soon.
+    pub keys: (Option<LinkKey>, Option<LinkKey>),
     /// The configuration of the port, if the switch has to be told of it.
     pub added: Option<PortConfig>,
     /// A port that was given up to make room.
@@ -70,11 +76,12 @@ pub(crate) struct Ports {
     seed: u64,
     named: BTreeMap<String, Neighbour>,
     groups: Vec<GroupPort>,
+    /// Whose names belong to one identity only.
+    identities: BTreeMap<String, Fingerprint>,
     default: PortConfig,
     slots: Vec<Option<Port>>,
     by_name: HashMap<String, PortId>,
-    by_addr: HashMap<SocketAddr, PortId>,
-    last: Option<(SocketAddr, PortId)>,
+    pub sources: Sources,
     peers: HashMap<PeerId, Peer>,
     downs: u64,
 }
@@ -85,6 +92,7 @@ impl Ports {
         seed: u64,
         named: BTreeMap<String, Neighbour>,
         groups: Vec<GroupPort>,
+        identities: BTreeMap<String, Fingerprint>,
         default: PortConfig,
     ) -> Ports {
         Ports {
@@ -92,11 +100,11 @@ impl Ports {
             seed,
             named,
             groups,
+            identities,
             default,
             slots: Vec::new(),
             by_name: HashMap::new(),
-            by_addr: HashMap::new(),
-            last: None,
+            sources: Sources::default(),
             peers: HashMap::new(),
             downs: 0,
         }
@@ -110,44 +118,54 @@ impl Ports {
         hello: &Hello,
         ip: IpAddr,
         sender: PeerSender,
+        proven: Option<&Proven>,
     ) -> Result<Attached, (PeerSender, String)> {
         let addr = (hello.udp_port != 0).then(|| SocketAddr::new(ip, hello.udp_port));
+        let identity = proven.map(|proven| proven.identity);
         let (name, group) = self.port_of(&hello.node);
-        let place =
-            self.check_free(hello, &name, addr)
-                .and_then(|()| match self.by_name.get(&name) {
-                    Some(port) => Ok((*port, None, None)),
-                    None => self.add(hello, &name, group.as_ref(), addr),
-                });
+        let place = self
+            .check_free(hello, &name, addr, identity)
+            .and_then(|()| match self.by_name.get(&name) {
+                Some(port) => Ok((*port, None, None)),
+                None => self.add(hello, &name, group.as_ref(), addr),
+            });
         let (port, added, removed) = match place {
             Ok(place) => place,
             Err(reason) => return Err((sender, reason)),
         };
         let mut carriage = hello.carriage;
-        if let Some(slot) = self.port_mut(port) {
+        let mut keys = (proven.map(|proven| proven.key.clone()), None);
+        if let Some(slot) = self.slots[usize::from(port.0)].as_mut() {
+            match slot.egress.keys() {
+                Some((key, next)) if !slot.peers.is_empty() => {
+                    keys = (Some(key.clone()), next.cloned());
+                }
+                _ => slot.egress.protect(keys.0.as_ref()),
+            }
             slot.peers.push(peer);
             slot.down_since = None;
             carriage = slot.carriage;
             if !slot.group {
                 slot.egress.redirect(addr);
-                self.by_addr.retain(|_, owner| *owner != port);
+                self.sources.remove_port(port);
             }
         }
         if let Some(addr) = addr {
-            self.by_addr.insert(addr, port);
+            self.sources.insert(addr, port, hello.link_key.as_ref());
         }
-        self.last = None;
         let newcomer = Peer {
             name: hello.node.clone(),
             port,
             sender,
             addr,
+            identity,
             joining: Vec::new(),
         };
         self.peers.insert(peer, newcomer);
         Ok(Attached {
             port,
             carriage,
+            keys,
             added,
             removed,
         })
@@ -162,20 +180,34 @@ impl Ports {
         }
     }
 
+    /// The connection that `node` had until now, if the newcomer of that name proves to be the same
+    /// neighbour: it has noticed before us that the old one is dead.
+    pub fn replaced_by(&self, node: &str, proven: Option<&Proven>) -> Option<PeerId> {
+        let identity = proven?.identity;
+        let same = |peer: &Peer| peer.name == node && peer.identity == Some(identity);
+        let mut peers = self.peers.iter();
+        peers.find_map(|(id, peer)| same(peer).then_some(*id))
+    }
+
     /// Checks that name and address of a newcomer are not somebody else's.
     fn check_free(
         &mut self,
         hello: &Hello,
         name: &str,
         addr: Option<SocketAddr>,
+        identity: Option<Fingerprint>,
     ) -> Result<(), String> {
+        let reserved = self.identities.get(&hello.node);
+        if reserved.is_some_and(|reserved| identity != Some(*reserved)) {
+            return Err(format!("the name {} belongs to somebody else", hello.node));
+        }
         if hello.node == self.own_name {
             return Err(format!("{} cannot be its own neighbour", hello.node));
         }
         if self.peers.values().any(|peer| peer.name == hello.node) {
             return Err(format!("{} is already connected", hello.node));
         }
-        let owner = addr.and_then(|addr| self.by_addr.get(&addr)).copied();
+        let owner = addr.and_then(|addr| self.sources.owner(addr));
         let Some(owner) = owner.filter(|owner| self.by_name.get(name) != Some(owner)) else {
             return Ok(());
         };
@@ -185,7 +217,7 @@ impl Ports {
             }
             // Whoever had the address is gone.
             _ => {
-                self.by_addr.retain(|_, port| *port != owner);
+                self.sources.remove_port(owner);
                 Ok(())
             }
         }
@@ -264,8 +296,7 @@ impl Ports {
     fn remove(&mut self, id: PortId) {
         if let Some(port) = self.slots[usize::from(id.0)].take() {
             self.by_name.remove(&port.name);
-            self.by_addr.retain(|_, owner| *owner != id);
-            self.last = None;
+            self.sources.remove_port(id);
         }
     }
 
@@ -276,6 +307,7 @@ impl Ports {
         let downs = self.downs;
         let slot = self.port_mut(gone.port)?;
         slot.peers.retain(|id| *id != peer);
+        slot.egress.expire_key();
         let down = slot.peers.is_empty();
         slot.down_since = down.then_some(downs);
         // Whoever only asked questions does not come back for the data.
@@ -284,8 +316,7 @@ impl Ports {
         // The data of a single neighbour may go on without its channel; its address stays known.
         let forget = gone.addr.filter(|_| slot.group);
         if let Some(addr) = forget {
-            self.by_addr.remove(&addr);
-            self.last = None;
+            self.sources.remove(addr);
         }
         if removed {
             self.remove(gone.port);
@@ -300,16 +331,25 @@ impl Ports {
         })
     }
 
-    /// Whose address this is; looked at before anything else of a datagram.
-    pub fn lookup(&mut self, addr: SocketAddr) -> Option<PortId> {
-        if let Some((last, port)) = self.last
-            && last == addr
-        {
-            return Some(port);
+    /// Gives the neighbours on a port another key where one is due.
+    pub fn change_keys(&mut self, now: Time) {
+        for index in 0..self.slots.len() {
+            let changed = self.slots[index]
+                .as_mut()
+                .and_then(|port| port.egress.change_key(now));
+            if let Some(key) = changed {
+                let key = Secret(key.to_text());
+                self.signal(PortId(index as u16), &Signal::LinkKey { key });
+            }
         }
-        let port = *self.by_addr.get(&addr)?;
-        self.last = Some((addr, port));
-        Some(port)
+    }
+
+    /// The neighbour seals its datagrams with another key from soon on.
+    pub fn key_changed(&mut self, peer: PeerId, key: &Secret) {
+        let addr = self.peers.get(&peer).and_then(|peer| peer.addr);
+        if let (Some(addr), Ok(key)) = (addr, key.0.parse()) {
+            self.sources.add_key(addr, &key);
+        }
     }
 
     pub fn port(&self, id: PortId) -> Option<&Port> {

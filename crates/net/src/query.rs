@@ -5,23 +5,27 @@ use layercast_core::{FlowId, NodeId};
 use layercast_wire::{Carriage, FlowInfo, MemberStats, Signal};
 use tokio::time::timeout;
 
-use crate::channel::{SignalChannel, SignalReceiver, SignalSender, TcpChannel};
+use crate::channel::{SignalChannel, SignalReceiver, SignalSender};
 use crate::clock::clock_name;
-use crate::error::NetError;
+use crate::error::{CallError, NetError};
 use crate::hello::Hello;
+use crate::identity::Identity;
+use crate::quic::QuicChannel;
+use crate::remote::Remote;
+use crate::tcp::TcpChannel;
 
 /// How long a node gets to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks the node at `addr` which flows it knows.
+/// Asks the node `remote` which flows it knows.
 ///
 /// # Errors
 /// It cannot be reached, or does not answer.
-pub async fn list_flows(addr: SocketAddr) -> Result<Vec<FlowInfo>, NetError> {
+pub async fn list_flows(remote: impl Into<Remote>) -> Result<Vec<FlowInfo>, NetError> {
     let mut all = Vec::new();
     let flow = None;
     ask(
-        addr,
+        &remote.into(),
         [Signal::ListFlows, Signal::GetStats { flow }],
         |signal| {
             match signal {
@@ -36,17 +40,17 @@ pub async fn list_flows(addr: SocketAddr) -> Result<Vec<FlowInfo>, NetError> {
     Ok(all)
 }
 
-/// Asks the node at `addr` for the members of `flow`, or of all flows, and their figures.
+/// Asks the node `remote` for the members of `flow`, or of all flows, and their figures.
 ///
 /// # Errors
 /// It cannot be reached, or does not answer.
 pub async fn get_stats(
-    addr: SocketAddr,
+    remote: impl Into<Remote>,
     flow: Option<FlowId>,
 ) -> Result<Vec<MemberStats>, NetError> {
     let mut all = Vec::new();
     ask(
-        addr,
+        &remote.into(),
         [Signal::GetStats { flow }, Signal::ListFlows],
         |signal| {
             match signal {
@@ -66,39 +70,23 @@ pub async fn get_stats(
 /// An answer may take several messages, but answers come in the order of the questions: the first
 /// message of the second answer ends the first one.
 async fn ask(
-    addr: SocketAddr,
+    remote: &Remote,
     questions: [Signal; 2],
-    mut heard: impl FnMut(Signal) -> bool,
+    heard: impl FnMut(Signal) -> bool,
 ) -> Result<(), NetError> {
+    let addr = remote.addr;
     let conversation = async {
-        let unreachable = |reason: String| NetError::Unreachable { addr, reason };
-        let channel = TcpChannel::connect(addr, None)
-            .await
-            .map_err(|error| unreachable(error.to_string()))?;
-        let (mut receiver, mut sender) = channel.split();
-        let hello = Hello {
-            // Distinct, so that two questions at a time do not replace each other.
-            node: format!("query-{}-{}", std::process::id(), crate::monotonic_ns()),
-            id: NodeId(0),
-            udp_port: 0,
-            carriage: Carriage::default(),
-            clock: clock_name(),
-        };
-        sender
-            .send(&[vec![hello.signal()], questions.to_vec()].concat())
-            .await
-            .map_err(|error| unreachable(error.to_string()))?;
-        loop {
-            let signal = receiver.recv().await;
-            match signal.map_err(|error| unreachable(error.to_string()))? {
-                Some(Signal::Error { message }) => return Err(NetError::Answer { addr, message }),
-                // Its hello and its advertisements come first.
-                Some(signal) => {
-                    if heard(signal) {
-                        return Ok(());
-                    }
-                }
-                None => return Err(unreachable("it closed the connection".into())),
+        match &remote.trust {
+            None => {
+                let channel = TcpChannel::connect(addr, None).await;
+                let channel = channel.map_err(|error| unreachable(addr, &error))?;
+                converse(addr, channel, questions, heard).await
+            }
+            Some(trust) => {
+                let identity = Identity::generate()?;
+                let channel = QuicChannel::connect(addr, None, &identity, trust).await;
+                let channel = channel.map_err(|error| NetError::call(addr, error))?;
+                converse(addr, channel, questions, heard).await
             }
         }
     };
@@ -108,4 +96,48 @@ async fn ask(
             let message = "no answer within 5 s".into();
             Err(NetError::Answer { addr, message })
         })
+}
+
+async fn converse<C: SignalChannel>(
+    addr: SocketAddr,
+    channel: C,
+    questions: [Signal; 2],
+    mut heard: impl FnMut(Signal) -> bool,
+) -> Result<(), NetError> {
+    let (mut receiver, mut sender) = channel.split();
+    let hello = Hello {
+        // Distinct, so that two questions at a time do not replace each other.
+        node: format!("query-{}-{}", std::process::id(), crate::monotonic_ns()),
+        id: NodeId(0),
+        udp_port: 0,
+        carriage: Carriage::default(),
+        clock: clock_name(),
+        link_key: None,
+    };
+    sender
+        .send(&[vec![hello.signal()], questions.to_vec()].concat())
+        .await
+        .map_err(|error| unreachable(addr, &error))?;
+    let mut greeted = false;
+    loop {
+        let signal = receiver.recv().await;
+        match signal.map_err(|error| unreachable(addr, &error))? {
+            Some(Signal::Error { message }) if !greeted => {
+                return Err(NetError::TurnedAway { addr, message });
+            }
+            Some(Signal::Error { message }) => return Err(NetError::Answer { addr, message }),
+            // Its hello and its advertisements come first.
+            Some(signal) => {
+                greeted = true;
+                if heard(signal) {
+                    return Ok(());
+                }
+            }
+            None => return Err(unreachable(addr, &"it closed the connection")),
+        }
+    }
+}
+
+fn unreachable(addr: SocketAddr, reason: &dyn ToString) -> NetError {
+    NetError::call(addr, CallError::Unreachable(reason.to_string()))
 }

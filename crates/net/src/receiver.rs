@@ -2,20 +2,21 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{Layer, Level, Machine, Observer, Rate, Span, Time, earliest};
+use layercast_protect::{LinkOpener, OpenError};
 use layercast_transport::mets::{
     FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
 };
-use layercast_wire::{Carriage, Refusal, Signal, decode_datagram};
+use layercast_wire::{Carriage, Refusal, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
 use crate::command::JoinCommand;
 use crate::config::{JoinConfig, JoinEvent, Progress};
+use crate::connection::{PeerId, PeerSender, Proven};
 use crate::egress::Egress;
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::output::FrameOut;
-use crate::peer::{PeerId, PeerSender};
 use crate::udp::{Inbound, Udp};
 
 /// Pause before a refused join is tried again.
@@ -52,6 +53,8 @@ struct Upstream {
     sender: PeerSender,
     data: SocketAddr,
     carriage: Carriage,
+    /// `None`: in the clear.
+    opener: Option<LinkOpener>,
 }
 
 /// What was played in the running second and since the start.
@@ -76,6 +79,14 @@ impl<O: Observer> Inbound for Hearing<'_, O> {
     fn known(&mut self, addr: SocketAddr) -> Option<Carriage> {
         let upstream = self.receiver.upstream.as_ref()?;
         (upstream.data == addr).then_some(upstream.carriage)
+    }
+
+    fn open<'a>(&mut self, _: Carriage, datagram: &'a mut [u8]) -> Result<&'a [u8], OpenError> {
+        let upstream = self.receiver.upstream.as_mut();
+        match upstream.and_then(|upstream| upstream.opener.as_mut()) {
+            Some(opener) => Ok(opener.open(datagram)?),
+            None => Ok(datagram),
+        }
     }
 
     fn deliver(&mut self, carriage: Carriage, datagram: Bytes, congestion: bool) {
@@ -131,16 +142,19 @@ impl Receiver {
         ip: SocketAddr,
         hello: &Hello,
         sender: PeerSender,
+        proven: Option<&Proven>,
         obs: &mut O,
     ) {
         let data = SocketAddr::new(ip.ip(), hello.udp_port);
         self.egress.redirect(Some(data));
+        self.egress.protect(proven.map(|proven| &proven.key));
         self.upstream = Some(Upstream {
             peer,
             sender,
             data,
             // Which carriage the link has is for the neighbour to say.
             carriage: hello.carriage,
+            opener: hello.link_key.as_ref().map(LinkOpener::new),
         });
         self.connected += 1;
         self.tell(JoinEvent::Connected {
@@ -166,6 +180,10 @@ impl Receiver {
         if self.upstream.as_ref().is_none_or(|it| it.peer != peer) {
             return;
         }
+        if let Signal::LinkKey { key } = &signal {
+            self.key_changed(key);
+            return;
+        }
         if let (Signal::Advertise { flow }, None) = (&signal, &self.sink) {
             if flow.name == self.config.flow {
                 self.synchronised = self.config.synchronised && flow.clock == clock_name();
@@ -184,6 +202,24 @@ impl Receiver {
         self.input(now, SinkInput::Signal(signal), obs);
     }
 
+    /// The neighbour seals its datagrams with another key from soon on.
+    fn key_changed(&mut self, key: &Secret) {
+        let upstream = self.upstream.as_mut();
+        let opener = upstream.and_then(|upstream| upstream.opener.as_mut());
+        // On a link in the clear a key is worth nothing.
+        if let (Some(opener), Ok(key)) = (opener, key.0.parse()) {
+            opener.add(&key);
+        }
+    }
+
+    /// Hands the neighbour another key for our datagrams when one is due.
+    fn change_key(&mut self, now: Time) {
+        if let (Some(upstream), Some(key)) = (&self.upstream, self.egress.change_key(now)) {
+            let key = Secret(key.to_text());
+            upstream.sender.send(Signal::LinkKey { key });
+        }
+    }
+
     /// Runs the timers.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if let Some(sink) = &mut self.sink {
@@ -194,6 +230,7 @@ impl Receiver {
             self.input(now, SinkInput::Rejoin, obs);
         }
         self.drain(now, obs);
+        self.change_key(now);
         self.egress.poll(now, obs);
         if self.meter.ends <= now {
             self.second(now);

@@ -4,8 +4,8 @@ use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::connection::PeerEvent;
 use crate::error::NetError;
-use crate::peer::PeerEvent;
 use crate::timer::Timer;
 
 /// Signals and commands served before the next look at the sockets.

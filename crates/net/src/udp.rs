@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use layercast_protect::OpenError;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use serde::Serialize;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -40,7 +41,13 @@ pub trait Inbound {
     /// strangers are counted and dropped.
     fn known(&mut self, addr: SocketAddr) -> Option<Self::Key>;
 
-    /// Takes a datagram; `congestion` is its ECN mark.
+    /// What is in a datagram, opened in place if it is sealed; one that does not open is counted
+    /// and dropped.
+    fn open<'a>(&mut self, _: Self::Key, datagram: &'a mut [u8]) -> Result<&'a [u8], OpenError> {
+        Ok(datagram)
+    }
+
+    /// Takes what was in a datagram; `congestion` is its ECN mark.
     fn deliver(&mut self, from: Self::Key, datagram: Bytes, congestion: bool);
 }
 
@@ -51,6 +58,10 @@ pub struct UdpStats {
     pub received: u64,
     /// Of these, from an address that belongs to no neighbour; dropped unread.
     pub unknown: u64,
+    /// Of these, not sealed by the neighbour whose address they came from; dropped.
+    pub forged: u64,
+    /// Of these, sealed by the neighbour but seen before, or so late that this is not known; dropped.
+    pub replayed: u64,
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams the kernel refused to send (unreachable, too large for the link, no buffer).
@@ -145,7 +156,7 @@ impl Udp {
             // Nothing there, or an error another host caused (ICMP): neither ends the node.
             return false;
         };
-        for (meta, chunk) in meta[..count].iter().zip(self.buffer.chunks(MAX_RECV)) {
+        for (meta, chunk) in meta[..count].iter().zip(self.buffer.chunks_mut(MAX_RECV)) {
             let datagrams = meta.len.div_ceil(meta.stride.max(1)).max(1) as u64;
             self.stats.received += datagrams;
             let Some(key) = inbound.known(meta.addr) else {
@@ -153,15 +164,21 @@ impl Udp {
                 continue;
             };
             let congestion = meta.ecn == Some(EcnCodepoint::Ce);
-            let mut rest = &chunk[..meta.len];
+            let mut rest = &mut chunk[..meta.len];
             loop {
-                let (datagram, after) =
-                    rest.split_at(meta.stride.clamp(1, MAX_RECV).min(rest.len()));
-                if self.arena.capacity() < datagram.len() {
-                    self.arena.reserve(ARENA);
+                let len = meta.stride.clamp(1, MAX_RECV).min(rest.len());
+                let (datagram, after) = rest.split_at_mut(len);
+                match inbound.open(key, datagram) {
+                    Ok(datagram) => {
+                        if self.arena.capacity() < datagram.len() {
+                            self.arena.reserve(ARENA);
+                        }
+                        self.arena.extend_from_slice(datagram);
+                        inbound.deliver(key, self.arena.split().freeze(), congestion);
+                    }
+                    Err(OpenError::Replayed { .. }) => self.stats.replayed += 1,
+                    Err(_) => self.stats.forged += 1,
                 }
-                self.arena.extend_from_slice(datagram);
-                inbound.deliver(key, self.arena.split().freeze(), congestion);
                 rest = after;
                 if rest.is_empty() {
                     break;
@@ -265,6 +282,8 @@ impl UdpStats {
     pub fn add(&mut self, other: &UdpStats) {
         self.received += other.received;
         self.unknown += other.unknown;
+        self.forged += other.forged;
+        self.replayed += other.replayed;
         self.sent += other.sent;
         self.send_failed += other.send_failed;
         self.host_lost += other.host_lost;

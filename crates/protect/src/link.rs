@@ -46,8 +46,8 @@ pub struct LinkKeyError;
 /// A sealed datagram is `[0xD0 | key number][counter, 8 octets][ciphertext][tag, 16 octets]`; the header is
 /// authenticated, the nonce is the counter.
 pub struct LinkSealer {
-    id: u8,
-    key: LessSafeKey,
+    key: LinkKey,
+    cipher: LessSafeKey,
     sealed: u64,
     next: Option<(Time, LinkKey)>,
 }
@@ -104,9 +104,9 @@ impl LinkKey {
         LinkKey { id, secret }
     }
 
-    /// The key `secret`, which must be random, to follow this one.
-    pub fn successor(&self, secret: [u8; 32]) -> LinkKey {
-        LinkKey::new(self.id + 1, secret)
+    /// Its number on the wire.
+    pub fn id(&self) -> u8 {
+        self.id
     }
 
     /// What is handed to the neighbour, on a channel that nobody else reads.
@@ -149,8 +149,8 @@ impl LinkSealer {
     /// A sealer that begins with `key`.
     pub fn new(key: &LinkKey) -> LinkSealer {
         LinkSealer {
-            id: key.id,
-            key: key.cipher(),
+            key: key.clone(),
+            cipher: key.cipher(),
             sealed: 0,
             next: None,
         }
@@ -162,17 +162,17 @@ impl LinkSealer {
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Exhausted> {
-        if self.sealed >= SEAL_LIMIT {
+        if self.is_exhausted() {
             return Err(Exhausted);
         }
-        let header = header(self.id, self.sealed);
+        let header = header(self.key.id, self.sealed);
         let start = out.len();
         out.extend_from_slice(&header);
         write(out);
         let body = out.get_mut(start + HEADER..).unwrap_or_default();
         let nonce = nonce(self.sealed);
         match self
-            .key
+            .cipher
             .seal_in_place_separate_tag(nonce, Aad::from(header), body)
         {
             Ok(tag) => {
@@ -188,17 +188,28 @@ impl LinkSealer {
         }
     }
 
+    /// Whether the key must not be used any more.
+    pub fn is_exhausted(&self) -> bool {
+        self.sealed >= SEAL_LIMIT
+    }
+
     /// Whether it is time for another key.
     pub fn wants_key(&self) -> bool {
         self.next.is_none() && self.sealed >= REKEY_AFTER
     }
 
-    /// Number of the key that will be in use next, or is.
-    pub fn newest(&self) -> u8 {
-        self.next.as_ref().map_or(self.id, |(_, key)| key.id)
+    /// The key in use.
+    pub fn key(&self) -> &LinkKey {
+        &self.key
     }
 
-    /// Takes `key` into use [`GRACE`] after `now`, when it was handed to the neighbour.
+    /// The key that comes into use next, if one was staged.
+    pub fn next_key(&self) -> Option<&LinkKey> {
+        self.next.as_ref().map(|(_, key)| key)
+    }
+
+    /// Takes `key` into use [`GRACE`] after `now`, when it was handed to the neighbour. Not while another
+    /// one is staged: the neighbour would forget the key that is still in use.
     pub fn stage(&mut self, now: Time, key: LinkKey) {
         self.next = Some((now.saturating_add(GRACE), key));
     }

@@ -92,7 +92,7 @@ impl Relay {
     pub async fn bind(config: RelayConfig) -> Result<Relay, NetError> {
         let there = Path::new(config.there.clone(), config.seed, "there")?;
         let back = Path::new(config.back.clone(), config.seed, "back")?;
-        let (listener, front) = bind_both(config.listen).await?;
+        let (listener, front) = bind_both(config.listen, Udp::bind).await?;
         let paths = Paths {
             sessions: Sessions::new(config.to, config.max_clients),
             front,

@@ -60,7 +60,7 @@ pub fn port(carriage: Carriage, cells: Option<u64>) -> PortConfig {
 
 pub fn switch(name: &str, id: u32, carriage: Carriage, upstreams: &[SocketAddr]) -> NodeConfig {
     let mut config = NodeConfig::new(switch_config(name, id), localhost(), port(carriage, None));
-    config.upstreams = upstreams.to_vec();
+    config.upstreams = upstreams.iter().copied().map(Into::into).collect();
     config
 }
 

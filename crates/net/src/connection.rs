@@ -1,0 +1,268 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use layercast_protect::{Fingerprint, LinkKey};
+use layercast_wire::Signal;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
+use crate::error::CallError;
+use crate::hello::Hello;
+use crate::random::link_key;
+
+/// How long a neighbour may take to say hello.
+pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Signals that may wait for one neighbour before it counts as one that does not read; it must hold
+/// one advertisement for each flow a switch may know.
+const MAX_OUTGOING: usize = 2_048;
+/// How long a neighbour gets to read the last signals of a channel we close.
+pub(crate) const LINGER: Duration = Duration::from_millis(300);
+
+/// One connection; a neighbour that comes back gets a new one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct PeerId(pub u64);
+
+/// What happens on the connections of a node.
+#[derive(Debug)]
+pub(crate) enum PeerEvent {
+    /// A neighbour said hello. `upstream` is the index of the address we called.
+    Opened {
+        peer: PeerId,
+        addr: SocketAddr,
+        hello: Hello,
+        sender: PeerSender,
+        upstream: Option<usize>,
+        proven: Option<Proven>,
+    },
+    /// A neighbour says something.
+    Signal { peer: PeerId, signal: Signal },
+    /// The connection of an opened neighbour is gone.
+    Closed { peer: PeerId, reason: String },
+    /// A caller, or an upstream we called, never became a neighbour.
+    Failed {
+        addr: SocketAddr,
+        upstream: Option<usize>,
+        error: CallError,
+    },
+}
+
+/// What is known of a neighbour on a protected link.
+#[derive(Clone, Debug)]
+pub(crate) struct Proven {
+    /// Whose certificate it showed.
+    pub identity: Fingerprint,
+    /// Our key for the datagrams to it. If we called, it has it already.
+    pub key: LinkKey,
+}
+
+/// Where signals to a neighbour are put; dropping it closes the connection in order.
+#[derive(Debug)]
+pub(crate) struct PeerSender {
+    queue: mpsc::Sender<Signal>,
+    cut: CancellationToken,
+}
+
+/// What went wrong on the connections of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct ChannelStats {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Callers turned away: no proper hello in time, wrong version, too many connections.
+    pub rejected: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Neighbours cut off because they did not read what they were sent.
+    pub slow: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub accepted: AtomicU64,
+    pub rejected: AtomicU64,
+    malformed: AtomicU64,
+    slow: AtomicU64,
+}
+
+/// What a connection needs to know of the others.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub events: mpsc::Sender<PeerEvent>,
+    pub counters: Arc<Counters>,
+    pub stop: CancellationToken,
+    pub next: Arc<AtomicU64>,
+    /// How we greet those we call.
+    pub hello: Hello,
+}
+
+impl Connection {
+    /// Runs a connection from hello to its end; an error says why there was no proper hello.
+    pub async fn run<C: SignalChannel>(
+        &self,
+        channel: C,
+        addr: SocketAddr,
+        upstream: Option<usize>,
+    ) -> Result<(), CallError> {
+        let proven = channel.identity().map(|identity| Proven {
+            identity,
+            key: link_key(0),
+        });
+        let (mut receiver, mut sender) = channel.split();
+        if upstream.is_some() {
+            let link_key = proven.as_ref().map(|proven| proven.key.clone());
+            let hello = Hello {
+                link_key,
+                ..self.hello.clone()
+            };
+            let sent = sender.send(&[hello.signal()]).await;
+            sent.map_err(|error| CallError::Unreachable(error.to_string()))?;
+        }
+        let hello = match timeout(HELLO_WITHIN, receiver.recv()).await {
+            Err(_) => Err("no hello within 5 s".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(None)) => Err("closed before hello".to_owned()),
+            Ok(Ok(Some(Signal::Error { message }))) => return Err(CallError::TurnedAway(message)),
+            Ok(Ok(Some(signal))) => Hello::from_signal(signal),
+        };
+        self.count_malformed(0, receiver.malformed());
+        let hello = hello.and_then(|hello| match &proven {
+            Some(_) if hello.udp_port != 0 && hello.link_key.is_none() => {
+                Err("hello without a link key".to_owned())
+            }
+            Some(_) => Ok(hello),
+            // What was said in the clear is no secret.
+            None => Ok(Hello {
+                link_key: None,
+                ..hello
+            }),
+        });
+        let hello = match hello {
+            Ok(hello) => hello,
+            Err(reason) => {
+                let message = format!("expected a hello: {reason}");
+                let message = message
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(200)
+                    .collect();
+                let _ = sender.send(&[Signal::Error { message }]).await;
+                sender.close().await;
+                return Err(CallError::Unreachable(reason));
+            }
+        };
+        let peer = PeerId(self.next.fetch_add(1, Ordering::Relaxed));
+        let (queue, mut outgoing) = mpsc::channel(MAX_OUTGOING);
+        let cut = CancellationToken::new();
+        let opened = PeerEvent::Opened {
+            peer,
+            addr,
+            hello,
+            sender: PeerSender {
+                queue,
+                cut: cut.clone(),
+            },
+            upstream,
+            proven,
+        };
+        if self.events.send(opened).await.is_err() {
+            return Ok(());
+        }
+        let ended = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Ok(()),
+            () = cut.cancelled() => Err(ChannelError::Slow),
+            ended = self.write(&mut sender, &mut outgoing) => ended,
+            ended = self.read(peer, &mut receiver) => ended,
+        };
+        if outgoing.is_closed() && ended.is_ok() {
+            // Closing with unread input would reset the connection and lose our last words.
+            let _ = timeout(LINGER, self.read(peer, &mut receiver)).await;
+        }
+        if matches!(ended, Err(ChannelError::Slow)) {
+            self.counters.slow.fetch_add(1, Ordering::Relaxed);
+        }
+        let reason = ended.map_or_else(|error| error.to_string(), |()| "closed".to_owned());
+        let _ = self.events.send(PeerEvent::Closed { peer, reason }).await;
+        Ok(())
+    }
+
+    async fn write<S: SignalSender>(
+        &self,
+        sender: &mut S,
+        outgoing: &mut mpsc::Receiver<Signal>,
+    ) -> Result<(), ChannelError> {
+        let mut batch = Vec::new();
+        while outgoing.recv_many(&mut batch, 64).await > 0 {
+            sender.send(&batch).await?;
+            batch.clear();
+        }
+        sender.close().await;
+        Ok(())
+    }
+
+    async fn read<R: SignalReceiver>(
+        &self,
+        peer: PeerId,
+        receiver: &mut R,
+    ) -> Result<(), ChannelError> {
+        loop {
+            let before = receiver.malformed();
+            let received = receiver.recv().await;
+            self.count_malformed(before, receiver.malformed());
+            let Some(signal) = received? else {
+                return Ok(());
+            };
+            if self
+                .events
+                .send(PeerEvent::Signal { peer, signal })
+                .await
+                .is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    fn count_malformed(&self, before: u32, after: u32) {
+        let count = u64::from(after - before);
+        self.counters.malformed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Tells that a call came to nothing.
+    pub async fn fail(&self, addr: SocketAddr, upstream: Option<usize>, error: CallError) {
+        if upstream.is_none() {
+            self.counters.rejected.fetch_add(1, Ordering::Relaxed);
+        }
+        let failed = PeerEvent::Failed {
+            addr,
+            upstream,
+            error,
+        };
+        let _ = self.events.send(failed).await;
+    }
+}
+
+impl PeerSender {
+    /// Queues a signal. A neighbour whose queue is full is cut off: it gets everything in order,
+    /// or nothing more.
+    pub fn send(&self, signal: Signal) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(signal) {
+            self.cut.cancel();
+        }
+    }
+}
+
+impl Counters {
+    pub fn read(&self) -> ChannelStats {
+        ChannelStats {
+            accepted: self.accepted.load(Ordering::Relaxed),
+            rejected: self.rejected.load(Ordering::Relaxed),
+            malformed: self.malformed.load(Ordering::Relaxed),
+            slow: self.slow.load(Ordering::Relaxed),
+        }
+    }
+}
