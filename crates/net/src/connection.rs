@@ -30,15 +30,8 @@ pub(crate) struct PeerId(pub u64);
 /// What happens on the connections of a node.
 #[derive(Debug)]
 pub(crate) enum PeerEvent {
-    /// A neighbour said hello. `upstream` is the index of the address we called.
-    Opened {
-        peer: PeerId,
-        addr: SocketAddr,
-        hello: Hello,
-        sender: PeerSender,
-        upstream: Option<usize>,
-        proven: Option<Proven>,
-    },
+    /// A neighbour said hello.
+    Opened(Box<Newcomer>),
     /// A neighbour says something.
     Signal { peer: PeerId, signal: Signal },
     /// The connection of an opened neighbour is gone.
@@ -49,6 +42,19 @@ pub(crate) enum PeerEvent {
         upstream: Option<usize>,
         error: CallError,
     },
+}
+
+/// A neighbour that said hello.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    pub peer: PeerId,
+    pub addr: SocketAddr,
+    pub hello: Hello,
+    pub sender: PeerSender,
+    /// The index of the address we called, if we did.
+    pub upstream: Option<usize>,
+    /// Who it is, on a protected link.
+    pub proven: Option<Proven>,
 }
 
 /// What is known of a neighbour on a protected link.
@@ -157,7 +163,7 @@ impl Connection {
         let peer = PeerId(self.next.fetch_add(1, Ordering::Relaxed));
         let (queue, mut outgoing) = mpsc::channel(MAX_OUTGOING);
         let cut = CancellationToken::new();
-        let opened = PeerEvent::Opened {
+        let opened = PeerEvent::Opened(Box::new(Newcomer {
             peer,
             addr,
             hello,
@@ -167,7 +173,7 @@ impl Connection {
             },
             upstream,
             proven,
-        };
+        }));
         if self.events.send(opened).await.is_err() {
             return Ok(());
         }

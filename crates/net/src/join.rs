@@ -189,20 +189,11 @@ impl Actor for Runtime {
         obs: &mut O,
     ) -> Result<(), NetError> {
         match event {
-            PeerEvent::Opened {
-                peer,
-                addr,
-                hello,
-                sender,
-                proven,
-                ..
-            } => {
+            PeerEvent::Opened(newcomer) => {
                 if let (None, Some(within)) = (self.flow_by, self.limits.flow_within) {
                     self.flow_by = Some(now + within);
                 }
-                let proven = proven.as_ref();
-                self.receiver
-                    .open(now, peer, addr, &hello, sender, proven, obs);
+                self.receiver.open(now, *newcomer, obs);
             }
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
             PeerEvent::Closed { peer, reason } => self.receiver.close(now, peer, reason, obs),

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::command::{FlowState, NodeCommand};
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
-use crate::connection::{ChannelStats, PeerId, PeerSender, Proven};
+use crate::connection::{ChannelStats, Newcomer, PeerId};
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::local::{Running, flow_of_pdu, flow_of_signal};
@@ -38,18 +38,6 @@ pub(crate) struct Machines {
     events: mpsc::Sender<NodeEvent>,
     /// Datagrams that did not decode.
     malformed: u64,
-}
-
-/// A neighbour that said hello.
-pub(crate) struct Newcomer {
-    pub peer: PeerId,
-    pub addr: SocketAddr,
-    pub hello: Hello,
-    pub sender: PeerSender,
-    /// Whether we called it.
-    pub upstream: bool,
-    /// Who it is, on a protected link.
-    pub proven: Option<Proven>,
 }
 
 /// The machines while datagrams come in.
@@ -283,6 +271,7 @@ impl Machines {
             proven,
         } = newcomer;
         let proven = proven.as_ref();
+        let upstream = upstream.is_some();
         if let Some(old) = self.ports.replaced_by(&hello.node, proven) {
             self.detach(now, old, "it has called again".to_owned(), obs);
         }

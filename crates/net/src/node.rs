@@ -15,7 +15,7 @@ use crate::connection::PeerEvent;
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::identity::own_or_new;
-use crate::machines::{Machines, Newcomer, Receiving};
+use crate::machines::{Machines, Receiving};
 use crate::peer::Peers;
 use crate::ports::Ports;
 use crate::quic;
@@ -271,26 +271,12 @@ impl Actor for Runtime {
         obs: &mut O,
     ) -> Result<(), NetError> {
         match event {
-            PeerEvent::Opened {
-                peer,
-                addr,
-                hello,
-                sender,
-                upstream,
-                proven,
-            } => {
-                if let Some(reached) = upstream.and_then(|index| self.reached.get_mut(index)) {
+            PeerEvent::Opened(newcomer) => {
+                let index = newcomer.upstream;
+                if let Some(reached) = index.and_then(|index| self.reached.get_mut(index)) {
                     *reached = true;
                 }
-                let newcomer = Newcomer {
-                    peer,
-                    addr,
-                    hello,
-                    sender,
-                    upstream: upstream.is_some(),
-                    proven,
-                };
-                self.machines.attach(now, newcomer, &self.hello, obs);
+                self.machines.attach(now, *newcomer, &self.hello, obs);
             }
             PeerEvent::Signal { peer, signal } => self.machines.on_signal(now, peer, signal, obs),
             PeerEvent::Closed { peer, reason } => self.machines.detach(now, peer, reason, obs),

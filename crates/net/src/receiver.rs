@@ -12,10 +12,9 @@ use tokio::sync::mpsc;
 use crate::clock::clock_name;
 use crate::command::JoinCommand;
 use crate::config::{JoinConfig, JoinEvent, Progress};
-use crate::connection::{PeerId, PeerSender, Proven};
+use crate::connection::{Newcomer, PeerId, PeerSender};
 use crate::egress::Egress;
 use crate::error::NetError;
-use crate::hello::Hello;
 use crate::output::FrameOut;
 use crate::udp::{Inbound, Udp};
 
@@ -135,19 +134,18 @@ impl Receiver {
     }
 
     /// The upstream neighbour is there.
-    pub fn open<O: Observer>(
-        &mut self,
-        now: Time,
-        peer: PeerId,
-        ip: SocketAddr,
-        hello: &Hello,
-        sender: PeerSender,
-        proven: Option<&Proven>,
-        obs: &mut O,
-    ) {
-        let data = SocketAddr::new(ip.ip(), hello.udp_port);
+    pub fn open<O: Observer>(&mut self, now: Time, newcomer: Newcomer, obs: &mut O) {
+        let Newcomer {
+            peer,
+            addr,
+            hello,
+            sender,
+            proven,
+            ..
+        } = newcomer;
+        let data = SocketAddr::new(addr.ip(), hello.udp_port);
         self.egress.redirect(Some(data));
-        self.egress.protect(proven.map(|proven| &proven.key));
+        self.egress.protect(proven.as_ref().map(|it| &it.key));
         self.upstream = Some(Upstream {
             peer,
             sender,
