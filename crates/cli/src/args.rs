@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Start here:
   layercast probe clip.m1v              what is in this clip, layer by layer?
   layercast serve clip.m1v              offer it ...
-  layercast join 127.0.0.1:7400 --out - | ffplay -      ... and watch it
+  layercast join 'layercasts://..' --out - | ffplay -   ... and watch it: the URL is what serve printed
   layercast sim scenarios/quickstart.toml               a whole network in the simulator
   layercast demo                        real processes and the simulator, side by side
 
@@ -163,7 +163,7 @@ pub struct Role {
 /// `layercast serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Receivers and switches connect to the address it prints; each gets the highest level that its link
+Receivers and switches connect to the URL it prints, which names its certificate; each gets the highest level that its link
 and the network between can carry. Rates are those of the clip as probed.
 
 Examples:
@@ -185,7 +185,7 @@ pub struct Serve {
     /// Name of the flow [default: the clip's name without its extension]
     #[arg(long)]
     pub flow: Option<String>,
-    /// Address to listen on, one TCP and one UDP port of the same number; port 0 takes a free one
+    /// Address to listen on: UDP, media on the port behind (or a free one); port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400")]
     pub listen: SocketAddr,
     /// Live: look at so much of the stream to learn its rates
@@ -221,6 +221,8 @@ pub struct Serve {
     pub pacing: Pacing,
     #[command(flatten)]
     pub link: LinkArgs,
+    #[command(flatten)]
+    pub own: IdentityArgs,
     /// Print one JSON object per second instead of a status line
     #[arg(long)]
     pub json: bool,
@@ -229,6 +231,32 @@ pub struct Serve {
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub role: Role,
+}
+
+/// Who `serve` and `switch` are on protected links (docs/security.md).
+#[derive(Debug, Args, Clone)]
+pub struct IdentityArgs {
+    /// Keep certificate and key in this file, made if it is not there: the join URL stays the same
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cert", "insecure"])]
+    pub identity: Option<PathBuf>,
+    /// Show this certificate (PEM, its issuers behind it) instead of one of our own
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "key",
+        conflicts_with = "insecure"
+    )]
+    pub cert: Option<PathBuf>,
+    /// The private key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Take calls in the clear: nothing is encrypted, anybody can forge; for teaching and measuring
+    #[arg(long)]
+    pub insecure: bool,
+    /// Keep this name for the neighbour with this certificate; may be given several times
+    #[arg(long = "reserve", value_name = "NAME=FINGERPRINT", value_parser = units::reservation,
+          conflicts_with = "insecure")]
+    pub reserved: Vec<(String, layercast_net::Fingerprint)>,
 }
 
 /// What `layercast serve --pacing` does.
@@ -261,21 +289,28 @@ A switch joins a flow upstream when somebody asks for it downstream, admits base
 is reserved on each link, and shares the rest fairly among enhancement layers.
 
 Examples:
-  layercast switch --upstream 192.0.2.1:7400
-  layercast switch --upstream 192.0.2.1:7400 --name sparrow --port rook=10Mbit/s,delay=2ms
-  layercast switch --upstream 192.0.2.1:7400 --multicast 239.1.1.1:7500=ann,bob")]
+  layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'     the URL that the server printed
+  layercast switch --upstream URL --name sparrow --port rook=10Mbit/s,delay=2ms
+  layercast switch --upstream URL --identity sparrow.pem              is the same after a restart
+  layercast switch --upstream URL --multicast 239.1.1.1:7500=ann,bob
+  layercast switch --upstream 192.0.2.1:7400 --insecure               everything in the clear")]
 pub struct Switch {
     /// A server or switch to take flows from; may be given several times
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "scenario")]
+    #[arg(long, value_name = "URL", required_unless_present = "scenario")]
     pub upstream: Vec<String>,
+    /// Believe the authorities in this PEM file where an upstream URL names no fingerprint
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// Name of this node in messages and statistics
     #[arg(long, default_value = "switch")]
     pub name: String,
-    /// Address to listen on, one TCP and one UDP port of the same number; port 0 takes a free one
+    /// Address to listen on: UDP, media on the port behind (or a free one); port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410")]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub link: LinkArgs,
+    #[command(flatten)]
+    pub own: IdentityArgs,
     /// Send the media for these neighbours to an IP multicast group, once for all of them; they
     /// join with --multicast GROUP:PORT; may be given several times
     #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
@@ -300,15 +335,22 @@ What is written is a stream any decoder accepts, whatever layers arrived; it sta
 I picture. Stopped by Ctrl-C, the file stays valid.
 
 Examples:
-  layercast join 127.0.0.1:7400 --list
-  layercast join 127.0.0.1:7400 --out - | ffplay -
-  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s
-  layercast join 127.0.0.1:7400 --out udp://127.0.0.1:6000       and: ffplay udp://127.0.0.1:6000
-  layercast join 127.0.0.1:7400 --out rtp://127.0.0.1:6004       and: vlc live.sdp")]
+  layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -     the URL as printed
+  layercast join layercasts://media.example.net:7400 --ca ca.pem --list
+  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s           in the clear
+  layercast join URL --out udp://127.0.0.1:6000       and: ffplay udp://127.0.0.1:6000
+  layercast join URL --out rtp://127.0.0.1:6004       and: vlc live.sdp")]
 pub struct Join {
-    /// Server or switch, and the flow (may be left out when exactly one is offered)
-    #[arg(value_name = "HOST:PORT[/FLOW]", required_unless_present = "scenario")]
+    /// Server or switch, and the flow (may be left out when exactly one is offered): the URL that the
+    /// node printed, or HOST:PORT[/FLOW] for one that speaks in the clear
+    #[arg(value_name = "URL", required_unless_present = "scenario")]
     pub address: Option<String>,
+    /// Believe the authorities in this PEM file if the URL names no fingerprint
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Keep certificate and key of this receiver in this file, made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
     /// Highest level wanted: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
     pub level: Level,
@@ -357,12 +399,15 @@ pub struct Join {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  layercast stats 127.0.0.1:7400
-  layercast stats 127.0.0.1:7400 --json | jq '.flows[].members[].lost'")]
+  layercast stats 'layercasts://127.0.0.1:7400?fp=..'
+  layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].lost'")]
 pub struct Stats {
-    /// Server or switch
-    #[arg(value_name = "HOST:PORT")]
+    /// Server or switch: the URL that the node printed, or HOST:PORT for one that speaks in the clear
+    #[arg(value_name = "URL")]
     pub address: String,
+    /// Believe the authorities in this PEM file if the URL names no fingerprint
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

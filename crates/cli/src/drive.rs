@@ -5,11 +5,13 @@ use std::path::Path;
 
 use layercast_core::Time;
 use layercast_net::{Clock, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_protect::JoinUrl;
 use layercast_switch::SwitchEvent;
 use layercast_transport::mets::SourceEvent;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, interval};
 
+use crate::address::url_of;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
 use crate::live;
@@ -63,10 +65,12 @@ impl Drive<'_> {
     pub async fn run(self, stop: &Stop, teller: &Teller) -> Outcome {
         let name = self.config.switch.name.clone();
         let mut trace = Trace::open(self.trace, &name)?;
+        let own = self.config.identity.as_ref().map(|own| own.fingerprint());
         let node = Node::bind(self.config).await.map_err(Failure::new)?;
         let address = node.local_addr();
-        let greeting = self.greeting + &invitation(&name, address, self.flow.as_deref());
-        teller.ready(&name, Some(address), &greeting)?;
+        let url = url_of(address, own, self.flow.as_deref());
+        let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
+        teller.callable(&name, address, &url, &greeting)?;
         // In a scenario all nodes start at the same instant, here and in the simulator: what is drawn
         // at random, such as the phases of eras, counts from there.
         wait_until(self.epoch, stop).await;
@@ -122,19 +126,20 @@ async fn next(live: &mut Option<mpsc::Receiver<LiveEvent>>) -> Option<LiveEvent>
 }
 
 /// How to join what runs at `address`.
-fn invitation(name: &str, address: SocketAddr, flow: Option<&str>) -> String {
-    let host = match address.ip() {
-        ip if ip.is_unspecified() => format!("HOST:{}", address.port()),
-        _ => address.to_string(),
+fn invitation(name: &str, address: SocketAddr, media: SocketAddr, url: &JoinUrl) -> String {
+    let what = url.flow.as_deref().map_or_else(
+        || format!("{name} at {address}"),
+        |flow| format!("\nserving {flow} at {address}"),
+    );
+    let ports = match url.protected {
+        true => format!(
+            "UDP ports {} (session) and {} (media)",
+            address.port(),
+            media.port()
+        ),
+        false => format!("TCP and UDP port {}, in the clear", address.port()),
     };
-    match flow {
-        Some(flow) => format!(
-            "\nserving {flow} at {address}; watch it with\n  layercast join {host}/{flow} --out - | ffplay -\n"
-        ),
-        None => format!(
-            "{name} at {address}; watch what it has with\n  layercast join {host} --out - | ffplay -\n"
-        ),
-    }
+    format!("{what}, {ports}; watch it with\n  layercast join '{url}' --out - | ffplay -\n")
 }
 
 fn count(status: &mut NodeStatus, event: &NodeEvent) {

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use layercast_core::{Layer, Rate, Span};
 use layercast_net::{
-    Clock, Connect, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress, list_flows,
-    run_join,
+    Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
+    Remote, list_flows, run_join,
 };
+use layercast_protect::JoinUrl;
 use layercast_transport::mets::SinkConfig;
 use layercast_wire::Carriage;
 use tokio::sync::mpsc;
 
-use crate::address::Target;
+use crate::address;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, ReceiverStatus};
@@ -32,16 +33,17 @@ pub fn run(args: &args::Join) -> Outcome {
         return child(&place, receiver, args);
     }
     let address = args.address.as_deref().unwrap_or_default();
-    let target = Target::parse(address)?;
+    let url = address::parse(address)?;
     runtime()?.block_on(async {
-        let upstream = target.resolve().await?;
+        let upstream = address::resolve(&url, args.ca.as_deref()).await?;
         if args.list {
             return stats::list(upstream, args.json).await;
         }
-        let flow = match target.flow {
-            Some(flow) => flow,
-            None => only_flow(upstream, address).await?,
+        let flow = match &url.flow {
+            Some(flow) => flow.clone(),
+            None => only_flow(&upstream, &url).await?,
         };
+        let own = args.identity.as_deref().map(Identity::load_or_create);
         let stop = Stop::listen()?;
         let teller = teller(args);
         let clock = Clock::get();
@@ -57,12 +59,13 @@ pub fn run(args: &args::Join) -> Outcome {
         let config = JoinConfig {
             group: args
                 .multicast
-                .map(|group| (group, interface(args, upstream))),
+                .map(|group| (group, interface(args, upstream.addr))),
+            identity: own.map(address::own).transpose()?,
             output: output(args, &flow)?,
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),
-            link_name: address.to_owned(),
+            link_name: url.host.clone(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
         receive(config, args, &stop, &teller).await
@@ -112,8 +115,9 @@ fn interface(args: &args::Join, upstream: SocketAddr) -> Ipv4Addr {
 }
 
 /// The name of the flow, where there is only one to choose.
-async fn only_flow(node: SocketAddr, address: &str) -> Result<String, Failure> {
-    let flows = list_flows(node).await.map_err(stats::net)?;
+async fn only_flow(node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
+    let flows = list_flows(node.clone()).await.map_err(stats::net)?;
+    let address = &url.host;
     match flows.as_slice() {
         [flow] => Ok(flow.name.clone()),
         [] => Err(Failure::new(format!("{address} has no flows on offer"))
@@ -121,10 +125,19 @@ async fn only_flow(node: SocketAddr, address: &str) -> Result<String, Failure> {
         many => {
             let names: Vec<&str> = many.iter().map(|flow| flow.name.as_str()).collect();
             Err(
-                Failure::new(format!("{address} has several flows: {}", names.join(", ")))
-                    .hint(format!("name one: layercast join {address}/{}", names[0])),
+                Failure::new(format!("{address} has several flows: {}", names.join(", "))).hint(
+                    format!("name one: layercast join '{}'", named(url, names[0])),
+                ),
             )
         }
+    }
+}
+
+/// The same address with the name of a flow.
+fn named(url: &JoinUrl, flow: &str) -> JoinUrl {
+    JoinUrl {
+        flow: Some(flow.to_owned()),
+        ..url.clone()
     }
 }
 
@@ -153,11 +166,12 @@ fn child(place: &Place, name: &str, args: &args::Join) -> Outcome {
             link: port.out,
             output: output(args, name)?,
             leave_at: receiver.leave.map(|leave| after(epoch, leave)),
+            identity: place.identity(name)?,
             until_closed: false,
             stop_if_refused: false,
             link_name: format!("{}-{}", port.config.name, node.name),
             ..JoinConfig::new(
-                place.address(port.neighbour)?,
+                place.remote(port.neighbour)?,
                 receiver.config.clone(),
                 epoch,
             )
@@ -220,7 +234,15 @@ fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
             let status = status(progress, joined);
             return teller.status(&Line::Receiver(status), || moving(progress, joined));
         }
-        JoinEvent::Connected { upstream } => format!("connected with {upstream}"),
+        JoinEvent::Connected {
+            upstream,
+            protected,
+        } => match protected {
+            true => format!("connected with {upstream}"),
+            false => {
+                format!("connected with {upstream}, in the clear: unencrypted, anybody can forge")
+            }
+        },
         JoinEvent::Disconnected { reason } => format!("disconnected: {reason}; calling again"),
         JoinEvent::Joined(_) => "joined; media start at the next GOP".to_owned(),
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
@@ -282,16 +304,10 @@ fn in_words(summary: &JoinSummary) -> String {
 fn explain(error: NetError) -> Failure {
     let hint = match &error {
         NetError::NoSuchFlow { upstream, .. } => {
-            Some(format!("see layercast join {upstream} --list"))
+            format!("see what {upstream} has: layercast join URL --list")
         }
-        NetError::Refused(_) => {
-            Some("try a lower --level, or a switch with more capacity".to_owned())
-        }
-        _ => None,
+        NetError::Refused(_) => "try a lower --level, or a switch with more capacity".to_owned(),
+        _ => return stats::net(error),
     };
-    let failure = Failure::new(error);
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    Failure::new(error).hint(hint)
 }

@@ -17,6 +17,9 @@ pub enum Line {
         node: String,
         /// Where it listens, if it does.
         address: Option<SocketAddr>,
+        /// How to call it, if it is called.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
     },
     /// Something a user wants to know.
     Event {

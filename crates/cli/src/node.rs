@@ -11,15 +11,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use layercast_core::{JsonSeq, Time};
-use layercast_net::{Clock, Connect, Frames, LocalSource, Neighbour, NodeConfig, clock_name};
+use layercast_net::{
+    Clock, Connect, Fingerprint, Frames, Identity, LocalSource, Neighbour, NodeConfig, Remote,
+    Trust, clock_name,
+};
 use layercast_sim::scenario::Network;
 use layercast_switch::PortConfig;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::address;
 use crate::args::Role;
 use crate::failure::{Failure, Outcome};
 use crate::scenario::{self, Override};
@@ -76,8 +81,19 @@ impl Stop {
 pub struct Place {
     /// The scenario, resolved as the simulator resolves it.
     pub network: Network,
-    /// Where each node listens.
-    addresses: BTreeMap<String, SocketAddr>,
+    /// What was prepared for each process.
+    entries: BTreeMap<String, Entry>,
+}
+
+/// What the parent of the children of a demo prepares for each of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// Where it listens, if it does.
+    pub address: Option<SocketAddr>,
+    /// By what others know it.
+    pub fingerprint: Fingerprint,
+    /// The file with its certificate and key.
+    pub identity: PathBuf,
 }
 
 impl Place {
@@ -90,16 +106,33 @@ impl Place {
         let network = scenario::resolve(scenario_file, &scenario)?;
         let text = fs::read_to_string(addresses_file)
             .map_err(|error| Failure::file(addresses_file, "read", &error))?;
-        let addresses = serde_json::from_str(&text)
+        let entries = serde_json::from_str(&text)
             .map_err(|error| Failure::new(format!("{}: {error}", addresses_file.display())))?;
-        Ok(Some(Place { network, addresses }))
+        Ok(Some(Place { network, entries }))
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, Failure> {
+        let entry = self.entries.get(name);
+        entry.ok_or_else(|| Failure::new(format!("no entry for {name}")))
     }
 
     /// Where `node` listens.
-    pub fn address(&self, node: usize) -> Result<SocketAddr, Failure> {
+    fn address(&self, node: usize) -> Result<SocketAddr, Failure> {
         let name = &self.network.nodes[node].name;
-        let address = self.addresses.get(name).copied();
+        let address = self.entry(name)?.address;
         address.ok_or_else(|| Failure::new(format!("no address for node {name}")))
+    }
+
+    /// How to call `node`.
+    pub fn remote(&self, node: usize) -> Result<Remote, Failure> {
+        let trust = Trust::Node(self.entry(&self.network.nodes[node].name)?.fingerprint);
+        Ok(Remote::protected(self.address(node)?, trust))
+    }
+
+    /// Who the process `name` is.
+    pub fn identity(&self, name: &str) -> Result<Option<Arc<Identity>>, Failure> {
+        let file = &self.entry(name)?.identity;
+        address::own(Identity::from_pem(file, file)).map(Some)
     }
 
     /// The runtime configuration of the server or switch `name`, its flows starting at `epoch`
@@ -114,9 +147,10 @@ impl Place {
             ..PortConfig::default()
         };
         let mut config = NodeConfig::new(switch, self.address(index)?, default_port);
+        config.identity = self.identity(name)?;
         config.connect = Connect::Retry;
         for &upstream in &node.upstreams {
-            config.upstreams.push(self.address(upstream)?.into());
+            config.upstreams.push(self.remote(upstream)?);
         }
         for port in &node.ports {
             let neighbour = Neighbour {

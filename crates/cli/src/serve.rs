@@ -11,7 +11,8 @@ use layercast_transport::mets::{AppFrame, Shaping, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
 use tokio::sync::mpsc;
 
-use crate::args::{self, LinkArgs};
+use crate::address;
+use crate::args::{self, IdentityArgs, LinkArgs};
 use crate::drive::{self, Drive};
 use crate::failure::{Failure, Outcome};
 use crate::live::{self, Input};
@@ -56,7 +57,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         let start = clock
             .now()
             .saturating_add(args.start_in.unwrap_or_default());
-        let mut config = node(&args.name, args.listen, &args.link);
+        let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
         config.until_finished = !args.repeat;
         config.sources.push(LocalSource {
             config: source(args, &flow, offer.spec, start),
@@ -134,7 +135,12 @@ fn stem(path: &Path) -> String {
 }
 
 /// A node of its own, without a scenario.
-pub fn node(name: &str, listen: std::net::SocketAddr, link: &LinkArgs) -> NodeConfig {
+pub fn node(
+    name: &str,
+    listen: std::net::SocketAddr,
+    link: &LinkArgs,
+    own: &IdentityArgs,
+) -> Result<NodeConfig, Failure> {
     let switch = SwitchConfig {
         name: name.to_owned(),
         id: node_id(name),
@@ -142,6 +148,8 @@ pub fn node(name: &str, listen: std::net::SocketAddr, link: &LinkArgs) -> NodeCo
         ..SwitchConfig::default()
     };
     let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));
+    config.identity = address::identity(own)?;
+    config.identities = own.reserved.iter().cloned().collect();
     for named in &link.ports {
         let loss = match named.loss {
             p if p > 0.0 => Loss::Bernoulli { p },
@@ -159,7 +167,7 @@ pub fn node(name: &str, listen: std::net::SocketAddr, link: &LinkArgs) -> NodeCo
         config.schedules.extend([schedule]);
         config.ports.insert(named.name.clone(), neighbour);
     }
-    config
+    Ok(config)
 }
 
 /// Numbers have to differ between nodes, and nobody hands them out: a hash of name and process.

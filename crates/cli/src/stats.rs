@@ -1,13 +1,11 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
-use std::net::SocketAddr;
-
 use layercast_core::{Level, Rate};
-use layercast_net::{NetError, get_stats, list_flows};
+use layercast_net::{NetError, Remote, get_stats, list_flows};
 use layercast_wire::{FlowInfo, MemberStats};
 use serde_json::{Value, json};
 
-use crate::address::Target;
+use crate::address;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::runtime;
@@ -15,10 +13,10 @@ use crate::output::{Table, print, print_json};
 
 /// Runs `layercast stats`.
 pub fn run(args: &args::Stats) -> Outcome {
-    let target = Target::parse(&args.address)?;
+    let url = address::parse(&args.address)?;
     let (flows, members) = runtime()?.block_on(async {
-        let node = target.resolve().await?;
-        let flows = list_flows(node).await.map_err(net)?;
+        let node = address::resolve(&url, args.ca.as_deref()).await?;
+        let flows = list_flows(node.clone()).await.map_err(net)?;
         let members = get_stats(node, None).await.map_err(net)?;
         Ok::<_, Failure>((flows, members))
     })?;
@@ -33,7 +31,7 @@ pub fn run(args: &args::Stats) -> Outcome {
 }
 
 /// Runs `join --list`.
-pub async fn list(node: SocketAddr, json: bool) -> Outcome {
+pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(net)?;
     match json {
         true => print_json(&to_json(&flows, &[])),
@@ -43,7 +41,15 @@ pub async fn list(node: SocketAddr, json: bool) -> Outcome {
 
 /// An error of the socket runtime as a failure of the command.
 pub fn net(error: NetError) -> Failure {
-    Failure::new(error)
+    let hint = match &error {
+        NetError::TurnedAway { .. } => Some("use the URL that the node printed when it started"),
+        _ => None,
+    };
+    let failure = Failure::new(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 fn to_json(flows: &[FlowInfo], members: &[MemberStats]) -> Value {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use layercast_net::{Clock, Connect, GroupPort, Neighbour};
 use layercast_switch::{LinkConfig, PortConfig};
 
-use crate::address::Target;
+use crate::address;
 use crate::args;
 use crate::drive::{self, Drive};
 use crate::failure::Outcome;
@@ -22,13 +22,13 @@ pub fn run(args: &args::Switch) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
-        let mut config = node(&args.name, args.listen, &args.link);
+        let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
         // An upstream that does not answer yet may be about to start.
         config.connect = Connect::Retry;
         for upstream in &args.upstream {
-            config
-                .upstreams
-                .push(Target::parse(upstream)?.resolve().await?.into());
+            let url = address::parse(upstream)?;
+            let remote = address::resolve(&url, args.ca.as_deref()).await?;
+            config.upstreams.push(remote);
         }
         let listens_on = match args.listen.ip() {
             IpAddr::V4(address) => Some(address),

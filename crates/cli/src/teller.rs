@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 
 use indicatif::ProgressBar;
+use layercast_protect::JoinUrl;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -38,6 +39,17 @@ impl Teller {
         let line = Line::Ready {
             node: node.to_owned(),
             address,
+            url: None,
+        };
+        self.tell(&line, human)
+    }
+
+    /// The node runs at `address` and is called by `url`.
+    pub fn callable(&self, node: &str, address: SocketAddr, url: &JoinUrl, human: &str) -> Outcome {
+        let line = Line::Ready {
+            node: node.to_owned(),
+            address: Some(address),
+            url: Some(url.to_string()),
         };
         self.tell(&line, human)
     }

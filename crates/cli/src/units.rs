@@ -3,6 +3,7 @@
 use std::net::SocketAddrV4;
 
 use layercast_core::{Level, Rate, Span};
+use layercast_net::{Fingerprint, FingerprintError};
 use layercast_sim::scenario::units::{Quantity, QueueSize};
 use layercast_switch::{Jitter, RateSchedule, RateStep};
 
@@ -165,6 +166,18 @@ pub fn group(text: &str) -> Result<Group, String> {
         return Err(usage.into());
     }
     Ok(Group { group, members })
+}
+
+/// Reads `NAME=FINGERPRINT`.
+pub fn reservation(text: &str) -> Result<(String, Fingerprint), String> {
+    let usage = "expected NAME=FINGERPRINT";
+    let (name, fingerprint) = text.split_once('=').ok_or(usage)?;
+    if name.is_empty() {
+        return Err(usage.into());
+    }
+    let fingerprint = fingerprint.parse();
+    let fingerprint = fingerprint.map_err(|error: FingerprintError| error.to_string())?;
+    Ok((name.to_owned(), fingerprint))
 }
 
 #[cfg(test)]

@@ -56,9 +56,9 @@ fn a_received_clip_decodes_and_lists_and_statistics_agree() {
     let args = ["serve", &clip, "--flow", "test", "--start-when-joined", "1"];
     let mut server = Running::start(&args);
 
-    let flows = json(&run(&["join", &server.address, "--list", "--json"]));
+    let flows = json(&run(&["join", &server.url, "--list", "--json"]));
     assert_eq!(flows["flows"][0]["name"], "test");
-    let wrong = run(&["join", &format!("{}/other", server.address)]);
+    let wrong = run(&["join", &server.url.replace("/test?", "/other?")]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(
         complaint(&wrong).contains("has no flow"),
@@ -68,14 +68,14 @@ fn a_received_clip_decodes_and_lists_and_statistics_agree() {
 
     let got = folder.join("got.m1v");
     let mut receiver = layercast()
-        .args(["join", &server.address, "--name", "ann", "--json", "--out"])
+        .args(["join", &server.url, "--name", "ann", "--json", "--out"])
         .arg(&got)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     server.wait_for_event("ann joined test");
     let member = || {
-        let stats = json(&run(&["stats", &server.address, "--json"]));
+        let stats = json(&run(&["stats", &server.url, "--json"]));
         stats["flows"][0]["members"][0]["member"]["name"].clone()
     };
     // Members are known by their reports, and the first comes within a second.
@@ -123,7 +123,7 @@ fn a_player_that_quits_ends_the_receiver() {
     let clip = make_clip(&folder("pipe"), 2);
     let server = Running::start(&["serve", &clip, "--loop"]);
     let mut receiver = layercast()
-        .args(["join", &server.address, "--out", "-"])
+        .args(["join", &server.url, "--out", "-"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -144,7 +144,7 @@ fn ctrl_c_leaves_a_whole_file() {
     let mut server = Running::start(&["serve", &clip, "--loop"]);
     let got = folder.join("got.m1v");
     let mut receiver = layercast()
-        .args(["join", &server.address, "--level", "1", "--out"])
+        .args(["join", &server.url, "--level", "1", "--out"])
         .arg(&got)
         .stderr(Stdio::piped())
         .spawn()
@@ -191,4 +191,77 @@ fn a_path_impairs_and_counts_what_goes_through_it() {
     assert!(told["back"]["link"]["lost"].as_u64().unwrap() > 0, "{told}");
     let (complaints, _) = decode(&got);
     assert_eq!(complaints, "");
+}
+
+/// A clip of two seconds that needs no tool to make, for a flow of the name `name`.
+fn trace(name: &str) -> String {
+    let path = folder(name).join(format!("{name}.trace"));
+    let frame = |number: usize| match number % 4 {
+        0 => format!("{number} I 5000\n"),
+        2 => format!("{number} P 2000\n"),
+        _ => format!("{number} B 700\n"),
+    };
+    std::fs::write(&path, (0..48).map(frame).collect::<String>()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_call_in_the_clear_is_told_what_to_do() {
+    let server = Running::start(&["serve", &trace("clear"), "--loop"]);
+    let address = server.address.as_str();
+    for args in [&["join", address][..], &["stats", address]] {
+        let output = run(args);
+        let complaint = complaint(&output);
+        assert_eq!(output.status.code(), Some(1), "{complaint}");
+        assert!(complaint.contains("layercasts://"), "{complaint}");
+    }
+    let unnamed = format!("layercasts://{address}");
+    let output = run(&["stats", &unnamed]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains("fp="), "{}", complaint(&output));
+    let anybody = format!("{unnamed}?fp=any");
+    assert_eq!(
+        json(&run(&["stats", &anybody, "--json"]))["flows"][0]["name"],
+        "clear"
+    );
+    let stranger = format!("{unnamed}?fp={}", "A".repeat(43));
+    let output = run(&["join", &stranger]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        complaint(&output).contains("is not the node it should be"),
+        "{}",
+        complaint(&output)
+    );
+}
+
+#[test]
+fn everything_in_the_clear_says_so() {
+    let server = Running::start(&["serve", &trace("open"), "--loop", "--insecure"]);
+    assert!(server.url.starts_with("layercast://"), "{}", server.url);
+    let output = run(&["join", &server.url, "--for", "1s"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        complaint(&output).contains("in the clear"),
+        "{}",
+        complaint(&output)
+    );
+}
+
+#[test]
+fn an_identity_outlives_its_process() {
+    let folder = folder("identity");
+    let file = folder.join("own.pem").display().to_string();
+    let clip = trace("same");
+    let fingerprint = || {
+        let server = Running::start(&["serve", &clip, "--loop", "--identity", &file]);
+        server.url.split_once("?fp=").unwrap().1.to_owned()
+    };
+    assert_eq!(fingerprint(), fingerprint());
+    let missing = run(&["serve", &clip, "--cert", "none.pem", "--key", "none.pem"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(
+        complaint(&missing).contains("none.pem"),
+        "{}",
+        complaint(&missing)
+    );
 }

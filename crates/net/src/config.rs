@@ -211,6 +211,8 @@ pub enum JoinEvent {
     Connected {
         /// Its name.
         upstream: String,
+        /// Whether the link to it is protected.
+        protected: bool,
     },
     /// The upstream neighbour is lost, or cannot be reached; it is called again.
     Disconnected {

@@ -62,7 +62,7 @@ pub use frames::Frames;
 pub use hello::{Hello, SESSION_VERSION};
 pub use identity::{Identity, IdentityError};
 pub use join::run_join;
-pub use layercast_protect::Fingerprint;
+pub use layercast_protect::{Fingerprint, FingerprintError};
 pub use live::{Learned, LiveEvent, LiveFrom, LiveInput, LiveOptions};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};

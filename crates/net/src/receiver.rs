@@ -157,6 +157,7 @@ impl Receiver {
         self.connected += 1;
         self.tell(JoinEvent::Connected {
             upstream: hello.node.clone(),
+            protected: proven.is_some(),
         });
         self.input(now, SinkInput::LinkUp, obs);
     }

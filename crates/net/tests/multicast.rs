@@ -3,23 +3,30 @@
 mod common;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 
+use common::neighbour::{Neighbour, identity, trusted};
 use common::{join, join_config, port, server, sink, start};
 use layercast_core::Level;
-use layercast_net::{GroupPort, Neighbour};
+use layercast_net::{GroupPort, Identity};
 use layercast_switch::{LinkConfig, PortConfig};
 use layercast_wire::Carriage;
 
-async fn two_members(carriage: Carriage, group: SocketAddrV4) {
-    let mut config = server(carriage, 4);
-    config.groups.push(GroupPort {
-        link: Neighbour {
-            port: PortConfig {
-                name: "lan".into(),
-                ..port(carriage, None)
-            },
-            link: LinkConfig::default(),
+fn lan(carriage: Carriage) -> layercast_net::Neighbour {
+    layercast_net::Neighbour {
+        port: PortConfig {
+            name: "lan".into(),
+            ..port(carriage, None)
         },
+        link: LinkConfig::default(),
+    }
+}
+
+async fn two_members(carriage: Carriage, group: SocketAddrV4, own: Option<Arc<Identity>>) {
+    let mut config = server(carriage, 4);
+    config.identity.clone_from(&own);
+    config.groups.push(GroupPort {
+        link: lan(carriage),
         group,
         interface: Ipv4Addr::LOCALHOST,
         members: vec!["left".into(), "right".into()],
@@ -28,6 +35,9 @@ async fn two_members(carriage: Carriage, group: SocketAddrV4) {
     let member = |name, id| {
         let mut config = join_config(server.addr, sink(name, id, carriage));
         config.group = Some((group, Ipv4Addr::LOCALHOST));
+        if let Some(own) = &own {
+            config.upstream = trusted(server.addr, own);
+        }
         join(config)
     };
     let members = [member("left", 11), member("right", 12)];
@@ -39,6 +49,7 @@ async fn two_members(carriage: Carriage, group: SocketAddrV4) {
         assert_eq!((receiver.lost.base, receiver.late_base), (0, 0));
         let highest = receiver.received.iter().map(|(_, level)| *level).max();
         assert_eq!(highest, Some(Level::FULL), "{receiver:#?}");
+        assert_eq!((summary.udp.forged, summary.udp.replayed), (0, 0));
         datagrams.push(summary.udp.received);
     }
     let server = server.stop().await;
@@ -50,14 +61,56 @@ async fn two_members(carriage: Carriage, group: SocketAddrV4) {
     );
 }
 
+fn group(last: u8, port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, last), port)
+}
+
 #[tokio::test]
 async fn one_datagram_reaches_two_members() {
-    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), 47_801);
-    two_members(Carriage::Datagrams, group).await;
+    two_members(Carriage::Datagrams, group(1, 47_801), None).await;
 }
 
 #[tokio::test]
 async fn one_cell_reaches_two_members() {
-    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 2), 47_802);
-    two_members(Carriage::Cells, group).await;
+    two_members(Carriage::Cells, group(2, 47_802), None).await;
+}
+
+#[tokio::test]
+async fn one_sealed_datagram_reaches_two_members() {
+    let own = Some(identity());
+    two_members(Carriage::Datagrams, group(3, 47_803), own).await;
+}
+
+#[tokio::test]
+async fn who_has_left_a_group_soon_opens_nothing_more() {
+    let own = identity();
+    let group = group(4, 47_804);
+    let mut config = server(Carriage::Datagrams, 60);
+    config.identity = Some(Arc::clone(&own));
+    config.groups.push(GroupPort {
+        link: lan(Carriage::Datagrams),
+        group,
+        interface: Ipv4Addr::LOCALHOST,
+        members: vec!["stays".into(), "leaves".into()],
+    });
+    let server = start(config).await;
+    let mut stays = join_config(server.addr, sink("stays", 11, Carriage::Datagrams));
+    stays.group = Some((group, Ipv4Addr::LOCALHOST));
+    stays.upstream = trusted(server.addr, &own);
+    let stays = join(stays);
+
+    let mut leaves = Neighbour::call(server.addr, &own, &identity(), "leaves").await;
+    leaves.listen_to(group);
+    leaves.join("film").await;
+    leaves.media_until(|kinds| kinds.base > 0).await;
+    let mut ears = leaves.hang_up();
+    ears.refused_until_nothing_opens().await;
+    // The one that stays has the new key.
+    let summary = stays.stop().await;
+    assert_eq!((summary.udp.forged, summary.udp.replayed), (0, 0));
+    assert_eq!(
+        (summary.receiver.lost.base, summary.receiver.late_base),
+        (0, 0)
+    );
+    server.stop().await;
 }

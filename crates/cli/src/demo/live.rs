@@ -64,9 +64,7 @@ pub async fn run(
     let addresses = out.join("addresses.json");
     let mut attempt = 1;
     loop {
-        let map = plan
-            .addresses()
-            .map_err(|error| Failure::new(format!("no free port on 127.0.0.1: {error}")))?;
+        let map = plan.entries(&out.join("identities"))?;
         let text = serde_json::to_string_pretty(&map).map_err(Failure::new)?;
         fs::write(&addresses, text).map_err(|error| Failure::file(&addresses, "write", &error))?;
         let mut crew = Crew::new(plan, scenario, &addresses);

@@ -1,13 +1,16 @@
 //! Which processes a scenario needs, when what happens to them, and where they listen.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use layercast_core::Span;
+use layercast_net::Identity;
 use layercast_sim::scenario::{FaultKind, NodeKind, Scenario};
 
 use crate::failure::Failure;
+use crate::node::Entry;
 
 /// What a process is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,21 +126,36 @@ impl Plan {
         (0..self.processes.len()).filter(|&who| self.is_receiver(who))
     }
 
-    /// A free address on this machine for every process that listens.
+    /// What every process needs to know of the others: a free address on this machine for those that
+    /// listen, and an identity for each, its key in a file in `folder`, so that whoever is killed is
+    /// the same when it starts again.
     ///
-    /// Another program can still take one before our process does; the demo then tries others.
-    pub fn addresses(&self) -> std::io::Result<BTreeMap<String, SocketAddr>> {
+    /// Another program can still take an address before our process does; the demo then tries others.
+    pub fn entries(&self, folder: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
         let mut held = Vec::new();
-        let mut addresses = BTreeMap::new();
-        for process in &self.processes {
-            if matches!(process.role, Role::Join(_)) {
-                continue;
-            }
-            let pair = free_pair()?;
-            addresses.insert(process.node.clone(), pair.0.local_addr()?);
-            held.push(pair);
+        let mut entries = BTreeMap::new();
+        fs::create_dir_all(folder).map_err(|error| Failure::file(folder, "create", &error))?;
+        for (index, process) in self.processes.iter().enumerate() {
+            let no_port = |error| Failure::new(format!("no free port on 127.0.0.1: {error}"));
+            let address = match process.role {
+                Role::Join(_) => None,
+                Role::Serve | Role::Switch => {
+                    let pair = free_pair().map_err(no_port)?;
+                    let address = pair.0.local_addr().map_err(no_port)?;
+                    held.push(pair);
+                    Some(address)
+                }
+            };
+            let identity = folder.join(format!("{index}.pem"));
+            let own = Identity::load_or_create(&identity).map_err(Failure::new)?;
+            let entry = Entry {
+                address,
+                fingerprint: own.fingerprint(),
+                identity,
+            };
+            entries.insert(process.name.clone(), entry);
         }
-        Ok(addresses)
+        Ok(entries)
     }
 }
 

@@ -116,6 +116,8 @@ pub struct Running {
     pub child: Child,
     /// Where it listens.
     pub address: String,
+    /// How to call it, if it is a node.
+    pub url: String,
     lines: BufReader<ChildStdout>,
 }
 
@@ -142,9 +144,11 @@ impl Running {
         });
         assert_eq!(ready["report"], "ready");
         let address = ready["address"].as_str().expect("an address").to_owned();
+        let url = ready["url"].as_str().unwrap_or_default().to_owned();
         Running {
             child,
             address,
+            url,
             lines,
         }
     }

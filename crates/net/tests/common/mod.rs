@@ -1,6 +1,8 @@
 //! Nodes and receivers in one process, on ports of 127.0.0.1 that the kernel chooses.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod neighbour;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ const FRAME_RATE: FrameRate = FrameRate { num: 48, den: 1 };
 
 pub struct Running {
     pub addr: SocketAddr,
+    pub media: SocketAddr,
     pub events: mpsc::Receiver<NodeEvent>,
     stop: CancellationToken,
     task: JoinHandle<Result<NodeSummary, NetError>>,
@@ -121,7 +124,7 @@ fn policy() -> QosPolicy {
 
 pub async fn start(config: NodeConfig) -> Running {
     let node = Node::bind(config).await.unwrap();
-    let addr = node.local_addr();
+    let (addr, media) = (node.local_addr(), node.media_addr());
     let stop = CancellationToken::new();
     let (sender, events) = mpsc::channel(4_096);
     let task = tokio::spawn({
@@ -130,6 +133,7 @@ pub async fn start(config: NodeConfig) -> Running {
     });
     Running {
         addr,
+        media,
         events,
         stop,
         task,
