@@ -3,7 +3,7 @@
 
 use layercast_core::{Machine, Observer, PortId, Span};
 use layercast_switch::{SwitchInput, SwitchTransmit};
-use layercast_transport::mets::{SinkInput, SinkTransmit, SourceInput};
+use layercast_transport::mets::{SinkEvent, SinkInput, SinkTransmit, SourceInput};
 use layercast_wire::{LinkPdu, Signal};
 
 use crate::host::ends_packet;
@@ -250,6 +250,9 @@ impl<O: Observer> World<'_, O> {
         }
         while let Some(event) = sink.poll_event() {
             state.log.on_event(now, &event);
+            if let SinkEvent::Answer { id, status } = event {
+                state.answers.push((now, id, status));
+            }
         }
         self.kernel.schedule(state.event, sink.next_timeout());
     }

@@ -1,6 +1,6 @@
 //! A node: its machines, and the costs of its CPU around them.
 
-use layercast_core::{Machine, Observer, PortId, Span, Stream, Time};
+use layercast_core::{Machine, Observer, PortId, RequestId, Span, Status, Stream, Time};
 use layercast_switch::Switch;
 use layercast_switch::SwitchInput;
 use layercast_transport::mets::{
@@ -44,6 +44,8 @@ pub struct SourceState {
     pub machine: Option<Source>,
     /// What is still to be sent.
     pub frames: Box<dyn Iterator<Item = AppFrame>>,
+    /// How its requests ended.
+    pub answers: Vec<(Time, RequestId, Status)>,
     /// Its event source.
     pub event: SourceId,
 }
@@ -54,6 +56,8 @@ pub struct SinkState {
     pub machine: Option<Sink>,
     /// What it saw.
     pub log: FlowLog,
+    /// How its requests ended.
+    pub answers: Vec<(Time, RequestId, Status)>,
     /// When its host stalls next on its account.
     pub stalls: Stream,
     /// Event source of the machine.
@@ -130,6 +134,7 @@ impl SourceState {
         SourceState {
             machine: None,
             frames: Box::new(std::iter::empty()),
+            answers: Vec::new(),
             event: kernel.add(),
         }
     }
@@ -177,9 +182,13 @@ impl SourceState {
             }
         }
         while let Some(event) = source.poll_event() {
-            if let SourceEvent::NeedFrames(_) = event {
-                feed(source, now, &mut self.frames);
-                moved = true;
+            match event {
+                SourceEvent::NeedFrames(_) => {
+                    feed(source, now, &mut self.frames);
+                    moved = true;
+                }
+                SourceEvent::Answer { id, status } => self.answers.push((now, id, status)),
+                _ => {}
             }
         }
         moved
@@ -225,6 +234,8 @@ pub fn concerns(signal: &Signal, flow: &Flow) -> bool {
         | Signal::Left { flow, .. }
         | Signal::ToSource { flow, .. }
         | Signal::Report { flow, .. }
+        | Signal::ChangeAck { flow, .. }
+        | Signal::ChangeNak { flow, .. }
         | Signal::GetStats { flow: Some(flow) } => *flow,
         _ => return true,
     };

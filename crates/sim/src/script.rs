@@ -1,10 +1,10 @@
 //! What happens from outside: receivers come and go, nodes and links fail and come back.
 
-use layercast_core::{Machine, Observer, Time};
+use layercast_core::{Machine, Observer, RequestId, Time};
 use layercast_switch::SwitchInput;
 use layercast_transport::mets::SinkInput;
 
-use crate::scenario::{Fault, FaultKind};
+use crate::scenario::{Asked, Fault, FaultKind};
 use crate::world::World;
 
 /// Something to be done at a given time; the numbers are places.
@@ -18,6 +18,8 @@ pub(crate) enum Action {
     Leave(usize),
     /// A node or link fails or comes back.
     Fault(Fault),
+    /// An application asks for something.
+    Request(usize),
     /// The ends of a link see that its channel is gone.
     ChannelDown(usize),
     /// The channel of a link stands again, if both ends do.
@@ -42,6 +44,9 @@ impl<O: Observer> World<'_, O> {
         }
         for fault in &net.faults {
             self.plan(fault.at, Action::Fault(*fault));
+        }
+        for (place, request) in net.requests.iter().enumerate() {
+            self.plan(request.at, Action::Request(place));
         }
     }
 
@@ -77,6 +82,7 @@ impl<O: Observer> World<'_, O> {
                 self.kernel.schedule(self.sinks[place].stall_event, None);
             }
             Action::Fault(fault) => self.fault(fault),
+            Action::Request(place) => self.request(place),
             Action::ChannelDown(link) => self.announce(link, false),
             Action::ChannelUp(link) => {
                 let ends = self.net.links[link].ends;
@@ -84,6 +90,26 @@ impl<O: Observer> World<'_, O> {
                 if stands && self.links[link].up && !self.links[link].channel {
                     self.links[link].channel = true;
                     self.announce(link, true);
+                }
+            }
+        }
+    }
+
+    /// Asks a machine for something, if it is there.
+    fn request(&mut self, place: usize) {
+        let (now, request) = (self.now, &self.net.requests[place]);
+        let (id, option) = (RequestId(place as u32), request.option.clone());
+        match request.of {
+            Asked::Source(flow) => {
+                if let Some(source) = &mut self.sources[flow].machine {
+                    source.request(now, id, option);
+                    self.drain_node(self.net.flows[flow].node);
+                }
+            }
+            Asked::Sink(receiver) => {
+                if let Some(sink) = &mut self.sinks[receiver].machine {
+                    sink.request(now, id, option);
+                    self.drain_sink(receiver);
                 }
             }
         }

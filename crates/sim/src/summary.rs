@@ -1,6 +1,6 @@
 //! What a run gives.
 
-use layercast_core::{Observer, Time};
+use layercast_core::{CellRate, Observer, RequestId, Status, Time};
 use layercast_switch::{LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
@@ -44,6 +44,24 @@ pub struct FlowSummary {
     pub source: SourceStats,
     /// What the receivers saw.
     pub receivers: Vec<ReceiverSummary>,
+    /// How the requests of its server and its receivers ended, in the order of the answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<AnswerSummary>,
+}
+
+/// How a request ended.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AnswerSummary {
+    /// Seconds since the start.
+    pub t: f64,
+    /// Place of the request in the order of time.
+    pub request: u32,
+    /// Receiver that asked; `None`: the server.
+    pub receiver: Option<String>,
+    /// `"OK"`, `"EADMIT"`, ...
+    pub code: &'static str,
+    /// The same in words.
+    pub detail: String,
 }
 
 /// A direction of a link: the queue in front of it and the line behind.
@@ -53,6 +71,8 @@ pub struct QueueSummary {
     pub node: String,
     /// The receiving node.
     pub port: String,
+    /// Cells/s reserved for base layers at the end of the run.
+    pub reserved: CellRate,
     /// The queue.
     #[serde(flatten)]
     pub queue: PortStats,
@@ -79,6 +99,27 @@ impl SimSummary {
 }
 
 impl<O: Observer> World<'_, O> {
+    /// How the requests about a flow ended.
+    fn answers(&self, flow: usize) -> Vec<AnswerSummary> {
+        let answer =
+            |receiver: Option<&str>, (at, id, status): &(Time, RequestId, Status)| AnswerSummary {
+                t: at.as_secs_f64(),
+                request: id.0,
+                receiver: receiver.map(str::to_owned),
+                code: status.code(),
+                detail: status.to_string(),
+            };
+        let source = self.sources[flow].answers.iter();
+        let mut answers: Vec<AnswerSummary> = source.map(|entry| answer(None, entry)).collect();
+        let sinks = self.net.receivers.iter().zip(&self.sinks);
+        for (receiver, sink) in sinks.filter(|(receiver, _)| receiver.flow == flow) {
+            let entries = sink.answers.iter();
+            answers.extend(entries.map(|entry| answer(Some(&receiver.name), entry)));
+        }
+        answers.sort_by(|a, b| a.t.total_cmp(&b.t));
+        answers
+    }
+
     /// Everything counted so far.
     pub fn summary(&self) -> SimSummary {
         let net = self.net;
@@ -90,13 +131,17 @@ impl<O: Observer> World<'_, O> {
                 name: flow.name.clone(),
                 source: source.map(|source| source.stats()).unwrap_or_default(),
                 receivers: receivers.map(|(_, sink)| sink.log.finish()).collect(),
+                answers: self.answers(place),
             }
         });
         let queues = self.wires.iter().map(|wire| {
             let (from, to) = (&net.nodes[wire.from].name, &net.nodes[wire.to].name);
             let switch = self.nodes[wire.from].switch.as_ref();
             let queue = switch.and_then(|switch| switch.stats().ports.remove(to));
+            let port = net.nodes[wire.from].port_to(wire.to);
+            let reserved = switch.zip(port).map(|(it, port)| it.reserved_on(port));
             QueueSummary {
+                reserved: reserved.unwrap_or_default(),
                 node: from.clone(),
                 port: to.clone(),
                 queue: queue.unwrap_or_default(),

@@ -125,6 +125,7 @@ impl<'a, O: Observer> World<'a, O> {
             SinkState {
                 machine: None,
                 log: FlowLog::new(&receiver.name, &link, Time::ZERO),
+                answers: Vec::new(),
                 stalls: Stream::new(net.seed, &format!("{}/stalls", receiver.name)),
                 event: kernel.add(),
                 stall_event: kernel.add(),

@@ -1,8 +1,9 @@
 use layercast_core::{
-    CELL_SIZE, CellRate, FlowId, FrameRate, Observer, PortId, Refusal, Resource, Span, Time,
-    TraceEvent,
+    CELL_SIZE, CellRate, FlowId, FlowSpec, FrameRate, Observer, PortId, Refusal, Resource, Span,
+    Time, TraceEvent,
 };
 use layercast_qos::{AdmissionLimits, DelayBudget, HostCost};
+use layercast_wire::FlowInfo;
 
 use crate::flow::Flow;
 use crate::{Switch, SwitchEvent, subject};
@@ -15,6 +16,24 @@ const CPU_PERMILLE: u16 = 900;
 impl Switch {
     /// What the base layer of a flow would reserve on a port, or why it cannot.
     pub(crate) fn admit(&self, id: FlowId, to: PortId) -> Result<CellRate, Refusal> {
+        let flow = self.flows.slot_of(id).and_then(|slot| self.flows.get(slot));
+        match flow {
+            Some(flow) => self.fits(id, &flow.info, to),
+            None => Err(self.refusal(Resource::UnknownFlow, 0, 0)),
+        }
+    }
+
+    /// Whether the base layer of a flow as `info` has it fits on a port, in place of what the flow
+    /// has reserved there.
+    ///
+    /// Media go one way, so each link of the tree is tested once, in the direction of the media: on
+    /// the way from the source to the core as well as on the way from there to the receivers.
+    pub(crate) fn fits(
+        &self,
+        id: FlowId,
+        info: &FlowInfo,
+        to: PortId,
+    ) -> Result<CellRate, Refusal> {
         let (slot, port) = (self.flows.slot_of(id), self.ports.get(to));
         let flow = slot.and_then(|slot| self.flows.get(slot));
         let (Some(flow), Some(port)) = (flow, port) else {
@@ -28,7 +47,7 @@ impl Switch {
         {
             return Err(self.refusal(Resource::Carriage, 0, 0));
         }
-        let base = flow.info.spec.layers.base;
+        let base = info.spec.layers.base;
         if !self.config.admission {
             return Ok(base.mean);
         }
@@ -41,38 +60,67 @@ impl Switch {
             link_permille: 1_000,
             ..limits
         };
-        let reserved = self.reserved(Some(to));
+        let mut branches = flow.branches.iter();
+        let own = branches.find(|branch| branch.port == to);
+        let own = own.map_or(CellRate(0), |branch| branch.reserved());
+        let reserved = self.reserved(Some(to)).saturating_sub(own);
         limits.link(name, port.config.line(), reserved, base.mean)?;
         whole.link(name, port.config.capacity(), reserved, base.mean)?;
         if let Some(cost) = self.config.cpu_per_cell {
-            limits.switch_cpu(name, cost, self.reserved(None), base.mean)?;
+            let copied = self.reserved(None).saturating_sub(own);
+            limits.switch_cpu(name, cost, copied, base.mean)?;
         }
+        let is_other = |other: &&Flow| other.info.id != id;
+        let others = || self.flows.iter().filter(is_other);
         if let Some(cost) = self.config.sender
             && flow.upstream == PortId::LOCAL
-            && flow.branches.is_empty()
+            && (flow.branches.is_empty() || info.revision != flow.info.revision)
         {
             let sent =
                 |other: &&Flow| other.upstream == PortId::LOCAL && !other.branches.is_empty();
-            let used = load(cost, self.flows.iter().filter(sent));
-            limits.host_cpu(name, used, load(cost, [flow]))?;
+            let used = load(cost, others().filter(sent).map(Flow::largest));
+            limits.host_cpu(name, used, load(cost, [&info.spec]))?;
         }
         if let Some(receiver) = port.config.receiver {
             let host = &port.config.name;
             let taken = |other: &&Flow| other.branches.iter().any(|branch| branch.port == to);
-            let used = load(receiver.cost, self.flows.iter().filter(taken));
-            limits.host_cpu(host, used, load(receiver.cost, [flow]))?;
+            let used = load(receiver.cost, others().filter(taken).map(Flow::largest));
+            limits.host_cpu(host, used, load(receiver.cost, [&info.spec]))?;
             if let Some(safe) = receiver.safe {
                 limits.receiver(host, safe, reserved, base.mean)?;
             }
         }
-        let cell = port.config.line().rate().time_for(CELL_SIZE as u64);
         let budget = DelayBudget {
-            drain: cell.times(u64::from(base.burst)),
+            path: Span::from_us(info.path_delay_us),
+            drain: self.hop_delay(&info.spec, to),
             ..DelayBudget::default()
         };
-        let bound = Span::from_ms(u64::from(flow.info.spec.delay_max_ms));
-        limits.delay(name, budget, bound)?;
+        let bound = Span::from_ms(u64::from(info.spec.delay_max_ms));
+        // A way that was too long before it came here is refused where it became so.
+        if budget.path <= bound {
+            limits.delay(name, budget, bound)?;
+        }
         Ok(base.mean)
+    }
+
+    /// What this hop adds to the delay of a flow: the link, and its largest base-layer frame on the
+    /// line.
+    pub(crate) fn hop_delay(&self, spec: &FlowSpec, to: PortId) -> Span {
+        let Some(port) = self.ports.get(to) else {
+            return Span::ZERO;
+        };
+        let cell = port.config.line().rate().time_for(CELL_SIZE as u64);
+        let drain = cell.times(u64::from(spec.layers.base.burst));
+        Span::from_ps(drain.as_ps().saturating_add(port.config.delay.as_ps()))
+    }
+
+    /// A flow as it is told to a port: with the delay of the way there.
+    pub(crate) fn flow_towards(&self, id: FlowId, to: PortId) -> Option<FlowInfo> {
+        let slot = self.flows.slot_of(id)?;
+        let mut info = self.flows.get(slot)?.info.clone();
+        let delay = self.hop_delay(&info.spec, to);
+        info.path_delay_us = info.path_delay_us.saturating_add(delay.as_us());
+        Some(info)
     }
 
     /// Cells/s reserved for base layers on one port, or on all; tentative ones included.
@@ -80,7 +128,9 @@ impl Switch {
         let branches = self.flows.iter().flat_map(|flow| &flow.branches);
         branches
             .filter(|branch| on.is_none_or(|port| branch.port == port))
-            .fold(CellRate(0), |sum, branch| sum.saturating_add(branch.base))
+            .fold(CellRate(0), |sum, branch| {
+                sum.saturating_add(branch.reserved())
+            })
     }
 
     pub(crate) fn refusal(&self, resource: Resource, needed: u64, available: u64) -> Refusal {
@@ -117,9 +167,8 @@ impl Switch {
 }
 
 /// Processor time per second that the base layers of some flows cost a host.
-fn load<'a>(cost: HostCost, flows: impl IntoIterator<Item = &'a Flow>) -> Span {
-    let loads = flows.into_iter().map(|flow| {
-        let spec = &flow.info.spec;
+fn load<'a>(cost: HostCost, flows: impl IntoIterator<Item = &'a FlowSpec>) -> Span {
+    let loads = flows.into_iter().map(|spec| {
         // Of a GOP one frame is of the base layer.
         let FrameRate { num, den } = spec.frame_rate;
         let den = den.saturating_mul(u32::from(spec.gop_n.max(1)));

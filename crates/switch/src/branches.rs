@@ -50,11 +50,20 @@ impl Switch {
                 Err(refusal) => return self.refuse(now, id, from, refusal, obs),
             }
         }
+        if is_new && let Err(refusal) = self.include(id, from, &member) {
+            if is_new_branch {
+                self.remove_branch(id, from);
+            }
+            return self.refuse(now, id, from, refusal, obs);
+        }
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
         if flow.is_joined() {
             self.commit(now, id, from, obs);
+            if is_new {
+                self.tell_change(id, from);
+            }
         } else if flow.link == Upstream::Idle {
             self.join_upstream(now, id, member);
         }
@@ -75,6 +84,7 @@ impl Switch {
             vci,
             hold: Hold::Tentative { until },
             base,
+            extra: CellRate(0),
             members: vec![member],
             requests: Vec::new(),
             grant: Grant::default(),
@@ -227,6 +237,7 @@ impl Switch {
         let ports: Vec<PortId> = tentative.map(|branch| branch.port).collect();
         for port in ports {
             self.commit(now, id, port, obs);
+            self.tell_change(id, port);
         }
     }
 
@@ -274,6 +285,10 @@ impl Switch {
             .requests
             .retain(|request| request.origin != member.id);
         let empty = branch.members.is_empty();
+        self.excuse(id, |port, other| port == from && other == member);
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
         let heard = flow.members.get(member);
         if heard.is_some_and(|heard| heard.port == from) {
             self.member_left(id, member);
@@ -306,6 +321,7 @@ impl Switch {
         };
         flow.branches.retain(|branch| branch.port != port);
         let last = flow.branches.is_empty();
+        self.excuse(id, |other, _| other == port);
         if let Some(port) = self.ports.get_mut(port) {
             port.regrant = true;
         }

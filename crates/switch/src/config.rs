@@ -86,6 +86,8 @@ pub struct PortConfig {
     pub carriage: Carriage,
     /// The queue in front of the line.
     pub queue: QueueConfig,
+    /// Fixed delay of the link, as far as it is known: part of the delay of the way (mets.md 2.10).
+    pub delay: Span,
     /// What METS flows may use of the line; `None`: all of it (mets.md 2.11).
     pub adapt_capacity: Option<CellRate>,
     /// Share of the line that base layers may reserve, in permille (mets.md 2.10).
@@ -172,6 +174,7 @@ impl Default for PortConfig {
             rate: None,
             carriage: Carriage::Datagrams,
             queue: QueueConfig::default(),
+            delay: Span::ZERO,
             adapt_capacity: None,
             bl_permille: 900,
             receiver: None,

@@ -1,7 +1,8 @@
-use layercast_core::{AdaptMode, CellRate, FlowId, Level, NodeId, PortId, Serial, Time};
+use layercast_core::{AdaptMode, CellRate, FlowId, FlowSpec, Level, NodeId, PortId, Serial, Time};
 use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Signal};
 
+use crate::change::Change;
 use crate::members::Members;
 use crate::port::FrameFate;
 use crate::selector::{Gate, Selector};
@@ -57,6 +58,8 @@ pub(crate) struct Branch {
     pub hold: Hold,
     /// What is reserved for the base layer.
     pub base: CellRate,
+    /// What is reserved beyond that for a change of the flow.
+    pub extra: CellRate,
     pub members: Vec<Member>,
     pub requests: Vec<Request>,
     /// Share of the link, as of the last division.
@@ -111,11 +114,17 @@ pub(crate) struct Flow {
     /// Who was heard of below this node.
     pub members: Members,
     pub ending: Option<Ending>,
+    pub change: Option<Change>,
 }
 
 impl Branch {
     pub fn is_committed(&self) -> bool {
         self.hold == Hold::Committed
+    }
+
+    /// What it takes of its link, changes under way included.
+    pub fn reserved(&self) -> CellRate {
+        self.base.saturating_add(self.extra)
     }
 
     /// What all origins together ask for; `None` if nobody does.
@@ -162,18 +171,8 @@ impl Flow {
         self.link == Upstream::Joined
     }
 
-    /// Whether the source follows any rate, by shaping, rather than by whole layers.
-    pub fn is_continuous(&self) -> bool {
-        self.info.policy.adapt == AdaptMode::Continuous
-    }
-
-    /// The level a branch gets of what the node upstream gives, and its rate above the base layer.
-    pub fn served(&self, branch: &Branch) -> (Level, CellRate) {
-        if self.is_continuous() {
-            return self.told.fitting(branch.grant.rate);
-        }
-        let level = self.told.max.min(branch.grant.level);
-        (level, self.info.spec.above_base(level))
+use layercast_core::{AdaptMode, CellRate, FlowId, FlowSpec, Level, NodeId, PortId, Serial, Time};
+use layercast_qos::{Grant, LevelPair, Merge};
     }
 
     /// What goes upstream: demands reduced to grants, merged over the branches.
@@ -196,7 +195,10 @@ impl Flow {
 
     /// Whether anything about it may change by time alone.
     pub fn is_busy(&self) -> bool {
-        !self.branches.is_empty() || self.ending.is_some() || !self.members.is_empty()
+        !self.branches.is_empty()
+            || self.change.is_some()
+            || self.ending.is_some()
+            || !self.members.is_empty()
     }
 }
 

@@ -10,6 +10,7 @@ mod adapter;
 mod admission;
 mod api;
 mod branches;
+mod change;
 mod config;
 mod end_to_end;
 mod flow;
@@ -154,6 +155,12 @@ impl Switch {
     /// Cells that wait in the queue of a port, as of the last input or poll.
     pub fn queue(&self, port: PortId) -> Option<u32> {
         self.ports.get(port).map(|port| port.waiting())
+    }
+
+    /// Flows that have a branch on a port, committed or not.
+    pub fn branches_on(&self, port: PortId) -> usize {
+        let branches = self.flows.iter().flat_map(|flow| &flow.branches);
+        branches.filter(|branch| branch.port == port).count()
     }
 
     /// What base layers have reserved on a port, tentative reservations included.

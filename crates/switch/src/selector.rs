@@ -52,13 +52,9 @@ pub(crate) struct Gate {
 
 impl Selector {
     pub fn new(flow: FlowId, spec: &FlowSpec, mark: Mark) -> Selector {
-        let kind = |layer| match spec.layers[layer].kind {
-            0 => FrameType::from_layer(layer),
-            kind => FrameType(kind),
-        };
         Selector {
             flow,
-            kinds: Layer::ALL.map(kind),
+            kinds: kinds(spec),
             mark,
             expecting_first: true,
             left: 0,
@@ -67,6 +63,11 @@ impl Selector {
             unknown_types: 0,
             resyncs: 0,
         }
+    }
+
+    /// The flow was renegotiated: its layers may have other types.
+    pub fn set_spec(&mut self, spec: &FlowSpec) {
+        self.kinds = kinds(spec);
     }
 
     /// Forgets the packet it is in: the circuit starts anew.
@@ -166,6 +167,14 @@ impl Selector {
             unknown: false,
         }
     }
+}
+
+/// The frame type of each layer.
+fn kinds(spec: &FlowSpec) -> [FrameType; 3] {
+    Layer::ALL.map(|layer| match spec.layers[layer].kind {
+        0 => FrameType::from_layer(layer),
+        kind => FrameType(kind),
+    })
 }
 
 /// How many cells the packet with this header has, as far as it tells.

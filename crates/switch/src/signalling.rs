@@ -42,11 +42,24 @@ impl Switch {
             Signal::ToMember { flow, member, body } => self.on_to_member(from, flow, member, body),
             Signal::ListFlows => self.list_flows(from),
             Signal::GetStats { flow } => self.list_members(from, flow),
-            Signal::Change { .. }
-            | Signal::ChangeAck { .. }
-            | Signal::ChangeNak { .. }
-            | Signal::ChangeEnd { .. }
-            | Signal::Hello { .. }
+            Signal::Change { flow, change } => self.on_change(now, from, *flow, change, obs),
+            Signal::ChangeAck {
+                flow,
+                member,
+                change,
+            } => self.on_change_answer(from, flow, &member, change, None),
+            Signal::ChangeNak {
+                flow,
+                member,
+                change,
+                refusal,
+            } => self.on_change_answer(from, flow, &member, change, Some(refusal)),
+            Signal::ChangeEnd {
+                flow,
+                change,
+                from: first,
+            } => self.on_change_end(now, from, *flow, change, first, obs),
+            Signal::Hello { .. }
             | Signal::LinkKey { .. }
             | Signal::Flows { .. }
             | Signal::Stats { .. }
@@ -66,11 +79,11 @@ impl Switch {
             if flow.upstream == id {
                 rejoins.push(flow.info.id);
             } else if self.ports.is_up(flow.upstream) {
-                adverts.push(flow.info.clone());
+                adverts.push(flow.info.id);
             }
         }
         for flow in adverts {
-            self.signal(id, Signal::Advertise { flow });
+            self.advertise(flow, |port| port == id);
         }
         for flow in rejoins {
             self.rejoin(now, flow);
@@ -93,19 +106,32 @@ impl Switch {
                 branch.members.clear();
             }
         }
+        for flow in self.flows.ids() {
+            self.excuse(flow, |port, _| port == id);
+        }
     }
 
     fn on_advertise<O: Observer>(&mut self, now: Time, from: PortId, info: FlowInfo, obs: &mut O) {
         let id = info.id;
         if let Some(flow) = self.flows.by_id(id) {
-            let same = flow.ending.is_none() && flow.info == info;
+            let same = flow.ending.is_none() && flow.info.is_same(&info);
+            let changed = flow.ending.is_none() && info.succeeds(&flow.info);
             if flow.upstream != from && flow.ending.is_none() && self.ports.is_up(flow.upstream) {
                 self.stats.rejected_signals.advertise += 1;
                 return;
             }
-            if same {
+            if same || changed {
                 self.move_upstream(id, from);
-                self.tell_all(from, &Signal::Advertise { flow: info });
+                match changed {
+                    // It was renegotiated while the channel was lost.
+                    true => self.adopt(now, info, obs),
+                    false => {
+                        if let Some(flow) = self.flows.by_id(id) {
+                            flow.info = info;
+                        }
+                    }
+                }
+                self.advertise(id, |port| port != from);
                 if self
                     .flows
                     .by_id(id)
@@ -138,8 +164,20 @@ impl Switch {
             res_pending: false,
             members: Members::default(),
             ending: None,
+            change: None,
         });
-        self.tell_all(from, &Signal::Advertise { flow: info });
+        self.advertise(id, |port| port != from);
+    }
+
+    /// Advertises a flow to the ports that are up and `wanted`.
+    pub(crate) fn advertise(&mut self, id: FlowId, wanted: impl Fn(PortId) -> bool) {
+        let up = self.ports.iter().filter(|port| port.up && wanted(port.id));
+        let ports: Vec<PortId> = up.map(|port| port.id).collect();
+        for port in ports {
+            if let Some(flow) = self.flow_towards(id, port) {
+                self.signal(port, Signal::Advertise { flow });
+            }
+        }
     }
 
     /// A flow whose upstream link is lost may come back over another.

@@ -18,6 +18,7 @@ impl Switch {
         });
         self.expire_requests(now, obs);
         self.expire_branches(now, obs);
+        self.expire_changes(now);
         self.retry_joins(now);
         let changed = self.ports.iter().filter(|port| port.regrant);
         let changed: Vec<PortId> = changed.map(|port| port.id).collect();

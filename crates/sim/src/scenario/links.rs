@@ -113,6 +113,7 @@ fn port_config(
             efci_off: efci_on / 2,
             ..QueueConfig::of_limit(cells as u32)
         },
+        delay: link.delay,
         adapt_capacity: link.adapt_capacity,
         bl_permille: (fraction("bl_share", link.bl_share)? * 1_000.0).round() as u16,
         ..PortConfig::default()

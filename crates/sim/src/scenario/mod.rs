@@ -7,6 +7,7 @@ mod host;
 mod links;
 mod network;
 mod receivers;
+mod requests;
 mod resolve;
 mod schema;
 mod shorthand;
@@ -15,10 +16,11 @@ pub mod units;
 
 pub use error::ScenarioError;
 pub use host::{HostChoice, HostProfile};
-pub use network::{Fault, Flow, NetLink, Network, Node, Port, Receiver};
+pub use network::{Asked, Fault, Flow, NetLink, Network, Node, Port, Receiver, Request};
 pub use schema::{
     ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
-    LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, Scenario, ShapingSpec, Ties,
+    LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec, Scenario,
+    ShapingSpec, Ties,
 };
 
 use std::path::Path;

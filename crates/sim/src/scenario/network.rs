@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use layercast_core::{NodeId, PortId, Span, Time};
+use layercast_core::{NodeId, PortId, QosOption, Span, Time};
 use layercast_media::Clip;
 use layercast_switch::{LinkConfig, PortConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, SinkConfig, SourceConfig};
@@ -39,6 +39,8 @@ pub struct Network {
     pub receivers: Vec<Receiver>,
     /// Faults in the order of time.
     pub faults: Vec<Fault>,
+    /// Requests in the order of time.
+    pub requests: Vec<Request>,
 }
 
 /// A host or switch.
@@ -132,10 +134,40 @@ pub struct Fault {
     pub target: usize,
 }
 
+/// What an application asks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Request {
+    /// When.
+    pub at: Time,
+    /// Of which machine.
+    pub of: Asked,
+    /// What.
+    pub option: QosOption,
+}
+
+/// The machine that is asked; the numbers are places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// The source of a flow.
+    Source(usize),
+    /// The sink of a receiver.
+    Sink(usize),
+}
+
 impl Network {
     /// The place of the node called `name`.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node.name == name)
+    }
+}
+
+impl Node {
+    /// Its port towards another node.
+    pub fn port_to(&self, neighbour: usize) -> Option<PortId> {
+        let mut ports = self.ports.iter();
+        ports
+            .find(|port| port.neighbour == neighbour)
+            .map(|port| port.id)
     }
 }
 

@@ -95,6 +95,7 @@ impl Scenario {
             detection: self.detection,
             nodes: nodes.collect(),
             faults: self.resolve_faults(&topology)?,
+            requests: self.resolve_requests(&flows, &receivers)?,
             links,
             flows,
             receivers,
@@ -229,6 +230,7 @@ impl Scenario {
                 CellRate(u32::try_from(cells).unwrap_or(u32::MAX))
             }),
             seed: self.seed,
+            admission: self.admission,
             ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
         })
     }

@@ -73,6 +73,9 @@ pub struct Scenario {
     /// What fails, and when.
     #[serde(rename = "fault", default)]
     pub faults: Vec<FaultSpec>,
+    /// What applications ask of the management interface, and when.
+    #[serde(rename = "request", default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestSpec>,
     /// Where relative paths of clips start; not part of the file.
     #[serde(skip)]
     pub base_dir: PathBuf,
@@ -364,6 +367,24 @@ pub struct FaultSpec {
     /// The two ends of the link that goes down or up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<[String; 2]>,
+}
+
+/// A request of an application (`changeQoS`, mets.md 2.2).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestSpec {
+    /// When.
+    #[serde(with = "text")]
+    pub at: Span,
+    /// The flow whose server asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// The receiver that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<String>,
+    /// What: `"maint"`, `{ adapt = "none" }`, `{ flow_spec = { delay_max_ms = 200 } }`, ...; of a
+    /// flow specification what is not said stays as it is.
+    pub option: serde_json::Value,
 }
 
 /// What goes wrong, or right again.

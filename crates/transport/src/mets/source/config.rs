@@ -72,6 +72,8 @@ pub struct SourceConfig {
     pub aal5_mark: Mark,
     /// Most members it keeps figures of.
     pub max_members: u32,
+    /// Whether a join is refused that the source alone would bring late (mets.md 2.10).
+    pub admission: bool,
     /// Whether the media socket is registered from the start; if not, frames and requests are
     /// refused until [`Source::register`](super::Source::register).
     pub registered: bool,
@@ -123,6 +125,7 @@ impl SourceConfig {
             seed: 0,
             aal5_mark: flow.aal5_mark,
             max_members: 4_096,
+            admission: true,
             registered: true,
             flow,
         }

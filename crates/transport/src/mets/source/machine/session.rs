@@ -153,6 +153,11 @@ impl Source {
         if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
             return Some(self.nak(flow, Resource::Link, base.0.into(), limit.0.into()));
         }
+        let bound = u64::from(self.spec().delay_max_ms) * 1_000;
+        let needed = self.info.path_delay_us;
+        if bound > 0 && needed > bound && self.config.admission {
+            return Some(self.nak(flow, Resource::Delay, needed, bound));
+        }
         match self.members.join(now, &member, level) {
             Ok(new) => {
                 if new {
