@@ -171,8 +171,26 @@ impl Flow {
         self.link == Upstream::Joined
     }
 
-use layercast_core::{AdaptMode, CellRate, FlowId, FlowSpec, Level, NodeId, PortId, Serial, Time};
-use layercast_qos::{Grant, LevelPair, Merge};
+    /// Whether the source follows any rate, by shaping, rather than by whole layers.
+    pub fn is_continuous(&self) -> bool {
+        self.info.policy.adapt == AdaptMode::Continuous
+    }
+
+    /// The level a branch gets of what the node upstream gives, and its rate above the base layer.
+    pub fn served(&self, branch: &Branch) -> (Level, CellRate) {
+        if self.is_continuous() {
+            return self.told.fitting(branch.grant.rate);
+        }
+        let level = self.told.max.min(branch.grant.level);
+        (level, self.info.spec.above_base(level))
+    }
+
+    /// What the base layer may need: that of a change under way, if it is more.
+    pub fn largest(&self) -> &FlowSpec {
+        let now = &self.info.spec;
+        let change = self.change.as_ref().map(|change| &change.flow.spec);
+        let more = change.filter(|spec| spec.layers.base.mean > now.layers.base.mean);
+        more.unwrap_or(now)
     }
 
     /// What goes upstream: demands reduced to grants, merged over the branches.
