@@ -1,4 +1,5 @@
 //! What the fuzz targets check, apart from them so that plain tests replay the corpus.
 
 pub mod media;
+pub mod protect;
 pub mod wire;

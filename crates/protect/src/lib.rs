@@ -1,24 +1,41 @@
 //! Protection of a flow without I/O: keys and random bytes come in from the caller, sealed bytes go out.
 //!
 //! Two layers (docs/security.md). The *link* layer authenticates and encrypts every datagram between two
-//! neighbours; it is taken off and put on again at every hop.
+//! neighbours; it is taken off and put on again at every hop. The *group* layer protects the media of a flow
+//! between its source and its members; switches between them pass on what they cannot read.
 //!
 //! | | |
 //! |---|---|
 //! | [`LinkSealer`], [`LinkOpener`] | every datagram of a link: sealed by one neighbour, opened by the other |
 //! | [`ReplayWindow`] | each of them once |
 //! | [`Fingerprint`] | whose certificate it is |
+//! | [`Signer`], [`SourceKey`] | who a flow comes from |
+//! | [`Token`], [`Proof`] | who may join it, shown without giving it away |
+//! | [`grant`], [`open_grant`] | the key of a group, handed to one member past the switches |
+//! | [`GroupKey`], [`MediaCipher`] | the media of a flow, sealed by its source and opened by its members |
 //! | [`JoinUrl`] | where a flow is, and what it takes to get it |
 
+mod grant;
+mod group;
 mod identity;
 mod link;
+mod octets;
+mod random;
 mod replay;
+mod source;
+mod token;
 mod url;
 
+pub use grant::{ExchangeKey, GrantError, Grantee, grant, open_grant};
+pub use group::{GroupKey, MEDIA_OVERHEAD, MediaCipher, MediaError, Place};
 pub use identity::{Fingerprint, FingerprintError};
 pub use link::{
     Exhausted, GRACE, LINK_OVERHEAD, LinkKey, LinkKeyError, LinkOpener, LinkSealer, OpenError,
     REKEY_AFTER, SEAL_LIMIT,
 };
+pub use octets::OctetsError;
+pub use random::Random;
 pub use replay::ReplayWindow;
+pub use source::{Signer, SourceKey, SourceKeyError};
+pub use token::{Claimant, Claims, Proof, ProofError, Token, TokenError};
 pub use url::{Expect, JoinUrl, UrlError};
