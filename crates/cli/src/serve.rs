@@ -225,6 +225,7 @@ fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> So
         revision: 0,
         path_delay_us: 0,
         core: None,
+        identity: None,
     };
     SourceConfig {
         start,

@@ -37,6 +37,10 @@ pub enum Resource {
     UnknownFlow,
     /// The policy of the flow does not allow it.
     Policy,
+    /// A valid token of the source for this flow and member.
+    Token,
+    /// A flow of the source that is asked for: this one is signed by another, or by nobody.
+    Identity,
     /// A node further on did not answer; milliseconds waited.
     Timeout,
     /// The flow comes in cells and the link carries datagrams, or the other way round.
@@ -65,6 +69,15 @@ impl fmt::Display for Refusal {
                 );
             }
             Resource::UnknownFlow => return write!(f, "{node}: no such flow"),
+            Resource::Token => {
+                return write!(
+                    f,
+                    "{node}: the flow takes a valid token, for this flow and member"
+                );
+            }
+            Resource::Identity => {
+                return write!(f, "{node}: the flow is not signed by the source asked for");
+            }
             Resource::Policy => return write!(f, "{node}: the policy of the flow forbids it"),
             Resource::Timeout => return write!(f, "{node}: no answer within {needed} ms"),
             Resource::Carriage => {

@@ -222,6 +222,7 @@ fn run_switch() -> Result<f64, Failed> {
             id: NodeId(2),
         },
         level: Level::BASE,
+        proof: None,
     })?;
     upstream.wait_for(|signal| matches!(signal, Signal::Join { .. }))?;
     upstream.say(&Signal::JoinAck {
@@ -256,6 +257,7 @@ fn flow() -> FlowInfo {
         revision: 0,
         path_delay_us: 0,
         core: None,
+        identity: None,
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`GroupKey`], [`MediaCipher`] | the media of a flow, sealed by its source and opened by its members |
 //! | [`JoinUrl`] | where a flow is, and what it takes to get it |
 
+mod clock;
 mod grant;
 mod group;
 mod identity;
@@ -26,6 +27,7 @@ mod source;
 mod token;
 mod url;
 
+pub use clock::{Seed, WallClock};
 pub use grant::{ExchangeKey, GrantError, Grantee, grant, open_grant};
 pub use group::{GroupKey, MEDIA_OVERHEAD, MediaCipher, MediaError, Place};
 pub use identity::{Fingerprint, FingerprintError};

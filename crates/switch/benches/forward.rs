@@ -51,6 +51,7 @@ fn prepare(carriage: Carriage, branches: u16) -> (Switch, Vec<(Time, LinkPdu)>) 
                     flow,
                     member,
                     level,
+                    proof: None,
                 },
             ),
             signal(

@@ -34,6 +34,11 @@ impl Switch {
         let Some(flow) = self.flows.by_id(message.flow) else {
             return;
         };
+        let tokens = self.config.require_tokens;
+        let branch = flow.branch(from).filter(|_| tokens);
+        let pair = branch.map_or(pair, |branch| {
+            pair.reduce_to(branch.passes.cap(message.origin))
+        });
         // What anybody says of rates counts only where any rate can be had, and not beyond that.
         let most = flow.info.spec.above_base(pair.max());
         let rate = match flow.is_continuous() {

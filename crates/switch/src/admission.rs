@@ -190,6 +190,8 @@ fn reason(resource: Resource) -> &'static str {
         Resource::TooManyFlows => "too many flows",
         Resource::UnknownFlow => "no such flow",
         Resource::Policy => "policy of the flow",
+        Resource::Token => "no valid token",
+        Resource::Identity => "signed by another source",
         Resource::Timeout => "no answer from upstream",
         Resource::Carriage => "cells here, datagrams there",
     }

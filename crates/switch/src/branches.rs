@@ -1,8 +1,9 @@
 use layercast_core::{CellRate, FlowId, Observer, PortId, Time, TraceEvent};
 use layercast_qos::Grant;
-use layercast_wire::{Carriage, Member, Refusal, Resource, Signal};
+use layercast_wire::{Carriage, Member, Opaque, Refusal, Resource, Signal};
 
 use crate::flow::{Branch, Flow, Hold, Upstream};
+use crate::passes::Passes;
 use crate::port::{FIRST_VCI, FrameFate};
 use crate::selector::Gate;
 use crate::{Switch, SwitchEvent, subject};
@@ -15,6 +16,7 @@ impl Switch {
         from: PortId,
         id: FlowId,
         member: Member,
+        proof: Option<Opaque>,
         obs: &mut O,
     ) {
         let places = u64::from(self.config.max_members);
@@ -24,10 +26,17 @@ impl Switch {
             .sum::<u64>()
             >= places;
         let known = self.flows.by_id(id);
-        let Some(flow) = known.filter(|flow| flow.ending.is_none() && flow.upstream != from) else {
+        if known.is_none_or(|flow| flow.ending.is_some() || flow.upstream == from) {
             self.stats.rejected_signals.unknown += 1;
             let refusal = self.refusal(Resource::UnknownFlow, 0, 0);
             return self.refuse(now, id, from, refusal, obs);
+        };
+        let pass = match self.pass(now, from, id, &member, proof) {
+            Ok(pass) => pass,
+            Err(refusal) => return self.refuse(now, id, from, refusal, obs),
+        };
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
         };
         let branch = flow.branch(from);
         let is_new_branch = branch.is_none();
@@ -40,6 +49,9 @@ impl Switch {
         }
         if let Some(branch) = branch {
             branch.heard = now;
+            if branch.members.is_empty() {
+                branch.passes.clear();
+            }
             if is_new {
                 branch.members.push(member.clone());
             }
@@ -59,7 +71,11 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
+        if let Some(branch) = flow.branch(from) {
+            branch.passes.put(pass);
+        }
         if flow.is_joined() {
+            self.rename(id);
             self.commit(now, id, from, obs);
             if is_new {
                 self.tell_change(id, from);
@@ -86,6 +102,7 @@ impl Switch {
             base,
             extra: CellRate(0),
             members: vec![member],
+            passes: Passes::default(),
             requests: Vec::new(),
             grant: Grant::default(),
             gate: Gate::default(),
@@ -120,17 +137,8 @@ impl Switch {
             return;
         };
         flow.link = Upstream::Joining { since: now };
-        flow.joined_as = Some(member.clone());
-        let (upstream, level) = (flow.upstream, flow.info.spec.top_level());
-        let flow = id;
-        self.signal(
-            upstream,
-            Signal::Join {
-                flow,
-                member,
-                level,
-            },
-        );
+        let (upstream, join) = flow.join_as(member);
+        self.signal(upstream, join);
     }
 
     /// Asks upstream again for a flow that has branches here.
@@ -281,6 +289,7 @@ impl Switch {
             return;
         };
         branch.members.retain(|other| other != member);
+        branch.passes.remove(member);
         branch
             .requests
             .retain(|request| request.origin != member.id);
@@ -299,6 +308,7 @@ impl Switch {
         if empty {
             self.release(now, id, from, obs);
         }
+        self.rename(id);
     }
 
     /// Releases a branch whose members have all left.

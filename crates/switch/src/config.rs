@@ -1,4 +1,5 @@
 use layercast_core::{CellRate, NodeId, Rate, Span};
+use layercast_protect::WallClock;
 use layercast_qos::{HostCost, Merge};
 use layercast_wire::Carriage;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,10 @@ pub struct SwitchConfig {
     pub cpu_per_cell: Option<Span>,
     /// What the sources of this node cost its processor; `None`: not a limit (mets.md 2.10).
     pub sender: Option<HostCost>,
+    /// Whether members need a token of the source to join.
+    pub require_tokens: bool,
+    /// For tokens that expire.
+    pub clock: WallClock,
     /// Most flows it remembers.
     pub max_flows: u32,
     /// Most members of its branches, and most members below them, it remembers over all flows.
@@ -132,6 +137,8 @@ impl Default for SwitchConfig {
             admission: true,
             cpu_per_cell: None,
             sender: None,
+            require_tokens: false,
+            clock: WallClock::default(),
             max_flows: 1_024,
             max_members: 4_096,
         }

@@ -4,6 +4,7 @@ use layercast_wire::{Carriage, FlowInfo, Member, Signal};
 
 use crate::change::Change;
 use crate::members::Members;
+use crate::passes::Passes;
 use crate::port::FrameFate;
 use crate::selector::{Gate, Selector};
 
@@ -61,6 +62,7 @@ pub(crate) struct Branch {
     /// What is reserved beyond that for a change of the flow.
     pub extra: CellRate,
     pub members: Vec<Member>,
+    pub passes: Passes,
     pub requests: Vec<Request>,
     /// Share of the link, as of the last division.
     pub grant: Grant,

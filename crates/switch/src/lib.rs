@@ -17,6 +17,7 @@ mod flow;
 mod forward;
 mod link;
 mod members;
+mod passes;
 mod path;
 mod port;
 mod ports;

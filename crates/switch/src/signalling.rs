@@ -26,7 +26,12 @@ impl Switch {
             Signal::Advertise { flow } => self.on_advertise(now, from, flow, obs),
             Signal::Withdraw { flow, reason } => self.on_end(now, from, flow, None, Some(reason)),
             Signal::Close { flow, .. } => self.on_end(now, from, flow, Some(signal), None),
-            Signal::Join { flow, member, .. } => self.on_join(now, from, flow, member, obs),
+            Signal::Join {
+                flow,
+                member,
+                proof,
+                ..
+            } => self.on_join(now, from, flow, member, proof, obs),
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
             Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),

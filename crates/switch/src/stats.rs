@@ -61,6 +61,8 @@ pub struct RejectedSignals {
     /// End to end, of or for a member that is not known on that side, or in the name of one that is
     /// known elsewhere; also if there are too many members.
     pub member: u64,
+    /// A join without a valid token.
+    pub token: u64,
     /// A flow advertised from a second place, or one too many.
     pub advertise: u64,
     /// An answer nobody waits for, or with a circuit that is in use.

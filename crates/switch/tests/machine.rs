@@ -106,6 +106,7 @@ impl Bench {
                 flow,
                 member,
                 level,
+                proof: None,
             },
         );
         let level = Level::BASE;
@@ -220,6 +221,7 @@ fn a_join_without_answer_is_refused_and_its_reservation_freed() {
         flow,
         member: member(id),
         level: Level::FULL,
+        proof: None,
     };
     bench.signal(A, join(1));
     assert_eq!(bench.switch.reserved_on(A), CellRate(480));
@@ -244,6 +246,7 @@ fn every_limit_has_a_refusal_of_its_own() {
         flow,
         member: member(id),
         level: Level::FULL,
+        proof: None,
     };
     bench.signal(A, join(FlowId(99), 1));
     assert_eq!(bench.refusals(), [Resource::UnknownFlow]);
@@ -295,6 +298,7 @@ fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
             flow: FlowId(1),
             member: member(1),
             level: Level::FULL,
+            proof: None,
         },
     );
     let to_b = |out: &SwitchTransmit| matches!(out, SwitchTransmit::Signal { port, signal: Signal::Join { .. } } if *port == B);
@@ -480,6 +484,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 flow,
                 member: member(1),
                 level,
+                proof: None,
             },
         ),
         signal(
@@ -496,6 +501,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
                 flow: other,
                 member: member(2),
                 level,
+                proof: None,
             },
         ),
         adapter(A, AdapterKind::Res, 1),
@@ -619,6 +625,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
             flow: id,
             member,
             level,
+            proof: None,
         },
     );
     let vci = 102;

@@ -166,6 +166,7 @@ fn members_are_counted_reported_and_limited() {
         flow: world.source.flow().id,
         member: members(),
         level: Level::E1,
+        proof: None,
     };
     let answer = ask(&mut world, join);
     let [Signal::JoinNak { refusal, .. }] = &answer[..] else {

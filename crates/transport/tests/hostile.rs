@@ -155,7 +155,8 @@ fn signal() -> impl Strategy<Value = Signal> {
         (flow_id(), member(), level()).prop_map(|(flow, member, level)| Signal::Join {
             flow,
             member,
-            level
+            level,
+            proof: None,
         }),
         (flow_id(), level()).prop_map(|(flow, level)| Signal::JoinAck {
             flow,

@@ -43,7 +43,7 @@ pub struct Assembler {
     max_bytes: usize,
     max_frame: u32,
     /// Empty lists for reuse.
-    spare: Vec<Vec<(u32, Payload)>>,
+    spare: Vec<Vec<(u32, u32, Payload)>>,
     evicted: u64,
 }
 
@@ -53,8 +53,8 @@ struct Partial {
     layer: Layer,
     level: Level,
     bytes: usize,
-    /// By offset, without overlap.
-    fragments: Vec<(u32, Payload)>,
+    /// By offset, without overlap; each with the bytes it had when it travelled.
+    fragments: Vec<(u32, u32, Payload)>,
 }
 
 impl Assembler {
@@ -89,13 +89,14 @@ impl Assembler {
     }
 
     /// Takes a packet whose header was checked, with the level granted when it came; gives the frame
-    /// it completes.
+    /// it completes. Of its `travelled` bytes the header speaks; fewer are left once it is opened.
     ///
     /// # Errors
     /// Why the packet is dropped: it came twice, is too long, or contradicts the others.
     pub fn insert(
         &mut self,
         packet: MetsPacket,
+        travelled: usize,
         layer: Layer,
         level: Level,
     ) -> Result<Option<WholeFrame>, Cause> {
@@ -112,7 +113,7 @@ impl Assembler {
             .partial
             .get(at)
             .is_some_and(|partial| partial.header.seq == header.seq);
-        if !known && payload.len() == header.alf_len as usize {
+        if !known && travelled == header.alf_len as usize {
             return Ok(Some(WholeFrame {
                 header,
                 layer,
@@ -132,11 +133,11 @@ impl Assembler {
         }
         let partial = &mut self.partial[at];
         partial
-            .add(header, payload)
+            .add(header, travelled, payload)
             .map(|added| self.bytes += added)?;
         if partial.bytes == partial.header.alf_len as usize {
             return Ok(self.take(at).map(|mut partial| {
-                let payload = join(&partial.fragments, partial.bytes);
+                let payload = join(&partial.fragments);
                 partial.fragments.clear();
                 self.spare.push(partial.fragments);
                 WholeFrame {
@@ -188,17 +189,17 @@ impl Assembler {
 
 impl Partial {
     /// Adds a fragment; gives its bytes.
-    fn add(&mut self, header: MetsHeader, payload: Payload) -> Result<usize, Cause> {
+    fn add(&mut self, header: MetsHeader, len: usize, payload: Payload) -> Result<usize, Cause> {
         if !same_frame(&self.header, &header) {
             return Err(Cause::Malformed);
         }
-        let (start, len) = (header.offset, payload.len());
+        let start = header.offset;
         let end = start as usize + len;
         let at = self
             .fragments
-            .partition_point(|&(offset, _)| offset < start);
-        if let Some((offset, known)) = self.fragments.get(at) {
-            if *offset == start && known.len() == len {
+            .partition_point(|&(offset, ..)| offset < start);
+        if let Some((offset, known, _)) = self.fragments.get(at) {
+            if *offset == start && *known as usize == len {
                 return Err(Cause::Duplicate);
             }
             if end > *offset as usize {
@@ -206,13 +207,13 @@ impl Partial {
             }
         }
         let overlaps = at.checked_sub(1).is_some_and(|before| {
-            let (offset, known) = &self.fragments[before];
-            *offset as usize + known.len() > start as usize
+            let (offset, known, _) = &self.fragments[before];
+            *offset as usize + *known as usize > start as usize
         });
         if overlaps || self.fragments.len() >= MAX_FRAGMENTS {
             return Err(Cause::Malformed);
         }
-        self.fragments.insert(at, (start, payload));
+        self.fragments.insert(at, (start, len as u32, payload));
         self.bytes += len;
         if header.flags.contains(Flags::DUMMY) {
             self.header.flags |= Flags::DUMMY;
@@ -233,15 +234,14 @@ fn same_frame(a: &MetsHeader, b: &MetsHeader) -> bool {
         && gop(a) == gop(b)
 }
 
-fn join(fragments: &[(u32, Payload)], len: usize) -> Payload {
-    if fragments
-        .iter()
-        .all(|(_, payload)| matches!(payload, Payload::Zeros(_)))
-    {
+fn join(fragments: &[(u32, u32, Payload)]) -> Payload {
+    let payloads = || fragments.iter().map(|(.., payload)| payload);
+    let len = payloads().map(Payload::len).sum();
+    if payloads().all(|payload| matches!(payload, Payload::Zeros(_))) {
         return Payload::Zeros(len as u32);
     }
     let mut whole = BytesMut::with_capacity(len);
-    for (_, payload) in fragments {
+    for payload in payloads() {
         match payload {
             Payload::Zeros(n) => whole.resize(whole.len() + *n as usize, 0),
             Payload::Bytes(bytes) => whole.extend_from_slice(bytes),
@@ -284,7 +284,8 @@ mod tests {
     }
 
     fn insert(assembler: &mut Assembler, packet: MetsPacket) -> Result<Option<WholeFrame>, Cause> {
-        assembler.insert(packet, Layer::Base, Level::BASE)
+        let travelled = packet.payload.len();
+        assembler.insert(packet, travelled, Layer::Base, Level::BASE)
     }
 
     #[test]

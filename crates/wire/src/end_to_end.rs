@@ -9,6 +9,8 @@ use crate::SignalError;
 
 /// Most bytes of one control message of an application.
 pub const MAX_APP: usize = 16 * 1024;
+/// Most bytes of a proof, of a request for a key or of the answer.
+pub const MAX_PROOF: usize = 2 * 1024;
 
 /// What a member tells the source of a flow; switches pass it on unread.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -16,6 +18,11 @@ pub const MAX_APP: usize = 16 * 1024;
 pub enum Upward {
     /// The control socket (mets.md 2.2).
     App(Control),
+    /// The key of the group is wanted.
+    KeyRequest {
+        /// The proof of a token, or a public key where no token is needed.
+        request: Opaque,
+    },
 }
 
 /// What the source of a flow tells one member; switches pass it on unread.
@@ -24,6 +31,11 @@ pub enum Upward {
 pub enum Downward {
     /// The control socket (mets.md 2.2).
     App(Control),
+    /// The key of the group, sealed for the member.
+    KeyGrant {
+        /// Signed by the source.
+        grant: Opaque,
+    },
 }
 
 /// One direction of a control socket (mets.md 2.2): numbered messages, taken in order and once.
@@ -57,10 +69,30 @@ pub enum Control {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Opaque(pub Bytes);
 
+/// Who a flow comes from, if its media are sealed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Identity {
+    /// Public Ed25519 key of the source.
+    pub key: Opaque,
+    /// Its signature over [`FlowInfo::signed_part`](crate::FlowInfo::signed_part).
+    pub signature: Opaque,
+    /// Whether members need a token of the source.
+    #[serde(default)]
+    pub tokens: bool,
+}
+
+impl Identity {
+    pub(crate) fn check(&self) -> Result<(), SignalError> {
+        self.key.check("key", 32)?;
+        self.signature.check("signature", 64)
+    }
+}
+
 impl Upward {
     pub(crate) fn check(&self) -> Result<(), SignalError> {
         match self {
             Upward::App(control) => control.check(),
+            Upward::KeyRequest { request } => request.check("request", MAX_PROOF),
         }
     }
 }
@@ -69,6 +101,7 @@ impl Downward {
     pub(crate) fn check(&self) -> Result<(), SignalError> {
         match self {
             Downward::App(control) => control.check(),
+            Downward::KeyGrant { grant } => grant.check("grant", MAX_PROOF),
         }
     }
 }

@@ -26,7 +26,7 @@ pub use aal5::{
 pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
-pub use end_to_end::{Control, Downward, MAX_APP, Opaque, Upward};
+pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
 pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;

@@ -7,7 +7,7 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Carriage, Downward, Mark, Refusal, Secret, Upward};
+use crate::{Carriage, Downward, Identity, MAX_PROOF, Mark, Opaque, Refusal, Secret, Upward};
 
 /// Longest line of the session protocol in bytes, newline included.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -64,6 +64,9 @@ pub enum Signal {
         member: Member,
         /// Highest level it will ever want.
         level: Level,
+        /// That it has a token, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proof: Option<Opaque>,
     },
     /// The base layer is reserved along the path.
     JoinAck {
@@ -236,9 +239,26 @@ pub struct FlowInfo {
     /// way the advertisement came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
+    /// Who it comes from, if its media are sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 impl FlowInfo {
+    /// What the source signs of it: what stays as it is all along the way and as long as it lasts.
+    pub fn signed_part(&self) -> Vec<u8> {
+        let tokens = self
+            .identity
+            .as_ref()
+            .is_some_and(|identity| identity.tokens);
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.id.0.to_be_bytes());
+        out.extend_from_slice(&self.group.0.to_be_bytes());
+        out.push(u8::from(tokens));
+        out.extend_from_slice(self.name.as_bytes());
+        out
+    }
+
     /// Whether both tell of the same flow in the same state, wherever they were heard.
     pub fn is_same(&self, other: &FlowInfo) -> bool {
         let here = FlowInfo {
@@ -387,8 +407,13 @@ impl Signal {
             Signal::Advertise { flow } => flow.check(),
             Signal::Change { flow, .. } | Signal::ChangeEnd { flow, .. } => flow.check(),
             Signal::Withdraw { reason, .. } => text("reason", reason, MAX_TEXT),
-            Signal::Join { member, .. }
-            | Signal::Leave { member, .. }
+            Signal::Join { member, proof, .. } => {
+                member.check()?;
+                proof
+                    .as_ref()
+                    .map_or(Ok(()), |proof| proof.check("proof", MAX_PROOF))
+            }
+            Signal::Leave { member, .. }
             | Signal::Left { member, .. }
             | Signal::ChangeAck { member, .. } => member.check(),
             Signal::ToSource { member, body, .. } => {
@@ -429,6 +454,7 @@ impl FlowInfo {
         self.core
             .as_ref()
             .map_or(Ok(()), |core| name("core", core))?;
+        self.identity.as_ref().map_or(Ok(()), Identity::check)?;
         self.spec.validate()?;
         self.policy.validate()?;
         Ok(())

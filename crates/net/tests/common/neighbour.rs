@@ -248,6 +248,7 @@ impl Neighbour {
             flow: flow.id,
             member,
             level: Level::FULL,
+            proof: None,
         };
         self.say(join).await;
         self.wait_for(|signal| matches!(signal, Signal::JoinAck { .. }))

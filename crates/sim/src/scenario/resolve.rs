@@ -200,6 +200,7 @@ impl Scenario {
             revision: 0,
             path_delay_us: 0,
             core: None,
+            identity: None,
         };
         let profile = self.profile_of(node);
         let before = self.flows[..i]

@@ -69,6 +69,7 @@ impl Source {
                 revision: 0,
                 path_delay_us: 0,
                 core: None,
+                identity: None,
             },
             carriage,
             sizes: PerLayer {
@@ -165,7 +166,9 @@ impl Source {
                 ref body,
             } if flow == ours => {
                 self.heard.push((member.name.clone(), body.clone()));
-                let Upward::App(control) = body.clone();
+                let Upward::App(control) = body.clone() else {
+                    return None;
+                };
                 Some(Signal::ToMember {
                     flow,
                     member: member.clone(),
@@ -378,6 +381,7 @@ impl Receiver {
                     flow: id,
                     member: self.member.clone(),
                     level: self.want,
+                    proof: None,
                 })
             }
             Signal::JoinAck { flow, .. } if flow.0 == self.flow => {

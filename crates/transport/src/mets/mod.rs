@@ -12,6 +12,7 @@
 mod control;
 mod feed;
 mod frame;
+mod identity;
 mod log;
 mod manage;
 mod sink;
@@ -22,10 +23,10 @@ pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};
 pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
 pub use sink::{
-    DropStats, LevelReason, PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SinkStats,
-    SinkTransmit,
+    DropStats, LevelReason, PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection,
+    SinkStats, SinkTransmit,
 };
 pub use source::{
-    HostPacer, Shaping, Source, SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats,
-    SourceTransmit, SubmitError, stagger,
+    HostPacer, Shaping, Source, SourceConfig, SourceError, SourceEvent, SourceInput,
+    SourceProtection, SourceStats, SourceTransmit, SubmitError, stagger,
 };

@@ -10,9 +10,10 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, Machine, NodeId, Off, PerLayer,
     QosPolicy, Serial, Span, Time,
 };
+use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
 use layercast_transport::mets::{
-    AppFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit, Source, SourceConfig,
-    SourceEvent, SourceInput, SourceTransmit, feed,
+    AppFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection, SinkTransmit, Source,
+    SourceConfig, SourceEvent, SourceInput, SourceProtection, SourceTransmit, feed,
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, Mark, MetsHeader,
@@ -51,6 +52,7 @@ pub fn flow(delay_max_ms: u32) -> FlowInfo {
         revision: 0,
         path_delay_us: 0,
         core: None,
+        identity: None,
     }
 }
 
@@ -83,6 +85,49 @@ pub fn content(n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + n * 7) as u8).collect()
 }
 
+/// Secret of the identity of the source.
+pub const IDENTITY: Seed = Seed([1; 32]);
+/// Seconds since 1970 at the start.
+pub const EPOCH: u64 = 1_000_000;
+
+/// A source that seals its media.
+pub fn sealed_source(carriage: Carriage, tokens: bool) -> SourceConfig {
+    SourceConfig {
+        protection: Some(SourceProtection {
+            identity: IDENTITY,
+            random: Seed([2; 32]),
+            tokens,
+            clock: WallClock(EPOCH),
+            born: EPOCH,
+        }),
+        ..source_config(carriage, 300)
+    }
+}
+
+/// A token for `member` that expires `seconds` after the start.
+pub fn token(member: &str, level: Level, seconds: u64) -> Token {
+    let claims = Claims {
+        flow: "bunny".into(),
+        member: Some(member.into()),
+        level,
+        expires: EPOCH + seconds,
+    };
+    Token::issue(&Signer::from_seed(&IDENTITY.0), claims, [3; 32])
+}
+
+/// A sink that may open what [`sealed_source`] sends, with a token if one is needed.
+pub fn sealed_sink(carriage: Carriage, token: Option<Token>) -> SinkConfig {
+    SinkConfig {
+        protection: Some(SinkProtection {
+            source: Some(Signer::from_seed(&IDENTITY.0).public()),
+            token,
+            random: Seed([4; 32]),
+            clock: WallClock(EPOCH),
+        }),
+        ..sink_config(carriage)
+    }
+}
+
 /// What a test does to a data PDU: the delays of its copies; none is a loss.
 pub type Fate<'a> = Box<dyn FnMut(Time, &LinkPdu) -> Vec<Span> + 'a>;
 
@@ -104,6 +149,10 @@ pub struct World<'a> {
     count: u64,
     /// Signals do not pass.
     pub cut: bool,
+    /// What the source signalled.
+    pub told: Vec<Signal>,
+    /// How long signals to the sink take.
+    pub signal_delay: Span,
 }
 
 impl<'a> World<'a> {
@@ -120,6 +169,8 @@ impl<'a> World<'a> {
             travelling: BTreeMap::new(),
             count: 0,
             cut: false,
+            told: Vec::new(),
+            signal_delay: Span::from_ms(1),
         }
     }
 
@@ -190,6 +241,7 @@ impl<'a> World<'a> {
                     }
                 }
                 SourceTransmit::Signal(signal) => {
+                    self.told.push(signal.clone());
                     self.signal(Travelling::Down(SinkInput::Signal(signal)));
                 }
             }
@@ -213,13 +265,24 @@ impl<'a> World<'a> {
 
     fn signal(&mut self, signal: Travelling) {
         if !self.cut {
-            self.send(self.now + Span::from_ms(1), signal);
+            let delay = match signal {
+                Travelling::Down(_) => self.signal_delay,
+                Travelling::Up(_) => Span::from_ms(1),
+            };
+            self.send(self.now + delay, signal);
         }
     }
 
     fn send(&mut self, at: Time, what: Travelling) {
         self.count += 1;
         self.travelling.insert((at, self.count), what);
+    }
+
+    /// Another source sits where the first was; nobody tells the sink.
+    pub fn replace_source(&mut self, source: Source, gops: usize) {
+        self.source = source;
+        self.media = Box::new(frames(gops));
+        self.drain();
     }
 
     pub fn advertise(&mut self) {

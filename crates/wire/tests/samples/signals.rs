@@ -4,8 +4,8 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    Carriage, Control, Downward, FlowEnd, FlowInfo, Mark, Member, MemberReport, MemberStats,
-    Refusal, Resource, Secret, Signal, Upward,
+    Carriage, Control, Downward, FlowEnd, FlowInfo, Identity, Mark, Member, MemberReport,
+    MemberStats, Refusal, Resource, Secret, Signal, Upward,
 };
 
 /// One of each session message.
@@ -40,6 +40,11 @@ pub fn signals() -> Vec<Signal> {
         revision: 0,
         path_delay_us: 12_345,
         core: Some("rook".into()),
+        identity: Some(Identity {
+            key: vec![1; 32].into(),
+            signature: vec![2; 64].into(),
+            tokens: true,
+        }),
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
     let report = MemberReport {
@@ -87,6 +92,7 @@ pub fn signals() -> Vec<Signal> {
             flow,
             member: member.clone(),
             level,
+            proof: Some(vec![7; 300].into()),
         },
         Signal::JoinAck {
             flow,

@@ -2,6 +2,7 @@ use layercast_core::{
     Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, Level, MaintMode, Metric, NodeId, QosPolicy,
     Span,
 };
+use layercast_protect::{Seed, SourceKey, Token, WallClock};
 use layercast_qos::{JitterConfig, Margin, ProbeMode};
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,21 @@ pub struct SinkConfig {
     pub repair: bool,
     /// Whether source and sink share a clock. If not, delays are relative to the first frame's.
     pub synchronised: bool,
+    /// For flows whose media are sealed; without it, none of them can be played.
+    pub protection: Option<SinkProtection>,
+}
+
+/// What a [`Sink`](super::Sink) needs for flows whose media are sealed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SinkProtection {
+    /// The source it must be; `None`: whoever signs the flow first.
+    pub source: Option<SourceKey>,
+    /// The token it was given.
+    pub token: Option<Token>,
+    /// Secret of its key exchange; used for one sink once.
+    pub random: Seed,
+    /// For the date of its proofs.
+    pub clock: WallClock,
 }
 
 impl Default for PlayoutConfig {
@@ -139,6 +155,7 @@ impl SinkConfig {
             registered: true,
             repair: false,
             synchronised: true,
+            protection: None,
         }
     }
 

@@ -1,4 +1,5 @@
 mod end_to_end;
+mod keys;
 mod manage;
 mod upkeep;
 
@@ -16,6 +17,7 @@ use layercast_wire::{
 use super::adapter::SinkAdapter;
 use super::receiver::Receiver;
 use crate::mets::control::ControlSocket;
+use keys::SinkKeys;
 use manage::own_spec;
 use upkeep::push_level;
 
@@ -40,6 +42,8 @@ pub struct Sink {
     congested: bool,
     next_report: Option<Time>,
     control: ControlSocket,
+    /// Of a flow whose media are sealed.
+    keys: Option<SinkKeys>,
     signals: VecDeque<Signal>,
     pdus: VecDeque<LinkPdu>,
     events: VecDeque<SinkEvent>,
@@ -89,6 +93,7 @@ impl Sink {
             congested: false,
             next_report: None,
             control: ControlSocket::default(),
+            keys: None,
             signals: VecDeque::new(),
             pdus: VecDeque::new(),
             events: VecDeque::new(),
@@ -120,6 +125,7 @@ impl Sink {
         stats.merged_signals = control.merged_signals;
         stats.dropped.unknown += control.dropped.unknown;
         stats.dropped.malformed += control.dropped.malformed;
+        stats.dropped.forged += control.dropped.forged;
         stats
     }
 
@@ -145,10 +151,12 @@ impl Sink {
         self.session = Session::Joining {
             retry: now.saturating_add(JOIN_RETRY),
         };
+        let proof = self.proof(now);
         self.signals.push_back(Signal::Join {
             flow,
             member: self.member(),
             level: self.config.level,
+            proof,
         });
     }
 
@@ -213,6 +221,7 @@ impl Sink {
         {
             // Another flow of that name: nothing of the old one carries over.
             self.active = None;
+            self.keys = None;
         }
         let own = match self.check_offer(&flow) {
             Ok(own) => own,
@@ -235,6 +244,9 @@ impl Sink {
             needed,
             available,
         };
+        if !self.is_from_source(flow) {
+            return Err(refusal(Resource::Identity, 0, 0));
+        }
         if self.config.affordable(&flow.spec).is_none() {
             let needed = flow.spec.rate_at(Level::BASE).0.into();
             let available = self.config.local_limit.unwrap_or_default().0.into();
@@ -284,6 +296,7 @@ impl Sink {
         });
         self.control.reopen();
         self.flush_control(now);
+        self.ask_for_key(now, true);
     }
 
     fn on_disconnect(&mut self) {
@@ -366,6 +379,7 @@ impl Sink {
             }
             LinkPdu::Cell(_) => self.stats.dropped.unknown += 1,
         }
+        self.ask_for_key(now, false);
         self.after_media(now, obs);
     }
 
@@ -421,6 +435,7 @@ impl Machine for Sink {
         if self.control.on_timeout(now) {
             self.flush_control(now);
         }
+        self.ask_for_key(now, false);
         if let Some(active) = &mut self.active {
             let era = active.adapter.era_due(now);
             if let Some(from) = active.adapter.fell_silent(now) {
@@ -461,6 +476,7 @@ impl Machine for Sink {
             _ => None,
         };
         let retry = earliest(retry, self.control.next_timeout());
+        let retry = earliest(retry, self.next_request());
         let media = self.active.as_ref().and_then(|active| {
             let control = earliest(active.adapter.next_timeout(), active.alarms.next_timeout());
             earliest(active.receiver.next_timeout(), control)

@@ -4,6 +4,7 @@ mod config;
 mod gaps;
 mod history;
 mod machine;
+mod opener;
 mod receiver;
 
 use bytes::Bytes;
@@ -14,8 +15,10 @@ use layercast_qos::{QosMetric, Raised, SignedSpan};
 use layercast_wire::{AdapterMsg, FlowInfo, LinkPdu, Refusal, Signal};
 use serde::Serialize;
 
-pub use config::{PlayoutConfig, SinkConfig};
+pub use config::{PlayoutConfig, SinkConfig, SinkProtection};
 pub use machine::Sink;
+
+pub(crate) use opener::Opener;
 
 use super::PlayedFrame;
 
@@ -175,6 +178,11 @@ pub enum SinkEvent {
     Adapt(AdapterMsg),
     /// Three eras without ADAPT.
     AdapterSilent,
+    /// The key of the group is here: what is sealed in this epoch can be played.
+    Key {
+        /// Number of the epoch.
+        epoch: u32,
+    },
     /// The source says something on the control socket (mets.md 2.2).
     Control(Bytes),
     /// The session channel is lost; media go on as long as they come.
@@ -240,4 +248,8 @@ pub struct DropStats {
     pub stray: u64,
     /// Unfinished frames given up for want of memory.
     pub evicted: u64,
+    /// Sealed media that no key at hand opens.
+    pub unkeyed: u64,
+    /// Sealed media that somebody made or changed on the way, and grants of keys.
+    pub forged: u64,
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use layercast_core::{
     Cause, FlowId, FlowSpec, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
 };
+use layercast_protect::MediaError;
 use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
 };
@@ -16,6 +17,7 @@ use layercast_wire::{
 use super::clock::SourceClock;
 use super::gaps::{GapCounter, Mark};
 use super::history::History;
+use super::opener::Opener;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
 
@@ -39,6 +41,11 @@ pub(super) struct Receiver {
     mark: CellMark,
     synchronised: bool,
     reassembler: Reassembler,
+    /// Of a flow whose media are sealed.
+    pub opener: Option<Opener>,
+    /// Epoch of the packet at hand, and of the newest frame; 0 in the clear.
+    epoch: u32,
+    newest_epoch: u32,
     /// Level granted when the AAL5 frame in the making began; `None` between frames.
     cell_level: Option<Level>,
     assembler: Assembler,
@@ -104,12 +111,16 @@ impl Receiver {
             vci: 0,
             mark: config.aal5_mark,
             synchronised: config.synchronised,
-            reassembler: match config.repair {
+            reassembler: match config.repair && flow.identity.is_none() {
                 true => Reassembler::repairing(config.aal5_mark),
+                // What was repaired would not open.
                 false => Reassembler::new(config.aal5_mark),
             },
+            opener: flow.identity.as_ref().map(|_| Opener::default()),
+            epoch: 0,
+            newest_epoch: 0,
             cell_level: None,
-            assembler: Assembler::new(flow.spec.max_frame),
+            assembler: Assembler::new(travelling(flow, flow.spec.max_frame)),
             gaps: GapCounter::new(&flow.spec),
             came: now,
             jitter_config,
@@ -143,7 +154,11 @@ impl Receiver {
         let from = from.unwrap_or(self.newest.plus(1));
         self.jitter_config = config.playout.for_flow(own, &config.policy);
         self.missed_threshold = u32::from(config.policy.missed_deadline_threshold);
-        self.assembler.allow(own.max_frame);
+        let sealed = self.opener.is_some();
+        self.assembler.allow(match sealed {
+            true => Opener::sealed_frame(own.max_frame),
+            false => own.max_frame,
+        });
         self.change = Some((from, own.clone()));
     }
 
@@ -212,7 +227,7 @@ impl Receiver {
     pub fn on_packet<O: Observer>(
         &mut self,
         now: Time,
-        packet: MetsPacket,
+        mut packet: MetsPacket,
         level: Level,
         obs: &mut O,
     ) {
@@ -224,6 +239,24 @@ impl Receiver {
         if header.check(packet.payload.len()).is_err() {
             self.stats.dropped.malformed += 1;
             return;
+        }
+        let travelled = packet.payload.len();
+        if let Some(opener) = &mut self.opener {
+            // Before anything else believes it.
+            match opener.open(layer, &header, std::mem::take(&mut packet.payload)) {
+                Ok((media, epoch)) => {
+                    packet.payload = media;
+                    self.epoch = epoch;
+                }
+                Err(MediaError::NoKey) => {
+                    self.stats.dropped.unkeyed += 1;
+                    return;
+                }
+                Err(MediaError::Forged | MediaError::NotSealed(_)) => {
+                    self.stats.dropped.forged += 1;
+                    return;
+                }
+            }
         }
         if packet.congestion {
             self.monitor.on_congestion();
@@ -238,7 +271,7 @@ impl Receiver {
             self.stats.dropped.duplicate += 1;
             return;
         }
-        match self.assembler.insert(packet, layer, level) {
+        match self.assembler.insert(packet, travelled, layer, level) {
             Ok(Some(whole)) => self.on_frame(now, whole, obs),
             Ok(None) => {}
             Err(Cause::Duplicate) => self.stats.dropped.duplicate += 1,
@@ -253,9 +286,15 @@ impl Receiver {
         let continues = (-REORDERED..=MAX_JUMP).contains(&seq.diff(self.newest));
         match self.phase {
             Phase::Running => false,
-            Phase::Rejoined => gop_start && !continues,
+            Phase::Rejoined => gop_start && !continues && self.may_open(seq),
             Phase::Starting => gop_start,
         }
+    }
+
+    /// Whether a frame may begin a new count: of sealed media none that may have been there before, since
+    /// within an epoch a source only counts upwards.
+    fn may_open(&self, seq: Serial) -> bool {
+        self.opener.is_none() || seq.is_after(self.newest) || self.epoch > self.newest_epoch
     }
 
     /// Whether the number belongs to the sequence at hand: near it, and not an old number with a new
@@ -271,6 +310,9 @@ impl Receiver {
         if self.phase == Phase::Starting || belongs {
             self.stray = None;
             return true;
+        }
+        if !self.may_open(seq) {
+            return false;
         }
         let confirmed = self
             .stray
@@ -322,6 +364,7 @@ impl Receiver {
         }
         if opens || seq.is_after(self.newest) {
             self.newest = seq;
+            self.newest_epoch = self.epoch;
             self.newest_us = Serial(header.timestamp_us);
         }
         let delay = emission.age(now);
@@ -422,6 +465,14 @@ impl Receiver {
             node: &self.node,
             machine: "sink",
         }
+    }
+}
+
+/// Most bytes of a frame of `max_frame` bytes on its way.
+fn travelling(flow: &FlowInfo, max_frame: u32) -> u32 {
+    match flow.identity {
+        Some(_) => Opener::sealed_frame(max_frame),
+        None => max_frame,
     }
 }
 

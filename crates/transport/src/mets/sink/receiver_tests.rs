@@ -18,6 +18,7 @@ fn receiver() -> Receiver {
         revision: 0,
         path_delay_us: 0,
         core: None,
+        identity: None,
     };
     let config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
     Receiver::new(Time::ZERO, &config, &flow, &flow.spec)

@@ -1,8 +1,11 @@
 use layercast_core::{CellRate, NodeId, Span, SpecError, Time};
+use layercast_protect::{Seed, WallClock};
 use layercast_qos::{BucketError, HostCost};
 use layercast_wire::{Carriage, FlowInfo, MAX_CELL_PAYLOAD, Mark};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::mets::sink::Opener;
 
 /// How fast packets leave the source (mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -77,6 +80,24 @@ pub struct SourceConfig {
     /// Whether the media socket is registered from the start; if not, frames and requests are
     /// refused until [`Source::register`](super::Source::register).
     pub registered: bool,
+    /// Seals its media and hands the key to its members; `None`: media in the clear.
+    pub protection: Option<SourceProtection>,
+}
+
+/// How the media of a source are protected from end to end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SourceProtection {
+    /// Secret of its Ed25519 identity.
+    pub identity: Seed,
+    /// Where its keys come from; used for one source once.
+    pub random: Seed,
+    /// Whether members need a token of the source.
+    pub tokens: bool,
+    /// For tokens that expire.
+    pub clock: WallClock,
+    /// When it starts, in seconds since 1970: epochs are counted from here, so that a life of the source
+    /// does not repeat the numbers of the one before.
+    pub born: u64,
 }
 
 /// A source that cannot work as configured.
@@ -101,6 +122,8 @@ pub enum SourceError {
 impl SourceConfig {
     /// Media bytes of a packet in a datagram (mets.md 3.3).
     pub const DATAGRAM_PAYLOAD: u32 = 1_176;
+    /// Least `mtu_payload` of sealed media.
+    pub const LEAST_SEALED: u32 = 64;
     /// The first circuit given to sources.
     pub const FIRST_VCI: u16 = 64;
 
@@ -127,6 +150,7 @@ impl SourceConfig {
             max_members: 4_096,
             admission: true,
             registered: true,
+            protection: None,
             flow,
         }
     }
@@ -136,6 +160,22 @@ impl SourceConfig {
         let fail = |field, problem: String| Err(SourceError::Field { field, problem });
         if self.mtu_payload == 0 {
             return fail("mtu_payload", "must not be zero".into());
+        }
+        if self.protection.is_some() {
+            if self.mtu_payload < SourceConfig::LEAST_SEALED {
+                let (mtu, least) = (self.mtu_payload, SourceConfig::LEAST_SEALED);
+                return fail(
+                    "mtu_payload",
+                    format!("{mtu} is below {least}, with sealed media"),
+                );
+            }
+            let frame = self.flow.spec.max_frame;
+            if Opener::sealed_frame(frame) >= 1 << 24 {
+                return fail(
+                    "max_frame",
+                    format!("{frame} is too large for sealed media"),
+                );
+            }
         }
         if self.carriage == Carriage::Cells {
             if self.mtu_payload as usize > MAX_CELL_PAYLOAD {

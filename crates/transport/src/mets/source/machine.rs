@@ -11,13 +11,14 @@ use layercast_core::{
 use layercast_media::{FilterRule, FlowFilter};
 use layercast_qos::{Alarms, FlowMonitor, FlowScheduler, SchedulerConfig, SchedulerEvent};
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Cell, FlowInfo, LinkPdu, MemberStats, Signal,
+    AdapterKind, AdapterMsg, Carriage, Cell, Downward, FlowInfo, LinkPdu, MemberStats, Signal,
 };
 
 use manage::Renegotiation;
 
 use super::adapter::{Announcement, SourceAdapter, Target};
 use super::controls::Controls;
+use super::keyring::{Keyring, OVERHEAD};
 use super::members::Members;
 use super::pacing::Pacer;
 use super::packets::{Numbered, Numbering, Packetiser, fits};
@@ -52,6 +53,7 @@ pub struct Source {
     drs: Option<FlowFilter>,
     members: Members,
     controls: Controls,
+    keyring: Option<Keyring>,
     /// How the server itself is looked after; the members have that of `info`.
     policy: QosPolicy,
     monitor: FlowMonitor,
@@ -103,10 +105,15 @@ impl Source {
             missed_threshold: u32::from(config.flow.policy.missed_deadline_threshold),
             ..SchedulerConfig::new(spec.frame_rate, spec.gop_n)
         };
-        let info = FlowInfo {
+        let mut info = FlowInfo {
             aal5_mark: config.aal5_mark,
             ..config.flow.clone()
         };
+        let protection = config.protection.as_ref();
+        let keyring = protection.map(|protection| Keyring::new(protection, &info));
+        if let Some(keyring) = &keyring {
+            keyring.sign(&mut info);
+        }
         let capacity = scheduler.queue_frames;
         let packetiser = Packetiser {
             flow,
@@ -114,6 +121,7 @@ impl Source {
             vci: config.vci,
             mark: config.aal5_mark,
             mtu: config.mtu_payload as usize,
+            overhead: keyring.as_ref().map_or(0, |_| OVERHEAD),
         };
         let largest = packetiser.cost(spec.max_frame as usize);
         let period = Span::from_ms(u64::from(info.policy.signal_period_ms));
@@ -128,6 +136,7 @@ impl Source {
             drs: drs_of(&info),
             members: Members::new(config.max_members, period),
             controls: Controls::default(),
+            keyring,
             monitor: FlowMonitor::new(flow, config.start),
             alarms: Alarms::new(config.start, events),
             next_signal: config.start.saturating_add(period),
@@ -352,7 +361,13 @@ impl Source {
         }
         self.scheduler.on_era(false);
         while let Some(member) = self.members.next_stale(now) {
+            if let Some(keyring) = &mut self.keyring {
+                keyring.on_gone(&member);
+            }
             self.events.push_back(SourceEvent::MemberStale(member));
+        }
+        if let Some(keyring) = self.keyring.as_mut() {
+            keyring.upkeep(now);
         }
     }
 
@@ -460,6 +475,15 @@ impl Machine for Source {
     fn poll_transmit<O: Observer>(&mut self, _: Time, _: &mut O) -> Option<SourceTransmit> {
         if let Some(signal) = self.signals.pop_front() {
             return Some(SourceTransmit::Signal(signal));
+        }
+        if let Some((member, grant)) = self.keyring.as_mut().and_then(Keyring::poll) {
+            let (flow, grant) = (self.info.id, grant.into());
+            let body = Downward::KeyGrant { grant };
+            return Some(SourceTransmit::Signal(Signal::ToMember {
+                flow,
+                member,
+                body,
+            }));
         }
         let pdu = self.pacer.pop()?;
         self.stats.cells += u64::from(pdu.cells());

@@ -2,6 +2,7 @@ mod adapter;
 mod config;
 mod controls;
 mod host;
+mod keyring;
 mod machine;
 mod members;
 mod pacing;
@@ -14,7 +15,7 @@ use layercast_wire::{FlowInfo, LinkPdu, Member, Signal};
 use serde::Serialize;
 use thiserror::Error;
 
-pub use config::{Shaping, SourceConfig, SourceError};
+pub use config::{Shaping, SourceConfig, SourceError, SourceProtection};
 pub use host::{HostPacer, stagger};
 pub use machine::Source;
 
@@ -66,6 +67,11 @@ pub enum SourceEvent {
         member: Member,
         /// What.
         message: Bytes,
+    },
+    /// A new epoch began: who left or may not read any more is shut out from here on.
+    Rekeyed {
+        /// Its number.
+        epoch: u32,
     },
     /// So many of the last deadlines were missed.
     MissedDeadline {
@@ -169,6 +175,10 @@ pub struct SourceStats {
     pub missed_deadlines: u64,
     /// Shaper ticks that ran late.
     pub missed_ticks: u64,
+    /// Requests for the key of the group that were refused.
+    pub denied: u64,
+    /// Epochs begun after the first.
+    pub rekeys: u64,
     /// Members known.
     pub members: u64,
     /// Periodic signals merged into the next one because the user does not fetch events.

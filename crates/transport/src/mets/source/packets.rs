@@ -1,8 +1,10 @@
+use bytes::BytesMut;
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
     Carriage, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, Segmenter,
 };
 
+use super::keyring::Keyring;
 use crate::mets::AppFrame;
 
 /// A frame with its place in the flow.
@@ -57,7 +59,10 @@ pub(super) struct Packetiser {
     pub carriage: Carriage,
     pub vci: u16,
     pub mark: Mark,
+    /// Most bytes of a packet after its header.
     pub mtu: usize,
+    /// How many of them sealing takes.
+    pub overhead: usize,
 }
 
 impl Packetiser {
@@ -68,20 +73,46 @@ impl Packetiser {
             Carriage::Datagrams => (layercast_wire::METS_HEADER + payload)
                 .div_ceil(layercast_core::CELL_PAYLOAD) as u32,
         };
-        let full = u32::try_from(bytes / self.mtu).unwrap_or(u32::MAX);
-        let rest = match bytes % self.mtu {
+        let media = self.mtu - self.overhead;
+        let full = u32::try_from(bytes / media).unwrap_or(u32::MAX);
+        let rest = match bytes % media {
             0 => 0,
-            rest => pdu(rest),
+            rest => pdu(rest + self.overhead),
         };
         full.saturating_mul(pdu(self.mtu)).saturating_add(rest)
     }
 
+    /// Bytes of a frame of `bytes` as it travels: sealed packet by packet, if at all.
+    pub fn travelling(&self, bytes: usize) -> usize {
+        bytes + self.overhead * bytes.div_ceil(self.mtu - self.overhead)
+    }
+
     /// Hands each PDU of the frame to `send`, in order; gives the number of packets, or `None` if
-    /// `send` refused one or a packet does not fit a cell frame.
-    pub fn cut(&self, numbered: &Numbered, mut send: impl FnMut(LinkPdu) -> bool) -> Option<u64> {
+    /// `send` refused one, or a packet does not fit a cell frame or cannot be sealed.
+    pub fn cut(
+        &self,
+        numbered: &Numbered,
+        mut keyring: Option<&mut Keyring>,
+        mut send: impl FnMut(LinkPdu) -> bool,
+    ) -> Option<u64> {
         let header = self.header(numbered);
+        let media = &numbered.frame.payload;
+        let len = self.travelling(media.len());
+        // Sealed packets are filled one by one, all out of one piece of memory.
+        let (whole, mut memory) = match keyring {
+            Some(_) => (Payload::Zeros(len as u32), BytesMut::with_capacity(len)),
+            None => (media.clone(), BytesMut::new()),
+        };
         let mut packets = 0;
-        for packet in MetsPacket::fragments(header, &numbered.frame.payload, self.mtu) {
+        for mut packet in MetsPacket::fragments(header, &whole, self.mtu) {
+            if let Some(keyring) = &mut keyring {
+                let room = self.mtu - self.overhead;
+                let from = packet.header.offset as usize / self.mtu * room;
+                let plain = media.slice(from..from + room);
+                let layer = numbered.frame.layer;
+                let sealed = keyring.seal(layer, &packet.header, &plain, &mut memory)?;
+                packet.payload = sealed.into();
+            }
             packets += 1;
             match self.carriage {
                 Carriage::Datagrams => send(LinkPdu::Mets(packet)).then_some(())?,
@@ -136,6 +167,7 @@ mod tests {
             vci: 64,
             mark: Mark::Last,
             mtu,
+            overhead: 0,
         }
     }
 
@@ -160,7 +192,7 @@ mod tests {
             let numbered = Numbering::default().number(frame(Layer::E1, bytes.clone()), emission);
             prop_assert_eq!(numbered.e1_count, 1);
             let (mut cost, mut whole) = (0, Vec::new());
-            packetiser.cut(&numbered, |pdu| {
+            packetiser.cut(&numbered, None, |pdu| {
                 cost += pdu.cells();
                 if let LinkPdu::Mets(packet) = pdu {
                     assert_eq!(packet.header.check(packet.payload.len()), Ok(()));
@@ -179,7 +211,7 @@ mod tests {
         let numbered = Numbering::default().number(frame(Layer::Base, bytes.clone()), Time::ZERO);
         let mut at = bytes.as_ptr();
         packetiser(Carriage::Datagrams, 1_176)
-            .cut(&numbered, |pdu| {
+            .cut(&numbered, None, |pdu| {
                 let LinkPdu::Mets(MetsPacket {
                     payload: Payload::Bytes(part),
                     ..

@@ -30,6 +30,7 @@ impl Sink {
                 let message = self.control.on_control(now, control, room);
                 self.events.extend(message.map(SinkEvent::Control));
             }
+            Downward::KeyGrant { grant } => self.on_grant(&grant.0),
         }
         self.flush_control(now);
     }

@@ -29,6 +29,7 @@ impl Source {
                             let sending = self.adapter.sending();
                             drs.set_rate(sending.rate, sending.level);
                         }
+                        self.begin_epoch(now);
                     }
                     let mut numbered = self.numbering.number(released.frame, released.deadline);
                     let layer = numbered.frame.layer;
@@ -67,7 +68,8 @@ impl Source {
         let deadline = numbered.emission.saturating_add(period);
         let frame = (layer, numbered.seq.0);
         let pacer = &mut self.pacer;
-        let cut = self.packetiser.cut(numbered, |pdu| {
+        let keyring = self.keyring.as_mut();
+        let cut = self.packetiser.cut(numbered, keyring, |pdu| {
             pacer.push(now, frame, deadline, pdu).is_ok()
         });
         match cut {

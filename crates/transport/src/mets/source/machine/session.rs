@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use layercast_core::{FlowId, Level, Time};
-use layercast_wire::{Downward, Member, Refusal, Resource, Signal, Upward};
+use layercast_wire::{Downward, Member, Opaque, Refusal, Resource, Signal, Upward};
 
 use super::{MAX_EVENTS, MAX_SIGNALS, Phase, Source};
 use crate::mets::{ControlError, SourceEvent};
@@ -14,14 +14,15 @@ impl Source {
                 flow,
                 member,
                 level,
-            } if ours(flow) => self.join(now, member, level),
+                proof,
+            } if ours(flow) => self.join(now, member, level, proof),
             Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
             Signal::Leave { flow, member } if ours(flow) => {
-                self.on_left(member);
+                self.on_left(now, member);
                 None
             }
             Signal::Left { flow, member } if ours(flow) => {
-                self.on_left(member);
+                self.on_left(now, member);
                 None
             }
             Signal::ToSource { flow, member, body } if ours(flow) => {
@@ -79,8 +80,12 @@ impl Source {
         }
     }
 
-    fn on_left(&mut self, member: Member) {
+    fn on_left(&mut self, now: Time, member: Member) {
         self.controls.close(&member);
+        if let Some(keyring) = &mut self.keyring {
+            keyring.on_gone(&member);
+            keyring.upkeep(now);
+        }
         if self.members.leave(&member) {
             self.events.push_back(SourceEvent::MemberLeft(member));
         }
@@ -123,6 +128,11 @@ impl Source {
                         .push_back(SourceEvent::Control { member, message });
                 }
             }
+            Upward::KeyRequest { request } => {
+                let keyring = self.keyring.as_mut();
+                let granted = keyring.map(|keyring| keyring.on_request(now, &member, &request.0));
+                self.stats.denied += u64::from(granted != Some(Ok(())));
+            }
         }
         self.flush_controls(now);
     }
@@ -144,10 +154,35 @@ impl Source {
         self.bound_signals();
     }
 
-    fn join(&mut self, now: Time, member: Member, level: Level) -> Option<Signal> {
+    /// Begins the next epoch of the group key, if it is time.
+    pub(super) fn begin_epoch(&mut self, now: Time) {
+        let Some(keyring) = &mut self.keyring else {
+            return;
+        };
+        if keyring.on_gop_start(now) {
+            self.stats.rekeys += 1;
+            let epoch = keyring.epoch();
+            self.events.push_back(SourceEvent::Rekeyed { epoch });
+            // Somebody may have left meanwhile.
+            keyring.upkeep(now);
+        }
+    }
+
+    fn join(
+        &mut self,
+        now: Time,
+        member: Member,
+        level: Level,
+        proof: Option<Opaque>,
+    ) -> Option<Signal> {
         let flow = self.info.id;
         if self.phase == Phase::Closed {
             return Some(self.nak(flow, Resource::UnknownFlow, 1, 0));
+        }
+        let proof = proof.as_ref().map(|proof| &proof.0[..]);
+        let keyring = self.keyring.as_ref();
+        if keyring.is_some_and(|keyring| !keyring.admits(now, &member, proof)) {
+            return Some(self.nak(flow, Resource::Token, 0, 0));
         }
         let base = self.spec().rate_at(Level::BASE);
         if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {

@@ -1,0 +1,27 @@
+use std::fmt;
+
+use layercast_core::Time;
+use serde::{Deserialize, Serialize};
+
+/// What time it is for others: seconds since 1970 (UTC) at [`Time::ZERO`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WallClock(pub u64);
+
+impl WallClock {
+    /// Seconds since 1970 at `now`.
+    pub fn at(self, now: Time) -> u64 {
+        self.0.saturating_add(now.as_us() / 1_000_000)
+    }
+}
+
+/// 32 random octets that nobody else knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seed(pub [u8; 32]);
+
+/// Without the octets: secrets do not belong into logs.
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed(..)")
+    }
+}

@@ -1,0 +1,116 @@
+use layercast_core::{Span, Time};
+use layercast_protect::{ExchangeKey, Random, SourceKey, open_grant};
+use layercast_wire::{FlowInfo, Opaque, Signal, Upward};
+
+use super::{Session, Sink};
+use crate::mets::SinkEvent;
+use crate::mets::identity::source_of;
+
+/// How long a request for a key may go unanswered, and the least time between two.
+const RETRY: Span = Span::from_secs(1);
+
+/// What a sink holds for the keys of its flow.
+#[derive(Debug)]
+pub(super) struct SinkKeys {
+    source: SourceKey,
+    tokens: bool,
+    exchange: ExchangeKey,
+    /// When the next request may go out.
+    next: Time,
+}
+
+/// How a sink comes by the keys of a flow whose media are sealed.
+impl Sink {
+    /// Whether a flow is from the source that was asked for, and does not lie about where it is from.
+    pub(super) fn is_from_source(&self, flow: &FlowInfo) -> bool {
+        let protection = self.config.protection.as_ref();
+        let expected = protection.and_then(|protection| protection.source);
+        match (source_of(flow), expected) {
+            (Some(source), Some(expected)) => source == expected,
+            (None, Some(_)) => false,
+            (source, None) => source.is_some() || flow.identity.is_none(),
+        }
+    }
+
+    /// The proof that goes with a join, if the flow takes a token and there is one.
+    pub(super) fn proof(&mut self, now: Time) -> Option<Opaque> {
+        let (protection, flow) = (self.config.protection.as_ref()?, self.flow.as_ref()?);
+        if self.keys.is_none() {
+            let source = source_of(flow)?;
+            let secret = Random::new(&protection.random.0).draw();
+            self.keys = Some(SinkKeys {
+                source,
+                tokens: flow
+                    .identity
+                    .as_ref()
+                    .is_some_and(|identity| identity.tokens),
+                exchange: ExchangeKey::new(secret),
+                next: now,
+            });
+        }
+        let keys = self.keys.as_ref().filter(|keys| keys.tokens)?;
+        let token = protection.token.as_ref()?;
+        let unix = protection.clock.at(now);
+        let exchange = keys.exchange.public();
+        let proof = token.prove(flow.id, &self.config.node, exchange, unix);
+        Some(proof.encode().into())
+    }
+
+    /// Asks the source for the key: after a join, while there is none, and when media come that no key
+    /// opens.
+    pub(super) fn ask_for_key(&mut self, now: Time, joined: bool) {
+        let wanted = joined || self.wants_key();
+        let Some(keys) = self
+            .keys
+            .as_mut()
+            .filter(|keys| wanted && (joined || keys.next <= now))
+        else {
+            return;
+        };
+        if self.session != Session::Joined {
+            return;
+        }
+        keys.next = now.saturating_add(RETRY);
+        let request = match keys.tokens {
+            true => self.proof(now),
+            false => Some(keys.exchange.public().to_vec().into()),
+        };
+        if let (Some(request), Some(flow)) = (request, &self.flow) {
+            self.signals.push_back(Signal::ToSource {
+                flow: flow.id,
+                member: self.member(),
+                body: Upward::KeyRequest { request },
+            });
+        }
+    }
+
+    fn wants_key(&self) -> bool {
+        let active = self.active.as_ref();
+        let opener = active.and_then(|active| active.receiver.opener.as_ref());
+        opener.is_some_and(|opener| opener.wants_key || !opener.has_key())
+    }
+
+    /// When the key is asked for again.
+    pub(super) fn next_request(&self) -> Option<Time> {
+        let keys = self.keys.as_ref()?;
+        (self.session == Session::Joined && self.wants_key()).then_some(keys.next)
+    }
+
+    pub(super) fn on_grant(&mut self, grant: &[u8]) {
+        let (Some(keys), Some(flow), Some(active)) = (&self.keys, &self.flow, &mut self.active)
+        else {
+            return;
+        };
+        let name = &self.config.node;
+        match open_grant(grant, &keys.source, flow.id, name, &keys.exchange) {
+            Ok(key) => {
+                let opener = active.receiver.opener.as_mut();
+                if opener.is_some_and(|opener| opener.add(&key)) {
+                    let epoch = key.epoch();
+                    self.events.push_back(SinkEvent::Key { epoch });
+                }
+            }
+            Err(_) => self.stats.dropped.forged += 1,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::{Bytes, BytesMut};
+use layercast_core::{FlowId, Layer, Level, Span, Time};
+use layercast_protect::{
+    Claimant, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher, Place, Proof, Random, Signer,
+    WallClock, grant,
+};
+use layercast_wire::{FlowInfo, Identity, Member, MetsHeader, Payload};
+
+use super::SourceProtection;
+use crate::mets::identity::FLOW_DOMAIN;
+
+/// From handing out a key to using it: long enough for it to be there first.
+const GRACE: Span = Span::from_secs(1);
+/// Least time between two requests of one member: each costs two signatures.
+const PATIENCE: Span = Span::from_ms(250);
+/// Packets under one key after which a new one is due, half of what AES-GCM allows (RFC 9001, B.1.1).
+const REKEY_AFTER: u64 = 1 << 27;
+
+/// The source's end of end-to-end protection: seals media, knows who may read them, and hands out the
+/// keys.
+#[derive(Debug)]
+pub(super) struct Keyring {
+    signer: Signer,
+    tokens: bool,
+    clock: WallClock,
+    random: Random,
+    flow: FlowId,
+    name: String,
+    current: GroupKey,
+    cipher: MediaCipher,
+    /// The key of the next epoch, and from when on a GOP may begin it.
+    next: Option<(Time, GroupKey)>,
+    holders: BTreeMap<Member, Holder>,
+    /// Grants that are to be made: for whom, and whether of the next epoch.
+    due: BTreeSet<(Member, bool)>,
+    /// Somebody has a key who should not.
+    stale: bool,
+    sealed: u64,
+}
+
+/// A member that has the key.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    exchange: [u8; 32],
+    level: Level,
+    /// Until then, in seconds since 1970.
+    expires: u64,
+    asked: Time,
+}
+
+/// Why a member is given no key, or may not join.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Denied;
+
+impl Keyring {
+    pub fn new(protection: &SourceProtection, info: &FlowInfo) -> Keyring {
+        let mut random = Random::new(&protection.random.0);
+        let current = GroupKey::new(protection.born as u32, &random.draw());
+        Keyring {
+            signer: Signer::from_seed(&protection.identity.0),
+            tokens: protection.tokens,
+            clock: protection.clock,
+            flow: info.id,
+            name: info.name.clone(),
+            cipher: MediaCipher::new(&current),
+            current,
+            random,
+            next: None,
+            holders: BTreeMap::new(),
+            due: BTreeSet::new(),
+            stale: false,
+            sealed: 0,
+        }
+    }
+
+    /// Signs the flow.
+    pub fn sign(&self, info: &mut FlowInfo) {
+        let mut identity = Identity {
+            key: self.signer.public().0.to_vec().into(),
+            signature: Vec::new().into(),
+            tokens: self.tokens,
+        };
+        info.identity = Some(identity.clone());
+        let signature = self.signer.sign(FLOW_DOMAIN, &info.signed_part());
+        identity.signature = signature.to_vec().into();
+        info.identity = Some(identity);
+    }
+
+    /// The number of the epoch in use.
+    pub fn epoch(&self) -> u32 {
+        self.current.epoch()
+    }
+
+    /// Whether a member may join with this proof.
+    pub fn admits(&self, now: Time, member: &Member, proof: Option<&[u8]>) -> bool {
+        !self.tokens || proof.is_some_and(|proof| self.check(now, member, proof).is_ok())
+    }
+
+    fn check(&self, now: Time, member: &Member, proof: &[u8]) -> Result<Proof, Denied> {
+        let claimant = Claimant {
+            flow_name: &self.name,
+            flow: self.flow,
+            member: &member.name,
+            now: self.clock.at(now),
+        };
+        Proof::check(proof, &self.signer.public(), &claimant).map_err(|_| Denied)
+    }
+
+    /// A member wants the key.
+    pub fn on_request(&mut self, now: Time, member: &Member, request: &[u8]) -> Result<(), Denied> {
+        let known = self.holders.get(member);
+        if known.is_some_and(|holder| now < holder.asked.saturating_add(PATIENCE)) {
+            return Err(Denied);
+        }
+        let holder = if self.tokens {
+            let proof = self.check(now, member, request)?;
+            Holder {
+                exchange: proof.exchange,
+                level: proof.claims().level,
+                expires: proof.claims().expires,
+                asked: now,
+            }
+        } else {
+            Holder {
+                exchange: request.try_into().map_err(|_| Denied)?,
+                level: Level::FULL,
+                expires: u64::MAX,
+                asked: now,
+            }
+        };
+        self.holders.insert(member.clone(), holder);
+        self.due.insert((member.clone(), false));
+        if self.next.is_some() {
+            self.due.insert((member.clone(), true));
+        }
+        Ok(())
+    }
+
+    /// A member is no more, or was not heard of for too long: it must not read on.
+    pub fn on_gone(&mut self, member: &Member) {
+        if self.holders.remove(member).is_some() {
+            self.stale = true;
+            self.due.retain(|(other, _)| other != member);
+        }
+    }
+
+    /// Looks after expired tokens and begins a new epoch if one is due; called now and then.
+    pub fn upkeep(&mut self, now: Time) {
+        let unix = self.clock.at(now);
+        let expired =
+            |(member, holder): (&Member, &Holder)| (holder.expires <= unix).then(|| member.clone());
+        let expired: Vec<Member> = self.holders.iter().filter_map(expired).collect();
+        for member in expired {
+            self.on_gone(&member);
+        }
+        if (self.stale || self.sealed >= REKEY_AFTER) && self.next.is_none() {
+            self.stale = false;
+            // By the clock, so that epochs grow also where the source has started anew; members tell
+            // neighbouring ones apart by their low octet.
+            let before = self.current.epoch();
+            let mut epoch = (unix as u32).max(before.wrapping_add(1));
+            epoch += u32::from(epoch as u8 == before as u8);
+            let key = GroupKey::new(epoch, &self.random.draw());
+            self.next = Some((now.saturating_add(GRACE), key));
+            let members = self.holders.keys();
+            self.due
+                .extend(members.map(|member| (member.clone(), true)));
+        }
+    }
+
+    /// A GOP starts: here the next epoch may begin. Gives whether it does.
+    pub fn on_gop_start(&mut self, now: Time) -> bool {
+        let Some((_, key)) = self.next.take_if(|(from, _)| *from <= now) else {
+            return false;
+        };
+        self.cipher = MediaCipher::new(&key);
+        self.current = key;
+        self.sealed = 0;
+        let due = std::mem::take(&mut self.due);
+        self.due
+            .extend(due.into_iter().map(|(member, _)| (member, false)));
+        true
+    }
+
+    /// The next grant to send, and to whom.
+    pub fn poll(&mut self) -> Option<(Member, Vec<u8>)> {
+        while let Some((member, next)) = self.due.pop_first() {
+            let key = match (&self.next, next) {
+                (Some((_, key)), true) => key,
+                _ => &self.current,
+            };
+            let Some(holder) = self.holders.get(&member) else {
+                continue;
+            };
+            let grantee = Grantee {
+                flow: self.flow,
+                member: &member.name,
+                exchange: &holder.exchange,
+            };
+            let key = key.up_to(holder.level);
+            // It fails for keys no honest member has.
+            if let Ok(grant) = grant(&self.signer, &grantee, &key, self.random.draw()) {
+                return Some((member, grant));
+            }
+        }
+        None
+    }
+
+    /// The media of a packet, sealed; `buffer` has room for it.
+    pub fn seal(
+        &mut self,
+        layer: Layer,
+        header: &MetsHeader,
+        media: &Payload,
+        buffer: &mut BytesMut,
+    ) -> Option<Bytes> {
+        let (start, len) = (buffer.len(), media.len());
+        match media {
+            Payload::Bytes(bytes) => buffer.extend_from_slice(bytes),
+            Payload::Zeros(_) => buffer.resize(start + len, 0),
+        }
+        let place = Place {
+            flow: header.flow,
+            seq: header.seq,
+            offset: header.offset,
+        };
+        let header = header.encode();
+        let trailer = self
+            .cipher
+            .seal(layer, place, &header, &mut buffer[start..]);
+        buffer.extend_from_slice(&trailer.ok()?);
+        self.sealed += 1;
+        Some(buffer.split().freeze())
+    }
+}
+
+/// Octets that sealing adds to each packet.
+pub(super) const OVERHEAD: usize = MEDIA_OVERHEAD;
