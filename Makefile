@@ -60,8 +60,8 @@ $(VENV)/.stamp: python/requirements.txt
 	touch $@
 
 .PHONY: tools
-tools: venv ## ffmpeg and tshark, from the system or as a fallback from PyPI
-	scripts/install_tools.sh $(PY) ffmpeg tshark
+tools: venv ## ffmpeg, tshark and GStreamer, from the system; ffmpeg as a fallback from PyPI
+	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements
 
 .PHONY: bench
 bench: build clips venv ## Speed, measured beside a peer in the same run (numbers, no verdict)

@@ -1,16 +1,26 @@
 #!/usr/bin/env bash
-# Makes sure that the named tools (ffmpeg, tshark, chromium, srt-live-transmit, gst-launch-1.0) can be run: from the system, with apt where that is
-# possible, else ffmpeg from the imageio-ffmpeg wheel. Usage: install_tools.sh PYTHON TOOL...
+# Makes sure that the named tools (ffmpeg, tshark, chromium, srt-live-transmit, gst-launch-1.0, gst-elements) can be run:
+# from the system, with apt where that is possible, else ffmpeg from the imageio-ffmpeg wheel.
+# Usage: install_tools.sh PYTHON TOOL...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$1
 shift
 
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
-    [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0")
+    [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
+    [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
+
+# GStreamer plays streams only with the elements that the tests use.
+have() {
+    [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
+    for element in udpsrc tsdemux h264parse rtph264depay avdec_h264; do
+        gst-inspect-1.0 --exists "$element" 2>/dev/null || return 1
+    done
+}
 missing=()
 for tool in "$@"; do
-    command -v "$tool" >/dev/null || missing+=("$tool")
+    have "$tool" || missing+=("$tool")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
@@ -29,7 +39,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 fi
 
 for tool in "${missing[@]}"; do
-    command -v "$tool" >/dev/null && continue
+    have "$tool" && continue
     if [ "$tool" = ffmpeg ]; then
         "$python" -m pip install --quiet imageio-ffmpeg
         mkdir -p target/tools/bin

@@ -1,8 +1,11 @@
 //! Clips: whatever file it is, it becomes frames or an error, and frames become a stream.
 
 use bytes::Bytes;
-use layercast_core::{FrameRate, Layer, Rate, Serial};
-use layercast_media::{Clip, CoefficientFilter, Container, Frame, Picture, Shaping, StreamWriter};
+use layercast_core::{FrameRate, Layer, Media, Rate, Serial, Span, Time};
+use layercast_media::{
+    Clip, CoefficientFilter, Container, FlowWriter, Frame, H264Writer, Ingest, OutputForm, Picture,
+    Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter,
+};
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
 pub fn mpeg_es(data: &[u8]) {
@@ -45,8 +48,9 @@ fn clip(data: &[u8]) {
     let bytes: usize = clip.frames.iter().map(|frame| frame.size as usize).sum();
     // A bare I picture gets the last sequence header and extension put before it.
     let headers = 150 * clip.frames.iter().filter(|frame| frame.gop_start).count();
+    let elementary = matches!(clip.info.container, Container::MpegEs | Container::MpegPs);
     assert!(
-        bytes <= data.len() + headers,
+        !elementary || bytes <= data.len() + headers,
         "{bytes} bytes of frames in a file of {}",
         data.len()
     );
@@ -142,4 +146,106 @@ fn check_filtered(frame: &Frame, out: &Frame) {
     assert_eq!(units(frame), units(out));
     let slack = 8 * units(frame).len();
     assert!(out.size as usize <= frame.size as usize + slack);
+}
+
+/// An H.264 byte stream; the bytes also as a frame, as a receiver might get them.
+pub fn h264(data: &[u8]) {
+    let mut writer = H264Writer::new();
+    let mut out = Vec::new();
+    for (seq, layer) in Layer::ALL.into_iter().cycle().take(6).enumerate() {
+        writer.frame(Serial(seq as u32 * 2), layer, true, data, &mut out);
+    }
+    let Ok(clip) = Clip::parse(Bytes::copy_from_slice(data)) else {
+        return;
+    };
+    if clip.info.container != Container::H264 {
+        return;
+    }
+    assert!(clip.frames[0].gop_start);
+    clip.summary();
+    clip.flow_spec();
+    for form in [
+        OutputForm::Native,
+        OutputForm::Transport,
+        OutputForm::Rtp(7),
+    ] {
+        for lost in [usize::MAX, 3] {
+            write(Media::H264, form, &clip.frames, lost);
+        }
+    }
+}
+
+/// A transport stream, whole and in pieces; what a receiver writes of it is one again.
+pub fn ts(data: &[u8]) {
+    let split = |piece: usize| -> Vec<TimedFrame> {
+        let mut splitter = TsSplitter::new();
+        for piece in data.chunks(piece) {
+            splitter.push(piece);
+        }
+        splitter.finish();
+        std::iter::from_fn(|| splitter.poll()).collect()
+    };
+    let whole = split(usize::MAX);
+    assert_eq!(split(188), split(7 * 188));
+    let mut writer = TsWriter::new();
+    let mut out = Vec::new();
+    writer.frame(Serial(0), true, Time::ZERO, data, &mut out);
+    assert!(out.len().is_multiple_of(188));
+    let frames: Vec<Frame> = whole.into_iter().map(|timed| timed.frame).collect();
+    for lost in [usize::MAX, 3] {
+        let out = write(Media::MpegTs, OutputForm::Native, &frames, lost);
+        assert!(
+            out.chunks(188)
+                .all(|packet| packet.len() == 188 && packet[0] == 0x47)
+        );
+    }
+}
+
+/// RTP datagrams, each behind a byte with its length in fours.
+pub fn rtp(data: &[u8]) {
+    let mut ingest = Ingest::new();
+    let mut rest = data;
+    let mut frames = Vec::new();
+    while let Some((&len, after)) = rest.split_first() {
+        let (datagram, after) = after.split_at(after.len().min(usize::from(len) * 4));
+        rest = after;
+        if let Some(packet) = RtpPacket::parse(datagram) {
+            let mut out = Vec::new();
+            packet.encode_into(&mut out);
+            assert_eq!(RtpPacket::parse(&out), Some(packet));
+        }
+        ingest.push(datagram);
+        frames.extend(std::iter::from_fn(|| ingest.poll()));
+    }
+    ingest.finish();
+    frames.extend(std::iter::from_fn(|| ingest.poll()));
+    let frames: Vec<Frame> = frames.into_iter().map(|timed| timed.frame).collect();
+    if let Some(media) = ingest.media() {
+        for form in [OutputForm::Transport, OutputForm::Rtp(1)] {
+            write(media, form, &frames, 4);
+        }
+    }
+}
+
+/// What a receiver writes that loses every `lost`th frame.
+fn write(media: Media, form: OutputForm, frames: &[Frame], lost: usize) -> Vec<u8> {
+    let rate = FrameRate { num: 25, den: 1 };
+    let mut writer = FlowWriter::new(media, rate, form);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    for (index, frame) in frames.iter().enumerate() {
+        if index % lost == lost - 1 {
+            continue;
+        }
+        let received = Received {
+            seq: Serial(index as u32),
+            layer: frame.layer(),
+            gop_start: frame.gop_start,
+            emitted: Time::ZERO + Span::from_secs(1) + rate.due(index as u64),
+            data: frame.data.as_deref().expect("a real frame"),
+        };
+        writer.frame(&received, &mut out, &mut ends);
+    }
+    writer.finish(&mut out);
+    assert!(ends.is_sorted());
+    out
 }

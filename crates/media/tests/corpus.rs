@@ -20,6 +20,18 @@ const FILTER_FILES: [&str; 6] = [
     "mpeg2-quantiser",
 ];
 
+const LIVE_FILES: [(&str, &str); 9] = [
+    ("h264", "b"),
+    ("h264", "interlaced"),
+    ("h264", "slices"),
+    ("ts", "h264"),
+    ("ts", "mpeg2"),
+    ("ts", "sound"),
+    ("rtp", "h264"),
+    ("rtp", "mpeg1"),
+    ("rtp", "mp2t"),
+];
+
 #[path = "../../../fuzz/src/media.rs"]
 mod checks;
 #[path = "../../../fuzz/src/corpus.rs"]
@@ -32,6 +44,9 @@ fn every_file_of_the_corpus_is_read_without_harm() {
         ("mpeg_ps", checks::mpeg_ps),
         ("trace", checks::trace),
         ("filter", checks::filter),
+        ("h264", checks::h264),
+        ("ts", checks::ts),
+        ("rtp", checks::rtp),
     ]);
 }
 
@@ -54,5 +69,29 @@ proptest! {
             data.truncate(cut.index(data.len()) + 1);
         }
         checks::filter(&data);
+    }
+
+    #[test]
+    fn whatever_a_damaged_live_stream_holds_it_becomes_frames_or_is_dropped(
+        file in 0..LIVE_FILES.len(),
+        damage in vec((any::<Index>(), any::<u8>()), 1..12),
+        cut in any::<Option<(Index, Index)>>(),
+    ) {
+        let (target, name) = LIVE_FILES[file];
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let mut data = fs::read(corpus.join(target).join(name)).expect("readable");
+        for (at, byte) in damage {
+            let at = at.index(data.len());
+            data[at] ^= byte;
+        }
+        if let Some((from, to)) = cut {
+            let (from, to) = (from.index(data.len()), to.index(data.len()));
+            data.drain(from.min(to)..from.max(to));
+        }
+        match target {
+            "h264" => checks::h264(&data),
+            "ts" => checks::ts(&data),
+            _ => checks::rtp(&data),
+        }
     }
 }

@@ -124,25 +124,37 @@ pub struct Running {
 impl Running {
     /// Starts a server or switch with `--json`, and waits until it is ready.
     pub fn start(args: &[&str]) -> Running {
+        Running::start_with(args, Stdio::null())
+    }
+
+    /// The same with something on its standard input.
+    pub fn start_with(args: &[&str], stdin: Stdio) -> Running {
         let mut child = layercast()
             .args(args)
             .args(["--listen", "127.0.0.1:0", "--json"])
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
         let stdout = child.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(stdout);
-        let mut first = String::new();
-        lines.read_line(&mut first).expect("a line");
-        let ready: Value = serde_json::from_str(&first).unwrap_or_else(|error| {
-            let mut stderr = String::new();
-            if let Some(mut pipe) = child.stderr.take() {
-                let _ = pipe.read_to_string(&mut stderr);
+        let ready = loop {
+            let mut line = String::new();
+            lines.read_line(&mut line).expect("a line");
+            let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| {
+                let mut stderr = String::new();
+                if let Some(mut pipe) = child.stderr.take() {
+                    let _ = pipe.read_to_string(&mut stderr);
+                }
+                panic!("{error} in {line:?}; {stderr}")
+            });
+            // A live input is looked at first, and tells so.
+            if line["report"] == "ready" {
+                break line;
             }
-            panic!("{error} in {first:?}; {stderr}")
-        });
-        assert_eq!(ready["report"], "ready");
+            assert_eq!(line["report"], "event");
+        };
         let address = ready["address"].as_str().expect("an address").to_owned();
         let url = ready["url"].as_str().unwrap_or_default().to_owned();
         Running {

@@ -110,7 +110,7 @@ impl TsSplitter {
     /// Takes bytes of the stream, cut anywhere.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            if self.rest.is_empty() && bytes.len() >= TS_PACKET && self.in_sync(bytes) {
+            if self.rest.is_empty() && self.synced && bytes.len() >= TS_PACKET && bytes[0] == SYNC {
                 let (packet, after) = bytes.split_at(TS_PACKET);
                 bytes = after;
                 self.packet(packet);
@@ -124,26 +124,24 @@ impl TsSplitter {
         }
     }
 
-    /// Whether a packet begins `bytes`: so does the next one, as far as can be seen.
-    fn in_sync(&self, bytes: &[u8]) -> bool {
-        bytes[0] == SYNC
-            && match bytes.get(TS_PACKET) {
-                Some(&next) => next == SYNC,
-                None => self.synced || bytes.len() == TS_PACKET,
-            }
-    }
-
-    /// Takes packets out of the rest, and skips what is none.
+    /// Takes packets out of the rest, and skips what is none. In search of a packet two sync bytes
+    /// have to be seen, from then on one.
     fn settle(&mut self) {
         let rest = std::mem::take(&mut self.rest);
         let mut at = 0;
         while let Some(bytes) = rest.get(at..).filter(|bytes| bytes.len() >= TS_PACKET) {
-            if self.in_sync(bytes) {
-                self.synced = true;
+            if bytes[0] != SYNC {
+                self.synced = false;
+            } else if !self.synced {
+                match bytes.get(TS_PACKET) {
+                    Some(&next) => self.synced = next == SYNC,
+                    None => break,
+                }
+            }
+            if self.synced {
                 self.packet(&bytes[..TS_PACKET]);
                 at += TS_PACKET;
             } else {
-                self.synced = false;
                 self.stats.skipped += 1;
                 at += 1;
             }
@@ -154,6 +152,11 @@ impl TsSplitter {
 
     /// Ends the stream: what is there goes out.
     pub fn finish(&mut self) {
+        if self.rest.len() == TS_PACKET {
+            // Alone it is a packet if it looks like one.
+            let rest = std::mem::take(&mut self.rest);
+            self.packet(&rest);
+        }
         self.end_picture();
         self.end_field();
         self.end_others(None);
