@@ -132,7 +132,7 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
     let _encoder = encoder(&format!("{X264} -c:a mp2"), &["-f", "mpegts", &to]);
     let from = format!("udp://127.0.0.1:{input}");
     let server = Running::start(&["serve", &from, "--measure", "1s"]);
-    let switch = Running::start(&["switch", "--upstream", &server.address]);
+    let switch = Running::start(&["switch", "--upstream", &server.url]);
     let mut recorders = Vec::new();
     let mut receivers = Vec::new();
     for (name, level, port) in [("full", "2", full), ("base", "0", base)] {
@@ -140,7 +140,7 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
         let file = folder.join(format!("{name}.ts"));
         recorders.push((recorder(&["-i", &at], &file), file));
         let out = format!("udp://127.0.0.1:{port}");
-        receivers.push(receiver(&switch.address, name, level, &out, &[]));
+        receivers.push(receiver(&switch.url, name, level, &out, &[]));
     }
     let played = have_gstreamer(&["udpsrc", "tsdemux", "h264parse", "avdec_h264"]).then(|| {
         let port = port();
@@ -148,7 +148,7 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
             "udpsrc port={port} num-buffers=300 ! tsdemux ! h264parse ! avdec_h264 ! fakesink"
         ));
         let out = format!("udp://127.0.0.1:{port}");
-        receivers.push(receiver(&switch.address, "gst", "2", &out, &[]));
+        receivers.push(receiver(&switch.url, "gst", "2", &out, &[]));
         player
     });
     let mut counts = Vec::new();
@@ -181,7 +181,7 @@ fn live_h264_in_rtp_is_played_from_its_session_description() {
     let sdp = folder.join("camera.sdp");
     let sdp_name = sdp.display().to_string();
     let out = format!("rtp://127.0.0.1:{output}");
-    let _receiver = receiver(&server.address, "ann", "2", &out, &["--sdp", &sdp_name]);
+    let _receiver = receiver(&server.url, "ann", "2", &out, &["--sdp", &sdp_name]);
     for _ in 0..200 {
         if std::fs::metadata(&sdp).is_ok_and(|file| file.len() > 0) {
             break;
@@ -244,7 +244,7 @@ fn a_transport_stream_in_rtp_and_mpeg_video_in_rtp_are_played() {
         let sdp = folder.join(format!("{name}.sdp"));
         let sdp_name = sdp.display().to_string();
         let out = format!("rtp://127.0.0.1:{output}");
-        let _receiver = receiver(&server.address, "ann", "2", &out, &["--sdp", &sdp_name]);
+        let _receiver = receiver(&server.url, "ann", "2", &out, &["--sdp", &sdp_name]);
         for _ in 0..200 {
             if std::fs::metadata(&sdp).is_ok_and(|file| file.len() > 0) {
                 break;
@@ -279,7 +279,7 @@ fn a_transport_stream_on_standard_input_is_served_to_its_end() {
     let stdout = encoder.0.stdout.take().expect("a pipe");
     let mut server = Running::start_with(&["serve", "-", "--measure", "1s"], stdout.into());
     let got = folder.join("got.ts");
-    let mut receiver = receiver(&server.address, "ann", "2", &got.display().to_string(), &[]);
+    let mut receiver = receiver(&server.url, "ann", "2", &got.display().to_string(), &[]);
     assert_eq!(ends_within(&mut receiver.0, SOON), Some(0));
     assert_eq!(ends_within(&mut server.child, SOON), Some(0));
     let (complaints, pictures) = decode(&got);

@@ -5,7 +5,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum MediaError {
     /// There are no bytes at all.
-    #[error("the file is empty; expected MPEG-1 or MPEG-2 video")]
+    #[error("the file is empty; expected H.264, MPEG-1 or MPEG-2 video, or a transport stream")]
     Empty,
     /// The bytes end before one complete picture.
     #[error("the file ends at byte {offset}; expected {expected}")]
@@ -23,9 +23,9 @@ pub enum MediaError {
         /// What should have been there.
         expected: &'static str,
     },
-    /// The bytes are something else than MPEG-1 or MPEG-2 video.
+    /// The bytes are something else than H.264, MPEG-1 or MPEG-2 video.
     #[error(
-        "at byte {offset}: expected a sequence or pack header of MPEG-1/2 video, but this looks like \
+        "at byte {offset}: expected H.264, MPEG-1/2 video or a transport stream, but this looks like \
          {looks_like}; convert it first: {}",
         MediaError::CONVERT
     )]

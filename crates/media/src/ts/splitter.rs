@@ -71,6 +71,7 @@ struct Video {
     /// Its elementary stream.
     payload: Vec<u8>,
     random_access: bool,
+    scrambled: bool,
     stamp: Option<Stamp>,
     /// A first field that waits for its second.
     field: Option<(Coded, TimedFrame, Vec<u8>)>,
@@ -279,6 +280,7 @@ impl TsSplitter {
                 packets: Vec::new(),
                 payload: Vec::new(),
                 random_access: false,
+                scrambled: false,
                 stamp: None,
                 field: None,
             });
@@ -306,9 +308,7 @@ impl TsSplitter {
             }
             video.random_access = packet.random_access();
         }
-        if packet.scrambled() {
-            payload = &[];
-        }
+        video.scrambled |= packet.scrambled();
         video.packets.extend_from_slice(packet.bytes());
         video.payload.extend_from_slice(payload);
         if video.packets.len() >= MAX_FRAME {
@@ -321,7 +321,10 @@ impl TsSplitter {
         let Some(video) = self.video.as_mut().filter(|it| !it.packets.is_empty()) else {
             return;
         };
-        let coded = video.inspector.read(&video.payload, video.random_access);
+        let coded = match std::mem::take(&mut video.scrambled) {
+            true => VideoInspector::Other.read(&[], video.random_access),
+            false => video.inspector.read(&video.payload, video.random_access),
+        };
         let packets = std::mem::take(&mut video.packets);
         video.payload.clear();
         let stamp = video.stamp.take();
