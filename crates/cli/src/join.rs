@@ -203,7 +203,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                 }
                 let over = stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
                 match event {
-                    JoinEvent::Closed if over => teller.event(t_s, "left the flow")?,
+                    JoinEvent::Closed { .. } if over => teller.event(t_s, "left the flow")?,
                     event => tell(teller, t_s, joined, &event)?,
                 }
             }
@@ -247,7 +247,7 @@ fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
         JoinEvent::Joined(_) => "joined; media start at the next GOP".to_owned(),
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
-        JoinEvent::Closed => "the flow is over".to_owned(),
+        JoinEvent::Closed { .. } => "the flow is over".to_owned(),
         JoinEvent::Sink(_) => return Ok(()),
     };
     teller.event(t_s, &text)

@@ -13,7 +13,8 @@ const STOREYS: &[&[&str]] = &[
     &["wire", "qos", "media", "protect"],
     &["transport", "switch"],
     &["sim", "net"],
-    &["cli", "python"],
+    &["api"],
+    &["cli", "python", "c"],
 ];
 
 /// Rooms without sockets, clocks, threads or global randomness.
@@ -67,7 +68,10 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         String::from_utf8_lossy(&output.stderr)
     );
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
-    let room = |name: &str| name.strip_prefix("layercast-").map(str::to_owned);
+    let room = |name: &str| match name {
+        "layercast" => Some("api".to_owned()),
+        name => name.strip_prefix("layercast-").map(str::to_owned),
+    };
     metadata["packages"]
         .as_array()
         .expect("packages")

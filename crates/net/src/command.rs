@@ -1,6 +1,9 @@
-use layercast_core::Span;
-use layercast_transport::mets::{SinkStats, SourceStats};
-use layercast_wire::{FlowInfo, MemberStats};
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use layercast_core::{GroupInfo, LeaveReason, QosOption, RequestId, Span, Status};
+use layercast_transport::mets::{ControlError, SinkStats, SourceStats};
+use layercast_wire::{FlowInfo, Member, MemberStats};
 use tokio::sync::oneshot;
 
 use crate::config::LocalSource;
@@ -26,7 +29,32 @@ pub enum NodeCommand {
         /// Frames that could not be sent in time; no answer if there is no such flow.
         reply: oneshot::Sender<u32>,
     },
-    /// Asks for a flow and its members.
+    /// Binds the media socket of a flow to its management (`registerSoc`).
+    Register {
+        /// Its name.
+        flow: String,
+    },
+    /// Asks for a change of a flow, which concerns all its members (`changeQoS`).
+    Request {
+        /// Its name.
+        flow: String,
+        /// What to change.
+        option: QosOption,
+        /// The Ack or Nak; no answer if there is no such flow.
+        reply: oneshot::Sender<Status>,
+    },
+    /// Sends a message on the control socket of a member.
+    Control {
+        /// Name of the flow.
+        flow: String,
+        /// Who shall get it.
+        member: Member,
+        /// The message.
+        message: Bytes,
+        /// Whether it was taken; no answer if there is no such flow.
+        reply: oneshot::Sender<Result<(), ControlError>>,
+    },
+    /// Asks for a flow and its members (`getGroupInfo`, `getGroupStats`).
     Info {
         /// Its name.
         flow: String,
@@ -38,8 +66,8 @@ pub enum NodeCommand {
 /// A flow that starts here, and who receives it.
 #[derive(Clone, Debug)]
 pub struct FlowState {
-    /// The flow as advertised.
-    pub info: FlowInfo,
+    /// The group.
+    pub info: GroupInfo,
     /// What its source did.
     pub stats: SourceStats,
     /// Its members.
@@ -48,11 +76,62 @@ pub struct FlowState {
 
 /// What the user of a receiving host asks of it.
 pub enum JoinCommand {
+    /// Binds the media socket to its management, and joins (`registerSoc`).
+    Register,
+    /// Asks for a change that concerns this member only (`changeQoS`).
+    Request {
+        /// What to change.
+        option: QosOption,
+        /// The Ack or Nak.
+        reply: oneshot::Sender<Status>,
+    },
     /// Allows the next clean era to ask for one level more, after a `MayRaise` upcall.
     AllowRaise,
+    /// Sends a message to the source on the control socket.
+    Control {
+        /// The message.
+        message: Bytes,
+        /// Whether it was taken.
+        reply: oneshot::Sender<Result<(), ControlError>>,
+    },
+    /// Asks for the group (`getGroupInfo`).
+    Info {
+        /// The answer: nothing before the flow was heard of.
+        reply: oneshot::Sender<Option<GroupInfo>>,
+    },
     /// Asks what was received so far.
     Stats {
         /// The answer.
         reply: oneshot::Sender<SinkStats>,
     },
+    /// Leaves (`leaveGroup`); the run ends.
+    Leave {
+        /// Why.
+        reason: LeaveReason,
+    },
+}
+
+/// Requests whose answers are still to come, by the number the machine knows them under.
+#[derive(Default)]
+pub(crate) struct Pending {
+    last: u32,
+    waiting: BTreeMap<RequestId, oneshot::Sender<Status>>,
+}
+
+impl Pending {
+    /// A number for a request of whom `reply` leads to.
+    pub fn ask(&mut self, reply: oneshot::Sender<Status>) -> RequestId {
+        self.last = self.last.wrapping_add(1);
+        let id = RequestId(self.last);
+        self.waiting.insert(id, reply);
+        id
+    }
+
+    /// The machine has answered.
+    pub fn answer(&mut self, id: RequestId, status: Status) {
+        if let Some(reply) = self.waiting.remove(&id) {
+            // Whoever asked may be gone.
+            let _ = reply.send(status);
+        }
+    }
 }

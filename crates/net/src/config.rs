@@ -235,7 +235,10 @@ pub enum JoinEvent {
     /// Whatever else the sink says, frames and the messages of the adapter excepted.
     Sink(SinkEvent),
     /// The flow is over.
-    Closed,
+    Closed {
+        /// Frames the source could not send in time.
+        undelivered: u32,
+    },
 }
 
 /// What a receiver got, for the eyes of a user.

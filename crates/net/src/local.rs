@@ -5,6 +5,7 @@ use layercast_transport::mets::{AppFrame, Source, SubmitError};
 use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 use tokio::sync::oneshot;
 
+use crate::command::Pending;
 use crate::config::LocalSource;
 use crate::error::NetError;
 use crate::frames::{Frames, Next};
@@ -23,6 +24,8 @@ pub(crate) struct Running {
     /// Whether the source was told that there are no more frames.
     ended: bool,
     pub finished: bool,
+    /// Requests of the user that the source has not answered yet.
+    pub requests: Pending,
 }
 
 /// A flow that its user closes.
@@ -47,6 +50,7 @@ impl Running {
             closing: None,
             ended: false,
             finished: false,
+            requests: Pending::default(),
         })
     }
 

@@ -220,6 +220,10 @@ impl Machines {
                     moved = true;
                 }
                 SourceEvent::Finished { undelivered } => running.finish(*undelivered),
+                SourceEvent::Answer { id, status } => {
+                    running.requests.answer(*id, status.clone());
+                    continue;
+                }
                 _ => {}
             }
             let flow = running.name.clone();
@@ -372,11 +376,38 @@ impl Machines {
                     running.close(now, grace, reply);
                 }
             }
+            NodeCommand::Register { flow } => {
+                if let Some(running) = self.running(&flow) {
+                    running.source.register();
+                    running.feed(now);
+                }
+            }
+            NodeCommand::Request {
+                flow,
+                option,
+                reply,
+            } => {
+                if let Some(running) = self.running(&flow) {
+                    let id = running.requests.ask(reply);
+                    running.source.request(now, id, option);
+                }
+            }
+            NodeCommand::Control {
+                flow,
+                member,
+                message,
+                reply,
+            } => {
+                if let Some(running) = self.running(&flow) {
+                    let sent = running.source.send_control(now, &member, message);
+                    let _ = reply.send(sent);
+                }
+            }
             NodeCommand::Info { flow, reply } => {
                 if let Some(running) = self.running(&flow) {
                     let source = &running.source;
                     let _ = reply.send(FlowState {
-                        info: source.flow().clone(),
+                        info: source.group_info(),
                         stats: source.stats(),
                         members: source.member_stats(now),
                     });

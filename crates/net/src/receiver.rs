@@ -1,16 +1,16 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use layercast_core::{Layer, Level, Machine, Observer, Rate, Span, Time, earliest};
+use layercast_core::{Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest};
 use layercast_protect::{LinkOpener, OpenError};
 use layercast_transport::mets::{
-    FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
+    ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
 };
 use layercast_wire::{Carriage, Refusal, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
-use crate::command::JoinCommand;
+use crate::command::{JoinCommand, Pending};
 use crate::config::{JoinConfig, JoinEvent, Progress};
 use crate::connection::{Newcomer, PeerId, PeerSender};
 use crate::egress::Egress;
@@ -39,6 +39,8 @@ pub(crate) struct Receiver {
     stop_if_refused: bool,
     rejoin_at: Option<Time>,
     known: Vec<String>,
+    /// Requests of the user that the sink has not answered yet.
+    requests: Pending,
     pub refused: Option<Refusal>,
     pub closed: bool,
     pub malformed: u64,
@@ -125,6 +127,7 @@ impl Receiver {
             stop_if_refused: config.stop_if_refused,
             rejoin_at: None,
             known: Vec::new(),
+            requests: Pending::default(),
             refused: None,
             closed: false,
             malformed: 0,
@@ -254,12 +257,36 @@ impl Receiver {
     /// Does what the user asks.
     pub fn command<O: Observer>(&mut self, now: Time, command: JoinCommand, obs: &mut O) {
         match command {
+            JoinCommand::Stats { reply } => drop(reply.send(self.stats())),
+            JoinCommand::Info { reply } => {
+                let info = self.sink.as_ref().and_then(Sink::group_info);
+                let _ = reply.send(info);
+            }
+            JoinCommand::Leave { reason } => match &mut self.sink {
+                Some(sink) => sink.leave(reason),
+                None => self.closed = true,
+            },
+            JoinCommand::Register => match &mut self.sink {
+                Some(sink) => sink.register(now),
+                None => self.config.registered = true,
+            },
+            JoinCommand::Request { option, reply } => match &mut self.sink {
+                Some(sink) => sink.request(now, self.requests.ask(reply), option),
+                // Nothing is known yet of what could be changed.
+                None => drop(reply.send(Status::NotRegistered)),
+            },
             JoinCommand::AllowRaise => {
                 if let Some(sink) = &mut self.sink {
                     sink.allow_raise();
                 }
             }
-            JoinCommand::Stats { reply } => drop(reply.send(self.stats())),
+            JoinCommand::Control { message, reply } => {
+                let sent = match &mut self.sink {
+                    Some(sink) => sink.send_control(now, message),
+                    None => Err(ControlError::NotConnected),
+                };
+                let _ = reply.send(sent);
+            }
         }
         self.drain(now, obs);
     }
@@ -310,10 +337,12 @@ impl Receiver {
                     self.rejoin_at = Some(now + REJOIN);
                 }
             }
-            SinkEvent::Closed { .. } => {
+            SinkEvent::Closed { undelivered } => {
                 self.closed = true;
-                self.tell(JoinEvent::Closed);
+                let undelivered = *undelivered;
+                self.tell(JoinEvent::Closed { undelivered });
             }
+            SinkEvent::Answer { id, status } => self.requests.answer(*id, status.clone()),
             SinkEvent::Res(_) | SinkEvent::Adapt(_) => {}
             other => self.tell(JoinEvent::Sink(other.clone())),
         }

@@ -259,6 +259,24 @@ impl FlowInfo {
         out
     }
 
+    /// A flow that nothing more is known of than what it is called and where it comes from.
+    pub fn new(id: FlowId, name: &str, source: &str) -> FlowInfo {
+        FlowInfo {
+            id,
+            name: name.into(),
+            group: GroupId(id.0),
+            spec: FlowSpec::default(),
+            policy: QosPolicy::default(),
+            source: source.into(),
+            clock: String::new(),
+            aal5_mark: Mark::default(),
+            revision: 0,
+            path_delay_us: 0,
+            core: None,
+            identity: None,
+        }
+    }
+
     /// Whether both tell of the same flow in the same state, wherever they were heard.
     pub fn is_same(&self, other: &FlowInfo) -> bool {
         let here = FlowInfo {
