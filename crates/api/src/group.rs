@@ -1,0 +1,349 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use layercast_core::{FlowSpec, FrameRate, QosPolicy, Span, Status};
+use layercast_media::Clip;
+use layercast_net::{Clock, FlowState, Frames, LocalSource, NodeCommand, clock_name};
+use layercast_transport::mets::{AppFrame, SourceConfig};
+use layercast_wire::{Carriage, FlowInfo, Member};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::control::{GroupControl, ask_for};
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::inbox::Inbox;
+use crate::learn::Learner;
+use crate::management::ManagementSocket;
+use crate::name::flow_id;
+use crate::server::{Running, Watched};
+use crate::upcall::Upcalls;
+
+/// Frames handed over and not taken yet; [`OpenGroup::send`] waits when there are so many.
+const AHEAD: usize = 8;
+/// Delay bound of a group that names none.
+const DELAY_MAX: Span = Span::from_ms(500);
+
+/// A group as it is to be opened: what `openGroup` takes (mets.md 2.2). Only the name is needed.
+#[derive(Clone, Debug)]
+pub struct Group {
+    name: String,
+    spec: Option<FlowSpec>,
+    frame_rate: FrameRate,
+    delay_max: Span,
+    policy: QosPolicy,
+    core: Option<String>,
+    wait_for: u32,
+    registered: bool,
+}
+
+/// An open group: the source's media socket, and the way to its control and management sockets.
+///
+/// When it is dropped without [`close`](OpenGroup::close), what was sent still leaves, and then the
+/// flow ends.
+pub struct OpenGroup {
+    pub(crate) shared: Arc<Shared>,
+    /// What `send` does: learn, or hand over.
+    sender: Mutex<Sender>,
+}
+
+enum Sender {
+    /// Nothing is known yet of what the flow needs.
+    Learning(Box<(Group, Learner)>),
+    /// The flow starts, and what was kept is handed over; in a task, so that a sender that gives up
+    /// waiting spoils nothing.
+    Opening(JoinHandle<Result<mpsc::Sender<AppFrame>>>),
+    Open(mpsc::Sender<AppFrame>),
+    Closed,
+}
+
+/// What the sockets of a group share.
+pub(crate) struct Shared {
+    pub name: String,
+    pub commands: mpsc::Sender<NodeCommand>,
+    pub upcalls: Arc<Upcalls>,
+    pub control: Arc<Inbox<(Member, bytes::Bytes)>>,
+    members: watch::Sender<u32>,
+    running: Arc<Running>,
+    max_frame: OnceLock<u32>,
+}
+
+impl Group {
+    /// A group of that name at 24 frames a second. What it needs is learned from the first group of
+    /// pictures, unless [`spec`](Group::spec) says.
+    pub fn new(name: impl Into<String>) -> Group {
+        Group {
+            name: name.into(),
+            spec: None,
+            frame_rate: FrameRate { num: 24, den: 1 },
+            delay_max: DELAY_MAX,
+            policy: QosPolicy::default(),
+            core: None,
+            wait_for: 0,
+            registered: true,
+        }
+    }
+
+    /// A group for the frames of `clip`.
+    pub fn of_clip(name: impl Into<String>, clip: &Clip) -> Group {
+        Group::new(name).spec(clip.flow_spec())
+    }
+
+    /// Frames per second, all layers together, as a fraction: 30000 and 1001 for NTSC.
+    pub fn frame_rate(mut self, num: u32, den: u32) -> Group {
+        self.frame_rate = FrameRate { num, den };
+        self
+    }
+
+    /// Plays every frame so long after it was sent, 500 ms if nobody says; zero: the playout delay
+    /// follows the delays seen.
+    pub fn delay_max(mut self, delay: Span) -> Group {
+        self.delay_max = delay;
+        self
+    }
+
+    /// What the flow needs, instead of learning it.
+    pub fn spec(mut self, spec: FlowSpec) -> Group {
+        self.spec = Some(spec);
+        self
+    }
+
+    /// What to do when that cannot be had, or when there is more.
+    pub fn policy(mut self, policy: QosPolicy) -> Group {
+        self.policy = policy;
+        self
+    }
+
+    /// The core switch (mets.md 2.10), instead of the one the network chooses.
+    pub fn core(mut self, switch: impl Into<String>) -> Group {
+        self.core = Some(switch.into());
+        self
+    }
+
+    /// Keeps the first frame until so many members have joined.
+    pub fn wait_for(mut self, members: u32) -> Group {
+        self.wait_for = members;
+        self
+    }
+
+    /// `false`: no frame is taken before
+    /// [`ManagementSocket::register_group`](crate::ManagementSocket::register_group).
+    pub fn registered(mut self, registered: bool) -> Group {
+        self.registered = registered;
+        self
+    }
+
+    /// The source of the flow on the node of `running`, and where its frames go in.
+    fn source(self, spec: FlowSpec, running: &Running) -> (LocalSource, mpsc::Sender<AppFrame>) {
+        let id = flow_id();
+        let mut spec = FlowSpec {
+            flow_id: id,
+            ..spec
+        };
+        if spec.delay_max_ms == 0 {
+            spec.delay_max_ms = u32::try_from(self.delay_max.as_ms()).unwrap_or(u32::MAX);
+        }
+        let mut policy = self.policy;
+        policy.max_level = policy.max_level.min(spec.top_level());
+        let info = FlowInfo {
+            spec,
+            policy,
+            clock: clock_name(),
+            core: self.core,
+            ..FlowInfo::new(id, &self.name, &running.name)
+        };
+        let mut config = SourceConfig::new(&running.name, running.id, info, Carriage::Datagrams);
+        config.start = Clock::get().now();
+        config.registered = self.registered;
+        let (frames, queue) = mpsc::channel(AHEAD);
+        let source = LocalSource {
+            config,
+            frames: Frames::Channel(queue),
+            start_when_joined: self.wait_for,
+        };
+        (source, frames)
+    }
+}
+
+impl OpenGroup {
+    pub(crate) async fn open(group: Group, running: Arc<Running>) -> Result<OpenGroup> {
+        let Watched {
+            upcalls,
+            control,
+            members,
+        } = running.watch(&group.name)?;
+        let shared = Arc::new(Shared {
+            name: group.name.clone(),
+            commands: running.commands.clone(),
+            upcalls,
+            control,
+            members,
+            running,
+            max_frame: OnceLock::new(),
+        });
+        let sender = match group.spec.clone() {
+            Some(spec) => Sender::Open(shared.advertise(group, spec).await?),
+            None => Sender::Learning(Box::new((group, Learner::default()))),
+        };
+        Ok(OpenGroup {
+            shared,
+            sender: Mutex::new(sender),
+        })
+    }
+
+    /// Name of the group.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// What a sink joins with.
+    pub fn url(&self) -> String {
+        self.shared.running.url(&self.shared.name, None)
+    }
+
+    /// What a sink joins with that knows this machine as `host`, where the server listens on all its
+    /// addresses.
+    pub fn url_at(&self, host: &str) -> String {
+        self.shared.running.url(&self.shared.name, Some(host))
+    }
+
+    /// Sends a frame: frames of every layer, in the order in which they are decoded. Waits while the
+    /// flow is a few frames ahead of its schedule.
+    ///
+    /// A group without a specification is advertised once its first group of pictures is complete.
+    ///
+    /// # Errors
+    /// `EINVAL` for a frame that is empty or larger than the flow specification allows, or for frames
+    /// that make no flow; `ECLOSED` after the end.
+    pub async fn send(&self, frame: Frame) -> Result<()> {
+        let mut sender = self.sender.lock().await;
+        if frame.data.is_empty() {
+            return Err(Error::invalid("frame", "is empty"));
+        }
+        if let Sender::Opening(_) = &*sender {
+            self.learned(&mut sender).await?;
+        }
+        match &mut *sender {
+            Sender::Opening(_) | Sender::Closed => Err(Status::Closed.into()),
+            Sender::Open(frames) => {
+                let max_frame = self.shared.max_frame.get().copied().unwrap_or(u32::MAX);
+                if frame.data.len() > max_frame as usize {
+                    let problem = format!("of {} bytes is above {max_frame}", frame.data.len());
+                    return Err(Error::invalid("frame", problem));
+                }
+                let sent = frames.send(frame.into()).await;
+                sent.map_err(|_| Status::Closed.into())
+            }
+            Sender::Learning(learning) => {
+                if learning.1.take(frame) {
+                    self.learned(&mut sender).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens the group for what was learned, and sends what was kept meanwhile.
+    async fn learned(&self, sender: &mut Sender) -> Result<()> {
+        if let Sender::Learning(_) = sender
+            && let Sender::Learning(learning) = std::mem::replace(sender, Sender::Closed)
+        {
+            let (group, learner) = *learning;
+            let Some((spec, frames)) = learner.finish(group.frame_rate) else {
+                return Ok(());
+            };
+            let shared = Arc::clone(&self.shared);
+            *sender = Sender::Opening(tokio::spawn(async move {
+                let open = shared.advertise(group, spec).await?;
+                for frame in frames {
+                    let sent = open.send(frame.into()).await;
+                    sent.map_err(|_| Status::Closed)?;
+                }
+                Ok(open)
+            }));
+        }
+        if let Sender::Opening(task) = sender {
+            let opened = task.await.unwrap_or(Err(Status::Closed.into()));
+            match opened {
+                Ok(open) => *sender = Sender::Open(open),
+                Err(error) => {
+                    *sender = Sender::Closed;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the group has so many members.
+    pub async fn wait_for_members(&self, members: u32) {
+        // The sender is ours, so that there is no error to expect.
+        let _ = self
+            .shared
+            .members
+            .subscribe()
+            .wait_for(|&joined| joined >= members)
+            .await;
+    }
+
+    /// The control sockets of the members.
+    pub fn control(&self) -> GroupControl {
+        let group = Arc::clone(&self.shared);
+        GroupControl { group }
+    }
+
+    /// The management socket.
+    pub fn management(&self) -> ManagementSocket {
+        ManagementSocket::of_source(Arc::clone(&self.shared))
+    }
+
+    /// Closes the group (`closeGroup`): what was sent leaves within `grace`, then the members are told
+    /// and released. Gives the number of frames that could not leave in time.
+    ///
+    /// # Errors
+    /// `ECLOSED` if it is closed already.
+    pub async fn close(&self, grace: Span) -> Result<u32> {
+        let mut sender = self.sender.lock().await;
+        self.learned(&mut sender).await?;
+        if let Sender::Closed = std::mem::replace(&mut *sender, Sender::Closed) {
+            return Ok(0);
+        }
+        let flow = self.shared.name.clone();
+        let ask = |reply| NodeCommand::Close { flow, grace, reply };
+        let undelivered = ask_for(&self.shared.commands, ask).await;
+        undelivered.ok_or_else(|| Status::Closed.into())
+    }
+}
+
+impl Shared {
+    /// Starts the flow.
+    async fn advertise(&self, group: Group, spec: FlowSpec) -> Result<mpsc::Sender<AppFrame>> {
+        let (source, frames) = group.source(spec, &self.running);
+        let source = Box::new(source);
+        let ask = |reply| NodeCommand::Open { source, reply };
+        let opened = ask_for(&self.commands, ask).await;
+        let info = opened.ok_or(Status::Closed)??;
+        let _ = self.max_frame.set(info.spec.max_frame);
+        Ok(frames)
+    }
+
+    /// What the node knows of the group.
+    pub async fn state(&self) -> Option<FlowState> {
+        let flow = self.name.clone();
+        ask_for(&self.commands, |reply| NodeCommand::Info { flow, reply }).await
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.running.forget(&self.name);
+    }
+}
+
+impl fmt::Debug for OpenGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenGroup")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,312 @@
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
+use layercast_net::{
+    Authorities, CancellationToken, Clock, Connect, DropGuard, JoinCommand, JoinConfig, JoinEvent,
+    Output, Remote, Trust, list_flows, run_join,
+};
+use layercast_protect::{Expect, JoinUrl};
+use layercast_transport::mets::{SinkConfig, SinkEvent};
+use layercast_wire::Carriage;
+use tokio::net::lookup_host;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::control::{ControlSocket, keep};
+use crate::error::{Error, Result};
+use crate::inbox::Inbox;
+use crate::management::ManagementSocket;
+use crate::media::{MediaHandle, MediaSocket};
+use crate::name::{node_id, node_name};
+use crate::upcall::{QosEvent, QosSignal, Upcalls, level, of_sink};
+
+/// Frames kept for an application that is slow, some seconds of video.
+const FRAMES: usize = 256;
+/// What may wait for the task that sorts what the host says.
+const EVENTS: usize = 4_096;
+/// How long a flow may be unknown upstream: its source may be about to open it.
+const FLOW_WITHIN: Span = Span::from_secs(10);
+
+/// Joins the flow at `url` with every setting at its default; see [`Join`].
+///
+/// # Errors
+/// As [`Join::connect`].
+pub async fn join(url: &str) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
+    Join::new(url).connect().await
+}
+
+/// A group to be joined: what `joinGroup` takes (mets.md 2.2). Only the address is needed:
+/// `layercasts://HOST:PORT/FLOW?..` as the source prints it, or `layercast://HOST:PORT/FLOW` in the
+/// clear; without `/FLOW` it is the only flow there.
+#[derive(Clone, Debug)]
+pub struct Join {
+    url: String,
+    name: Option<String>,
+    level: Level,
+    policy: Option<QosPolicy>,
+    spec: Option<FlowSpec>,
+    playout: Option<Span>,
+    authorities: Option<PathBuf>,
+    flow_within: Span,
+    registered: bool,
+}
+
+/// A joined flow, for as long as a socket of it is there.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub flow: String,
+    pub upstream: Remote,
+    pub commands: mpsc::Sender<JoinCommand>,
+    pub upcalls: Arc<Upcalls>,
+    pub control: Arc<Inbox<Bytes>>,
+    ended: watch::Receiver<bool>,
+    /// Leaves when the last socket is gone.
+    _stop: DropGuard,
+}
+
+impl Join {
+    /// To be joined at `url`.
+    pub fn new(url: impl Into<String>) -> Join {
+        Join {
+            url: url.into(),
+            name: None,
+            level: Level::FULL,
+            policy: None,
+            spec: None,
+            playout: None,
+            authorities: None,
+            flow_within: FLOW_WITHIN,
+            registered: true,
+        }
+    }
+
+    /// Name of the member, as the source sees it; unique among those who join by one node.
+    pub fn name(mut self, name: impl Into<String>) -> Join {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The highest level wanted: 0 is the base layer, 1 adds E1, 2 adds E2.
+    pub fn level(mut self, level: Level) -> Join {
+        self.level = level;
+        self
+    }
+
+    /// What to do when the level cannot be had, or more could, instead of what the group says.
+    pub fn policy(mut self, policy: QosPolicy) -> Join {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// Bounds of delay, jitter and loss of one's own; layers without a rate in it are not wanted.
+    pub fn spec(mut self, spec: FlowSpec) -> Join {
+        self.spec = Some(spec);
+        self
+    }
+
+    /// Plays every frame so long after it was sent.
+    pub fn playout(mut self, delay: Span) -> Join {
+        self.playout = Some(delay);
+        self
+    }
+
+    /// Believes nodes whose certificates were issued by an authority in this PEM file, where the address
+    /// has no fingerprint.
+    pub fn authorities(mut self, pem: impl Into<PathBuf>) -> Join {
+        self.authorities = Some(pem.into());
+        self
+    }
+
+    /// How long the flow may be missing before the join fails; 10 s if nobody says.
+    pub fn flow_within(mut self, span: Span) -> Join {
+        self.flow_within = span;
+        self
+    }
+
+    /// `false`: nothing is joined before [`ManagementSocket::register`].
+    pub fn registered(mut self, registered: bool) -> Join {
+        self.registered = registered;
+        self
+    }
+
+    /// Joins: when this returns the base layer is reserved on the whole way.
+    ///
+    /// # Errors
+    /// `EADMIT` with the node, the resource and what is available if the base layer does not fit,
+    /// `EINVAL` for an address that is none or a flow that is not there, `ENET` if nobody answers.
+    pub async fn connect(self) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
+        let url: JoinUrl = self.url.parse()?;
+        let upstream = Remote {
+            addr: resolve(&url.host).await?,
+            trust: trust(&url, self.authorities.as_deref())?,
+        };
+        let flow = match url.flow {
+            Some(flow) => flow,
+            None => only_flow(&url.host, &upstream).await?,
+        };
+        let name = self.name.unwrap_or_else(|| node_name("member"));
+        let id = node_id();
+        let mut sink = SinkConfig::new(&name, id, &flow, Carriage::Datagrams);
+        sink.level = self.level;
+        sink.seed = u64::from(id.0);
+        sink.spec = self.spec;
+        sink.registered = self.registered;
+        sink.playout.delay = self.playout;
+        sink.policy = self.policy.unwrap_or_default();
+
+        let (played, frames) = mpsc::channel(FRAMES);
+        let (commands, queue) = mpsc::channel(64);
+        let config = JoinConfig {
+            output: Output::Channel(played),
+            connect: Connect::FailFast,
+            flow_within: Some(self.flow_within),
+            link_name: self.url,
+            commands: Some(queue),
+            ..JoinConfig::new(upstream.clone(), sink, Clock::get().now())
+        };
+        let stop = CancellationToken::new();
+        let (ending, ended) = watch::channel(false);
+        let (events, heard) = mpsc::channel(EVENTS);
+        let session = Arc::new(Session {
+            flow,
+            upstream,
+            commands,
+            upcalls: Arc::default(),
+            control: Arc::default(),
+            ended,
+            _stop: stop.clone().drop_guard(),
+        });
+        let (joined, mut answer) = oneshot::channel();
+        let sorter = Sorter {
+            upcalls: Arc::clone(&session.upcalls),
+            control: Arc::clone(&session.control),
+            joined: Some(joined),
+        };
+        tokio::spawn(sorter.run(heard));
+        let running = async move {
+            let outcome = run_join(config, stop, events, &mut Off).await;
+            let _ = ending.send(true);
+            outcome
+        };
+        let task = tokio::spawn(running);
+        if self.registered {
+            match (&mut answer).await {
+                Ok(Ok(())) => {}
+                Ok(Err(refusal)) => return Err(refusal.into()),
+                // It ended before: the task knows why.
+                Err(_) => {
+                    return Err(match task.await {
+                        Ok(Err(error)) => error.into(),
+                        _ => Status::Closed.into(),
+                    });
+                }
+            }
+        }
+        let handle = MediaHandle {
+            session: Arc::clone(&session),
+        };
+        let media = MediaSocket { frames, handle };
+        let control = ControlSocket {
+            session: Arc::clone(&session),
+        };
+        Ok((media, control, ManagementSocket::of_sink(session)))
+    }
+}
+
+impl Session {
+    /// Waits until the flow is left or over.
+    pub async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        // An error: whoever would tell is gone.
+        let _ = ended.wait_for(|&ended| ended).await;
+    }
+}
+
+/// Hands what a receiving host says to the sockets it is for.
+struct Sorter {
+    upcalls: Arc<Upcalls>,
+    control: Arc<Inbox<Bytes>>,
+    joined: Option<oneshot::Sender<Result<(), Refusal>>>,
+}
+
+impl Sorter {
+    async fn run(mut self, mut heard: mpsc::Receiver<JoinEvent>) {
+        while let Some(event) = heard.recv().await {
+            self.sort(event);
+        }
+        self.upcalls.inbox.close();
+        self.control.close();
+    }
+
+    fn sort(&mut self, event: JoinEvent) {
+        let signal = match event {
+            JoinEvent::Joined(_) => return self.answer(Ok(())),
+            JoinEvent::Refused(refusal) => {
+                self.answer(Err(refusal.clone()));
+                QosSignal::Event(QosEvent::AdmitFailed { refusal })
+            }
+            JoinEvent::Level { from, to } => level(from, to),
+            JoinEvent::Sink(SinkEvent::Control(message)) => {
+                return keep(&self.control, message);
+            }
+            JoinEvent::Sink(event) => match of_sink(event) {
+                Some(signal) => signal,
+                None => return,
+            },
+            JoinEvent::Closed { undelivered } => {
+                QosSignal::Event(QosEvent::GroupClosed { undelivered })
+            }
+            JoinEvent::Connected { .. } | JoinEvent::Disconnected { .. } | JoinEvent::Second(_) => {
+                return;
+            }
+        };
+        self.upcalls.push(signal);
+    }
+
+    fn answer(&mut self, outcome: Result<(), Refusal>) {
+        if let Some(joined) = self.joined.take() {
+            let _ = joined.send(outcome);
+        }
+    }
+}
+
+/// How the node at `url` is known to be the right one; `None` in the clear.
+fn trust(url: &JoinUrl, authorities: Option<&Path>) -> Result<Option<Trust>> {
+    Ok(match (url.protected, url.expect, authorities) {
+        (false, _, _) => None,
+        (true, Some(Expect::Node(fingerprint)), _) => Some(Trust::Node(fingerprint)),
+        (true, Some(Expect::Anyone), _) => Some(Trust::Anyone),
+        (true, None, Some(pem)) => {
+            let host = url.host.rsplit_once(':').map_or("", |(host, _)| host);
+            Some(Trust::Authorities(Authorities::from_pem(pem, host)?))
+        }
+        (true, None, None) => {
+            let problem = "has no fingerprint (fp=), and no authority is named to believe";
+            return Err(Error::invalid("address", problem));
+        }
+    })
+}
+
+async fn resolve(host: &str) -> Result<SocketAddr> {
+    let failed = |source| Error::Host {
+        host: host.to_owned(),
+        source,
+    };
+    let mut found = lookup_host(host).await.map_err(failed)?;
+    let none = || failed(std::io::Error::other("it has no address"));
+    found.next().ok_or_else(none)
+}
+
+/// The name of the flow, where there is only one to choose.
+async fn only_flow(host: &str, node: &Remote) -> Result<String> {
+    let flows = list_flows(node.clone()).await?;
+    match flows.as_slice() {
+        [flow] => Ok(flow.name.clone()),
+        many => Err(Error::WhichFlow {
+            host: host.to_owned(),
+            flows: many.iter().map(|flow| flow.name.clone()).collect(),
+        }),
+    }
+}

@@ -1,0 +1,104 @@
+use layercast_core::{FlowSpec, FrameRate, Layer, Media};
+use layercast_media::{Clip, ClipInfo, Container, Picture};
+
+use crate::frame::Frame;
+
+/// Frames after which a flow without groups of pictures is known well enough.
+const ENOUGH: usize = 255;
+/// What later groups of pictures may take more than the first, in percent: what is learned from one
+/// is no promise for all.
+const HEADROOM: u32 = 25;
+
+/// Learns what a flow needs from its first group of pictures.
+#[derive(Debug, Default)]
+pub(crate) struct Learner {
+    frames: Vec<Frame>,
+    groups: usize,
+}
+
+impl Learner {
+    /// Takes the next frame; says whether enough have been seen.
+    pub fn take(&mut self, frame: Frame) -> bool {
+        self.groups += usize::from(frame.gop_start || self.frames.is_empty());
+        self.frames.push(frame);
+        self.groups > 1 || self.frames.len() >= ENOUGH
+    }
+
+    /// What they need, and the frames themselves; `None` if there are none.
+    pub fn finish(self, frame_rate: FrameRate) -> Option<(FlowSpec, Vec<Frame>)> {
+        // The frame that opens the second group only tells that the first is over.
+        let whole = match self.groups {
+            0 => return None,
+            1 => &self.frames[..],
+            _ => &self.frames[..self.frames.len() - 1],
+        };
+        let frames = whole.iter().map(|frame| layercast_media::Frame {
+            picture: match frame.layer {
+                Layer::Base => Picture::I,
+                Layer::E1 => Picture::P,
+                Layer::E2 => Picture::B,
+            },
+            layer: frame.layer,
+            gop_start: frame.gop_start,
+            time: frame.time,
+            size: u32::try_from(frame.data.len()).unwrap_or(u32::MAX),
+            data: None,
+        });
+        let clip = Clip {
+            info: ClipInfo {
+                container: Container::MpegEs,
+                codec: Media::Opaque,
+                width: 0,
+                height: 0,
+                frame_rate,
+                truncated: None,
+            },
+            frames: frames.collect(),
+        };
+        let mut spec = clip.flow_spec();
+        let more = |n: u32| n.saturating_add(n / 100 * HEADROOM + n % 100 * HEADROOM / 100);
+        for layer in Layer::ALL {
+            let rate = &mut spec.layers[layer];
+            (rate.mean.0, rate.peak.0) = (more(rate.mean.0), more(rate.peak.0));
+            rate.burst = more(rate.burst);
+        }
+        // A first picture may be black, and the next one is not.
+        let largest = spec.max_frame.saturating_mul(4);
+        spec.max_frame = largest.clamp(FlowSpec::MAX_FRAME_CELLS, FlowSpec::MAX_FRAME);
+        Some((spec, self.frames))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::CellRate;
+
+    use super::*;
+
+    const RATE: FrameRate = FrameRate { num: 24, den: 1 };
+
+    #[test]
+    fn one_group_of_pictures_tells_rates_and_length() {
+        let mut learner = Learner::default();
+        assert!(!learner.take(Frame::base(vec![0; 4_776])));
+        assert!(!learner.take(Frame::e2(vec![0; 456])));
+        assert!(!learner.take(Frame::e1(vec![0; 936])));
+        assert!(learner.take(Frame::base(vec![0; 9_999])));
+        let (spec, frames) = learner.finish(RATE).unwrap();
+        assert_eq!((spec.gop_n, frames.len()), (3, 4));
+        assert_eq!(spec.validate(), Ok(()));
+        // 4776 bytes with header and trailer are 101 cells, eight times a second, and a quarter.
+        assert_eq!(spec.layers.base.mean, CellRate(1_010));
+        assert!(spec.layers.e1.mean > spec.layers.e2.mean);
+    }
+
+    #[test]
+    fn frames_without_groups_are_learned_too() {
+        let mut learner = Learner::default();
+        let taken = (0..1_000).take_while(|_| !learner.take(Frame::of(Layer::Base, vec![0; 10])));
+        assert_eq!(taken.count(), ENOUGH - 1);
+        let (spec, frames) = learner.finish(RATE).unwrap();
+        assert_eq!((spec.gop_n, frames.len()), (255, ENOUGH));
+        assert!(Learner::default().finish(RATE).is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Live layered media to many unequal receivers, with the three sockets of METS (mets.md 2.2).
+//!
+//! A source, in five lines:
+//!
+//! ```
+//! # use layercast::{Frame, Group, Server, Span, join};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> layercast::Result<()> {
+//! # let frames: Vec<_> = (0..72).map(|n| if n % 2 == 0 { Frame::base(vec![n; 99]) } else { Frame::e1(vec![n; 99]) }).collect();
+//! let server = Server::bind("127.0.0.1:0").await?;
+//! let group = server.open_group(Group::new("film")).await?;
+//! println!("join {}", group.url());
+//! # let url = group.url(); let sink = tokio::spawn(async move {
+//! #     let (mut media, _control, _management) = join(&url).await?;
+//! #     let mut played = 0;
+//! #     while media.recv().await.is_some() { played += 1; }
+//! #     Ok::<_, layercast::Error>(played)
+//! # });
+//! for frame in frames { group.send(frame).await?; }
+//! group.close(Span::from_secs(1)).await?;
+//! # assert!(sink.await.unwrap()? > 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A sink, in five lines:
+//!
+//! ```
+//! # use layercast::{Frame, Group, Server, Span, join};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> layercast::Result<()> {
+//! # let server = Server::bind("127.0.0.1:0").await?;
+//! # let group = server.open_group(Group::new("film")).await?;
+//! # let url = group.url();
+//! # let source = tokio::spawn(async move {
+//! #     group.send(Frame::base(vec![1; 99])).await?;
+//! #     group.send(Frame::base(vec![2; 99])).await?;
+//! #     group.wait_for_members(1).await;
+//! #     for n in 3..24 { group.send(Frame::base(vec![n; 99])).await?; }
+//! #     group.close(Span::from_secs(1)).await
+//! # });
+//! let (mut media, _control, _management) = join(&url).await?;
+//! while let Some(frame) = media.recv().await {
+//!     println!("{} of {} bytes", frame.layer, frame.data.len());
+//! }
+//! # source.await.unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | socket | source | sink |
+//! |---|---|---|
+//! | media | [`OpenGroup::send`] | [`MediaSocket::recv`] |
+//! | control | [`OpenGroup::control`] | [`ControlSocket`] |
+//! | management | [`OpenGroup::management`] | [`ManagementSocket`] |
+//!
+//! Those who want the machines themselves, without sockets and clocks, find them in
+//! [`transport`] and [`switch`]; the loops that drive them are in [`net`].
+
+mod control;
+mod error;
+mod frame;
+mod group;
+mod inbox;
+mod join;
+mod learn;
+mod management;
+mod media;
+mod name;
+mod server;
+mod upcall;
+
+pub use bytes::Bytes;
+pub use control::{ControlSocket, GroupControl};
+pub use error::{Error, Result};
+pub use frame::{Frame, Played};
+pub use group::{Group, OpenGroup};
+pub use join::{Join, join};
+pub use layercast_core::{
+    AdaptMode, Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, FrameRate, GroupInfo, GroupState,
+    Layer, LayerRate, LeaveReason, Level, MaintMode, Metric, NodeId, OnPlenty, OnScarce, PerLayer,
+    QosOption, QosPolicy, Rate, Refusal, Resource, Span, Status,
+};
+pub use layercast_media::Clip;
+pub use layercast_qos::QosMetric;
+pub use layercast_wire::{Member, MemberStats};
+pub use management::{ManagementSocket, Signals};
+pub use media::{MediaHandle, MediaSocket};
+pub use server::Server;
+pub use upcall::{QosEvent, QosSignal};
+
+/// The loops that drive the machines over sockets.
+pub use layercast_net as net;
+/// The machine that sends media on.
+pub use layercast_switch as switch;
+/// The machines of sources and sinks.
+pub use layercast_transport as transport;

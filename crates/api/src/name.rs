@@ -1,0 +1,23 @@
+use layercast_core::{FlowId, NodeId};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A number nobody else in the network has: nobody hands them out, so it is drawn.
+fn draw() -> u32 {
+    // The keys of a hasher are the one source of randomness that needs no library.
+    (RandomState::new().build_hasher().finish() as u32).max(1)
+}
+
+/// A number for a node.
+pub(crate) fn node_id() -> NodeId {
+    NodeId(draw())
+}
+
+/// A number for a flow.
+pub(crate) fn flow_id() -> FlowId {
+    FlowId(draw())
+}
+
+/// A name for a node that was given none.
+pub(crate) fn node_name(kind: &str) -> String {
+    format!("{kind}-{:08x}", draw())
+}

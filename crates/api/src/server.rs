@@ -1,0 +1,263 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use layercast_core::{NodeId, Off, Status};
+use layercast_net::{
+    CancellationToken, DropGuard, Identity, NetError, Node, NodeCommand, NodeConfig, NodeEvent,
+    NodeSummary,
+};
+use layercast_protect::{Expect, Fingerprint, JoinUrl};
+use layercast_switch::{PortConfig, QueueConfig, SwitchConfig};
+use layercast_transport::mets::SourceEvent;
+use layercast_wire::Member;
+use tokio::net::{ToSocketAddrs, lookup_host};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::control::keep;
+use crate::error::{Error, Result};
+use crate::group::{Group, OpenGroup};
+use crate::inbox::Inbox;
+use crate::name::{node_id, node_name};
+use crate::upcall::{Upcalls, of_source};
+
+/// The queue of a port without a rate, in cells: never the bottleneck.
+const QUEUE: u32 = 1 << 20;
+/// What may wait for the task that sorts what the node says.
+const EVENTS: usize = 4_096;
+
+/// A host with sources: it takes members, directly or by switches, and its groups are open to them.
+///
+/// Runs as a task of the tokio runtime it was bound in. When it is dropped it stops by itself: its
+/// flows are closed in order.
+pub struct Server {
+    running: Arc<Running>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<NodeSummary, NetError>>,
+}
+
+/// What the groups of a server know of it.
+pub(crate) struct Running {
+    pub name: String,
+    pub id: NodeId,
+    pub commands: mpsc::Sender<NodeCommand>,
+    address: SocketAddr,
+    /// Of its certificate, if its links are protected.
+    identity: Option<Fingerprint>,
+    groups: Arc<Groups>,
+    /// Stops the node once nobody uses it any more.
+    _stop: DropGuard,
+}
+
+type Groups = Mutex<HashMap<String, Watched>>;
+
+/// Where what is said of a group goes.
+#[derive(Clone, Default)]
+pub(crate) struct Watched {
+    pub upcalls: Arc<Upcalls>,
+    pub control: Arc<Inbox<(Member, Bytes)>>,
+    /// How many have joined.
+    pub members: watch::Sender<u32>,
+}
+
+impl Server {
+    /// Listens on `address`; port 0 lets the system choose.
+    ///
+    /// Its links are protected (QUIC, sealed datagrams): it makes itself an identity, and members know
+    /// it by the fingerprint in [`OpenGroup::url`]. For an identity that outlives the program, or links
+    /// in the clear, see [`run`](Server::run).
+    ///
+    /// # Errors
+    /// The address is in use, or not one of this machine.
+    pub async fn bind(address: impl ToSocketAddrs) -> Result<Server> {
+        let host = |source| Error::Host {
+            host: "the address to listen on".into(),
+            source,
+        };
+        let none = || std::io::Error::other("it has no address");
+        let mut found = lookup_host(address).await.map_err(host)?;
+        let address = found.next().ok_or_else(|| host(none()))?;
+        let switch = SwitchConfig {
+            name: node_name("server"),
+            id: node_id(),
+            ..SwitchConfig::default()
+        };
+        let port = PortConfig {
+            queue: QueueConfig {
+                efci_on: QUEUE / 2,
+                efci_off: QUEUE / 4,
+                ..QueueConfig::of_limit(QUEUE)
+            },
+            ..PortConfig::default()
+        };
+        let mut config = NodeConfig::new(switch, address, port);
+        config.identity = Some(Arc::new(Identity::generate()?));
+        Server::run(config).await
+    }
+
+    /// Runs a node with settings of one's own: links and their rates, upstream neighbours, identity.
+    /// Its commands are set here.
+    ///
+    /// # Errors
+    /// As [`bind`](Server::bind).
+    pub async fn run(mut config: NodeConfig) -> Result<Server> {
+        let (commands, queue) = mpsc::channel(64);
+        config.commands = Some(queue);
+        let (name, id) = (config.switch.name.clone(), config.switch.id);
+        let identity = config.identity.as_ref().map(|it| it.fingerprint());
+        let node = Node::bind(config).await?;
+        let groups = Arc::new(Groups::default());
+        let stop = CancellationToken::new();
+        let (events, heard) = mpsc::channel(EVENTS);
+        let running = Arc::new(Running {
+            name,
+            id,
+            commands,
+            address: node.local_addr(),
+            identity,
+            groups: Arc::clone(&groups),
+            _stop: stop.clone().drop_guard(),
+        });
+        tokio::spawn(sort(heard, groups));
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move { node.run(stop, events, &mut Off).await }
+        });
+        Ok(Server {
+            running,
+            stop,
+            task,
+        })
+    }
+
+    /// Opens a group (`openGroup`).
+    ///
+    /// # Errors
+    /// `EINVAL` if there is one of that name, or if its specification makes no sense.
+    pub async fn open_group(&self, group: Group) -> Result<OpenGroup> {
+        OpenGroup::open(group, Arc::clone(&self.running)).await
+    }
+
+    /// Where neighbours reach it.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    /// Its name among the nodes.
+    pub fn name(&self) -> &str {
+        &self.running.name
+    }
+
+    /// Stops: flows that are open are closed in order, within 2 s. Says what the node did.
+    ///
+    /// # Errors
+    /// The system refused sockets or timers meanwhile.
+    pub async fn close(self) -> Result<NodeSummary> {
+        self.stop.cancel();
+        match self.task.await {
+            Ok(summary) => Ok(summary?),
+            Err(_) => Err(Status::Closed.into()),
+        }
+    }
+}
+
+impl Running {
+    /// Where what is said of the group `name` shall go from now on.
+    pub fn watch(&self, name: &str) -> Result<Watched> {
+        let mut groups = lock(&self.groups);
+        if groups.contains_key(name) {
+            return Err(Error::invalid(
+                "name",
+                format!("{name:?} is open here already"),
+            ));
+        }
+        let watched = Watched::default();
+        groups.insert(name.to_owned(), watched.clone());
+        Ok(watched)
+    }
+
+    /// Nobody listens any more to what is said of the group `name`.
+    pub fn forget(&self, name: &str) {
+        lock(&self.groups).remove(name);
+    }
+
+    /// What a sink joins the flow `name` with, if it knows this machine as `host`.
+    pub fn url(&self, name: &str, host: Option<&str>) -> String {
+        let host = match host {
+            Some(host) => format!("{host}:{}", self.address.port()),
+            None => self.address.to_string(),
+        };
+        let url = JoinUrl {
+            protected: self.identity.is_some(),
+            host,
+            flow: Some(name.to_owned()),
+            expect: self.identity.map(Expect::Node),
+            source: None,
+            token: None,
+        };
+        url.to_string()
+    }
+}
+
+fn lock(groups: &Groups) -> MutexGuard<'_, HashMap<String, Watched>> {
+    // Nothing panics while it holds the lock; the table is whole in any case.
+    groups.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hands what a node says to the groups it is about, until the node ends.
+async fn sort(mut heard: mpsc::Receiver<NodeEvent>, groups: Arc<Groups>) {
+    while let Some(event) = heard.recv().await {
+        let NodeEvent::Source { flow, event } = event else {
+            continue;
+        };
+        let Some(watched) = lock(&groups).get(&flow).cloned() else {
+            continue;
+        };
+        watched.tell(event);
+    }
+    for watched in lock(&groups).values() {
+        watched.end();
+    }
+}
+
+impl Watched {
+    fn tell(&self, event: SourceEvent) {
+        match &event {
+            SourceEvent::MemberJoined(_) => self.members.send_modify(|members| *members += 1),
+            SourceEvent::MemberLeft(_) => {
+                self.members
+                    .send_modify(|members| *members = members.saturating_sub(1));
+            }
+            _ => {}
+        }
+        match event {
+            SourceEvent::Control { member, message } => keep(&self.control, (member, message)),
+            event => {
+                let over = matches!(event, SourceEvent::Finished { .. });
+                if let Some(signal) = of_source(event) {
+                    self.upcalls.push(signal);
+                }
+                if over {
+                    self.end();
+                }
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.upcalls.inbox.close();
+        self.control.close();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("name", &self.running.name)
+            .field("address", &self.running.address)
+            .finish_non_exhaustive()
+    }
+}

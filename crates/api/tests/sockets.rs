@@ -1,0 +1,287 @@
+//! The three sockets of source and sink, end to end on 127.0.0.1.
+
+use std::time::Duration;
+
+use layercast::net::{Neighbour, NodeConfig};
+use layercast::switch::{LinkConfig, PortConfig, SwitchConfig};
+use layercast::{
+    AdaptMode, Alarm, AlarmOp, CellRate, FlowSpec, Frame, Group, Join, Layer, LayerRate,
+    LeaveReason, Level, ManagementSocket, Metric, OpenGroup, PerLayer, QosEvent, QosOption,
+    QosSignal, Rate, Server, Span, Status, join,
+};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// I P B, forty-eight frames a second.
+fn spec() -> FlowSpec {
+    let layer = |mean| LayerRate {
+        mean: CellRate(mean),
+        ..LayerRate::default()
+    };
+    FlowSpec {
+        gop_n: 3,
+        gop_m: 1,
+        delay_max_ms: 200,
+        frame_rate: layercast::FrameRate { num: 48, den: 1 },
+        layers: PerLayer {
+            base: layer(200),
+            e1: layer(100),
+            e2: layer(100),
+        },
+        ..FlowSpec::default()
+    }
+}
+
+fn picture(number: usize) -> Frame {
+    let data = vec![number as u8; 200];
+    match number % 3 {
+        0 => Frame::base(data),
+        1 => Frame::e1(data),
+        _ => Frame::e2(data),
+    }
+}
+
+/// Sends pictures until the group is closed.
+fn film(group: &std::sync::Arc<OpenGroup>) -> JoinHandle<()> {
+    let group = std::sync::Arc::clone(group);
+    tokio::spawn(async move {
+        for number in 0.. {
+            if group.send(picture(number)).await.is_err() {
+                return;
+            }
+        }
+    })
+}
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let within = timeout(Duration::from_secs(20), future).await;
+    within.unwrap_or_else(|_| panic!("{what} did not happen"))
+}
+
+async fn event(management: &ManagementSocket, wanted: fn(&QosEvent) -> bool) -> QosEvent {
+    let found = async {
+        while let Some(signal) = management.signal().await {
+            match signal {
+                QosSignal::Event(event) if wanted(&event) => return event,
+                _ => {}
+            }
+        }
+        panic!("the upcalls ended without it");
+    };
+    soon("an upcall", found).await
+}
+
+async fn metric(management: &ManagementSocket) -> layercast::QosMetric {
+    let found = async {
+        loop {
+            if let Some(QosSignal::Signal(metric)) = management.signal().await {
+                return *metric;
+            }
+        }
+    };
+    soon("a periodic signal", found).await
+}
+
+#[tokio::test]
+async fn media_control_and_management_from_joining_to_leaving() {
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let group = Group::new("film").spec(spec()).wait_for(1);
+    let group = std::sync::Arc::new(server.open_group(group).await.unwrap());
+    let playing = film(&group);
+    let member = Join::new(group.url()).name("alice");
+    let (mut media, control, management) = member.connect().await.unwrap();
+
+    let joined = event(&group.management(), |it| {
+        matches!(it, QosEvent::MemberJoined { .. })
+    })
+    .await;
+    assert!(joined.to_string().contains("alice"), "{joined}");
+    // Enhancement layers come when the adapter has seen that they fit; the base layer is whole.
+    let mut base = 0..9;
+    while !base.is_empty() {
+        let frame = soon("a frame", media.recv()).await.unwrap();
+        assert_eq!(frame.data, picture(frame.seq as usize).data);
+        assert_eq!(frame.gop_start, frame.layer == Layer::Base);
+        if frame.gop_start {
+            assert_eq!(Some(frame.seq / 3), base.next());
+        }
+    }
+
+    // Control: up, and the answer down.
+    control.send("pause").await.unwrap();
+    let (from, message) = soon("a message", group.control().recv()).await.unwrap();
+    assert_eq!((from.name.as_str(), &message[..]), ("alice", &b"pause"[..]));
+    group.control().send(&from, "paused").await.unwrap();
+    let answer = soon("an answer", control.recv()).await.unwrap();
+    assert_eq!(&answer[..], b"paused");
+    let long = control.send(vec![0; 17_000]).await.unwrap_err();
+    assert_eq!(long.code(), "EINVAL");
+    let nobody = layercast::Member {
+        name: "bob".into(),
+        id: from.id,
+    };
+    let error = group.control().send(&nobody, "x").await.unwrap_err();
+    assert_eq!(error.code(), "ECLOSED");
+
+    // Management, on both sides.
+    let info = management.info().await.unwrap();
+    assert_eq!((info.name.as_str(), info.layers.len()), ("film", 3));
+    let stats = group.management().stats().await.unwrap();
+    assert_eq!(stats[0].member.name, "alice");
+    assert!(metric(&management).await.frames > 0);
+    while management.stats().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    management.change_qos(QosOption::Maint).await.unwrap();
+    let adapt = QosOption::Adapt(AdaptMode::None);
+    management.change_qos(adapt).await.unwrap();
+    let wrong = Alarm {
+        metric: Metric::Loss,
+        op: AlarmOp::Above,
+        threshold: f64::NAN,
+        window_ms: 1_000,
+        hysteresis: 0.0,
+        oneshot: false,
+    };
+    let nak = management.change_qos(QosOption::Event(wrong)).await;
+    assert_eq!(nak.unwrap_err().code(), "EINVAL");
+    let rate = Alarm {
+        metric: Metric::Rate,
+        threshold: 1.0,
+        window_ms: 200,
+        ..wrong
+    };
+    let ack = management.change_qos(QosOption::Event(rate)).await;
+    assert_eq!(ack, Ok(()));
+    event(&management, |it| matches!(it, QosEvent::Alarm { .. })).await;
+    assert!(management.register(&media).await.is_ok());
+    assert_eq!(
+        management.register_group(&group).await.unwrap_err().code(),
+        "EINVAL"
+    );
+
+    soon("leaving", management.leave(LeaveReason::User))
+        .await
+        .unwrap();
+    let left = event(&group.management(), |it| {
+        matches!(it, QosEvent::MemberLeft { .. })
+    })
+    .await;
+    assert!(left.to_string().contains("alice"), "{left}");
+    let after = management.change_qos(QosOption::Monitor).await;
+    assert_eq!(after, Err(Status::Closed));
+    while soon("the last frames", media.recv()).await.is_some() {}
+    assert!(soon("the end", control.recv()).await.is_none());
+
+    group.close(Span::from_secs(2)).await.unwrap();
+    soon("the source", playing).await.unwrap();
+    assert_eq!(group.close(Span::ZERO).await.unwrap(), 0);
+    let summary = soon("the server", server.close()).await.unwrap();
+    assert_eq!(summary.sources["film"].members, 0);
+}
+
+#[tokio::test]
+async fn a_group_without_a_specification_learns_it() {
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let group = Group::new("film").frame_rate(48, 1).wait_for(1);
+    let group = server.open_group(group).await.unwrap();
+    let url = group.url();
+    let sink = tokio::spawn(async move {
+        let (mut media, _control, management) = join(&url).await?;
+        let spec = management.info().await?.spec;
+        let mut base = 0;
+        while let Some(frame) = media.recv().await {
+            base += u32::from(frame.gop_start);
+        }
+        let closed = event(&management, |it| matches!(it, QosEvent::GroupClosed { .. })).await;
+        Ok::<_, layercast::Error>((spec, base, closed))
+    });
+    for number in 0..48 {
+        group.send(picture(number)).await.unwrap();
+    }
+    assert_eq!(
+        group.send(Frame::base("")).await.unwrap_err().code(),
+        "EINVAL"
+    );
+    let huge = vec![0; 1 << 20];
+    assert_eq!(
+        group.send(Frame::base(huge)).await.unwrap_err().code(),
+        "EINVAL"
+    );
+    assert_eq!(group.close(Span::from_secs(10)).await.unwrap(), 0);
+    let (spec, base, closed) = soon("the sink", sink).await.unwrap().unwrap();
+    assert_eq!((spec.gop_n, base), (3, 16));
+    assert_eq!(closed, QosEvent::GroupClosed { undelivered: 0 });
+    let late = group.send(picture(0)).await.unwrap_err();
+    assert_eq!(late.code(), "ECLOSED");
+}
+
+#[tokio::test]
+async fn nothing_is_served_before_the_media_socket_is_registered() {
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let group = Group::new("film")
+        .spec(spec())
+        .registered(false)
+        .wait_for(1);
+    let group = std::sync::Arc::new(server.open_group(group).await.unwrap());
+    let nak = group.management().change_qos(QosOption::Maint).await;
+    assert_eq!(nak, Err(Status::NotRegistered));
+    group.management().register_group(&group).await.unwrap();
+    let playing = film(&group);
+    let unregistered = Join::new(group.url()).registered(false);
+    let (mut media, _control, management) = unregistered.connect().await.unwrap();
+    let nak = management.change_qos(QosOption::Maint).await;
+    assert_eq!(nak, Err(Status::NotRegistered));
+    assert!(media.try_recv().is_none());
+    management.register(&media).await.unwrap();
+    assert!(soon("a frame", media.recv()).await.is_some());
+    management.change_qos(QosOption::Maint).await.unwrap();
+    // Without its sockets the member leaves.
+    drop((media, _control, management));
+    event(&group.management(), |it| {
+        matches!(it, QosEvent::MemberLeft { .. })
+    })
+    .await;
+    group.close(Span::ZERO).await.unwrap();
+    soon("the source", playing).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_joined_says_why() {
+    let mut config = NodeConfig::new(
+        SwitchConfig {
+            name: "server".into(),
+            ..SwitchConfig::default()
+        },
+        "127.0.0.1:0".parse().unwrap(),
+        PortConfig::default(),
+    );
+    let narrow = Neighbour {
+        port: PortConfig {
+            rate: Some(Rate::from_bps(10_000)),
+            ..PortConfig::default()
+        },
+        link: LinkConfig::default(),
+    };
+    config.ports.insert("narrow".into(), narrow);
+    let server = Server::run(config).await.unwrap();
+    let group = server
+        .open_group(Group::new("film").spec(spec()))
+        .await
+        .unwrap();
+    let twice = server.open_group(Group::new("film")).await.unwrap_err();
+    assert_eq!(twice.code(), "EINVAL");
+    let member = Join::new(group.url()).name("narrow").level(Level::BASE);
+    let error = soon("an answer", member.connect()).await.unwrap_err();
+    assert_eq!(error.code(), "EADMIT", "{error}");
+    assert!(error.to_string().contains("server"), "{error}");
+    let address = server.local_addr();
+    let missing = Join::new(format!("{address}/opera")).flow_within(Span::from_ms(200));
+    let error = soon("an answer", missing.connect()).await.unwrap_err();
+    assert_eq!(error.code(), "EINVAL", "{error}");
+    assert!(error.to_string().contains("film"), "{error}");
+    assert_eq!(join("http://nowhere").await.unwrap_err().code(), "EINVAL");
+    drop(server.close().await.unwrap());
+    let error = soon("an answer", join(&format!("{address}/film"))).await;
+    assert_eq!(error.unwrap_err().code(), "ENET");
+}
