@@ -70,6 +70,23 @@ def forwarding() -> dict[str, float]:
     return json.loads(output)
 
 
+def sockets(what: str) -> dict:
+    """One measurement of `examples/sockets` on this machine."""
+    say(f"sockets {what}")
+    command = ["cargo", "build", "--quiet", "--release", "-p", "layercast-net", "--example", "sockets"]
+    subprocess.run(command, check=True)
+    measure = [*urgent(), str(target / "release/examples/sockets"), what]
+    found = json.loads(subprocess.run(measure, check=True, stdout=subprocess.PIPE).stdout)
+    (target / "bench").mkdir(exist_ok=True)
+    (target / "bench" / f"{what}.json").write_text(json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def urgent() -> list[str]:
+    """How to run before everybody else, on a machine that has other things to do (BENCH_URGENT=1, as root)."""
+    return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
+
+
 def cpu() -> str:
     """The processor's name."""
     match = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
@@ -84,6 +101,7 @@ result = {
     "switch_ns_per_unit": {name: round(ns, 1) for name, ns in estimates("switch").items()},
     "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
     "soft_switch": forwarding(),
+    "sockets": {what: sockets(what) for what in ("latency", "pacing", "flows", "capacity")},
     "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},
 }
 out = target / "bench.json"

@@ -6,3 +6,4 @@ cd "$(dirname "$0")/.."
 python=$1 target=$2
 mkdir -p "$target/bench"
 "$python" scripts/peers/srt.py "$target/release/layercast" "$target/bench" "${RUNS:-3}"
+"$python" scripts/peers/jitter.py "$target/release/layercast" "$target/bench"

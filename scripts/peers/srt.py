@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream
+from nodes import Programs, free_port, hurry
 from quality import FROM, TO, decode, summary, watch
 
 LAYERCAST, OUT = sys.argv[1], Path(sys.argv[2])
@@ -31,44 +31,6 @@ CONDITIONS |= {"5 % loss": ["--loss", "5%"], "drop to 60 %": ["--loss", "0"]}
 SETTLE = 2.0
 
 
-def free_port() -> int:
-    """A UDP port that is free now, and most likely as TCP port too."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Programs:
-    """Programs that run until the end of a measurement."""
-
-    def __enter__(self) -> "Programs":
-        self.running: list[subprocess.Popen] = []
-        return self
-
-    def start(self, command: list, **more) -> subprocess.Popen:
-        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | more
-        child = subprocess.Popen([str(part) for part in command], **more)
-        self.running.append(child)
-        return child
-
-    def ready(self, command: list) -> str:
-        """Start a layercast node, wait until it listens, and give its address."""
-        child = self.start([*command, "--json"], stdout=subprocess.PIPE, text=True)
-        line = json.loads(child.stdout.readline())
-        # Nobody reads the rest, and it must not block.
-        threading.Thread(target=child.stdout.read, daemon=True).start()
-        return line["address"]
-
-    def __exit__(self, *_) -> None:
-        for child in reversed(self.running):
-            child.terminate()
-        for child in self.running:
-            try:
-                child.wait(5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-
-
 def path_rate(clip: Clip) -> int:
     """Bits per second of the path."""
     return round(max(clip.mpeg1.rate, clip.h264.rate) * 1.06 * HEADROOM)
@@ -76,13 +38,13 @@ def path_rate(clip: Clip) -> int:
 
 def path(to: int, rate: int | None, condition: str, seed: int, after: float) -> list:
     """The command of the emulated path; the drop comes so long `after` its first datagram."""
-    listen = ["--listen", f"127.0.0.1:{free_port()}", "--to", f"127.0.0.1:{to}", "--seed", str(seed)]
+    listen = ["--listen", f"127.0.0.1:{free_port()}", "--to", f"127.0.0.1:{to}", "--seed", seed]
     way = ["--delay", f"{DELAY_MS}ms", "--jitter", f"{JITTER_MS}ms", *CONDITIONS[condition]]
     if rate:
         way += ["--rate", f"{rate}bit/s", "--queue", f"{QUEUE_MS}ms"]
         if condition.startswith("drop"):
             way += ["--schedule", schedule(after)]
-    return [LAYERCAST, "emulate", *listen, *way]
+    return ["emulate", *listen, *way]
 
 
 def schedule(after: float) -> str:
@@ -92,6 +54,7 @@ def schedule(after: float) -> str:
 
 def feed(stream: Stream, port: int, rate: float, start: float) -> list[float]:
     """Send a transport stream as a live encoder would: each frame at its time, never faster than `rate`. When."""
+    hurry()
     data = stream.path.read_bytes()
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sent, free = [], 0.0
@@ -111,6 +74,7 @@ def feed(stream: Stream, port: int, rate: float, start: float) -> list[float]:
 
 def listen(port: int, until: float) -> list[tuple[float, bytes]]:
     """What comes to a UDP port, with its time."""
+    hurry()
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     receiver.bind(("127.0.0.1", port))
@@ -162,7 +126,7 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
     rate = path_rate(clip)
     options = f"latency={latency}"
     end = time.monotonic() + SETTLE + SECONDS + 3
-    with Programs() as programs, ThreadPoolExecutor() as pool:
+    with Programs(LAYERCAST) as programs, ThreadPoolExecutor() as pool:
         got = pool.submit(listen, out, end)
         receive = ["srt-live-transmit", "-q", f"srt://127.0.0.1:{far}?mode=listener&{options}"]
         programs.start([*receive, f"udp://127.0.0.1:{out}"])
@@ -171,7 +135,7 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
         send = ["srt-live-transmit", "-q", f"udp://127.0.0.1:{entry}"]
         programs.start([*send, f"srt://{entrance}?mode=caller&{options}"])
         start = time.monotonic() + SETTLE - 0.3
-        sent = feed(stream, entry, rate * 0.95, start)
+        sent = pool.submit(feed, stream, entry, rate * 0.95, start).result()
         chunks = got.result()
     received = folder / "srt.ts"
     received.write_bytes(b"".join(chunk for _, chunk in chunks))
@@ -192,17 +156,15 @@ def run_layercast(clip: Clip, playout: int, knows: bool, condition: str, seed: i
     if knows and condition.startswith("drop"):
         line += f",schedule={schedule(SETTLE)}"
     received = folder / "layercast.m1v"
-    with Programs() as programs:
-        serve = [LAYERCAST, "serve", clip.layered, "--flow", "bunny", "--start-in", f"{SETTLE}s", *INSECURE]
+    with Programs(LAYERCAST) as programs:
+        serve = ["serve", clip.layered, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
         serve += ["--listen", "127.0.0.1:0", "--port", line, "--delay-max", f"{playout}ms"]
         server = programs.ready(serve)
         port = int(server.rsplit(":", 1)[1])
         # The line of the server is the bottleneck itself, or the path has it and nobody is told.
         entrance = programs.ready(path(port, None if knows else rate, condition, seed, SETTLE))
-        command = [LAYERCAST, "join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
-        command += ["--json", "--for", f"{SETTLE + SECONDS + 2}s", *INSECURE]
-        joined = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=True)
-    told = json.loads(joined.stdout.splitlines()[-1])
+        join = ["join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
+        told = programs.finish([*join, "--for", f"{SETTLE + SECONDS + 2}s"])
     receiver = told["receiver"]
     return {
         "pictures": decode(received, None, told["first_picture"] or 0),
@@ -213,15 +175,6 @@ def run_layercast(clip: Clip, playout: int, knows: bool, condition: str, seed: i
         "withheld": receiver["withheld"],
         "levels": receiver["levels"],
     }
-
-
-def insecure() -> list[str]:
-    """The option for links without protection, if this build has one; the path sees through those only."""
-    usage = subprocess.run([LAYERCAST, "join", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return ["--insecure"] if "--insecure" in usage else []
-
-
-INSECURE = insecure()
 
 
 def variants(clip: Clip) -> dict:
@@ -279,12 +232,24 @@ def main() -> None:
         for seed in range(1, RUNS + 1):
             print(f"srt: {condition}, run {seed} of {RUNS}", file=sys.stderr, flush=True)
             with ThreadPoolExecutor() as pool:
-                running = {n: pool.submit(measure, clip, clean, n, condition, seed) for n in results[condition]}
+                running = {
+                    n: pool.submit(measure, clip, clean, n, condition, seed) for n in results[condition]
+                }
                 for name, future in running.items():
                     results[condition][name].append(future.result())
     report = {
-        "path": {"rate_bps": path_rate(clip), "delay_ms": DELAY_MS, "jitter_ms": JITTER_MS, "queue_ms": QUEUE_MS},
-        "clip": {"mpeg1_bps": round(clip.mpeg1.rate), "h264_bps": round(clip.h264.rate), "gop": GOP, "frames": FRAMES},
+        "path": {
+            "rate_bps": path_rate(clip),
+            "delay_ms": DELAY_MS,
+            "jitter_ms": JITTER_MS,
+            "queue_ms": QUEUE_MS,
+        },
+        "clip": {
+            "mpeg1_bps": round(clip.mpeg1.rate),
+            "h264_bps": round(clip.h264.rate),
+            "gop": GOP,
+            "frames": FRAMES,
+        },
         "clean": {form: round(statistics.mean(seen["psnr"][FROM:TO]), 2) for form, seen in clean.items()},
         "load": os.getloadavg(),
         "results": results,
@@ -296,7 +261,14 @@ def main() -> None:
 
 def table(results: dict) -> None:
     """Print it for docs/benchmarks.md."""
-    keys = ["mean_psnr", "worst_5_percent_psnr", "frozen_percent", "stalls", "longest_freeze_ms", "broken_percent"]
+    keys = [
+        "mean_psnr",
+        "worst_5_percent_psnr",
+        "frozen_percent",
+        "stalls",
+        "longest_freeze_ms",
+        "broken_percent",
+    ]
     print("| path | stream | delay ms | PSNR dB | worst 5 % | frozen % | stalls | longest ms | broken % |")
     print("|---|---|---|---|---|---|---|---|---|")
     for condition, by_name in results.items():

@@ -419,8 +419,9 @@ pub struct Stats {
 Datagrams that come to --listen go on to --to, and the answers back, each way through a queue, a line
 of --rate, then delay, jitter and loss; the same seed draws the same loss and jitter. Clients share the
 path. TCP connections to the same port are carried too, delayed but not lost, and a Layercast node
-behind it is told the port of the path instead of its neighbour's, as behind a NAT. What a full queue
-drops is dropped without a look into it; datagrams that wait long are marked (ECN).
+behind it is told the port of the path instead of its neighbour's, as behind a NAT; that takes a link
+without protection (--insecure). What a full queue drops is dropped without a look into it; datagrams
+that wait long are marked (ECN).
 
 Examples:
   layercast emulate --listen 127.0.0.1:9000 --to 127.0.0.1:9001 --delay 20ms --jitter 5ms --loss 3%

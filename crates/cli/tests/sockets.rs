@@ -166,13 +166,15 @@ fn a_path_impairs_and_counts_what_goes_through_it() {
     }
     let folder = folder("emulate");
     let clip = make_clip(&folder, 2);
-    let server = Running::start(&["serve", &clip, "--start-when-joined", "1"]);
+    let args = ["serve", &clip, "--start-when-joined", "1", "--insecure"];
+    let server = Running::start(&args);
     let to = server.address.clone();
     let mut path = Running::start(&["emulate", "--to", &to, "--delay", "20ms", "--loss", "20%"]);
     let got = folder.join("got.m1v");
     let joined = run(&[
         "join",
         &path.address,
+        "--insecure",
         "--json",
         "--out",
         &got.display().to_string(),
