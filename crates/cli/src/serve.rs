@@ -226,6 +226,7 @@ fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> So
         path_delay_us: 0,
         core: None,
         identity: None,
+        via: Default::default(),
     };
     SourceConfig {
         start,

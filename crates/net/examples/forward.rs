@@ -258,6 +258,7 @@ fn flow() -> FlowInfo {
         path_delay_us: 0,
         core: None,
         identity: None,
+        via: Default::default(),
     }
 }
 

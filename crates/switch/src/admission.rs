@@ -3,7 +3,7 @@ use layercast_core::{
     Time, TraceEvent,
 };
 use layercast_qos::{AdmissionLimits, DelayBudget, HostCost};
-use layercast_wire::FlowInfo;
+use layercast_wire::{FlowInfo, Via};
 
 use crate::flow::Flow;
 use crate::{Switch, SwitchEvent, subject};
@@ -117,7 +117,13 @@ impl Switch {
     /// A flow as it is told to a port: with the delay of the way there.
     pub(crate) fn flow_towards(&self, id: FlowId, to: PortId) -> Option<FlowInfo> {
         let slot = self.flows.slot_of(id)?;
-        let mut info = self.flows.get(slot)?.info.clone();
+        let flow = self.flows.get(slot)?;
+        let mut info = flow.info.clone();
+        info.via = match (&info.core, flow.rooted) {
+            (None, _) | (_, false) => Via::Source,
+            _ if to == flow.upstream => Via::Spine,
+            _ => Via::Core,
+        };
         let delay = self.hop_delay(&info.spec, to);
         info.path_delay_us = info.path_delay_us.saturating_add(delay.as_us());
         Some(info)

@@ -80,7 +80,7 @@ impl Switch {
             if is_new {
                 self.tell_change(id, from);
             }
-        } else if flow.link == Upstream::Idle {
+        } else if flow.link == Upstream::Idle && flow.rooted {
             self.join_upstream(now, id, member);
         }
     }
@@ -143,7 +143,7 @@ impl Switch {
 
     /// Asks upstream again for a flow that has branches here.
     pub(crate) fn rejoin(&mut self, now: Time, id: FlowId) {
-        let Some(flow) = self.flows.by_id(id) else {
+        let Some(flow) = self.flows.by_id(id).filter(|flow| flow.rooted) else {
             return;
         };
         // Whoever we joined for may have left, and others stayed.

@@ -117,6 +117,15 @@ pub(crate) struct Flow {
     pub members: Members,
     pub ending: Option<Ending>,
     pub change: Option<Change>,
+    /// The core is known to be up the tree, or the flow has none; until then joins wait.
+    pub rooted: bool,
+    /// Where it was first heard of, and the delay of that way: the way to the source if this node
+    /// turns out to be on the way between source and core.
+    pub direct: (PortId, u64),
+    /// Whether it is.
+    pub spine: bool,
+    /// Since when the channel to the node upstream is lost.
+    pub lost: Option<Time>,
 }
 
 impl Branch {

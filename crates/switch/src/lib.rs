@@ -12,6 +12,7 @@ mod api;
 mod branches;
 mod change;
 mod config;
+mod core_switch;
 mod end_to_end;
 mod flow;
 mod forward;
@@ -30,6 +31,7 @@ pub use api::{SwitchEvent, SwitchInput, SwitchTransmit};
 pub use config::{
     ConfigError, Discard, Lowering, PortConfig, QueueConfig, ReceiverLimits, SwitchConfig,
 };
+pub use core_switch::choose_core;
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
 pub use stats::{PortStats, RejectedPdus, RejectedSignals, SwitchStats};

@@ -1,5 +1,5 @@
 use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
-use layercast_wire::{FlowInfo, Member, MemberReport, MemberStats, Signal};
+use layercast_wire::{FlowInfo, Member, MemberReport, MemberStats, Signal, Via};
 
 use crate::flow::{Ending, Flow, Told, Upstream};
 use crate::members::Members;
@@ -118,9 +118,20 @@ impl Switch {
 
     fn on_advertise<O: Observer>(&mut self, now: Time, from: PortId, info: FlowInfo, obs: &mut O) {
         let id = info.id;
+        let via = info.via;
+        let info = FlowInfo {
+            via: Via::Source,
+            ..info
+        };
         if let Some(flow) = self.flows.by_id(id) {
             let same = flow.ending.is_none() && flow.info.is_same(&info);
             let changed = flow.ending.is_none() && info.succeeds(&flow.info);
+            if same && via != Via::Source && !flow.rooted {
+                return self.on_rooted(now, from, info, via);
+            }
+            if via == Via::Spine && same {
+                return self.on_spine(now, id, from);
+            }
             if flow.upstream != from && flow.ending.is_none() && self.ports.is_up(flow.upstream) {
                 self.stats.rejected_signals.advertise += 1;
                 return;
@@ -136,7 +147,9 @@ impl Switch {
                         }
                     }
                 }
-                self.advertise(id, |port| port != from);
+                // A node on the way to the core that started anew must hear that it is.
+                let back = via == Via::Source && self.leads_back(id);
+                self.advertise(id, |port| port != from || back);
                 if self
                     .flows
                     .by_id(id)
@@ -152,8 +165,20 @@ impl Switch {
             self.stats.rejected_signals.advertise += 1;
             return;
         }
+        if via == Via::Spine {
+            self.stats.rejected_signals.advertise += 1;
+            return;
+        }
         let port = self.ports.get(from).filter(|_| from != PortId::LOCAL);
+        let is_core = info
+            .core
+            .as_ref()
+            .is_none_or(|core| *core == self.config.name);
         self.flows.insert(Flow {
+            rooted: is_core || via == Via::Core,
+            direct: (from, info.path_delay_us),
+            spine: false,
+            lost: None,
             selector: Selector::new(id, &info.spec, info.aal5_mark),
             info: info.clone(),
             upstream: from,
@@ -171,7 +196,8 @@ impl Switch {
             ending: None,
             change: None,
         });
-        self.advertise(id, |port| port != from);
+        let back = via == Via::Source && self.leads_back(id);
+        self.advertise(id, |port| port != from || back);
     }
 
     /// Advertises a flow to the ports that are up and `wanted`.
@@ -186,26 +212,33 @@ impl Switch {
     }
 
     /// A flow whose upstream link is lost may come back over another.
-    fn move_upstream(&mut self, id: FlowId, to: PortId) {
+    pub(crate) fn move_upstream(&mut self, id: FlowId, to: PortId) {
         let Some(flow) = self.flows.by_id(id).filter(|flow| flow.upstream != to) else {
             return;
         };
-        flow.link = Upstream::Idle;
+        let asked = std::mem::replace(&mut flow.link, Upstream::Idle) != Upstream::Idle;
+        let (before, member) = (flow.upstream, flow.joined_as.clone());
+        if let Some(member) = member.filter(|_| asked) {
+            self.signal(before, Signal::Leave { flow: id, member });
+        }
         self.flows.unmap(id);
         let carriage = self.ports.get(to).map(|port| port.config.carriage);
-        if let Some(flow) = self.flows.by_id(id) {
-            flow.upstream = to;
-            if to != PortId::LOCAL {
-                flow.carriage = carriage;
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        flow.upstream = to;
+        if to != PortId::LOCAL {
+            flow.carriage = carriage;
+        }
+        let carriage = flow.carriage;
+        // The source does not lie downstream of itself, nor are cells made into datagrams.
+        let ports: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
+        for port in ports {
+            let config = self.ports.get(port).map(|port| &port.config);
+            let fits = config.is_some_and(|config| Some(config.carriage) == carriage);
+            if port == to || !fits && port != PortId::LOCAL {
+                self.remove_branch(id, port);
             }
-            let ports = &self.ports;
-            let carriage = flow.carriage;
-            // The source does not lie downstream of itself, nor are cells made into datagrams.
-            flow.branches.retain(|branch| {
-                let port = ports.get(branch.port);
-                let fits = port.is_some_and(|port| Some(port.config.carriage) == carriage);
-                branch.port != to && (fits || branch.port == PortId::LOCAL)
-            });
         }
     }
 

@@ -19,6 +19,7 @@ impl Switch {
         self.expire_requests(now, obs);
         self.expire_branches(now, obs);
         self.expire_changes(now);
+        self.expire_ways(now, obs);
         self.retry_joins(now);
         let changed = self.ports.iter().filter(|port| port.regrant);
         let changed: Vec<PortId> = changed.map(|port| port.id).collect();
@@ -97,11 +98,37 @@ impl Switch {
                 }
                 Overdue::Unanswered => {
                     let waited = self.config.tentative.as_ms();
-                    let refusal = self.refusal(Resource::Timeout, waited, 0);
+                    let mut refusal = self.refusal(Resource::Timeout, waited, 0);
+                    let known = self.flows.by_id(flow).filter(|flow| !flow.rooted);
+                    if let Some(core) = known.and_then(|flow| flow.info.core.clone()) {
+                        refusal.node = core;
+                    }
                     self.refuse(now, flow, port, refusal, obs);
                 }
             }
             self.remove_branch(flow, port);
+        }
+    }
+
+    /// A flow of which nothing came for three eras after the channel to the node upstream was lost is
+    /// given up, and everybody below is told: nobody waits in silence.
+    fn expire_ways<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let life = self.life();
+        let mut dead = Vec::new();
+        let ports = &self.ports;
+        for flow in self.flows.iter_mut() {
+            if ports.is_up(flow.upstream) {
+                flow.lost = None;
+                continue;
+            }
+            let lost = *flow.lost.get_or_insert(now);
+            let heard = flow.adapted.map_or(lost, |(_, at)| at.max(lost));
+            if now.since(heard) >= life {
+                dead.push(flow.info.id);
+            }
+        }
+        for flow in dead {
+            self.remove_flow(now, flow, "the way to its source is lost", obs);
         }
     }
 

@@ -34,6 +34,6 @@ pub use pcapng::{Interface, PcapNg};
 pub use secret::Secret;
 pub use signal::{
     FlowEnd, FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal,
-    SignalError,
+    SignalError, Via,
 };
 pub use signal_reader::SignalReader;

@@ -242,6 +242,28 @@ pub struct FlowInfo {
     /// Who it comes from, if its media are sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// Which way the advertisement came, where there is a core.
+    #[serde(default, skip_serializing_if = "Via::is_source")]
+    pub via: Via,
+}
+
+/// Which way the advertisement of a flow with a core switch came (mets.md 2.10).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Straight from the source: it finds the core, and joins wait.
+    #[default]
+    Source,
+    /// From the core, or from the way between it and the source: joins go where it came from.
+    Core,
+    /// From the core back to the source: who hears it is on the way between them.
+    Spine,
+}
+
+impl Via {
+    fn is_source(&self) -> bool {
+        *self == Via::Source
+    }
 }
 
 impl FlowInfo {
@@ -281,6 +303,7 @@ impl FlowInfo {
     pub fn is_same(&self, other: &FlowInfo) -> bool {
         let here = FlowInfo {
             path_delay_us: self.path_delay_us,
+            via: self.via,
             ..other.clone()
         };
         *self == here

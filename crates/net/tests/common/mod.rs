@@ -91,6 +91,7 @@ pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSou
         path_delay_us: 0,
         core: None,
         identity: None,
+        via: Default::default(),
     };
     let mut config = SourceConfig::new("server", NodeId(1), info, carriage);
     config.era = ERA;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use layercast_core::{CellRate, FlowId, GroupId, NodeId, Span, Stream, Time};
-use layercast_switch::SwitchConfig;
+use layercast_switch::{SwitchConfig, choose_core};
 use layercast_transport::mets::{Shaping, Source, SourceConfig, stagger};
 use layercast_wire::FlowInfo;
 
@@ -143,7 +143,7 @@ impl Scenario {
             }
             let clip = clips::load(self, i, stop.min(self.duration).saturating_sub(entry.start))?;
             let node = topology.node(&field("source"), &entry.source)?;
-            let config = self.source_config(i, node, &clip)?;
+            let config = self.source_config(i, node, &clip, topology)?;
             config_error(field("policy"), entry.policy.validate())?;
             config_error(format!("flow[{i}]"), Source::new(config.clone()).map(drop))?;
             Ok(Flow {
@@ -162,6 +162,7 @@ impl Scenario {
         i: usize,
         node: usize,
         clip: &layercast_media::Clip,
+        topology: &Topology,
     ) -> Result<SourceConfig, ScenarioError> {
         let entry = &self.flows[i];
         let id = FlowId(i as u32 + 1);
@@ -199,8 +200,9 @@ impl Scenario {
             aal5_mark: self.aal5_mark,
             revision: 0,
             path_delay_us: 0,
-            core: None,
             identity: None,
+            core: self.core_switch(i, node, topology)?,
+            via: Default::default(),
         };
         let profile = self.profile_of(node);
         let before = self.flows[..i]
@@ -234,6 +236,38 @@ impl Scenario {
             admission: self.admission,
             ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
         })
+    }
+
+    /// The core switch of a flow, given or chosen.
+    fn core_switch(
+        &self,
+        i: usize,
+        source: usize,
+        topology: &Topology,
+    ) -> Result<Option<String>, ScenarioError> {
+        let entry = &self.flows[i];
+        let field = format!("flow[{i}].core");
+        match entry.core.as_deref() {
+            None => Ok(None),
+            Some("auto") => {
+                let known = self.receivers.iter();
+                let known = known.filter(|it| it.flow == entry.name && it.join <= entry.start);
+                let members = known.map(|it| topology.node(&field, &it.node));
+                let members = members.collect::<Result<Vec<_>, _>>()?;
+                let nodes = self.nodes.iter();
+                let relays: Vec<bool> = nodes.map(|node| node.kind == NodeKind::Switch).collect();
+                let core = choose_core(&topology.graph(), &relays, source, &members);
+                Ok(core.map(|node| self.nodes[node].name.clone()))
+            }
+            Some(name) => {
+                let node = topology.node(&field, name)?;
+                if self.nodes[node].kind != NodeKind::Switch {
+                    let accepted = "a node with kind = \"switch\", or \"auto\"";
+                    return Err(ScenarioError::value(field, name, accepted));
+                }
+                Ok(Some(name.to_owned()))
+            }
+        }
     }
 
     fn resolve_faults(&self, topology: &Topology) -> Result<Vec<Fault>, ScenarioError> {

@@ -258,6 +258,10 @@ pub struct FlowEntry {
     /// What to do when the flow cannot be had, or more can.
     #[serde(default)]
     pub policy: QosPolicy,
+    /// Its core switch (mets.md 2.10): the name of one, or `"auto"` for the one nearest the source and
+    /// the receivers that are there when it starts. Without, joins go the way the advertisement came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<String>,
 }
 
 /// Where the frames of a flow come from.

@@ -118,6 +118,14 @@ impl Topology {
         }
     }
 
+    /// Who is linked to whom, without the links.
+    pub fn graph(&self) -> Vec<Vec<usize>> {
+        let nodes = self.neighbours.iter();
+        nodes
+            .map(|links| links.iter().map(|&(node, _)| node).collect())
+            .collect()
+    }
+
     /// Whether flows pass through the node or start there, so that it runs a switch.
     pub fn relays(&self, node: usize) -> bool {
         self.relays[node]

@@ -70,6 +70,7 @@ impl Source {
                 path_delay_us: 0,
                 core: None,
                 identity: None,
+                via: Default::default(),
             },
             carriage,
             sizes: PerLayer {

@@ -36,6 +36,9 @@ pub struct ReceiverSummary {
     pub adapter: Vec<AdapterEntry>,
     /// Why the last join was refused, if it was.
     pub refused: Option<String>,
+    /// When and why the network gave the flow up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<(f64, String)>,
     /// Quality of the pictures; filled in by who compares them with the source.
     pub psnr_db: Option<f64>,
     /// Layer changes inside a GOP: a layer both played and withheld in one GOP.
@@ -148,6 +151,7 @@ impl FlowLog {
                 series: Vec::new(),
                 adapter: Vec::new(),
                 refused: None,
+                released: Vec::new(),
                 psnr_db: None,
                 off_boundary: 0,
             },
@@ -198,6 +202,10 @@ impl FlowLog {
                     self.summary.outage[layer] += u64::from(count);
                 }
                 self.gop.broken = true;
+            }
+            SinkEvent::Released { reason } => {
+                let t = self.seconds(now);
+                push(&mut self.summary.released, (t, reason.clone()));
             }
             SinkEvent::Refused(refusal) => self.summary.refused = Some(refusal.to_string()),
             SinkEvent::Res(message) | SinkEvent::Adapt(message) => {

@@ -53,6 +53,7 @@ pub fn flow(delay_max_ms: u32) -> FlowInfo {
         path_delay_us: 0,
         core: None,
         identity: None,
+        via: Default::default(),
     }
 }
 

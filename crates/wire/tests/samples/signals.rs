@@ -5,7 +5,7 @@ use layercast_core::{
 };
 use layercast_wire::{
     Carriage, Control, Downward, FlowEnd, FlowInfo, Identity, Mark, Member, MemberReport,
-    MemberStats, Refusal, Resource, Secret, Signal, Upward,
+    MemberStats, Refusal, Resource, Secret, Signal, Upward, Via,
 };
 
 /// One of each session message.
@@ -45,6 +45,7 @@ pub fn signals() -> Vec<Signal> {
             signature: vec![2; 64].into(),
             tokens: true,
         }),
+        via: Via::Core,
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
     let report = MemberReport {

@@ -194,7 +194,12 @@ impl Sink {
                     self.finish_if_played(now, obs);
                 }
             },
-            Signal::Withdraw { flow, .. } if ours(flow) => self.on_disconnect(),
+            Signal::Withdraw { flow, reason } if ours(flow) => {
+                if matches!(self.session, Session::Joining { .. } | Session::Joined) {
+                    self.events.push_back(SinkEvent::Released { reason });
+                }
+                self.on_disconnect();
+            }
             Signal::ToMember { flow, member, body } if ours(flow) => {
                 self.on_downward(now, member, body);
             }

@@ -185,6 +185,11 @@ pub enum SinkEvent {
     },
     /// The source says something on the control socket (mets.md 2.2).
     Control(Bytes),
+    /// The network gave the flow up: a node on the way is gone, or has no room any more.
+    Released {
+        /// Why.
+        reason: String,
+    },
     /// The session channel is lost; media go on as long as they come.
     Disconnected,
     /// The flow is over and everything that came was played.

@@ -19,6 +19,7 @@ fn receiver() -> Receiver {
         path_delay_us: 0,
         core: None,
         identity: None,
+        via: Default::default(),
     };
     let config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
     Receiver::new(Time::ZERO, &config, &flow, &flow.spec)
