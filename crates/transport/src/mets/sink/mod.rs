@@ -24,6 +24,10 @@ use super::PlayedFrame;
 
 /// What comes to a [`Sink`].
 #[derive(Clone, PartialEq, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
+)]
 pub enum SinkInput {
     /// From the data path.
     Pdu(LinkPdu),
@@ -41,6 +45,10 @@ pub enum SinkInput {
 
 /// What a [`Sink`] sends.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a PDU is moved by value on purpose: a box would cost an allocation for each"
+)]
 pub enum SinkTransmit {
     /// RES.
     Pdu(LinkPdu),
