@@ -215,6 +215,9 @@ pub struct Serve {
     /// Promised end-to-end delay: frames are played this long after they were taken
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
+    /// Core switch: the node where all receivers meet the flow; auto is this one
+    #[arg(long, value_name = "NODE")]
+    pub core: Option<String>,
     /// How packets are spaced: the token bucket of METS; all flows of this host frame after frame at
     /// the rate that receivers say they take in (join --drain), the bucket until they do; or not at all
     #[arg(long, value_name = "HOW", default_value = "paper")]

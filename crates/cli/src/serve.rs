@@ -224,7 +224,11 @@ fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> So
         aal5_mark: Mark::Last,
         revision: 0,
         path_delay_us: 0,
-        core: None,
+        core: args.core.as_ref().map(|core| match core.as_str() {
+            // No member is known when a flow opens here, and this node is nearest to the source.
+            "auto" => args.name.clone(),
+            name => name.to_owned(),
+        }),
         identity: None,
         via: Default::default(),
     };

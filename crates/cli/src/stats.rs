@@ -63,6 +63,7 @@ fn to_json(flows: &[FlowInfo], members: &[MemberStats]) -> Value {
             "name": flow.name,
             "id": flow.id,
             "source": flow.source,
+            "core": flow.core,
             "media": flow.spec.media,
             "fps": flow.spec.frame_rate.as_f64(),
             "delay_max_ms": flow.spec.delay_max_ms,

@@ -299,6 +299,7 @@ impl FlowInfo {
             revision: 0,
             path_delay_us: 0,
             core: None,
+            via: Via::Source,
             identity: None,
         }
     }

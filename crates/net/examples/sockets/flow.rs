@@ -35,6 +35,7 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
         revision: 0,
         path_delay_us: 0,
         core: None,
+        via: Default::default(),
         identity: None,
     };
     SourceConfig {
