@@ -1,12 +1,14 @@
 //! How many packets a second one core of the soft switch forwards on loopback, beside a bare
-//! recvmmsg/sendmmsg loop that looks at nothing: `{"switch_pps", "bare_pps", "ratio"}` as JSON.
+//! recvmmsg/sendmmsg loop that looks at nothing, and with protected links, each packet opened and sealed:
+//! `{"switch_pps", "bare_pps", "ratio", "protected_pps", "protected_ratio"}` as JSON, the last one to the
+//! switch in the clear.
 //!
-//! Both are driven by the same overload and measured by the processor time of their thread, so
+//! All are driven by the same overload and measured by the processor time of their thread, so
 //! that a busy machine disturbs little.
 
 use std::error::Error;
-use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +16,11 @@ use std::thread;
 use std::time::Duration;
 
 use layercast_core::{FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, Off, QosPolicy, Serial};
-use layercast_net::{CancellationToken, Node, NodeConfig, SESSION_VERSION, clock_name};
+use layercast_net::{
+    CancellationToken, Hello, Identity, Node, NodeConfig, QuicChannel, Remote, SignalChannel,
+    SignalReceiver, SignalSender, TcpChannel, Trust, clock_name,
+};
+use layercast_protect::{LinkKey, LinkSealer};
 use layercast_switch::{PortConfig, SwitchConfig};
 use layercast_wire::{
     Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Payload, Signal,
@@ -23,6 +29,7 @@ use nix::sys::socket::{
     MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, setsockopt, sockopt,
 };
 use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc;
 
 const BATCH: usize = 32;
 const PAYLOAD: u32 = 1_176;
@@ -33,18 +40,22 @@ const ROUNDS: usize = 3;
 type Failed = Box<dyn Error + Send + Sync>;
 
 fn main() -> Result<(), Failed> {
-    let (mut switch, mut bare) = (Vec::new(), Vec::new());
+    let (mut switch, mut bare, mut protected) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(run_bare()?);
-        switch.push(run_switch()?);
+        switch.push(run_switch(None)?);
+        protected.push(run_switch(Some(Identity::generate()?))?);
     }
-    let (switch, bare) = (median(switch), median(bare));
+    let (switch, bare, protected) = (median(switch), median(bare), median(protected));
+    let ratio = |a: f64, b: f64| (a / b * 1_000.0).round() / 1_000.0;
     println!(
         "{}",
         serde_json::json!({
             "switch_pps": switch.round(),
             "bare_pps": bare.round(),
-            "ratio": (switch / bare * 1_000.0).round() / 1_000.0,
+            "ratio": ratio(switch, bare),
+            "protected_pps": protected.round(),
+            "protected_ratio": ratio(protected, switch),
         })
     );
     Ok(())
@@ -91,7 +102,13 @@ fn packet(seq: u32) -> Vec<u8> {
 }
 
 /// Floods `to` until told to stop.
-fn generate(from: &UdpSocket, to: SocketAddr, stop: &AtomicBool) -> Result<(), Failed> {
+fn generate(
+    from: &UdpSocket,
+    to: SocketAddr,
+    mut sealer: Option<LinkSealer>,
+    stop: &AtomicBool,
+) -> Result<(), Failed> {
+    let mut sealed = vec![Vec::new(); BATCH];
     let mut packets: Vec<Vec<u8>> = (0..BATCH as u32).map(packet).collect();
     let to = [Some(v4(to)?); BATCH];
     let mut headers = MultiHeaders::preallocate(BATCH, None);
@@ -101,7 +118,17 @@ fn generate(from: &UdpSocket, to: SocketAddr, stop: &AtomicBool) -> Result<(), F
             packet[8..12].copy_from_slice(&seq.to_be_bytes());
             seq = seq.wrapping_add(1);
         }
-        let slices: Vec<[IoSlice<'_>; 1]> = packets.iter().map(|p| [IoSlice::new(p)]).collect();
+        if let Some(sealer) = &mut sealer {
+            for (packet, out) in packets.iter().zip(&mut sealed) {
+                out.clear();
+                sealer.seal(out, |out| out.extend_from_slice(packet))?;
+            }
+        }
+        let ready = match sealer {
+            Some(_) => &sealed,
+            None => &packets,
+        };
+        let slices: Vec<[IoSlice<'_>; 1]> = ready.iter().map(|p| [IoSlice::new(p)]).collect();
         let flags = MsgFlags::empty();
         let sent = sendmmsg(from.as_raw_fd(), &mut headers, &slices, to, [], flags)?;
         sent.for_each(drop);
@@ -139,7 +166,12 @@ fn v4(addr: SocketAddr) -> Result<SockaddrIn, Failed> {
 }
 
 /// Floods `to` from `source` for a while, with somebody reading at `sink`.
-fn flood(source: UdpSocket, to: SocketAddr, sink: UdpSocket) -> Result<(), Failed> {
+fn flood(
+    source: UdpSocket,
+    to: SocketAddr,
+    sealer: Option<LinkSealer>,
+    sink: UdpSocket,
+) -> Result<(), Failed> {
     let stop = Arc::new(AtomicBool::new(false));
     let reader = thread::spawn({
         let stop = Arc::clone(&stop);
@@ -147,7 +179,7 @@ fn flood(source: UdpSocket, to: SocketAddr, sink: UdpSocket) -> Result<(), Faile
     });
     let writer = thread::spawn({
         let stop = Arc::clone(&stop);
-        move || generate(&source, to, &stop)
+        move || generate(&source, to, sealer, &stop)
     });
     thread::sleep(RUN);
     stop.store(true, Ordering::Relaxed);
@@ -181,18 +213,19 @@ fn run_bare() -> Result<f64, Failed> {
             Ok(packets as f64 / (cpu_seconds() - start))
         }
     });
-    flood(source, to, sink)?;
+    flood(source, to, None, sink)?;
     stop.store(true, Ordering::Relaxed);
     forwarder.join().map_err(|_| "the forwarder panicked")?
 }
 
-/// Packets per processor second of a node with one flow and one branch.
-fn run_switch() -> Result<f64, Failed> {
+/// Packets per processor second of a node with one flow and one branch, as `identity` on protected links.
+fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
+    let identity = identity.map(Arc::new);
     let (source, sink) = (socket()?, socket()?);
     let stop = CancellationToken::new();
     let (told, addr) = std::sync::mpsc::channel();
     let node = thread::spawn({
-        let stop = stop.clone();
+        let (stop, identity) = (stop.clone(), identity.clone());
         move || -> Result<f64, Failed> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -200,9 +233,10 @@ fn run_switch() -> Result<f64, Failed> {
             runtime.block_on(async {
                 let switch = SwitchConfig::default();
                 let listen = "127.0.0.1:0".parse()?;
-                let config = NodeConfig::new(switch, listen, PortConfig::default());
+                let mut config = NodeConfig::new(switch, listen, PortConfig::default());
+                config.identity = identity;
                 let node = Node::bind(config).await?;
-                told.send(node.local_addr())?;
+                told.send((node.local_addr(), node.media_addr()))?;
                 let start = cpu_seconds();
                 let (events, _) = tokio::sync::mpsc::channel(1);
                 let summary = node.run(stop, events, &mut Off).await?;
@@ -210,10 +244,15 @@ fn run_switch() -> Result<f64, Failed> {
             })
         }
     });
-    let node_addr = addr.recv()?;
-    let mut upstream = Neighbour::call(node_addr, "generator", 1, &source)?;
+    let (node_addr, media_addr) = addr.recv()?;
+    let trust = identity.map(|identity| Trust::Node(identity.fingerprint()));
+    let remote = Remote {
+        addr: node_addr,
+        trust,
+    };
+    let mut upstream = Neighbour::call(&remote, "generator", 1, &source)?;
     upstream.say(&Signal::Advertise { flow: flow() })?;
-    let mut downstream = Neighbour::call(node_addr, "counter", 2, &sink)?;
+    let mut downstream = Neighbour::call(&remote, "counter", 2, &sink)?;
     downstream.wait_for(|signal| matches!(signal, Signal::Advertise { .. }))?;
     downstream.say(&Signal::Join {
         flow: FlowId(1),
@@ -231,7 +270,7 @@ fn run_switch() -> Result<f64, Failed> {
         level: Level::BASE,
     })?;
     downstream.wait_for(|signal| matches!(signal, Signal::JoinAck { .. }))?;
-    flood(source, node_addr, sink)?;
+    flood(source, media_addr, upstream.sealer.take(), sink)?;
     stop.cancel();
     node.join().map_err(|_| "the node panicked")?
 }
@@ -262,42 +301,83 @@ fn flow() -> FlowInfo {
     }
 }
 
-/// The session channel of a neighbour that is only a thread here.
+/// A neighbour that is only a thread here, which keeps its session channel alive.
 struct Neighbour {
-    stream: TcpStream,
-    lines: BufReader<TcpStream>,
+    say: mpsc::Sender<Signal>,
+    heard: std::sync::mpsc::Receiver<Signal>,
+    sealer: Option<LinkSealer>,
 }
 
 impl Neighbour {
-    fn call(node: SocketAddr, name: &str, id: u32, data: &UdpSocket) -> Result<Neighbour, Failed> {
-        let stream = TcpStream::connect(node)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        let lines = BufReader::new(stream.try_clone()?);
-        let mut neighbour = Neighbour { stream, lines };
-        neighbour.say(&Signal::Hello {
+    fn call(remote: &Remote, name: &str, id: u8, data: &UdpSocket) -> Result<Neighbour, Failed> {
+        let key = LinkKey::new(0, [id; 32]);
+        let link_key = remote.trust.as_ref().map(|_| key);
+        let hello = Hello {
             node: name.into(),
-            id: NodeId(id),
-            version: SESSION_VERSION,
+            id: NodeId(u32::from(id)),
             udp_port: data.local_addr()?.port(),
             carriage: Carriage::Datagrams,
             clock: clock_name(),
-            link_key: None,
-        })?;
+            link_key: link_key.clone(),
+        };
+        let (say, to_say) = mpsc::channel(16);
+        let (told, heard) = std::sync::mpsc::channel();
+        let remote = remote.clone();
+        thread::spawn(move || -> Result<(), Failed> {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                match remote.trust {
+                    None => {
+                        let channel = TcpChannel::connect(remote.addr, None).await?;
+                        converse(channel, to_say, told).await
+                    }
+                    Some(trust) => {
+                        let own = Identity::generate()?;
+                        let channel = QuicChannel::connect(remote.addr, None, &own, &trust).await?;
+                        converse(channel, to_say, told).await
+                    }
+                }
+            })
+        });
+        let mut neighbour = Neighbour {
+            say,
+            heard,
+            sealer: link_key.as_ref().map(LinkSealer::new),
+        };
+        neighbour.say(&hello.signal())?;
         neighbour.wait_for(|signal| matches!(signal, Signal::Hello { .. }))?;
         Ok(neighbour)
     }
 
     fn say(&mut self, signal: &Signal) -> Result<(), Failed> {
-        Ok(self.stream.write_all(&signal.to_line()?)?)
+        Ok(self.say.blocking_send(signal.clone())?)
     }
 
     fn wait_for(&mut self, what: impl Fn(&Signal) -> bool) -> Result<(), Failed> {
-        loop {
-            let mut line = Vec::new();
-            self.lines.read_until(b'\n', &mut line)?;
-            if what(&Signal::from_line(&line)?) {
-                return Ok(());
-            }
+        while !what(&self.heard.recv_timeout(Duration::from_secs(5))?) {}
+        Ok(())
+    }
+}
+
+async fn converse<C: SignalChannel>(
+    channel: C,
+    mut to_say: mpsc::Receiver<Signal>,
+    told: std::sync::mpsc::Sender<Signal>,
+) -> Result<(), Failed> {
+    let (mut receiver, mut sender) = channel.split();
+    loop {
+        tokio::select! {
+            said = to_say.recv() => match said {
+                Some(signal) => sender.send(&[signal]).await?,
+                None => return Ok(()),
+            },
+            heard = receiver.recv() => match heard? {
+                // Nobody may be waiting for it.
+                Some(signal) => drop(told.send(signal)),
+                None => return Ok(()),
+            },
         }
     }
 }
