@@ -7,7 +7,10 @@ use layercast_protect::{JoinUrl, LinkKey, LinkOpener, LinkSealer, OpenError, Rep
 pub fn link(data: &[u8]) {
     let key = LinkKey::new(3, [7; 32]);
     let mut opener = LinkOpener::new(&key);
-    assert!(opener.open(&mut data.to_vec()).is_err(), "nobody sealed this");
+    assert!(
+        opener.open(&mut data.to_vec()).is_err(),
+        "nobody sealed this"
+    );
     let Some((&choice, noise)) = data.split_first() else {
         return;
     };

@@ -166,6 +166,7 @@ fn a_path_impairs_and_counts_what_goes_through_it() {
     }
     let folder = folder("emulate");
     let clip = make_clip(&folder, 2);
+    // Such a path carries TCP and UDP between two ports of one number: a session in the clear.
     let args = ["serve", &clip, "--start-when-joined", "1", "--insecure"];
     let server = Running::start(&args);
     let to = server.address.clone();
@@ -174,7 +175,6 @@ fn a_path_impairs_and_counts_what_goes_through_it() {
     let joined = run(&[
         "join",
         &path.address,
-        "--insecure",
         "--json",
         "--out",
         &got.display().to_string(),

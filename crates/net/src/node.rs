@@ -3,7 +3,6 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use layercast_core::{Observer, Span, Time, earliest};
-use quinn::Endpoint;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -37,8 +36,9 @@ const PORT_ATTEMPTS: usize = 16;
 pub struct Node {
     config: NodeConfig,
     listener: TcpListener,
-    /// Where neighbours come in, unless they do in the clear.
-    endpoint: Option<Endpoint>,
+    /// Where neighbours come in, unless they do in the clear. Only a socket until the node runs: who
+    /// drops the node gives the port back at once.
+    session: Option<UdpSocket>,
     udp: Udp,
     local: SocketAddr,
 }
@@ -65,18 +65,17 @@ impl Node {
     /// # Errors
     /// They are in use, or the address is not one of this machine.
     pub async fn bind(config: NodeConfig) -> Result<Node, NetError> {
-        let (listener, local, endpoint, udp) = match &config.identity {
+        let (listener, local, session, udp) = match &config.identity {
             None => {
                 let (listener, udp) = bind_both(config.listen, Udp::bind).await?;
                 (listener, udp.local_addr(), None, udp)
             }
-            Some(identity) => {
-                let (listener, socket) = bind_both(config.listen, UdpSocket::bind).await?;
+            Some(_) => {
+                let (listener, session) = bind_both(config.listen, UdpSocket::bind).await?;
                 let failed = |source| NetError::bind(config.listen, source);
-                let local = socket.local_addr().map_err(failed)?;
-                let endpoint = quic::listen(socket, identity).map_err(failed)?;
+                let local = session.local_addr().map_err(failed)?;
                 let udp = bind_behind(config.listen, local).map_err(failed)?;
-                (listener, local, Some(endpoint), udp)
+                (listener, local, Some(session), udp)
             }
         };
         if let Some(group) = config.groups.first() {
@@ -89,7 +88,7 @@ impl Node {
         Ok(Node {
             config,
             listener,
-            endpoint,
+            session,
             udp,
             local,
         })
@@ -118,7 +117,7 @@ impl Node {
         let Node {
             config,
             listener,
-            endpoint,
+            session,
             udp,
             local,
         } = self;
@@ -132,9 +131,11 @@ impl Node {
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);
-        match endpoint {
-            None => peers.listen(listener, config.max_connections),
-            Some(endpoint) => {
+        match (session, &config.identity) {
+            (Some(session), Some(own)) => {
+                let endpoint = quic::listen(session, own);
+                let endpoint =
+                    endpoint.map_err(NetError::system("starting the session channel"))?;
                 peers.listen_protected(endpoint, config.max_connections);
                 let message = format!(
                     "{} takes no calls in the clear: use its layercasts:// address",
@@ -142,6 +143,7 @@ impl Node {
                 );
                 peers.decline(listener, message);
             }
+            _ => peers.listen(listener, config.max_connections),
         }
         let from = Some(local.ip()).filter(|ip| !ip.is_unspecified());
         for (index, remote) in config.upstreams.iter().enumerate() {
