@@ -136,6 +136,12 @@ pub fn in_words(event: &LiveEvent) -> String {
         LiveEvent::Dropped { frames } => format!(
             "{frames} frames came faster than the flow takes them; it goes on at the next key frame"
         ),
+        LiveEvent::Overload(over) => format!(
+            "{} takes {}, more than the {} reserved for it: start again with more --headroom, or --rates",
+            over.layer,
+            over.takes.rate(),
+            over.reserved.rate()
+        ),
         LiveEvent::End { stats } => {
             let lost = stats.ts.lost + stats.rtp.lost;
             format!("the stream is over, {lost} packets of it were lost before they came here")

@@ -118,7 +118,7 @@ async fn offer(
         () = stop.token.cancelled() => return Ok(None),
     };
     let greeting = format!("{name}\n{}", live::describe(learned.form, &learned.spec));
-    let (frames, events) = input.start(&options);
+    let (frames, events) = input.start(&options, &learned.spec);
     Ok(Some(Offer {
         spec: learned.spec,
         frames,

@@ -34,7 +34,9 @@ pub use filter::{
     FlowFilterStats, PictureDrop, RuleError, Shaping,
 };
 pub use h264::H264Writer;
-pub use live::{Ingest, IngestStats, LiveClock, MediaTimeline, SpecMeter, Stamp, TimedFrame};
+pub use live::{
+    Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, Stamp, TimedFrame,
+};
 pub use output::{FlowWriter, OutputForm, Received};
 pub use rates::{LayerSummary, PictureCounts, Summary};
 pub use rtp::{RtpPacket, RtpReceiver, RtpSender, RtpStats, session_description};

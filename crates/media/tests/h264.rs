@@ -202,3 +202,62 @@ fn parameter_sets_stand_before_every_start() {
     let (out, _) = receive(&clip, |index, _| index >= 40);
     assert_eq!(decode("h264", &out).len(), 25);
 }
+
+/// The NAL units of a stream, without start codes.
+fn nals(data: &[u8]) -> Vec<&[u8]> {
+    let starts: Vec<usize> = (0..data.len().saturating_sub(3))
+        .filter(|&at| data[at..at + 3] == [0, 0, 1])
+        .collect();
+    let ends = starts.iter().skip(1).copied().chain([data.len()]);
+    let units = starts.iter().zip(ends).map(|(&at, end)| &data[at + 3..end]);
+    units
+        .map(|unit| {
+            let zeros = unit.iter().rev().take_while(|&&byte| byte == 0).count();
+            &unit[..unit.len() - zeros]
+        })
+        .collect()
+}
+
+#[test]
+fn temporal_layers_come_before_references() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // A stream without B pictures, all of which others refer to; the label is what counts.
+    let options = format!("-frames:v {FRAMES} -s 176x144 -c:v libx264 -g 24 -bf 0");
+    let plain = encode("temporal.h264", &options);
+    let pattern = [0u8, 2, 1, 2];
+    for label in ["prefix", "sub-sequence"] {
+        let (mut labelled, mut pictures) = (Vec::new(), 0);
+        for nal in nals(&plain) {
+            if matches!(nal[0] & 31, 1 | 5) {
+                let temporal = pattern[pictures % 4];
+                labelled.extend_from_slice(&[0, 0, 1]);
+                match label {
+                    // NAL type 14 and nal_unit_header_svc_extension (G.7.3.1.1).
+                    "prefix" => labelled.extend_from_slice(&[0x6E, 0x80, 0x80, temporal << 5 | 7]),
+                    // SEI with sub_seq_layer_num, sub_seq_id 0, and four flags (D.1.11).
+                    _ => {
+                        let number = [0b1100_0010, 0b0101_0000, 0b0111_0000][usize::from(temporal)];
+                        labelled.extend_from_slice(&[6, 10, 2, number, 0x80, 0x80]);
+                    }
+                }
+                pictures += 1;
+            }
+            labelled.extend_from_slice(&[0, 0, 1]);
+            labelled.extend_from_slice(nal);
+        }
+        let clip = Clip::parse(Bytes::from(labelled)).expect("a clip");
+        assert_eq!(clip.frames.len(), FRAMES, "{label}");
+        for (index, frame) in clip.frames.iter().enumerate() {
+            let layer = match pattern[index % 4] {
+                _ if frame.gop_start => Layer::Base,
+                0 => Layer::Base,
+                1 => Layer::E1,
+                _ => Layer::E2,
+            };
+            assert_eq!(frame.layer(), layer, "{label} {index}");
+            assert_eq!(frame.gop_start, index % 24 == 0);
+        }
+    }
+}

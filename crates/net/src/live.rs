@@ -4,7 +4,9 @@ use std::thread;
 
 use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span};
-use layercast_media::{Ingest, IngestStats, LiveClock, MediaTimeline, SpecMeter, TimedFrame};
+use layercast_media::{
+    Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, TimedFrame,
+};
 use layercast_transport::mets::AppFrame;
 use layercast_wire::Payload;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -74,6 +76,8 @@ pub enum LiveEvent {
         /// How many.
         frames: u64,
     },
+    /// A layer takes more than is reserved for it.
+    Overload(Overload),
     /// The stream is over.
     End {
         /// What was seen of it.
@@ -253,14 +257,19 @@ impl LiveInput {
         }
     }
 
-    /// Serves the stream: its frames, each with its time, and what happens to it. Events that nobody
-    /// takes are dropped.
-    pub fn start(self, options: &LiveOptions) -> (Frames, mpsc::Receiver<LiveEvent>) {
+    /// Serves the stream as `spec` says: its frames, each with its time, and what happens to it. Events
+    /// that nobody takes are dropped.
+    pub fn start(
+        self,
+        options: &LiveOptions,
+        spec: &FlowSpec,
+    ) -> (Frames, mpsc::Receiver<LiveEvent>) {
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
         let serving = Serving {
             clock: LiveClock::new(options.lead),
             timeline: MediaTimeline::default(),
+            load: LiveLoad::new(spec),
             frames,
             events,
             started: false,
@@ -277,6 +286,7 @@ impl LiveInput {
 struct Serving {
     clock: LiveClock,
     timeline: MediaTimeline,
+    load: LiveLoad,
     frames: mpsc::Sender<AppFrame>,
     events: mpsc::Sender<LiveEvent>,
     /// A frame was passed on.
@@ -343,6 +353,9 @@ impl Serving {
         if self.clock.resyncs() != self.resyncs {
             self.resyncs = self.clock.resyncs();
             self.tell(LiveEvent::Resync);
+        }
+        if let Some(overload) = self.load.push(time, &frame) {
+            self.tell(LiveEvent::Overload(overload));
         }
         let Some(data) = frame.data else { return true };
         if self.waiting && !frame.gop_start {

@@ -2,11 +2,13 @@
 
 mod clock;
 mod ingest;
+mod load;
 mod meter;
 mod stamp;
 
 pub use clock::LiveClock;
 pub use ingest::{Ingest, IngestStats};
+pub use load::{LiveLoad, Overload};
 pub use meter::SpecMeter;
 pub(crate) use stamp::on_a_timeline;
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
