@@ -133,6 +133,8 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
     let from = format!("udp://127.0.0.1:{input}");
     let server = Running::start(&["serve", &from, "--measure", "1s"]);
     let switch = Running::start(&["switch", "--upstream", &server.url]);
+    // By name: the switch may not have heard of the flow yet.
+    let flow = switch.url.replacen('?', "/live?", 1);
     let mut recorders = Vec::new();
     let mut receivers = Vec::new();
     for (name, level, port) in [("full", "2", full), ("base", "0", base)] {
@@ -140,7 +142,7 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
         let file = folder.join(format!("{name}.ts"));
         recorders.push((recorder(&["-i", &at], &file), file));
         let out = format!("udp://127.0.0.1:{port}");
-        receivers.push(receiver(&switch.url, name, level, &out, &[]));
+        receivers.push(receiver(&flow, name, level, &out, &[]));
     }
     let played = have_gstreamer(&["udpsrc", "tsdemux", "h264parse", "avdec_h264"]).then(|| {
         let port = port();
@@ -148,7 +150,7 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
             "udpsrc port={port} num-buffers=300 ! tsdemux ! h264parse ! avdec_h264 ! fakesink"
         ));
         let out = format!("udp://127.0.0.1:{port}");
-        receivers.push(receiver(&switch.url, "gst", "2", &out, &[]));
+        receivers.push(receiver(&flow, "gst", "2", &out, &[]));
         player
     });
     let mut counts = Vec::new();
