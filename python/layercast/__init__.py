@@ -1,4 +1,4 @@
-"""Layercast from Python: run a scenario in the simulator and get NumPy arrays.
+"""Layercast from Python: live flows on asyncio, and the simulator with NumPy arrays.
 
 >>> import layercast
 >>> result = layercast.run("scenarios/quickstart.toml")  # doctest: +SKIP
@@ -6,6 +6,58 @@
 """
 
 from layercast._layercast import LayercastError
+from layercast.live import (
+    AdmissionError,
+    BusyError,
+    ClosedError,
+    Control,
+    Group,
+    GroupControl,
+    InvalidError,
+    Layer,
+    Management,
+    Media,
+    Member,
+    NetworkError,
+    NoFilterError,
+    NotRegisteredError,
+    Played,
+    PolicyError,
+    QosError,
+    Server,
+    Session,
+    TimedOutError,
+    Upcall,
+    join,
+)
 from layercast.result import Receiver, Result, probe, run
 
-__all__ = ["LayercastError", "Receiver", "Result", "probe", "run"]
+__all__ = [
+    "AdmissionError",
+    "BusyError",
+    "ClosedError",
+    "Control",
+    "Group",
+    "GroupControl",
+    "InvalidError",
+    "Layer",
+    "LayercastError",
+    "Management",
+    "Media",
+    "Member",
+    "NetworkError",
+    "NoFilterError",
+    "NotRegisteredError",
+    "Played",
+    "PolicyError",
+    "QosError",
+    "Receiver",
+    "Result",
+    "Server",
+    "Session",
+    "TimedOutError",
+    "Upcall",
+    "join",
+    "probe",
+    "run",
+]

@@ -1,4 +1,7 @@
-//! Python bindings of Layercast: scenarios in, summaries out; `python/layercast` puts arrays on top.
+//! Python bindings of Layercast: scenarios in, summaries out; live flows on asyncio. `python/layercast` puts
+//! arrays and classes on top.
+
+mod live;
 
 use std::fmt::Display;
 use std::fs;
@@ -64,5 +67,6 @@ fn probe_json(path: PathBuf) -> PyResult<String> {
 fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("LayercastError", module.py().get_type::<LayercastError>())?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
-    module.add_function(wrap_pyfunction!(probe_json, module)?)
+    module.add_function(wrap_pyfunction!(probe_json, module)?)?;
+    live::add_to(module)
 }

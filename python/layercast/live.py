@@ -1,0 +1,386 @@
+"""Live flows on asyncio: media, control and management sockets (mets.md 2.2).
+
+A source, in five lines:
+
+>>> async def source(frames):
+...     async with layercast.Server("127.0.0.1:0") as server:
+...         group = await server.open_group("film")
+...         print("join", group.url)
+...         for frame in frames:
+...             await group.send(frame)
+
+A sink, in five lines:
+
+>>> async def sink(url):
+...     async with await layercast.join(url) as (media, control, management):
+...         async for frame in media:
+...             print(frame.layer.name, len(frame.data))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
+
+from layercast import _layercast
+from layercast._layercast import (
+    AdmissionError,
+    BusyError,
+    ClosedError,
+    InvalidError,
+    NetworkError,
+    NoFilterError,
+    NotRegisteredError,
+    PolicyError,
+    QosError,
+    TimedOutError,
+)
+
+__all__ = [
+    "AdmissionError",
+    "BusyError",
+    "ClosedError",
+    "Control",
+    "Group",
+    "GroupControl",
+    "InvalidError",
+    "Layer",
+    "Management",
+    "Media",
+    "Member",
+    "NetworkError",
+    "NoFilterError",
+    "NotRegisteredError",
+    "Played",
+    "PolicyError",
+    "QosError",
+    "Server",
+    "Session",
+    "TimedOutError",
+    "Upcall",
+    "join",
+]
+
+
+class Layer(IntEnum):
+    """A layer of a flow: the base layer is promised, the others come with the bandwidth there is."""
+
+    BL = 0
+    E1 = 1
+    E2 = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A frame that is due."""
+
+    seq: int
+    """Its number in the flow, modulo 2^32; frames of layers that are not granted leave gaps."""
+    layer: Layer
+    gop_start: bool
+    """Whether it opens a group of pictures."""
+    delay: float
+    """From emission to arrival, in seconds."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group."""
+
+    name: str
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upcall:
+    """A signalQoS upcall: periodic figures (kind "signal") or an event (kind "event")."""
+
+    kind: str
+    name: str
+    """Name of the event, such as "LAYER_ADD"; "QOS_METRIC" for figures."""
+    text: str
+    """The event in words."""
+    data: Mapping[str, Any]
+    """Its figures: spans and delays in picoseconds, rates in cells/s."""
+
+
+class Media:
+    """The media socket of a sink: iterate over it to get each frame when it is due."""
+
+    def __init__(self, raw: _layercast.LiveMedia) -> None:
+        self._raw = raw
+
+    @property
+    def flow(self) -> str:
+        """Name of the flow."""
+        return self._raw.flow()
+
+    async def recv(self) -> Played | None:
+        """The next frame, when it is due; None once the flow is over."""
+        frame = await self._raw.recv()
+        if frame is None:
+            return None
+        seq, layer, gop_start, delay, data = frame
+        return Played(seq, Layer(layer), gop_start, delay, data)
+
+    def __aiter__(self) -> AsyncIterator[Played]:
+        return self
+
+    async def __anext__(self) -> Played:
+        frame = await self.recv()
+        if frame is None:
+            raise StopAsyncIteration
+        return frame
+
+
+class Control:
+    """The control socket of a sink: messages of at most 16 KiB to the source and back, in order."""
+
+    def __init__(self, raw: _layercast.LiveControl) -> None:
+        self._raw = raw
+
+    async def send(self, message: bytes) -> None:
+        """Send a message to the source. Raises InvalidError, BusyError or ClosedError."""
+        await self._raw.send(message)
+
+    async def recv(self) -> bytes | None:
+        """The next message of the source; None once the flow is over."""
+        return await self._raw.recv()
+
+
+class GroupControl:
+    """The control sockets of all members of a group, as its source has them."""
+
+    def __init__(self, raw: _layercast.LiveGroupControl) -> None:
+        self._raw = raw
+
+    async def send(self, member: Member, message: bytes) -> None:
+        """Send a message to a member. Raises InvalidError, BusyError or ClosedError."""
+        await self._raw.send(member.name, member.id, message)
+
+    async def recv(self) -> tuple[Member, bytes] | None:
+        """The next message of any member; None once the group is closed."""
+        message = await self._raw.recv()
+        if message is None:
+            return None
+        name, number, data = message
+        return Member(name, number), data
+
+
+class Management:
+    """The management socket: requests to, and upcalls from, the QoS management of this host.
+
+    Iterate over it to get the upcalls.
+    """
+
+    def __init__(self, raw: _layercast.LiveManagement) -> None:
+        self._raw = raw
+
+    async def register(self, media: Media | Group) -> None:
+        """Bind a media socket (registerSoc): only then requests are served. Done unless asked not to."""
+        await self._raw.register(media._raw)
+
+    async def change_qos(self, option: str, structure: Any = None) -> None:
+        """Ask for a change (changeQoS); an exception is a Nak, after which all is as it was.
+
+        `option` is "flow_spec", "qos_policy", "maint", "monitor", "signal", "adapt", "filter" or
+        "event"; `structure` what it needs: a mapping with the fields of FlowSpec, QosPolicy or Alarm,
+        "none", "discrete" or "continuous", or a list of filters.
+        """
+        request = option if structure is None else {option: structure}
+        await self._raw.change_qos(json.dumps(request))
+
+    async def signal(self) -> Upcall | None:
+        """The next upcall (signalQoS); None once the flow is over and all were taken."""
+        text = await self._raw.signal()
+        if text is None:
+            return None
+        told = json.loads(text)
+        return Upcall(told["kind"], told["name"], told["text"], told["data"]["option"])
+
+    async def info(self) -> dict[str, Any]:
+        """What is known of the group (getGroupInfo): name, server, spec, policy, layers, core, members."""
+        return json.loads(await self._raw.info())
+
+    async def stats(self) -> list[dict[str, Any]]:
+        """Who receives the flow, and how well (getGroupStats)."""
+        return json.loads(await self._raw.stats())
+
+    async def allow_raise(self) -> None:
+        """Answer a MAY_RAISE upcall: a higher level is welcome."""
+        await self._raw.allow_raise()
+
+    async def leave(self, reason: str = "user") -> None:
+        """Leave the group (leaveGroup); `reason` is "user", "policy" or "failure"."""
+        await self._raw.leave(reason)
+
+    def __aiter__(self) -> AsyncIterator[Upcall]:
+        return self
+
+    async def __anext__(self) -> Upcall:
+        upcall = await self.signal()
+        if upcall is None:
+            raise StopAsyncIteration
+        return upcall
+
+
+class Session(tuple[Media, Control, Management]):
+    """The three sockets of a sink; as a context manager it leaves the flow at its end."""
+
+    __slots__ = ()
+
+    media = property(lambda self: self[0], doc="The media socket.")
+    control = property(lambda self: self[1], doc="The control socket.")
+    management = property(lambda self: self[2], doc="The management socket.")
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.management.leave()
+
+
+class Group:
+    """An open group: the source's media socket, and the way to its control and management sockets."""
+
+    def __init__(self, raw: _layercast.LiveGroup) -> None:
+        self._raw = raw
+        self.control = GroupControl(raw.control())
+        self.management = Management(raw.management())
+
+    @property
+    def url(self) -> str:
+        """What a sink joins with."""
+        return self._raw.url(None)
+
+    def url_at(self, host: str) -> str:
+        """What a sink joins with that knows this machine as `host`."""
+        return self._raw.url(host)
+
+    async def send(
+        self,
+        data: bytes,
+        layer: int = Layer.BL,
+        *,
+        gop_start: bool | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Send a frame: frames of every layer, in the order in which they are decoded.
+
+        `gop_start` says whether it opens a group of pictures; if it is not given, frames of the base
+        layer do. `time` is when it is due, in seconds from the start of the flow; if it is not given, at
+        its slot of the frame rate. Waits while the flow is a few frames ahead of its schedule.
+        """
+        opens = layer == Layer.BL if gop_start is None else gop_start
+        await self._raw.send(data, int(layer), opens, time)
+
+    async def wait_for_members(self, members: int = 1) -> None:
+        """Wait until the group has so many members."""
+        await self._raw.wait_for_members(members)
+
+    async def close(self, grace: float = 5.0) -> int:
+        """Close the group (closeGroup): what was sent leaves within `grace` seconds.
+
+        Returns the number of frames that could not.
+        """
+        return await self._raw.close(grace)
+
+    async def __aenter__(self) -> Group:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Server:
+    """A host with sources, at HOST:PORT; port 0 lets the system choose. Its links are protected."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._raw: _layercast.LiveServer | None = None
+        self._groups: list[Group] = []
+
+    async def __aenter__(self) -> Server:
+        self._raw = await _layercast.bind(self.address)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close its groups, and stop."""
+        await asyncio.gather(*(group.close() for group in self._groups))
+        if self._raw is not None:
+            await self._raw.close()
+
+    async def open_group(
+        self,
+        name: str,
+        *,
+        spec: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        frame_rate: float | Fraction = 24,
+        delay_max: float | None = None,
+        core: str | None = None,
+        wait_for: int = 0,
+        registered: bool = True,
+    ) -> Group:
+        """Open a group (openGroup).
+
+        What the flow needs is learned from its first group of pictures, at `frame_rate` frames a second,
+        unless `spec` says. `policy` has the fields of QosPolicy. Frames are played `delay_max` seconds
+        after they were sent, 0.5 if nobody says. `core` names the core switch. The first frame is kept
+        until `wait_for` members have joined.
+        """
+        if self._raw is None:
+            raise ClosedError("the server is not running: use it as a context manager")
+        rate = Fraction(frame_rate).limit_denominator(1001)
+        options = {
+            "spec": spec,
+            "policy": policy,
+            "frame_rate": (rate.numerator, rate.denominator),
+            "delay_max": delay_max,
+            "core": core,
+            "wait_for": wait_for,
+            "registered": registered,
+        }
+        group = Group(await self._raw.open_group(name, json.dumps(options)))
+        self._groups.append(group)
+        return group
+
+
+async def join(
+    url: str,
+    *,
+    name: str | None = None,
+    level: int = 2,
+    spec: Mapping[str, Any] | None = None,
+    policy: Mapping[str, Any] | None = None,
+    playout: float | None = None,
+    authorities: str | None = None,
+    within: float = 10.0,
+    registered: bool = True,
+) -> Session:
+    """Join the flow at `url` (joinGroup): its media, control and management sockets.
+
+    When it returns the base layer is reserved on the whole way. `level` is the highest wanted, 0 to 2.
+    Frames are played `playout` seconds after they were sent, if it is given. The flow may be missing for
+    `within` seconds. `authorities` is a PEM file to believe where the address has no fingerprint.
+    Raises AdmissionError with the node, the resource and what there is, InvalidError, NetworkError.
+    """
+    options = {
+        "name": name,
+        "level": level,
+        "spec": spec,
+        "policy": policy,
+        "playout": playout,
+        "authorities": authorities,
+        "within": within,
+        "registered": registered,
+    }
+    media, control, management = await _layercast.join(url, json.dumps(options))
+    sockets: Sequence[Any] = (Media(media), Control(control), Management(management))
+    return Session(sockets)

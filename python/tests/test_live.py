@@ -1,0 +1,138 @@
+import asyncio
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import layercast
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+SPEC = {
+    "gop_n": 3,
+    "gop_m": 1,
+    "delay_max_ms": 200,
+    "frame_rate": {"num": 48, "den": 1},
+    "layers": {"BL": {"mean": 200}, "E1": {"mean": 100}, "E2": {"mean": 100}},
+}
+
+
+def picture(number: int) -> tuple[bytes, int]:
+    return bytes([number % 256]) * 200, number % 3
+
+
+async def film(group: layercast.Group) -> None:
+    number = 0
+    while True:
+        await group.send(*picture(number))
+        number += 1
+
+
+async def event(management: layercast.Management, name: str) -> layercast.Upcall:
+    async for upcall in management:
+        if upcall.name == name:
+            return upcall
+    raise AssertionError(f"the upcalls ended without {name}")
+
+
+def run(main) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(30):
+            await main()
+
+    asyncio.run(within())
+
+
+def test_media_control_and_management():
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            group = await server.open_group("film", spec=SPEC, wait_for=1)
+            playing = asyncio.create_task(film(group))
+            async with await layercast.join(group.url, name="alice") as (media, control, management):
+                assert media.flow == "film"
+                base = 0
+                async for frame in media:
+                    assert (frame.data, frame.layer) == picture(frame.seq)
+                    assert 0 <= frame.delay < 5
+                    base += frame.gop_start
+                    if base == 9:
+                        break
+                await control.send(b"pause")
+                member, message = await group.control.recv()
+                assert (member.name, message) == ("alice", b"pause")
+                await group.control.send(member, b"paused")
+                assert await control.recv() == b"paused"
+                assert (await management.info())["name"] == "film"
+                assert (await group.management.stats())[0]["member"]["name"] == "alice"
+                await management.change_qos("adapt", "none")
+                alarm = {
+                    "metric": "rate",
+                    "op": ">",
+                    "threshold": 1.0,
+                    "window_ms": 200,
+                    "hysteresis": 0.0,
+                    "oneshot": True,
+                }
+                await management.change_qos("event", alarm)
+                assert (await event(management, "ALARM")).data["value"] > 1
+                with pytest.raises(layercast.InvalidError) as nak:
+                    await management.change_qos("qos_policy", {"signal_period_ms": 0})
+                assert nak.value.code == "EINVAL"
+                with pytest.raises(layercast.InvalidError):
+                    await management.change_qos("everything")
+            with pytest.raises(layercast.ClosedError):
+                await management.change_qos("maint")
+            await event(group.management, "MEMBER_LEFT")
+            playing.cancel()
+
+    run(main)
+
+
+def five_lines(word: str, name: str, arguments: str):
+    """The block of the README that says `word`, as a coroutine function."""
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (block,) = [block for block in blocks if word in block]
+    space = {"layercast": layercast}
+    exec(f"async def {name}({arguments}):\n" + textwrap.indent(block, "    "), space)
+    return space[name]
+
+
+def test_the_five_lines_of_the_readme_run():
+    source = five_lines("layercast.Server", "source", "frames, print")
+    sink = five_lines("layercast.join", "sink", "url, print")
+    frames = [picture(number) for number in range(96)]
+    played: list[str] = []
+
+    async def main() -> None:
+        url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        sending = asyncio.create_task(source(frames, lambda _, address: url.set_result(address)))
+        await sink(await url, lambda layer, _: played.append(layer))
+        await sending
+
+    run(main)
+    assert played.count("BL") > 16
+
+
+def test_what_goes_wrong_has_a_type_and_a_code():
+    async def main() -> None:
+        with pytest.raises(layercast.InvalidError):
+            await layercast.join("http://nowhere")
+        with pytest.raises(layercast.NetworkError) as error:
+            await layercast.join("127.0.0.1:1/film")
+        assert error.value.code == "ENET"
+        assert isinstance(error.value, layercast.LayercastError)
+        with pytest.raises(layercast.ClosedError):
+            await layercast.Server("127.0.0.1:0").open_group("film")
+        async with layercast.Server("127.0.0.1:0") as server:
+            group = await server.open_group("film", spec=SPEC, registered=False)
+            with pytest.raises(layercast.NotRegisteredError):
+                await group.management.change_qos("maint")
+            await group.management.register(group)
+            with pytest.raises(layercast.InvalidError):
+                await group.send(b"")
+            with pytest.raises(layercast.InvalidError):
+                await group.send(b"x", 3)
+            with pytest.raises(layercast.InvalidError):
+                await server.open_group("film")
+
+    run(main)
