@@ -133,8 +133,13 @@ impl Group {
         self
     }
 
-    /// The source of the flow on the node of `running`, and where its frames go in.
-    fn source(self, spec: FlowSpec, running: &Running) -> (LocalSource, mpsc::Sender<AppFrame>) {
+    /// The source of the flow on the node of `running`, and where its frames go in: `kept` of them at once.
+    fn source(
+        self,
+        spec: FlowSpec,
+        kept: usize,
+        running: &Running,
+    ) -> (LocalSource, mpsc::Sender<AppFrame>) {
         let id = flow_id();
         let mut spec = FlowSpec {
             flow_id: id,
@@ -155,7 +160,7 @@ impl Group {
         let mut config = SourceConfig::new(&running.name, running.id, info, Carriage::Datagrams);
         config.start = Clock::get().now();
         config.registered = self.registered;
-        let (frames, queue) = mpsc::channel(AHEAD);
+        let (frames, queue) = mpsc::channel(AHEAD + kept);
         let source = LocalSource {
             config,
             frames: Frames::Channel(queue),
@@ -182,7 +187,7 @@ impl OpenGroup {
             max_frame: OnceLock::new(),
         });
         let sender = match group.spec.clone() {
-            Some(spec) => Sender::Open(shared.advertise(group, spec).await?),
+            Some(spec) => Sender::Open(shared.advertise(group, spec, 0).await?),
             None => Sender::Learning(Box::new((group, Learner::default()))),
         };
         Ok(OpenGroup {
@@ -231,6 +236,9 @@ impl OpenGroup {
                     let problem = format!("of {} bytes is above {max_frame}", frame.data.len());
                     return Err(Error::invalid("frame", problem));
                 }
+                // Whoever closes the group meanwhile need not wait for room.
+                let frames = frames.clone();
+                drop(sender);
                 let sent = frames.send(frame.into()).await;
                 sent.map_err(|_| Status::Closed.into())
             }
@@ -254,7 +262,7 @@ impl OpenGroup {
             };
             let shared = Arc::clone(&self.shared);
             *sender = Sender::Opening(tokio::spawn(async move {
-                let open = shared.advertise(group, spec).await?;
+                let open = shared.advertise(group, spec, frames.len()).await?;
                 for frame in frames {
                     let sent = open.send(frame.into()).await;
                     sent.map_err(|_| Status::Closed)?;
@@ -317,8 +325,13 @@ impl OpenGroup {
 
 impl Shared {
     /// Starts the flow.
-    async fn advertise(&self, group: Group, spec: FlowSpec) -> Result<mpsc::Sender<AppFrame>> {
-        let (source, frames) = group.source(spec, &self.running);
+    async fn advertise(
+        &self,
+        group: Group,
+        spec: FlowSpec,
+        kept: usize,
+    ) -> Result<mpsc::Sender<AppFrame>> {
+        let (source, frames) = group.source(spec, kept, &self.running);
         let source = Box::new(source);
         let ask = |reply| NodeCommand::Open { source, reply };
         let opened = ask_for(&self.commands, ask).await;

@@ -285,3 +285,21 @@ async fn what_cannot_be_joined_says_why() {
     let error = soon("an answer", join(&format!("{address}/film"))).await;
     assert_eq!(error.unwrap_err().code(), "ENET");
 }
+
+#[tokio::test]
+async fn a_group_that_nobody_joins_can_be_closed_while_its_source_waits() {
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    for group in [
+        Group::new("known").spec(spec()).wait_for(1),
+        Group::new("learned").wait_for(1),
+    ] {
+        let group = std::sync::Arc::new(server.open_group(group).await.unwrap());
+        let playing = film(&group);
+        // It runs ahead until there is no more room.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!playing.is_finished());
+        let left = soon("closing", group.close(Span::ZERO)).await.unwrap();
+        assert!(left > 0);
+        soon("the source", playing).await.unwrap();
+    }
+}
