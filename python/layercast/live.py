@@ -20,7 +20,9 @@ A sink, in five lines:
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -65,6 +67,11 @@ __all__ = [
     "Upcall",
     "join",
 ]
+
+
+# A thread of the library that hands over its last result needs the interpreter a moment longer than the
+# program: one that still waits for it when it is taken down would take the process with it.
+atexit.register(time.sleep, 0.1)
 
 
 class Layer(IntEnum):
