@@ -336,6 +336,7 @@ fn a_client_that_leaves_is_closed_and_a_wish_of_its_own_is_kept_when_it_joins() 
     world.run_until(ms(5_000));
     assert_eq!(world.sink.level(), Level::E1);
     world.sink.leave(LeaveReason::User);
+    assert_eq!(world.sink.left(), Some(LeaveReason::User));
     world.run_until(ms(6_000));
     ask_client(&mut world, QosOption::Maint);
     assert_eq!(client_codes(&world), ["ECLOSED"]);

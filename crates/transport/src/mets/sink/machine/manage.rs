@@ -61,6 +61,11 @@ impl Sink {
         self.depart();
     }
 
+    /// Why this member left, if it did: its user may not have asked, its policy may.
+    pub fn left(&self) -> Option<LeaveReason> {
+        self.left
+    }
+
     fn try_request(&mut self, now: Time, option: QosOption) -> Result<(), Status> {
         if !self.config.registered {
             return Err(Status::NotRegistered);
