@@ -2,6 +2,7 @@ use std::fmt::Write;
 
 use layercast_core::{FrameRate, Media};
 
+use crate::clip::without_gap;
 use crate::{Clip, ClipInfo, Container, Frame, MediaError, Picture};
 
 impl Clip {
@@ -51,7 +52,7 @@ impl Clip {
                 frame_rate,
                 truncated: None,
             },
-            frames,
+            frames: without_gap(frames),
         })
     }
 
@@ -104,6 +105,7 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use layercast_core::{Layer, Level};
 
     const PAL: FrameRate = FrameRate { num: 25, den: 1 };
 
@@ -114,6 +116,19 @@ mod tests {
         assert!(clip.frames[0].gop_start && !clip.frames[1].gop_start);
         let again = Clip::parse_trace(&clip.to_trace(), PAL).unwrap();
         assert_eq!(again, clip);
+    }
+
+    #[test]
+    fn b_pictures_are_the_first_enhancement_where_there_are_no_p_pictures() {
+        let rate = FrameRate { num: 24, den: 1 };
+        let clip = Clip::parse_trace("0 I 900\n1 B 100\n2 B 100\n3 I 900\n4 B 100", rate).unwrap();
+        assert_eq!(clip.flow_spec().validate(), Ok(()));
+        assert_eq!(clip.flow_spec().top_level(), Level::E1);
+        let layers: Vec<Layer> = clip.frames.iter().map(Frame::layer).collect();
+        let (base, e1) = (Layer::Base, Layer::E1);
+        assert_eq!(layers, [base, e1, e1, base, e1]);
+        let with_p = Clip::parse_trace("0 I 900\n1 P 300\n2 B 100", rate).unwrap();
+        assert_eq!(with_p.frames[2].layer(), Layer::E2);
     }
 
     #[test]
