@@ -432,3 +432,20 @@ fn a_new_configuration_counts_from_the_next_gop_on() {
     assert!(deadlines[2 * gop..].is_sorted_by(|a, b| a >= b));
     assert_eq!(deadlines.last(), Some(&ms(10.0)));
 }
+
+#[test]
+fn a_first_frame_that_is_an_outlier_is_forgotten_in_16_frames() {
+    let mut first = true;
+    let (filter, log) = play(JitterConfig::paper(FPS, 12), 17, |_| {
+        if std::mem::take(&mut first) {
+            30.0
+        } else {
+            10.0
+        }
+    });
+    // D is bounded by the initial deviation of half the delay ...
+    assert_eq!(log[0].playout, ms(60.0).into());
+    // ... and (7/8)^16 of the error is left of the mean.
+    let d = filter.estimate().0.as_ms_f64();
+    assert!((10.0..12.5).contains(&d), "{d}");
+}

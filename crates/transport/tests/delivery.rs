@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use common::*;
 use layercast_core::{Layer, Level, Machine, Off, PerLayer, Span, Stream, Time};
-use layercast_transport::mets::{FlowLog, Shaping, SinkEvent, SinkInput, SourceEvent};
+use layercast_transport::mets::{
+    AppFrame, FlowLog, Shaping, SinkEvent, SinkInput, Source, SourceEvent, SubmitError,
+};
 use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark, Payload};
 
 const CARRIAGES: [Carriage; 2] = [Carriage::Cells, Carriage::Datagrams];
@@ -499,4 +501,42 @@ fn frames_that_lost_cells_are_played_damaged_where_that_is_wanted() {
             assert_ne!(frame.payload, whole);
         }
     }
+}
+
+#[test]
+fn a_frame_above_the_limit_is_refused_counted_and_not_cut() {
+    let mut config = source_config(Carriage::Datagrams, 300);
+    config.flow.spec.max_frame = 1_000;
+    let mut source = Source::new(config).unwrap();
+    let frame = |bytes: usize| AppFrame {
+        layer: Layer::Base,
+        gop_start: true,
+        payload: Payload::Zeros(bytes as u32),
+        time: None,
+    };
+    for bytes in [1_001, 0, 40_000] {
+        let refused = source.submit(Time::ZERO, frame(bytes));
+        let expected = SubmitError::TooLarge {
+            bytes,
+            max_frame: 1_000,
+        };
+        assert_eq!(refused, Err(expected));
+    }
+    source.submit(Time::ZERO, frame(1_000)).unwrap();
+    source.on_timeout(ms(100), &mut Off);
+    let stats = source.stats();
+    assert_eq!(
+        (stats.too_large, stats.submitted, stats.sent.base),
+        (3, 1, 1)
+    );
+}
+
+#[test]
+fn without_a_flow_nothing_is_sent_in_an_era() {
+    let mut sink = layercast_transport::mets::Sink::new(sink_config(Carriage::Datagrams));
+    for era in 0..10 {
+        sink.on_timeout(ms(1_000 * era), &mut Off);
+        assert_eq!(sink.poll_transmit(ms(1_000 * era), &mut Off), None);
+    }
+    assert_eq!(sink.next_timeout(), None);
 }

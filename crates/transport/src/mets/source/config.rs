@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::mets::sink::Opener;
+use super::pacing::Pacer;
 
 /// How fast packets leave the source (mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -152,6 +153,19 @@ impl SourceConfig {
             registered: true,
             protection: None,
             flow,
+        }
+    }
+
+    /// The fastest that its token bucket lets cells through, if it has one of its own (mets.md 2.5).
+    pub fn bucket_rate(&self) -> Option<CellRate> {
+        match self.shaping {
+            Shaping::Bucket { b, p } => Some(CellRate(b.saturating_mul(1_000) / p.max(1))),
+            Shaping::Rate { .. } => {
+                let spec = &self.flow.spec;
+                let pacer = Pacer::new(self.start, spec, spec.flow_id, self.shaping, 1).ok()?;
+                Some(pacer.rate_at(spec.top_level()))
+            }
+            Shaping::Serial { .. } | Shaping::Off => None,
         }
     }
 

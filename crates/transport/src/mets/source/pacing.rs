@@ -225,7 +225,7 @@ impl Pacer {
     }
 
     /// The rule of [`Shaping::Rate`].
-    fn rate_at(&self, level: Level) -> CellRate {
+    pub fn rate_at(&self, level: Level) -> CellRate {
         self.rate_for(&self.spec, level)
     }
 
