@@ -32,6 +32,9 @@ pub fn run(args: &args::Sim) -> Outcome {
     let mut scenario = scenario::load(&args.scenario, instead)?;
     scenario.wire_check |= args.wire_check;
     let network = scenario::resolve(&args.scenario, &scenario)?;
+    for warning in network.warnings() {
+        eprintln!("warning: {warning}");
+    }
     let mut pcap = args.pcap.as_deref().map(create).transpose()?;
     let capture = pcap.as_mut().map(|(_, out)| out as &mut dyn Write);
     let stop = on_interrupt()?;

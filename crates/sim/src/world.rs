@@ -167,6 +167,7 @@ impl<'a, O: Observer> World<'a, O> {
                 }
                 tick = tick.saturating_add(Span::from_secs(1));
             }
+            debug_assert!(at >= self.now, "time runs backwards");
             self.now = at;
             self.counts.events += 1;
             self.act(source);

@@ -4,10 +4,16 @@
 mod common;
 
 use common::{run, scenario};
+use layercast_core::CellRate;
 use layercast_sim::SimSummary;
+use layercast_sim::scenario::{Scenario, Warning};
 
 /// `flows` Canyon flows at 12 frames/s for 20 s, all started in step unless staggered.
 fn canyons(flows: u32, flow: &str, receiver: &str) -> SimSummary {
+    run(&setup(flows, flow, receiver))
+}
+
+fn setup(flows: u32, flow: &str, receiver: &str) -> Scenario {
     let mut text = String::from(
         r#"
         name = "canyons"
@@ -46,7 +52,7 @@ fn canyons(flows: u32, flow: &str, receiver: &str) -> SimSummary {
             "#
         );
     }
-    run(&scenario(&text))
+    scenario(&text)
 }
 
 /// Share of the frames sent that were not played.
@@ -88,4 +94,25 @@ fn staggered_flows_lose_less_than_flows_in_step() {
     let step = lost(&canyons(6, "shaping = \"off\"", ""));
     let staggered = lost(&canyons(6, "shaping = \"off\"\nstagger = true", ""));
     assert!(staggered < step, "{staggered} {step}");
+}
+
+#[test]
+fn buckets_that_let_through_more_than_the_receiver_takes_in_are_warned_of() {
+    let warnings = |flows, shaping: &str| {
+        let network = setup(flows, shaping, "").validate().unwrap();
+        network.warnings()
+    };
+    // Nine tenths of a cell in 56 us are 16 071 cells/s.
+    assert_eq!(warnings(4, "shaping = { b = 4, p = 1 }"), []);
+    let above = warnings(5, "shaping = { b = 4, p = 1 }");
+    let expected = Warning::AboveDrain {
+        node: "dwp".into(),
+        flows: 5,
+        rate: CellRate(20_000),
+        drain: CellRate(16_071),
+    };
+    assert_eq!(above, [expected]);
+    assert!(above[0].to_string().contains("16071 cells/s"));
+    assert_eq!(warnings(8, "shaping = \"serial\""), []);
+    assert_eq!(warnings(8, "").len(), 1);
 }

@@ -131,6 +131,7 @@ impl Switch {
             });
             return false;
         }
+        port.stats.adapter += 1;
         self.ports.push(now, to, pdu, cells);
         true
     }

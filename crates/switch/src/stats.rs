@@ -40,6 +40,8 @@ pub struct PortStats {
     pub selective_discard: PerLayer<u64>,
     /// Units of frames that were already damaged.
     pub partial_discard: PerLayer<u64>,
+    /// RES and ADAPT queued.
+    pub adapter: u64,
     /// RES and ADAPT dropped because the queue was full.
     pub adapter_dropped: u64,
     /// Most cells that ever waited.

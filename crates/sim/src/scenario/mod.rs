@@ -13,6 +13,7 @@ mod schema;
 mod shorthand;
 mod topology;
 pub mod units;
+mod warnings;
 
 pub use error::ScenarioError;
 pub use host::{HostChoice, HostProfile};
@@ -22,6 +23,7 @@ pub use schema::{
     LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec, Scenario,
     ShapingSpec, Ties,
 };
+pub use warnings::Warning;
 
 use std::path::Path;
 

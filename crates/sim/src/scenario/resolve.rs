@@ -44,6 +44,15 @@ impl Scenario {
         let links = links::links(&topology);
         let ports = links::ports(self, &topology, &flows)?;
         let receivers = self.resolve_receivers(&topology, &flows, &ports)?;
+        let mut upstreams = vec![Vec::new(); self.nodes.len()];
+        for link in &links {
+            let (dials, listens) = links::dialler(link, &flows, &topology);
+            upstreams[dials].push(listens);
+        }
+        let flows_at = places(&flows, self.nodes.len(), |flow| flow.node);
+        let receivers_at = places(&receivers, self.nodes.len(), |receiver| receiver.node);
+        // What bounds a real node in a hostile world must not bound a large scenario.
+        let max_members = members_bound(receivers.len());
         let nodes = self
             .nodes
             .iter()
@@ -71,18 +80,13 @@ impl Scenario {
                         cpu_per_cell: (node.kind == NodeKind::Switch
                             && profile.switch_cell > Span::ZERO)
                             .then_some(profile.switch_cell),
+                        max_members,
                         ..SwitchConfig::default()
                     }),
-                    upstreams: links
-                        .iter()
-                        .filter_map(|link| {
-                            let (dials, listens) = links::dialler(link, &flows, &topology);
-                            (dials == i).then_some(listens)
-                        })
-                        .collect(),
+                    upstreams: std::mem::take(&mut upstreams[i]),
                     ports,
-                    sources: places(&flows, |flow| flow.node == i),
-                    receivers: places(&receivers, |receiver| receiver.node == i),
+                    sources: flows_at[i].clone(),
+                    receivers: receivers_at[i].clone(),
                 }
             });
         Ok(Network {
@@ -234,6 +238,7 @@ impl Scenario {
             }),
             seed: self.seed,
             admission: self.admission,
+            max_members: members_bound(self.receivers.len()),
             ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
         })
     }
@@ -324,9 +329,19 @@ pub(super) fn node_id(place: usize) -> NodeId {
     NodeId(place as u32 + 1)
 }
 
-fn places<T>(items: &[T], wanted: impl Fn(&T) -> bool) -> Vec<usize> {
-    let found = items.iter().enumerate().filter(|(_, item)| wanted(item));
-    found.map(|(place, _)| place).collect()
+/// Per node the places of the items that are there.
+fn places<T>(items: &[T], nodes: usize, node: impl Fn(&T) -> usize) -> Vec<Vec<usize>> {
+    let mut places = vec![Vec::new(); nodes];
+    for (place, item) in items.iter().enumerate() {
+        places[node(item)].push(place);
+    }
+    places
+}
+
+/// Most members that a switch or source of a scenario with so many receivers has to remember.
+fn members_bound(receivers: usize) -> u32 {
+    let most = u32::try_from(receivers).unwrap_or(u32::MAX);
+    SwitchConfig::default().max_members.max(most)
 }
 
 pub(super) fn config_error<T, E: ToString>(

@@ -5,8 +5,8 @@ use layercast_wire::{Carriage, FlowInfo, MAX_CELL_PAYLOAD, Mark};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::mets::sink::Opener;
 use super::pacing::Pacer;
+use crate::mets::sink::Opener;
 
 /// How fast packets leave the source (mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
