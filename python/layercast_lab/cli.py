@@ -55,6 +55,7 @@ def reproduce(
     seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of each run, where no script fixes it.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Run the sizes that take minutes, too.")] = False,
 ) -> None:
     """Run one experiment: print reported beside measured, write its figure, give a verdict.
 
@@ -76,7 +77,9 @@ def reproduce(
 
     reports, failed = [], False
     for name in found if id is None else [id]:
-        context = Context(out=out / Path(name).parent, seeds=seeds, seconds=seconds, progress=progress)
+        context = Context(
+            out=out / Path(name).parent, seeds=seeds, seconds=seconds, full=full, progress=progress
+        )
         try:
             report = found[name].run(context)
         except (LayercastError, OSError) as error:
@@ -87,7 +90,7 @@ def reproduce(
             errors.print(f"interrupted; nothing of {name} was written")
             raise typer.Exit(130) from None
         reports.append(report)
-        gallery.add(out, report, command_of(name, seeds, seconds))
+        gallery.add(out, report, command_of(name, seeds, seconds, full))
         if not as_json:
             show(report)
     if as_json and reports:
@@ -103,10 +106,10 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def command_of(id: str, seeds: int | None, seconds: float | None) -> str:
+def command_of(id: str, seeds: int | None, seconds: float | None, full: bool) -> str:
     """The command that makes this report again."""
     options = [f" --seeds {seeds}" if seeds else "", f" --seconds {seconds:g}" if seconds else ""]
-    return f"layercast-lab reproduce {id}" + "".join(options)
+    return f"layercast-lab reproduce {id}" + "".join(options) + (" --full" if full else "")
 
 
 def summarise(reports: list[Report]) -> None:

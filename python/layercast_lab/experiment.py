@@ -70,6 +70,8 @@ class Context:
     seeds: int | None = None
     seconds: float | None = None
     """Length of the measured part of a run, if not that of the paper's."""
+    full: bool = False
+    """Whether to run the sizes that take minutes, too."""
     progress: Callable[[Iterable[Any], int, str], Iterable[Any]] = lambda items, total, what: items
 
     def seed_range(self, default: int = 20) -> range:
