@@ -72,7 +72,7 @@ def sweep_b(context: Context) -> Report:
         right.plot(DEPTHS, [median(b, n, 1) for b in DEPTHS], marker="o", color=colour)
     left.set(xscale="log", xlabel="b (cells per ms)", ylabel="METS packets lost (%)", xticks=DEPTHS)
     left.set_title("loss; dotted: no shaper", loc="left", fontsize=10)
-    right.set(xscale="log", xlabel="b (cells per ms)", ylabel="mean one-way delay (ms)", xticks=DEPTHS)
+    right.set(xscale="log", xlabel="b (cells per ms)", ylabel="median one-way delay (ms)", xticks=DEPTHS)
     right.set_title("delay of what arrived", loc="left", fontsize=10)
     for axis in (left, right):
         axis.set_xticks(DEPTHS, [str(b) for b in DEPTHS])
@@ -163,7 +163,9 @@ def sweep_efci(context: Context) -> Report:
     def run(job: tuple[float, int]) -> tuple[float, float, int]:
         threshold, seed = job
         links = [dict(link) | {"efci": threshold} for link in base["link"]]
-        receiver = layercast.run(base | {"link": links}, seed=seed).receiver("canyon-at-dwp")
+        receivers = [dict(receiver) | {"probe": "backoff"} for receiver in base["receiver"]]
+        changed = {"link": links, "receiver": receivers}
+        receiver = layercast.run(base | changed, seed=seed).receiver("canyon-at-dwp")
         times = np.append(receiver.levels[:, 0], 120.0)
         held = np.diff(times) @ receiver.levels[:, 1] / (times[-1] - times[0])
         changes = (receiver.levels[:, 0] >= 2).sum() / 118 * 60
