@@ -28,7 +28,7 @@ async def main():
         film = file.read()
     number = 0
     async with layercast.Server(address) as server:
-        group = await server.open_group("film", frame_rate=rate)
+        group = await server.open_group("film", frame_rate=rate, wait_for=1)
         print(group.url, flush=True)
         for picture in pictures(film):
             kind = picture[picture.find(STARTS[2]) + 5] >> 3 & 7  # I, P, B are 1, 2, 3
