@@ -49,6 +49,8 @@ pub enum Command {
     Stats(Stats),
     /// Run a scenario with real processes on this machine, and in the simulator, and compare
     Demo(Demo),
+    /// Let somebody join a flow that takes tokens: print a token, or a join URL with it
+    Token(Token),
     /// Put an impaired path between two programs that speak UDP: rate, queue, delay, jitter, loss
     Emulate(Emulate),
 }
@@ -222,6 +224,12 @@ pub struct Serve {
     /// the rate that receivers say they take in (join --drain), the bucket until they do; or not at all
     #[arg(long, value_name = "HOW", default_value = "paper")]
     pub pacing: Pacing,
+    /// Seal the media from end to end: switches pass on what they cannot read or change
+    #[arg(long)]
+    pub seal: bool,
+    /// Let only receivers join that show a token (layercast token); seals the media
+    #[arg(long)]
+    pub require_tokens: bool,
     #[command(flatten)]
     pub link: LinkArgs,
     #[command(flatten)]
@@ -234,6 +242,36 @@ pub struct Serve {
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub role: Role,
+}
+
+/// `layercast token`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Whoever has the token may join the flow, so hand it over like a password. Needs no running server.
+
+Examples:
+  layercast token --identity server.pem --flow bunny
+  layercast token --identity server.pem --flow bunny --member alice --level 1 --expires 8h \\
+      --url 'layercasts://192.0.2.1:7400/bunny?fp=..'        a whole URL for layercast join")]
+pub struct Token {
+    /// The file that `serve --identity` uses
+    #[arg(long, value_name = "FILE")]
+    pub identity: PathBuf,
+    /// Name of the flow
+    #[arg(long)]
+    pub flow: String,
+    /// Only for the receiver with this name (join --name) [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub member: Option<String>,
+    /// Highest level: 0 the base layer, 1 with E1, 2 everything
+    #[arg(long, value_name = "N", default_value = "2", value_parser = units::level)]
+    pub level: Level,
+    /// Valid for this time from now on
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = units::span)]
+    pub expires: Span,
+    /// Print this URL with flow, source and token in it instead
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
 }
 
 /// Who `serve` and `switch` are on protected links (docs/security.md).
@@ -298,6 +336,9 @@ Examples:
   layercast switch --upstream URL --multicast 239.1.1.1:7500=ann,bob
   layercast switch --upstream 192.0.2.1:7400 --insecure               everything in the clear")]
 pub struct Switch {
+    /// Let only receivers join that show a token of the flow's source
+    #[arg(long)]
+    pub require_tokens: bool,
     /// A server or switch to take flows from; may be given several times
     #[arg(long, value_name = "URL", required_unless_present = "scenario")]
     pub upstream: Vec<String>,

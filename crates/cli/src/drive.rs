@@ -29,6 +29,8 @@ pub struct Drive<'a> {
     pub greeting: String,
     /// The flow to join here, if there is one from the start.
     pub flow: Option<String>,
+    /// Public key of its source, if the flow is sealed.
+    pub signed_by: Option<[u8; 32]>,
     /// What happens to its live input, if it has one.
     pub live: Option<mpsc::Receiver<LiveEvent>>,
     /// Where events of the machines go.
@@ -53,6 +55,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
             epoch,
             greeting: String::new(),
             flow: None,
+            signed_by: None,
             live: None,
             trace,
         };
@@ -68,7 +71,10 @@ impl Drive<'_> {
         let own = self.config.identity.as_ref().map(|own| own.fingerprint());
         let node = Node::bind(self.config).await.map_err(Failure::new)?;
         let address = node.local_addr();
-        let url = url_of(address, own, self.flow.as_deref());
+        let url = JoinUrl {
+            source: self.signed_by,
+            ..url_of(address, own, self.flow.as_deref())
+        };
         let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
         teller.callable(&name, address, &url, &greeting)?;
         // In a scenario all nodes start at the same instant, here and in the simulator: what is drawn

@@ -21,6 +21,7 @@ mod sim;
 mod stats;
 mod switch;
 mod teller;
+mod token;
 mod units;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Switch(args) => switch::run(args),
         Command::Join(args) => join::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Token(args) => token::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Emulate(args) => emulate::run(args),
     };

@@ -4,10 +4,14 @@ use std::path::Path;
 
 use layercast_core::{FlowId, FlowSpec, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::Clip;
-use layercast_net::{Clock, Frames, LiveEvent, LiveInput, LocalSource, NodeConfig, clock_name};
+use layercast_net::{
+    Clock, Frames, LiveEvent, LiveInput, LocalSource, NodeConfig, clock_name, random_seed,
+    wall_clock,
+};
+use layercast_protect::Signer;
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, Shaping, SourceConfig};
+use layercast_transport::mets::{AppFrame, Shaping, SourceConfig, SourceProtection};
 use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
 use tokio::sync::mpsc;
 
@@ -59,8 +63,16 @@ pub fn run(args: &args::Serve) -> Outcome {
             .saturating_add(args.start_in.unwrap_or_default());
         let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
         config.until_finished = !args.repeat;
+        let protection = protection(args, &config)?;
+        config.switch.require_tokens = args.require_tokens;
+        let signed_by = protection
+            .as_ref()
+            .map(|protection| Signer::from_seed(&protection.identity.0).public().0);
         config.sources.push(LocalSource {
-            config: source(args, &flow, offer.spec, start),
+            config: SourceConfig {
+                protection,
+                ..source(args, &flow, offer.spec, start)
+            },
             frames: offer.frames,
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
@@ -69,6 +81,7 @@ pub fn run(args: &args::Serve) -> Outcome {
             epoch,
             greeting: offer.greeting,
             flow: Some(flow),
+            signed_by,
             live: offer.events,
             trace: args.trace.as_deref(),
         };
@@ -82,6 +95,31 @@ struct Offer {
     frames: Frames,
     events: Option<mpsc::Receiver<LiveEvent>>,
     greeting: String,
+}
+
+/// How the media are sealed, if they are.
+fn protection(
+    args: &args::Serve,
+    config: &NodeConfig,
+) -> Result<Option<SourceProtection>, Failure> {
+    if !args.seal && !args.require_tokens {
+        return Ok(None);
+    }
+    let kept = args.own.identity.is_some() || args.own.key.is_some();
+    if args.require_tokens && !kept {
+        return Err(Failure::Usage(
+            "--require-tokens needs --identity FILE: layercast token signs with it".into(),
+        ));
+    }
+    let own = config.identity.as_ref();
+    let clock = wall_clock();
+    Ok(Some(SourceProtection {
+        identity: own.map_or_else(random_seed, |own| own.source_seed()),
+        random: random_seed(),
+        tokens: args.require_tokens,
+        clock,
+        born: clock.at(Clock::get().now()),
+    }))
 }
 
 /// Makes ready what is to be served; `None` if the user had enough of waiting for it.
@@ -145,6 +183,7 @@ pub fn node(
         name: name.to_owned(),
         id: node_id(name),
         seed: u64::from(std::process::id()),
+        clock: wall_clock(),
         ..SwitchConfig::default()
     };
     let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));

@@ -23,6 +23,7 @@ pub fn run(args: &args::Switch) -> Outcome {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
         let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
+        config.switch.require_tokens = args.require_tokens;
         // An upstream that does not answer yet may be about to start.
         config.connect = Connect::Retry;
         for upstream in &args.upstream {
@@ -56,6 +57,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             epoch: Clock::get().now(),
             greeting: String::new(),
             flow: None,
+            signed_by: None,
             live: None,
             trace: args.trace.as_deref(),
         };

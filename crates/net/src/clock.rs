@@ -1,7 +1,9 @@
 use std::fs;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use layercast_core::{Span, Time};
+use layercast_protect::WallClock;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Timestamps on the wire are microseconds modulo 2^32, so the origin of time is a multiple of it.
@@ -39,6 +41,13 @@ impl Clock {
     pub fn to_monotonic(self, time: Time) -> u64 {
         self.origin_ns.saturating_add(time.as_ps().div_ceil(1_000))
     }
+}
+
+/// What time it is for others at [`Time::ZERO`] of this process's [`Clock`].
+pub fn wall_clock() -> WallClock {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    let unix = unix.map_or(0, |since| since.as_secs());
+    WallClock(unix.saturating_sub(Clock::get().now().as_us() / 1_000_000))
 }
 
 /// Which clock this process reads: two processes with equal names share it, so a delay measured

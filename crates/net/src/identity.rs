@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use layercast_protect::Fingerprint;
+use layercast_protect::{Fingerprint, Seed};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -130,6 +130,12 @@ impl Identity {
             chain,
             key,
         }
+    }
+
+    /// Secret of the Ed25519 identity under which this node signs its flows: it follows from the private
+    /// key, so that one file is enough.
+    pub fn source_seed(&self) -> Seed {
+        Seed::derived(self.key.secret_der(), "layercast source identity 1")
     }
 
     /// What neighbours know it by.

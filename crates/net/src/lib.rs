@@ -50,7 +50,7 @@ mod writing;
 pub use channel::{
     ChannelError, End, LineReceiver, LineSender, SignalChannel, SignalReceiver, SignalSender,
 };
-pub use clock::{Clock, clock_name, monotonic_ns};
+pub use clock::{Clock, clock_name, monotonic_ns, wall_clock};
 pub use command::{FlowState, JoinCommand, NodeCommand};
 pub use config::{
     Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,
@@ -69,6 +69,7 @@ pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use query::{get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
+pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};
 pub use remote::Remote;
 pub use tcp::TcpChannel;

@@ -1,12 +1,17 @@
-use layercast_protect::LinkKey;
+use layercast_protect::{LinkKey, Seed};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// A new key for the datagrams of a link, with the number `id` modulo 16.
-pub(crate) fn link_key(id: u8) -> LinkKey {
+/// 32 octets of the randomness of the system.
+pub fn random_seed() -> Seed {
     let mut secret = [0; 32];
     // Without randomness there is no protection, and nothing to go on with.
     SystemRandom::new()
         .fill(&mut secret)
         .expect("the system has randomness");
-    LinkKey::new(id, secret)
+    Seed(secret)
+}
+
+/// A new key for the datagrams of a link, with the number `id` modulo 16.
+pub(crate) fn link_key(id: u8) -> LinkKey {
+    LinkKey::new(id, random_seed().0)
 }

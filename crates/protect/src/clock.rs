@@ -1,6 +1,7 @@
 use std::fmt;
 
 use layercast_core::Time;
+use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde::{Deserialize, Serialize};
 
 /// What time it is for others: seconds since 1970 (UTC) at [`Time::ZERO`].
@@ -18,6 +19,16 @@ impl WallClock {
 /// 32 random octets that nobody else knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u8; 32]);
+
+impl Seed {
+    /// Another secret, for the purpose `label`, that follows from `secret` (HMAC-SHA256).
+    pub fn derived(secret: &[u8], label: &str) -> Seed {
+        let tag = sign(&Key::new(HMAC_SHA256, secret), label.as_bytes());
+        let mut octets = [0; 32];
+        octets.copy_from_slice(tag.as_ref());
+        Seed(octets)
+    }
+}
 
 /// Without the octets: secrets do not belong into logs.
 impl fmt::Debug for Seed {

@@ -1,6 +1,7 @@
 //! A node: its machines, and the costs of its CPU around them.
 
 use layercast_core::{Machine, Observer, PortId, RequestId, Span, Status, Stream, Time};
+use layercast_protect::Seed;
 use layercast_switch::Switch;
 use layercast_switch::SwitchInput;
 use layercast_transport::mets::{
@@ -143,6 +144,12 @@ impl SourceState {
     pub fn start(&mut self, now: Time, flow: &Flow) {
         let mut config = flow.config.clone();
         config.start = config.start.max(now);
+        if let Some(protection) = &mut config.protection {
+            // A life of its own has keys and epochs of its own.
+            let life = format!("{}", now.as_ps());
+            protection.random = Seed::derived(&protection.random.0, &life);
+            protection.born += protection.clock.at(now);
+        }
         self.frames = Box::new(flow.frames());
         // Resolving built one of this configuration already, so it is there.
         self.machine = Source::new(config).ok();

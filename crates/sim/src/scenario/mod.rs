@@ -10,6 +10,7 @@ mod receivers;
 mod requests;
 mod resolve;
 mod schema;
+mod security;
 mod shorthand;
 mod topology;
 pub mod units;
@@ -21,7 +22,7 @@ pub use network::{Asked, Fault, Flow, NetLink, Network, Node, Port, Receiver, Re
 pub use schema::{
     ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
     LossSpec, NodeKind, NodeSpec, PlayoutSpec, RateSpec, ReceiverSpec, RequestSpec, Scenario,
-    ShapingSpec, Ties,
+    SecuritySpec, ShapingSpec, Ties,
 };
 pub use warnings::Warning;
 

@@ -61,6 +61,7 @@ impl Scenario {
                     probe: entry.probe,
                     playout: entry.playout.into(),
                     aal5_mark: self.aal5_mark,
+                    protection: self.sink_protection(&entry.flow, name, entry.token),
                     ..SinkConfig::new(
                         name,
                         node_id(self.nodes.len() + i),

@@ -72,6 +72,7 @@ impl Scenario {
                         res_interval: self.res_interval,
                         seed: self.seed,
                         lowering: self.lowering,
+                        require_tokens: self.requires_tokens(),
                         admission: self.admission,
                         sender: match node.kind {
                             NodeKind::Host => profile.sender_cost(),
@@ -239,6 +240,7 @@ impl Scenario {
             seed: self.seed,
             admission: self.admission,
             max_members: members_bound(self.receivers.len()),
+            protection: self.source_protection(&entry.name),
             ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
         })
     }

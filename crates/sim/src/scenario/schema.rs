@@ -15,6 +15,16 @@ use super::host::HostChoice;
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
 
+/// How media are protected from end to end (docs/security.md).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecuritySpec {
+    /// Whether receivers need a token; those of the scenario have one, but for those with
+    /// `token = false`.
+    #[serde(default = "defaults::yes")]
+    pub tokens: bool,
+}
+
 /// A network, its flows and receivers, and what goes wrong with it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,6 +62,9 @@ pub struct Scenario {
     /// When a lower level takes effect (mets.md 2.12).
     #[serde(default)]
     pub lowering: Lowering,
+    /// Sealed media and tokens; missing: media in the clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security: Option<SecuritySpec>,
     /// Costs of hosts and switches that name none of their own.
     #[serde(default)]
     pub host: HostChoice,
@@ -331,6 +344,9 @@ pub struct ReceiverSpec {
     /// Its policy, if not that of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<QosPolicy>,
+    /// Whether it has a token of the source of its flow, where the scenario asks for tokens.
+    #[serde(default = "defaults::yes")]
+    pub token: bool,
 }
 
 /// Parameters of the jitter filter (mets.md 2.8).
