@@ -75,6 +75,13 @@ bench-peers: build clips venv peers ## Beside SRT and rtpjitterbuffer, over an e
 peers: ## srt-tools and GStreamer, for the comparisons
 	scripts/install_tools.sh $(PY) srt-live-transmit gst-launch-1.0
 
+.PHONY: interop
+interop: tools peers ## Streams and captures against ffmpeg, tshark and GStreamer
+	cargo test -p layercast-media --test ffmpeg --test filter --test corpus --test h264 --test ts --test rtp
+	cargo test -p layercast-wire --test tshark
+	cargo test -p layercast-sim --test capture
+	cargo test -p layercast-cli --test live --test sockets
+
 .PHONY: soak
 soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go, from SOAK_SEED (default 1)
 	mkdir -p $(TARGET)/bench

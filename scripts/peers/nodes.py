@@ -1,5 +1,6 @@
 """Programs of a measurement: Layercast nodes and others, on ports of 127.0.0.1."""
 
+import itertools
 import json
 import os
 import socket
@@ -7,11 +8,20 @@ import subprocess
 import threading
 
 
+# Below the ports that the system hands out, and none twice: a port that is free now shall be free in a second, too.
+_PORTS = itertools.count(20_000 + os.getpid() % 10_000)
+
+
 def free_port() -> int:
-    """A UDP port that is free now, and most likely as TCP port too."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A UDP port that is free."""
+    for port in _PORTS:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise SystemExit("no free port")
 
 
 def hurry() -> None:

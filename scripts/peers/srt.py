@@ -5,6 +5,7 @@ Usage: srt.py LAYERCAST OUT_DIR [RUNS]. Writes OUT_DIR/srt.json and pictures of 
 docs/benchmarks.md says what is compared and how.
 """
 
+import itertools
 import json
 import os
 import socket
@@ -38,7 +39,7 @@ def path_rate(clip: Clip) -> int:
 
 def path(to: int, rate: int | None, condition: str, seed: int, after: float) -> list:
     """The command of the emulated path; the drop comes so long `after` its first datagram."""
-    listen = ["--listen", f"127.0.0.1:{free_port()}", "--to", f"127.0.0.1:{to}", "--seed", seed]
+    listen = ["--to", f"127.0.0.1:{to}", "--seed", seed]
     way = ["--delay", f"{DELAY_MS}ms", "--jitter", f"{JITTER_MS}ms", *CONDITIONS[condition]]
     if rate:
         way += ["--rate", f"{rate}bit/s", "--queue", f"{QUEUE_MS}ms"]
@@ -220,24 +221,9 @@ def spread(values: list[float]) -> str:
     return f"{middle:g}" if low == high else f"{middle:g} ({low:g}-{high:g})"
 
 
-def main() -> None:
-    clip = Clip(OUT / "clip")
-    clean = {
-        "h264": watch(clip, decode(clip.h264.path, clip.h264, 0), None),
-        "mpeg1": watch(clip, decode(clip.layered, None, 0), None),
-    }
-    results: dict[str, dict[str, list]] = {}
-    for condition in CONDITIONS:
-        results[condition] = {name: [] for name in variants(clip)}
-        for seed in range(1, RUNS + 1):
-            print(f"srt: {condition}, run {seed} of {RUNS}", file=sys.stderr, flush=True)
-            with ThreadPoolExecutor() as pool:
-                running = {
-                    n: pool.submit(measure, clip, clean, n, condition, seed) for n in results[condition]
-                }
-                for name, future in running.items():
-                    results[condition][name].append(future.result())
-    report = {
+def about(clip: Clip, clean: dict) -> dict:
+    """What was compared, and on how busy a machine."""
+    return {
         "path": {
             "rate_bps": path_rate(clip),
             "delay_ms": DELAY_MS,
@@ -252,10 +238,27 @@ def main() -> None:
         },
         "clean": {form: round(statistics.mean(seen["psnr"][FROM:TO]), 2) for form, seen in clean.items()},
         "load": os.getloadavg(),
-        "results": results,
     }
-    (OUT / "srt.json").write_text(json.dumps(report) + "\n")
-    print(json.dumps({key: report[key] for key in ("path", "clip", "clean", "load")}))
+
+
+def main() -> None:
+    clip = Clip(OUT / "clip")
+    clean = {
+        "h264": watch(clip, decode(clip.h264.path, clip.h264, 0), None),
+        "mpeg1": watch(clip, decode(clip.layered, None, 0), None),
+    }
+    results = {condition: {name: [] for name in variants(clip)} for condition in CONDITIONS}
+    for seed, condition in itertools.product(range(1, RUNS + 1), CONDITIONS):
+        print(f"srt: {condition}, run {seed} of {RUNS}", file=sys.stderr, flush=True)
+        names = results[condition]
+        with ThreadPoolExecutor(len(names)) as pool:
+            running = {n: pool.submit(measure, clip, clean, n, condition, seed) for n in names}
+            for name, future in running.items():
+                names[name].append(future.result())
+        # What there is so far, for the impatient.
+        report = about(clip, clean) | {"results": results}
+        (OUT / "srt.json").write_text(json.dumps(report) + "\n")
+    print(json.dumps(about(clip, clean)))
     table(results)
 
 
@@ -272,6 +275,7 @@ def table(results: dict) -> None:
     print("| path | stream | delay ms | PSNR dB | worst 5 % | frozen % | stalls | longest ms | broken % |")
     print("|---|---|---|---|---|---|---|---|---|")
     for condition, by_name in results.items():
+        by_name = {name: runs for name, runs in by_name.items() if runs}
         rows = [(condition, name, runs, runs) for name, runs in by_name.items()]
         if condition.startswith("drop"):
             during = "its 10 s"
