@@ -16,6 +16,8 @@ from nodes import Programs
 
 FPS, GOP, SECONDS = 24, 12, 60
 SETTINGS = [{"permille": p} for p in (1, 2, 5, 10, 20, 50)] + [{"r": r} for r in (2.0, 3.0, 4.0)]
+# What rtpjitterbuffer may be told to buffer; its default is 200 ms.
+LATENCIES_MS = [*range(4, 36, 4), 40, 50, 60, 80, *range(100, 320, 20), 350]
 # The stalls of METS E4: from, length (specs/mets.md 4.7).
 STALLS = ((42.6, 0.18), (43.15, 0.25))
 
@@ -79,25 +81,31 @@ def recorded(layercast: str, folder: Path) -> list[tuple[float, float, int]]:
     return [(a, b - base, n) for a, b, n in zip(sent, arrived, numbers)]
 
 
-def latency_curve(trace: list, times: dict[int, float]) -> list[tuple[float, float]]:
-    """Mean delay in ms and per cent of late packets of rtpjitterbuffer, for each latency it may be given."""
-    sent = np.array([packet[0] for packet in trace])
-    arrived = np.array([packet[1] for packet in trace])
-    given = np.array([times.get(packet[2] & 0xFFFF, np.nan) for packet in trace])
-    known = ~np.isnan(given)
-    curve = []
-    for latency in np.arange(0, 400) / 1_000:
-        late = arrived[known] > given[known] + latency
-        in_time = (given[known] + latency - sent[known])[~late]
-        if in_time.size:
-            curve.append((1_000 * float(in_time.mean()), 100 * float(late.mean())))
-    return curve
+def outcome(trace: list, given: list, latency_ms: int) -> tuple[float, float]:
+    """Mean delay in ms and per cent of late packets of rtpjitterbuffer at a latency.
+
+    Late is what came after the time that the schedule of the packet before it gave it. rtpjitterbuffer does not drop
+    it: it begins a new schedule there, and plays everything later until it has seen that it need not.
+    """
+    times, late, delays, offset = dict(given), 0, [], None
+    for sent, arrived, number in trace:
+        if (number & 0xFFFF) not in times:
+            late += 1
+            continue
+        if offset is not None and arrived > sent + offset + latency_ms / 1_000:
+            late += 1
+        else:
+            delays.append(times[number & 0xFFFF] - sent + latency_ms / 1_000)
+        offset = times[number & 0xFFFF] - sent
+    return 1_000 * float(np.mean(delays)), 100 * late / len(trace)
 
 
 def main() -> None:
     layercast, folder = sys.argv[1], Path(sys.argv[2])
     traces = made(1) | {"recorded": recorded(layercast, folder)}
-    question = json.dumps({"fps": FPS, "gop": GOP, "settings": SETTINGS, "traces": traces})
+    question = json.dumps(
+        {"fps": FPS, "gop": GOP, "settings": SETTINGS, "latencies_ms": LATENCIES_MS} | {"traces": traces}
+    )
     command = ["cargo", "run", "--quiet", "--release", "-p", "layercast-qos", "--example", "playout"]
     ours = json.loads(
         subprocess.run(command, input=question, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -111,7 +119,7 @@ def main() -> None:
         "| arrivals | setting | late % | filter, delay ms | rtpjitterbuffer, delay ms |\n|---|---|---|---|---|"
     )
     for name, trace in traces.items():
-        curve = latency_curve(trace, {number: at for number, at in theirs[name]})
+        curve = [outcome(trace, given, ms) for given, ms in zip(theirs[name], LATENCIES_MS, strict=True)]
         rows = []
         for setting, point in zip(SETTINGS, ours[name], strict=True):
             # The least latency that loses no more than the filter did.
@@ -124,10 +132,10 @@ def main() -> None:
             )
             peer = f"{min(equal):.1f}" if equal else "-"
             print(f"| {name} | {what} | {point['late_percent']:.2f} | {point['delay_ms']:.1f} | {peer} |")
-        # Every latency gives one point of the curve; 200 ms is the default.
-        delay, late = curve[200]
+        # The default.
+        delay, late = curve[LATENCIES_MS.index(200)]
         print(f"| {name} | rtpjitterbuffer's 200 ms | {late:.2f} | - | {delay:.1f} |")
-        results[name] = {"rows": rows, "peer": curve, "packets": len(trace), "given": len(theirs[name])}
+        results[name] = {"rows": rows, "peer": curve, "packets": len(trace)}
     (folder / "jitter.json").write_text(json.dumps(results) + "\n")
 
 

@@ -1,21 +1,20 @@
 #!/usr/bin/python3
 """Sends traces through GStreamer's rtpjitterbuffer, in real time and all at once.
 
-Reads {"fps", "traces": {name: [[sent_s, arrived_s, number], ..]}} from standard input, each in order of arrival; writes
-{name: [[number, presentation_s], ..]}: the time rtpjitterbuffer gives to each packet. A sink renders it at that time and
-the latency of the buffer, which is free to choose; the default of 200 ms is used here and does not move those times.
+Reads {"latencies_ms", "traces": {name: [[sent_s, arrived_s, number], ..]}} from standard input, each in order of
+arrival; writes {name: [[[number, presentation_s], ..] for each latency]}: the time rtpjitterbuffer gives to each packet.
+A sink renders it at that time and the latency. A packet that comes too late for that moves those times of all that follow.
 """
 
 import json
 import struct
 import sys
-import threading
 import time
 
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, Gst  # noqa: E402
+from gi.repository import Gst  # noqa: E402
 
 CLOCK = 90_000
 
@@ -23,10 +22,10 @@ CLOCK = 90_000
 class Buffer:
     """One rtpjitterbuffer between an appsrc and an appsink."""
 
-    def __init__(self) -> None:
+    def __init__(self, latency_ms: int) -> None:
         caps = f"application/x-rtp,media=video,clock-rate={CLOCK},encoding-name=H264,payload=96"
         self.pipeline = Gst.parse_launch(
-            f"appsrc name=in is-live=true format=time caps={caps} ! rtpjitterbuffer name=buffer ! "
+            f"appsrc name=in is-live=true format=time caps={caps} ! rtpjitterbuffer latency={latency_ms} ! "
             "appsink name=out sync=false emit-signals=true max-buffers=0"
         )
         self.given: list[tuple[int, float]] = []
@@ -49,27 +48,30 @@ class Buffer:
 
 
 def main() -> None:
-    traces = json.load(sys.stdin)["traces"]
+    """One buffer for each trace and latency, all fed at the times of the traces."""
+    question = json.load(sys.stdin)
+    traces, latencies = question["traces"], question["latencies_ms"]
     Gst.init(None)
-    loop = GLib.MainLoop()
-    threading.Thread(target=loop.run, daemon=True).start()
-    buffers = {name: Buffer() for name in traces}
+    buffers = {name: [Buffer(latency) for latency in latencies] for name in traces}
     time.sleep(0.5)
-    clocks = {name: buffer.pipeline.get_clock() for name, buffer in buffers.items()}
+    # Times of a trace count from when it begins; those of a pipeline from when that was started.
+    shift = {}
+    for name, row in buffers.items():
+        bases = [b.pipeline.get_clock().get_time() - b.pipeline.get_base_time() for b in row]
+        shift[name] = [base / Gst.SECOND for base in bases]
     everything = sorted((packet[1], name, packet) for name, trace in traces.items() for packet in trace)
     start = time.monotonic()
-    # Times of a trace count from when its pipeline started.
-    shift = {n: (clocks[n].get_time() - b.pipeline.get_base_time()) / Gst.SECOND for n, b in buffers.items()}
     for arrived, name, (sent, _, number) in everything:
         wait = start + arrived - time.monotonic()
         if wait > 0:
             time.sleep(wait)
-        buffers[name].push(sent, arrived + shift[name], number)
-    time.sleep(1.5)
-    given = {name: [[n, t - shift[name]] for n, t in buffer.given] for name, buffer in buffers.items()}
-    for buffer in buffers.values():
-        buffer.pipeline.set_state(Gst.State.NULL)
-    print(json.dumps(given))
+        for buffer, base in zip(buffers[name], shift[name]):
+            buffer.push(sent, arrived + base, number)
+    time.sleep(max(latencies) / 1_000 + 2)
+    given = {}
+    for name, row in buffers.items():
+        given[name] = [[[n, t - base] for n, t in b.given] for b, base in zip(row, shift[name])]
+    print(json.dumps(given), flush=True)
 
 
 main()
