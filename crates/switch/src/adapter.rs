@@ -1,4 +1,6 @@
-use layercast_core::{CellRate, FlowId, Level, NodeId, Observer, PortId, Serial, Time, TraceEvent};
+use layercast_core::{
+    CellRate, FlowId, Level, NodeId, Observer, PortId, Serial, Time, TraceEvent, earliest,
+};
 use layercast_qos::{Demand, LevelPair, Want, fair_share};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 
@@ -67,12 +69,14 @@ impl Switch {
             }
         }
         branch.heard = now;
-        flow.res_pending = true;
+        // A filter is a sink of its own, with its own eras.
+        let filtered = branch.filter.is_some();
+        flow.res_pending |= !filtered;
         let at_source = flow.upstream == PortId::LOCAL;
         if let Some(port) = self.ports.get_mut(from) {
             port.regrant = true;
         }
-        if at_source {
+        if at_source && !filtered {
             // The source itself limits how often it answers.
             self.regrant(now, from, "fair share of the link", obs);
             self.send_res(now, message.flow, obs);
@@ -113,6 +117,10 @@ impl Switch {
                 continue;
             }
             let port = branch.port;
+            if branch.filter.is_some() {
+                self.serve_filtered(now, message.flow, port, obs);
+                continue;
+            }
             let (level, rate) = flow.served(branch);
             let reason = match level < message.max {
                 true => "fair share of the link",
@@ -153,7 +161,9 @@ impl Switch {
             // Without a demand a branch takes no part.
             let wish = branch.demand(self.config.merge);
             let (id, spec) = (flow.info.id, &flow.info.spec);
-            self.demands.push(if flow.is_continuous() {
+            self.demands.push(if let Some(point) = &branch.filter {
+                point.demand(&flow.info, flow.is_continuous(), wish)
+            } else if flow.is_continuous() {
                 let rate = wish.map_or(CellRate(0), |wish| wish.rate);
                 let want = Want::Rate(rate);
                 Demand { flow: id, want }
@@ -195,6 +205,10 @@ impl Switch {
                     origin: self.config.id,
                     hops: 1,
                 };
+                if let Some(branch) = entry.branch(id) {
+                    // Layers were dropped for want of bandwidth: that is congestion (mets.md 2.11).
+                    branch.mark_next = true;
+                }
                 self.announce(now, flow, id, adapt, reason, obs);
             }
         }
@@ -204,7 +218,7 @@ impl Switch {
     ///
     /// A level changes only with the ADAPT that says so in the queue: the receiver reads off the
     /// last ADAPT before a GOP which frames to expect. If there is no room, it is tried again.
-    fn announce<O: Observer>(
+    pub(crate) fn announce<O: Observer>(
         &mut self,
         now: Time,
         id: FlowId,
@@ -225,7 +239,8 @@ impl Switch {
                 (min, flow.info.spec.above_base(min))
             }
         };
-        let message = AdapterMsg {
+        let origin = self.config.id;
+        let mut message = AdapterMsg {
             kind: AdapterKind::Adapt,
             group: flow.info.group,
             flow: id,
@@ -240,7 +255,20 @@ impl Switch {
             drain: CellRate(0),
         };
         let carriage = flow.carriage.unwrap_or(Carriage::Datagrams);
-        let sent = self.send_adapter(now, to, carriage, message, obs);
+        let Some(branch) = flow.branch(to) else {
+            return;
+        };
+        let sent = if let Some(point) = branch.filter.as_deref_mut() {
+            message.era = point.next_number(adapt.era);
+            message.origin = origin;
+            (message.min, message.rate_min) = point.lower_part(adapt.level, adapt.rate);
+            point.announce(now, id, message);
+            self.filter_wake = earliest(self.filter_wake, point.next());
+            true
+        } else {
+            message.era = adapt.era.plus(branch.era_shift);
+            self.send_adapter(now, to, carriage, message, obs)
+        };
         let Some(branch) = self.flows.by_id(id).and_then(|flow| flow.branch(to)) else {
             return;
         };
@@ -319,11 +347,11 @@ impl Switch {
 
 /// What differs between one ADAPT and the next.
 #[derive(Clone, Copy)]
-struct Adapt {
-    level: Level,
+pub(crate) struct Adapt {
+    pub level: Level,
     /// Cells/s above the base layer.
-    rate: CellRate,
-    era: Serial,
-    origin: NodeId,
-    hops: u8,
+    pub rate: CellRate,
+    pub era: Serial,
+    pub origin: NodeId,
+    pub hops: u8,
 }

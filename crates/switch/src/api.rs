@@ -1,4 +1,5 @@
 use layercast_core::{FlowId, Level, PortId, Rate, Span, Time};
+use layercast_media::FilterRule;
 use layercast_wire::{LinkPdu, Member, Refusal, Signal};
 use serde::Serialize;
 
@@ -112,6 +113,17 @@ pub enum SwitchEvent {
         /// Why.
         reason: &'static str,
     },
+    /// A filter was put on a branch, or taken away.
+    FilterChanged {
+        /// Of which flow.
+        flow: FlowId,
+        /// On which port.
+        port: PortId,
+        /// What was there.
+        from: Option<FilterRule>,
+        /// What is there now.
+        to: Option<FilterRule>,
+    },
     /// A branch was silent for three eras after the channel of its port was lost.
     BranchExpired {
         /// Of which flow.
@@ -134,6 +146,7 @@ impl SwitchEvent {
             | SwitchEvent::Refused { port, .. }
             | SwitchEvent::Released { port, .. }
             | SwitchEvent::Granted { port, .. }
+            | SwitchEvent::FilterChanged { port, .. }
             | SwitchEvent::BranchExpired { port, .. } => Some(port),
             SwitchEvent::FlowGone { .. } => None,
         }

@@ -107,8 +107,12 @@ impl Switch {
             grant: Grant::default(),
             gate: Gate::default(),
             fate: FrameFate::default(),
+            filter: None,
+            era_shift: 0,
+            mark_next: false,
             heard: now,
         });
+        self.place_filter(now, id, port);
     }
 
     /// The next circuit that no branch of the port uses, from 64 up.

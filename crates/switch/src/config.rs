@@ -5,6 +5,8 @@ use layercast_wire::Carriage;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::FilterPlace;
+
 /// When a lower level of a branch takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +49,8 @@ pub struct SwitchConfig {
     pub require_tokens: bool,
     /// For tokens that expire.
     pub clock: WallClock,
+    /// Filters on branches of flows (mets.md 2.11, 2.13).
+    pub filters: Vec<FilterPlace>,
     /// Most flows it remembers.
     pub max_flows: u32,
     /// Most members of its branches, and most members below them, it remembers over all flows.
@@ -139,6 +143,7 @@ impl Default for SwitchConfig {
             sender: None,
             require_tokens: false,
             clock: WallClock::default(),
+            filters: Vec::new(),
             max_flows: 1_024,
             max_members: 4_096,
         }

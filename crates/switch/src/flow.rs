@@ -3,6 +3,7 @@ use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Signal};
 
 use crate::change::Change;
+use crate::filter::FilterPoint;
 use crate::members::Members;
 use crate::passes::Passes;
 use crate::port::FrameFate;
@@ -68,6 +69,12 @@ pub(crate) struct Branch {
     pub grant: Grant,
     pub gate: Gate,
     pub fate: FrameFate,
+    /// A filter that its frames go through.
+    pub filter: Option<Box<FilterPoint>>,
+    /// How far our own ADAPT numbers on it are ahead of those of the source, since it had a filter.
+    pub era_shift: u32,
+    /// Layers were taken away here: the next unit tells the receivers so (mets.md 2.11).
+    pub mark_next: bool,
     /// When the last RES or join came.
     pub heard: Time,
 }
@@ -189,6 +196,10 @@ impl Flow {
 
     /// The level a branch gets of what the node upstream gives, and its rate above the base layer.
     pub fn served(&self, branch: &Branch) -> (Level, CellRate) {
+        if let Some(point) = &branch.filter {
+            let spec = &self.info.spec;
+            return point.served(&self.told, branch.grant, spec, self.is_continuous());
+        }
         if self.is_continuous() {
             return self.told.fitting(branch.grant.rate);
         }
@@ -208,7 +219,16 @@ impl Flow {
     pub fn merged(&self, how: Merge) -> Option<Wish> {
         let branches = self.branches.iter().filter(|branch| branch.is_committed());
         branches
-            .filter_map(|branch| Some(branch.demand(how)?.reduce_to(branch.grant)))
+            .filter_map(|branch| {
+                let wish = branch.demand(how)?;
+                Some(match &branch.filter {
+                    None => wish.reduce_to(branch.grant),
+                    Some(point) => {
+                        let spec = &self.info.spec;
+                        point.upstream(wish, branch.grant, spec, self.is_continuous())
+                    }
+                })
+            })
             .reduce(|a, b| a.merge(b, how))
     }
 

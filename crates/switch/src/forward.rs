@@ -1,6 +1,7 @@
-use layercast_core::{Cause, Observer, PortId, Time, TraceEvent};
+use layercast_core::{Cause, Observer, PortId, Time, TraceEvent, earliest};
 use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
 
+use crate::flow::Branch;
 use crate::{Switch, subject};
 
 /// The way of the media: one lookup, one question to each branch, one copy for each that says yes.
@@ -73,10 +74,29 @@ impl Switch {
             return;
         };
         let cells = pdu.cells();
+        let starts = step.gop_start && step.unit.frame_start;
+        let ends = |branch: &Branch| branch.filter.as_ref().is_some_and(|point| point.ending);
+        if starts && flow.branches.iter().any(ends) {
+            let id = flow.info.id;
+            self.end_filters(now, id);
+        }
+        let Some(flow) = slot.and_then(|slot| self.flows.get_mut(slot)) else {
+            return;
+        };
+        let continuous = flow.is_continuous();
         // The unit itself goes to the last branch that takes it, copies to those before.
-        let mut taken: Option<(PortId, u16)> = None;
+        let mut taken: Option<(PortId, u16, bool)> = None;
         for branch in &mut flow.branches {
             if !branch.is_committed() || !branch.gate.pass(&step, self.config.lowering) {
+                continue;
+            }
+            if let Some(point) = branch.filter.as_deref_mut()
+                && point.takes(&step)
+            {
+                let (info, told) = (&flow.info, &flow.told);
+                let (_, rate) = point.served(told, branch.grant, &info.spec, continuous);
+                point.take(now, &pdu, &step, info.id, rate);
+                self.filter_wake = earliest(self.filter_wake, point.next());
                 continue;
             }
             let Some(port) = self.ports.get_mut(branch.port) else {
@@ -85,9 +105,10 @@ impl Switch {
             self.stats.copies += 1;
             match port.admit(now, cells, step.unit, &mut branch.fate) {
                 Ok(()) => {
-                    if let Some((to, vci)) = taken.replace((branch.port, branch.vci)) {
-                        self.ports
-                            .push(now, to, on_circuit(pdu.clone(), vci), cells);
+                    let mark = std::mem::take(&mut branch.mark_next);
+                    if let Some((to, vci, mark)) = taken.replace((branch.port, branch.vci, mark)) {
+                        let copy = marked(on_circuit(pdu.clone(), vci), mark);
+                        self.ports.push(now, to, copy, cells);
                     }
                 }
                 Err(cause) => obs.on(now, subject(&self.config), || TraceEvent::Lost {
@@ -98,8 +119,9 @@ impl Switch {
                 }),
             }
         }
-        if let Some((to, vci)) = taken {
-            self.ports.push(now, to, on_circuit(pdu, vci), cells);
+        if let Some((to, vci, mark)) = taken {
+            let pdu = marked(on_circuit(pdu, vci), mark);
+            self.ports.push(now, to, pdu, cells);
         }
     }
 
@@ -137,10 +159,17 @@ impl Switch {
     }
 }
 
-fn on_circuit(mut pdu: LinkPdu, vci: u16) -> LinkPdu {
+pub(crate) fn on_circuit(mut pdu: LinkPdu, vci: u16) -> LinkPdu {
     if let LinkPdu::Cell(cell) = &mut pdu {
         cell.vpi = 0;
         cell.vci = vci;
+    }
+    pdu
+}
+
+pub(crate) fn marked(mut pdu: LinkPdu, mark: bool) -> LinkPdu {
+    if mark {
+        pdu.mark_congestion();
     }
     pdu
 }

@@ -14,6 +14,7 @@ mod change;
 mod config;
 mod core_switch;
 mod end_to_end;
+mod filter;
 mod flow;
 mod forward;
 mod link;
@@ -26,15 +27,17 @@ mod selector;
 mod signalling;
 mod stats;
 mod timers;
+mod virtual_source;
 
 pub use api::{SwitchEvent, SwitchInput, SwitchTransmit};
 pub use config::{
     ConfigError, Discard, Lowering, PortConfig, QueueConfig, ReceiverLimits, SwitchConfig,
 };
 pub use core_switch::choose_core;
+pub use filter::FilterPlace;
 pub use link::{Jitter, Link, LinkConfig, LinkInput, LinkStats, Loss};
 pub use path::{Path, PathConfig, PathDatagram, PathStats, RateSchedule, RateStep};
-pub use stats::{PortStats, RejectedPdus, RejectedSignals, SwitchStats};
+pub use stats::{FilterStats, PortStats, RejectedPdus, RejectedSignals, SwitchStats};
 
 use std::collections::VecDeque;
 
@@ -70,6 +73,9 @@ pub struct Switch {
     tick: Option<Time>,
     /// When the next farewell of a source is due.
     next_ending: Option<Time>,
+    /// Branches with filters, and when the first of them has something to send.
+    filtered: Vec<(FlowId, PortId)>,
+    filter_wake: Option<Time>,
     /// Kept to save an allocation for each division of a link.
     demands: Vec<Demand>,
     grants: Vec<Grant>,
@@ -91,6 +97,8 @@ impl Switch {
             phase,
             tick: None,
             next_ending: None,
+            filtered: Vec::new(),
+            filter_wake: None,
             demands: Vec::new(),
             grants: Vec::new(),
         };
@@ -133,6 +141,13 @@ impl Switch {
         for flow in self.flows.iter() {
             stats.unknown_types += flow.selector.unknown_types;
             stats.resyncs += flow.selector.resyncs;
+            for branch in &flow.branches {
+                if let Some(point) = &branch.filter {
+                    let port = self.ports.get(branch.port);
+                    let name = port.map_or("", |port| port.config.name.as_str());
+                    stats.filtered(&flow.info.name, name, point.stats());
+                }
+            }
         }
         stats
     }
@@ -224,6 +239,9 @@ impl Machine for Switch {
         if self.next_ending.is_some_and(|at| at <= now) {
             self.run_endings(now, obs);
         }
+        if self.filter_wake.is_some_and(|wake| wake <= now) {
+            self.run_filters(now);
+        }
         if self.tick.is_some_and(|tick| tick <= now) {
             self.run_interval(now, obs);
             self.set_tick(now);
@@ -243,6 +261,7 @@ impl Machine for Switch {
 
     fn next_timeout(&self) -> Option<Time> {
         let timers = earliest(self.tick, self.next_ending);
+        let timers = earliest(timers, self.filter_wake);
         earliest(timers, self.ports.next())
     }
 }

@@ -272,8 +272,11 @@ impl Switch {
         let ports = &self.ports;
         let branches = flow.branches.iter();
         let at = branches
-            .filter_map(|branch| ports.get(branch.port))
-            .map(|port| port.drained_at())
+            .filter_map(|branch| {
+                let filter = branch.filter.as_ref().map(|point| point.drain(id));
+                let filtered = now.saturating_add(filter.unwrap_or_default());
+                Some(ports.get(branch.port)?.drained_at().max(filtered))
+            })
             .fold(now, Time::max);
         // A line that stands still must not keep the flow for ever.
         let at = at.min(now.saturating_add(self.config.era.times(3)));

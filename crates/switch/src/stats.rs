@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use layercast_core::{Cause, Layer, PerLayer};
+use layercast_media::{FilterRule, FlowFilterStats};
 use serde::{Deserialize, Serialize};
 
 /// What a switch counted since it started.
@@ -19,8 +20,25 @@ pub struct SwitchStats {
     pub rejected_pdus: RejectedPdus,
     /// Frames of a type that is no layer; they are treated as base layer (mets.md 2.12).
     pub unknown_types: u64,
+    /// Filters, by `FLOW/NEIGHBOUR`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub filters: BTreeMap<String, FilterStats>,
     /// Times the media selector found the start of a frame without the end of the one before.
     pub resyncs: u64,
+}
+
+/// What a filter on a branch did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FilterStats {
+    /// What it does.
+    pub rule: FilterRule,
+    /// Frames and bytes.
+    #[serde(flatten)]
+    pub filter: FlowFilterStats,
+    /// Frames dropped because its shaper was full.
+    pub dropped: PerLayer<u64>,
+    /// Packets or AAL5 frames that could not be put together.
+    pub broken: u64,
 }
 
 /// What a port counted; a unit is a cell or a datagram.
@@ -86,6 +104,13 @@ pub struct RejectedPdus {
     pub stale: u64,
     /// RES from more origins than a branch may have.
     pub origins: u64,
+}
+
+impl SwitchStats {
+    /// Takes note of what a filter did that is gone, or is asked.
+    pub(crate) fn filtered(&mut self, flow: &str, to: &str, stats: FilterStats) {
+        self.filters.insert(format!("{flow}/{to}"), stats);
+    }
 }
 
 impl PortStats {

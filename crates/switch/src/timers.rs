@@ -26,6 +26,7 @@ impl Switch {
         for port in changed {
             self.regrant(now, port, "fair share of the link", obs);
         }
+        self.run_virtual_ends(now, obs);
         for id in self.flows.ids() {
             if self.flows.by_id(id).is_some_and(|flow| flow.res_pending) {
                 self.send_res(now, id, obs);

@@ -1,0 +1,216 @@
+use layercast_core::{FlowId, Observer, PortId, Time, earliest};
+use layercast_media::FilterRule;
+use layercast_wire::{Carriage, LinkPdu};
+
+use crate::adapter::Adapt;
+use crate::filter::{FilterPoint, Out};
+use crate::flow::Branch;
+use crate::forward::{marked, on_circuit};
+use crate::{Switch, SwitchEvent};
+
+/// Filters on branches (mets.md 2.11, 2.13): where they stand, and what leaves them.
+impl Switch {
+    /// The filter that the configuration has for a new branch.
+    pub(crate) fn place_filter(&mut self, now: Time, id: FlowId, port: PortId) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let neighbour = self.ports.get(port).map(|port| port.config.name.as_str());
+        let mut places = self.config.filters.iter();
+        let place = places.find(|place| place.is_on(&flow.info, neighbour.unwrap_or_default()));
+        if let Some(rule) = place.map(|place| place.rule) {
+            self.set_filter(now, id, port, Some((rule, false)));
+        }
+    }
+
+    /// Puts a filter on a branch, or takes it away; gives whether there is such a branch.
+    pub(crate) fn set_filter(
+        &mut self,
+        now: Time,
+        id: FlowId,
+        to: PortId,
+        rule: Option<(FilterRule, bool)>,
+    ) -> bool {
+        let Some(flow) = self.flows.by_id(id) else {
+            return false;
+        };
+        let (info, carriage, told_era) = (flow.info.clone(), flow.carriage, flow.told_era);
+        let Some(port) = self.ports.get_mut(to) else {
+            return false;
+        };
+        let Some(branch) = flow.branch(to).filter(|_| to != PortId::LOCAL) else {
+            return false;
+        };
+        let before = branch.filter.as_ref().map(|point| point.rule());
+        port.regrant = true;
+        let left = branch.filter.take();
+        if let Some((rule, on_demand)) = rule {
+            let carriage = carriage.unwrap_or(Carriage::Datagrams);
+            let line = port.config.line();
+            let mut point = Box::new(FilterPoint::new(now, rule, &info, carriage, line));
+            point.on_demand = on_demand;
+            branch.filter = Some(point);
+            if !self.filtered.contains(&(id, to)) {
+                self.filtered.push((id, to));
+            }
+        }
+        if let Some(mut point) = left {
+            // The receivers have heard numbers up to ours: what the source says goes on from there.
+            branch.era_shift = u32::try_from(point.number().diff(told_era)).unwrap_or(0);
+            self.stats
+                .filtered(&info.name, &port.config.name, point.stats());
+            for out in point.flush(id) {
+                self.emerge(now, id, to, out);
+            }
+        }
+        let rule = rule.map(|(rule, _)| rule);
+        if before != rule {
+            self.emit(SwitchEvent::FilterChanged {
+                flow: id,
+                port: to,
+                from: before,
+                to: rule,
+            });
+        }
+        true
+    }
+
+    /// Takes away the filters of a flow that are to go, now that a GOP starts.
+    pub(crate) fn end_filters(&mut self, now: Time, id: FlowId) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let ends = |branch: &&Branch| branch.filter.as_ref().is_some_and(|point| point.ending);
+        let ports: Vec<PortId> = flow
+            .branches
+            .iter()
+            .filter(ends)
+            .map(|it| it.port)
+            .collect();
+        for port in ports {
+            self.set_filter(now, id, port, None);
+        }
+    }
+
+    /// Releases what the shapers behind the filters let go.
+    pub(crate) fn run_filters(&mut self, now: Time) {
+        self.filter_wake = None;
+        for index in 0..self.filtered.len() {
+            let (id, port) = self.filtered[index];
+            while let Some(out) = self.filter_at(id, port).and_then(|point| point.run(now)) {
+                self.emerge(now, id, port, out);
+            }
+            let next = self.filter_at(id, port).and_then(|point| point.next());
+            self.filter_wake = earliest(self.filter_wake, next);
+        }
+    }
+
+    fn filter_at(&mut self, id: FlowId, port: PortId) -> Option<&mut FilterPoint> {
+        self.flows.by_id(id)?.branch(port)?.filter.as_deref_mut()
+    }
+
+    /// Puts what left a filter into the queue of its port.
+    fn emerge(&mut self, now: Time, id: FlowId, to: PortId, out: Out) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let carriage = flow.carriage;
+        let (Some(branch), Some(port)) = (flow.branch(to), self.ports.get_mut(to)) else {
+            return;
+        };
+        let (pdu, cells) = match out {
+            Out::Unit(pdu, unit) => {
+                let cells = pdu.cells();
+                self.stats.copies += 1;
+                if port.admit(now, cells, unit, &mut branch.fate).is_err() {
+                    return;
+                }
+                let mark = std::mem::take(&mut branch.mark_next);
+                (marked(on_circuit(pdu, branch.vci), mark), cells)
+            }
+            Out::Adapt(message) => {
+                let pdu = match carriage {
+                    Some(Carriage::Cells) => LinkPdu::Cell(message.to_cell()),
+                    _ => LinkPdu::Adapter(message),
+                };
+                let cells = pdu.cells();
+                port.advance(now);
+                if !port.room(cells) {
+                    port.stats.adapter_dropped += 1;
+                    return;
+                }
+                (pdu, cells)
+            }
+        };
+        self.ports.push(now, to, pdu, cells);
+    }
+
+    /// What filters do each RES interval: as sinks they keep their own eras, as sources they say what
+    /// they give if that changed, or once an era.
+    pub(crate) fn run_virtual_ends<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let era = self.config.era;
+        let flows = &self.flows;
+        self.filtered.retain(|&(id, port)| {
+            let flow = flows.slot_of(id).and_then(|slot| flows.get(slot));
+            flow.is_some_and(|flow| {
+                let mut branches = flow.branches.iter();
+                branches.any(|branch| branch.port == port && branch.filter.is_some())
+            })
+        });
+        for index in 0..self.filtered.len() {
+            let (id, port) = self.filtered[index];
+            let Some(flow) = self.flows.by_id(id) else {
+                continue;
+            };
+            let given = flow.told.max;
+            let Some(branch) = flow.branch(port).filter(|branch| branch.is_committed()) else {
+                continue;
+            };
+            let wanted = !branch.requests.is_empty();
+            let Some(point) = branch.filter.as_deref_mut() else {
+                continue;
+            };
+            flow.res_pending |= point.era_due(now, era, given) && wanted;
+            // What is left behind the filter is learnt as frames pass.
+            self.regrant(now, port, "fair share of the link", obs);
+            self.serve_filtered(now, id, port, obs);
+        }
+    }
+
+    /// Tells the receivers behind a filter what they get, if that is news or an era passed.
+    pub(crate) fn serve_filtered<O: Observer>(
+        &mut self,
+        now: Time,
+        id: FlowId,
+        port: PortId,
+        obs: &mut O,
+    ) {
+        let era = self.config.era;
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let mut branches = flow.branches.iter();
+        let Some(branch) = branches.find(|branch| branch.port == port) else {
+            return;
+        };
+        let (level, rate) = flow.served(branch);
+        let news = |point: &FilterPoint| point.must_say(now, level, rate, era);
+        let live = branch.is_committed() && !branch.requests.is_empty();
+        let live = live || branch.gate.target != level;
+        if !live || !branch.filter.as_deref().is_some_and(news) {
+            return;
+        }
+        let reason = match level < flow.told.max {
+            true => "fair share of the link, filtered",
+            false => "given by the source, filtered",
+        };
+        let adapt = Adapt {
+            level,
+            rate,
+            era: flow.told_era,
+            origin: self.config.id,
+            hops: 1,
+        };
+        self.announce(now, id, port, adapt, reason, obs);
+    }
+}
