@@ -4,8 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use layercast_core::{Level, Rate, Span};
+use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_qos::Merge;
 use layercast_sim::scenario::units::QueueSize;
+use layercast_switch::FilterPlace;
 use layercast_switch::{Jitter, RateSchedule};
 
 use crate::units;
@@ -214,6 +216,9 @@ pub struct Serve {
     /// Start after this time, e.g. 5s
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub start_in: Option<Span>,
+    /// Follow the bandwidth by whole layers, or shape the video to any rate
+    #[arg(long, value_name = "discrete|continuous", default_value = "discrete", value_parser = units::adapt)]
+    pub adapt: AdaptMode,
     /// Promised end-to-end delay: frames are played this long after they were taken
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
@@ -333,6 +338,7 @@ Examples:
   layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'     the URL that the server printed
   layercast switch --upstream URL --name sparrow --port rook=10Mbit/s,delay=2ms
   layercast switch --upstream URL --identity sparrow.pem              is the same after a restart
+  layercast switch --upstream URL --filter bunny@phone=low-pass:10
   layercast switch --upstream URL --multicast 239.1.1.1:7500=ann,bob
   layercast switch --upstream 192.0.2.1:7400 --insecure               everything in the clear")]
 pub struct Switch {
@@ -355,6 +361,13 @@ pub struct Switch {
     pub link: LinkArgs,
     #[command(flatten)]
     pub own: IdentityArgs,
+    /// Filter a flow on its way to a neighbour, or to all: keep:I, keep:IP, thin:1/2, low-pass:10 or
+    /// drs (shape to what the link has left); may be given several times
+    #[arg(long, value_name = "FLOW[@NAME]=RULE", value_parser = units::filter)]
+    pub filter: Vec<FilterPlace>,
+    /// How demands of several branches become one: join as printed, hull for research
+    #[arg(long, value_name = "join|hull", default_value = "join", value_parser = units::merge)]
+    pub merge: Merge,
     /// Send the media for these neighbours to an IP multicast group, once for all of them; they
     /// join with --multicast GROUP:PORT; may be given several times
     #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
@@ -398,6 +411,12 @@ pub struct Join {
     /// Highest level wanted: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
     pub level: Level,
+    /// What to do when the way here is congested, instead of what the flow says
+    #[arg(long, value_name = "drop-layer|inform|disconnect|RULE", value_parser = units::on_scarce)]
+    pub on_scarce: Option<OnScarce>,
+    /// What to do when there is more bandwidth, instead of what the flow says
+    #[arg(long, value_name = "add-layer|inform|ignore", value_parser = units::on_plenty)]
+    pub on_plenty: Option<OnPlenty>,
     /// Write the received stream to this file, `.ts` as a transport stream; `-` is standard output;
     /// udp://HOST:PORT sends a transport stream to a player, rtp://HOST:PORT sends RTP
     #[arg(long, value_name = "FILE")]

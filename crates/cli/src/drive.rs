@@ -182,6 +182,10 @@ fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
         SwitchEvent::BranchExpired { flow, .. } => {
             format!("flow {flow}: {neighbour} was silent for three eras, given up")
         }
+        SwitchEvent::FilterChanged { flow, to, .. } => match to {
+            Some(rule) => format!("flow {flow}: filter {rule} in the way of {neighbour}"),
+            None => format!("flow {flow}: no filter in the way of {neighbour} any more"),
+        },
         SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
     }
 }

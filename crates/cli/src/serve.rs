@@ -255,6 +255,7 @@ fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> So
         group: GroupId(spec.flow_id.0),
         policy: QosPolicy {
             max_level: spec.top_level().max(Level::BASE),
+            adapt: args.adapt,
             ..QosPolicy::default()
         },
         spec,

@@ -26,6 +26,8 @@ pub fn run(args: &args::Switch) -> Outcome {
         config.switch.require_tokens = args.require_tokens;
         // An upstream that does not answer yet may be about to start.
         config.connect = Connect::Retry;
+        config.switch.filters.clone_from(&args.filter);
+        config.switch.merge = args.merge;
         for upstream in &args.upstream {
             let url = address::parse(upstream)?;
             let remote = address::resolve(&url, args.ca.as_deref()).await?;

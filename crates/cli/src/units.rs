@@ -2,10 +2,12 @@
 
 use std::net::SocketAddrV4;
 
-use layercast_core::{Level, Rate, Span};
+use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_media::{FilterRule, RuleError};
 use layercast_net::{Fingerprint, FingerprintError};
+use layercast_qos::Merge;
 use layercast_sim::scenario::units::{Quantity, QueueSize};
-use layercast_switch::{Jitter, RateSchedule, RateStep};
+use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
 
 /// What `--port NAME=RATE,delay=..,queue=..,loss=..` says about the link to one neighbour.
 #[derive(Clone, PartialEq, Debug)]
@@ -178,6 +180,69 @@ pub fn reservation(text: &str) -> Result<(String, Fingerprint), String> {
     let fingerprint = fingerprint.parse();
     let fingerprint = fingerprint.map_err(|error: FingerprintError| error.to_string())?;
     Ok((name.to_owned(), fingerprint))
+}
+
+/// `FLOW=RULE` or `FLOW@NEIGHBOUR=RULE`.
+pub fn filter(text: &str) -> Result<FilterPlace, String> {
+    let usage = "expected FLOW=RULE or FLOW@NEIGHBOUR=RULE";
+    let (place, rule) = text.split_once('=').ok_or(usage)?;
+    let (flow, to) = match place.split_once('@') {
+        Some((flow, to)) => (flow, Some(to)),
+        None => (place, None),
+    };
+    if flow.is_empty() || to.is_some_and(str::is_empty) {
+        return Err(usage.into());
+    }
+    Ok(FilterPlace {
+        flow: flow.into(),
+        to: to.map(Into::into),
+        rule: rule.parse().map_err(|error: RuleError| error.to_string())?,
+    })
+}
+
+/// `join` or `hull`.
+pub fn merge(text: &str) -> Result<Merge, String> {
+    match text {
+        "join" => Ok(Merge::Join),
+        "hull" => Ok(Merge::Hull),
+        _ => Err("expected join or hull".into()),
+    }
+}
+
+/// `discrete` or `continuous`.
+pub fn adapt(text: &str) -> Result<AdaptMode, String> {
+    match text {
+        "discrete" => Ok(AdaptMode::Discrete),
+        "continuous" => Ok(AdaptMode::Continuous),
+        _ => Err("expected discrete or continuous".into()),
+    }
+}
+
+/// A policy for congestion; a filter rule asks the network for that filter.
+pub fn on_scarce(text: &str) -> Result<OnScarce, String> {
+    Ok(match text {
+        "drop-layer" => OnScarce::DropLayer,
+        "inform" => OnScarce::Inform,
+        "disconnect" => OnScarce::Disconnect,
+        "thin" => OnScarce::Filter(FilterKind::PictureDrop),
+        rule => match rule.parse::<FilterRule>().map(FilterRule::kind) {
+            Ok(kind @ (FilterKind::LowPass(_) | FilterKind::Drs)) => OnScarce::Filter(kind),
+            _ => {
+                let usage = "expected drop-layer, inform, disconnect, thin, low-pass:K or drs";
+                return Err(usage.into());
+            }
+        },
+    })
+}
+
+/// A policy for plenty.
+pub fn on_plenty(text: &str) -> Result<OnPlenty, String> {
+    match text {
+        "add-layer" => Ok(OnPlenty::AddLayer),
+        "inform" => Ok(OnPlenty::Inform),
+        "ignore" => Ok(OnPlenty::Ignore),
+        _ => Err("expected add-layer, inform or ignore".into()),
+    }
 }
 
 #[cfg(test)]

@@ -182,6 +182,8 @@ pub struct JoinConfig {
     pub rate: Option<Rate>,
     /// Delay and impairments of the way back.
     pub link: LinkConfig,
+    /// Whether the policy of the flow replaces that of `sink`.
+    pub policy_of_flow: bool,
     /// Where the media go.
     pub output: Output,
     /// When to leave, at the latest.
@@ -321,6 +323,7 @@ impl JoinConfig {
             group: None,
             rate: None,
             link: LinkConfig::default(),
+            policy_of_flow: false,
             output: Output::Discard,
             leave_at: None,
             until_closed: true,

@@ -156,6 +156,8 @@ pub(crate) fn flow_of_signal(signal: &Signal) -> Option<FlowId> {
         Signal::Join { flow, .. }
         | Signal::Leave { flow, .. }
         | Signal::Left { flow, .. }
+        | Signal::Filter { flow, .. }
+        | Signal::Filtered { flow, .. }
         | Signal::ToSource { flow, .. }
         | Signal::ToMember { flow, .. }
         | Signal::Report { flow, .. }

@@ -26,6 +26,8 @@ const MAX_KNOWN: usize = 64;
 /// The sink of a receiving host and what it is connected to: everything but sockets and clocks.
 pub(crate) struct Receiver {
     config: SinkConfig,
+    /// The policy of the flow replaces that of `config`.
+    policy_of_flow: bool,
     /// There once the flow is advertised: only then it is known whose clock stamps it.
     sink: Option<Sink>,
     upstream: Option<Upstream>,
@@ -118,6 +120,7 @@ impl Receiver {
                 delay: Span::ZERO,
                 highest: None,
             },
+            policy_of_flow: config.policy_of_flow,
             config: config.sink,
             sink: None,
             upstream: None,
@@ -194,6 +197,10 @@ impl Receiver {
                 self.sink = Some(Sink::new(SinkConfig {
                     synchronised: self.synchronised,
                     carriage: carriage.unwrap_or(self.config.carriage),
+                    policy: match self.policy_of_flow {
+                        true => flow.policy.clone(),
+                        false => self.config.policy.clone(),
+                    },
                     ..self.config.clone()
                 }));
                 self.input(now, SinkInput::LinkUp, obs);

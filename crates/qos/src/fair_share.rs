@@ -84,7 +84,8 @@ impl Demand {
         }
     }
 
-    fn is_met(&self, granted: Grant) -> bool {
+    /// Whether `granted` is all it asks for.
+    pub fn is_met(&self, granted: Grant) -> bool {
         match self.want {
             Want::Rate(most) => granted.rate >= most,
             Want::Levels { max, .. } => granted.level >= max,

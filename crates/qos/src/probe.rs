@@ -41,6 +41,8 @@ pub enum Advice {
     InsertFilter(FilterKind),
     /// Congested; the policy is to give up the flow.
     Disconnect,
+    /// No congestion for long; the policy is to try without the filter.
+    RemoveFilter,
     /// A higher level is wanted; the policy is to wait for [`DemandProbe::allow_raise`].
     MayRaise(Level),
 }
@@ -63,6 +65,11 @@ pub struct DemandProbe {
     /// Hold-down of levels 1 and 2.
     holds: [Hold; 2],
     raise_allowed: bool,
+    /// A filter is in the way.
+    filtered: bool,
+    /// Clean eras behind it, and how many of them it takes to try without.
+    clean: u32,
+    patience: u32,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -78,6 +85,7 @@ struct Hold {
 const FIRST_HOLD: u32 = 2;
 const LONGEST_HOLD: u32 = 64;
 const CLEAN_ERAS_TO_HALVE: u32 = 30;
+const LONGEST_PATIENCE: u32 = 480;
 /// Congestion this many eras after a raise is put down to it.
 const BLAME_ERAS: u32 = 2;
 
@@ -105,7 +113,20 @@ impl DemandProbe {
             raised: None,
             holds: [Hold::default(); 2],
             raise_allowed: false,
+            filtered: false,
+            clean: 0,
+            patience: CLEAN_ERAS_TO_HALVE,
         }
+    }
+
+    /// A filter was put in the way, or taken away.
+    pub fn set_filtered(&mut self, filtered: bool) {
+        if filtered && !self.filtered && self.clean > 0 {
+            // It was taken away in vain.
+            self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
+        }
+        self.filtered = filtered;
+        self.clean = 0;
     }
 
     /// The pair to send at the start of an era, given whether the era before was `congested`, the
@@ -124,11 +145,15 @@ impl DemandProbe {
         self.learn(congested, level);
         let lowered = level < self.level;
         self.level = level;
-        let advice = if congested {
+        self.clean = if congested { 0 } else { self.clean + 1 };
+        let mut advice = if congested {
             self.step_down(lowered)
         } else {
             self.step_up()
         };
+        if self.filtered && self.clean >= self.patience && self.may_raise() {
+            advice = Some(Advice::RemoveFilter);
+        }
         self.want = self.want.min(afford).min(self.config.preferred);
         (LevelPair::wanting(self.want), advice)
     }
@@ -161,21 +186,24 @@ impl DemandProbe {
     fn step_down(&mut self, lowered: bool) -> Option<Advice> {
         let keep = self.level.max(self.config.min_level);
         match self.config.on_scarce {
-            OnScarce::DropLayer if lowered && self.config.mode == ProbeMode::Backoff => {
-                self.want = keep;
-                None
-            }
-            OnScarce::DropLayer => {
-                self.want = self.level.down().max(self.config.min_level);
-                None
-            }
             OnScarce::Inform => {
                 self.want = keep;
                 Some(Advice::Degraded)
             }
-            OnScarce::Filter(kind) => {
+            OnScarce::Filter(kind) if !self.filtered => {
                 self.want = keep;
                 Some(Advice::InsertFilter(kind))
+            }
+            OnScarce::DropLayer | OnScarce::Filter(_)
+                if lowered && self.config.mode == ProbeMode::Backoff =>
+            {
+                self.want = keep;
+                None
+            }
+            // A filter that is not enough leaves only that.
+            OnScarce::DropLayer | OnScarce::Filter(_) => {
+                self.want = self.level.down().max(self.config.min_level);
+                None
             }
             OnScarce::Disconnect => Some(Advice::Disconnect),
         }
@@ -392,6 +420,22 @@ mod tests {
             probe.on_era(true, Level::FULL, Level::FULL),
             (full, Some(Advice::Degraded))
         );
+        let kind = FilterKind::LowPass(10);
+        let mut probe = with(OnScarce::Filter(kind), OnPlenty::AddLayer);
+        let insert = Some(Advice::InsertFilter(kind));
+        let congested = |probe: &mut DemandProbe| probe.on_era(true, Level::FULL, Level::FULL);
+        assert_eq!(congested(&mut probe), (full, insert));
+        probe.set_filtered(true);
+        let lower = LevelPair::wanting(Level::E1);
+        assert_eq!(
+            congested(&mut probe),
+            (lower, None),
+            "the filter is not enough"
+        );
+        let advice: Vec<_> = (0..30)
+            .filter_map(|_| probe.on_era(false, Level::FULL, Level::FULL).1)
+            .collect();
+        assert_eq!(advice, [Advice::RemoveFilter]);
         let mut probe = with(OnScarce::DropLayer, OnPlenty::Inform);
         probe.on_era(true, Level::FULL, Level::FULL);
         let e1 = LevelPair::wanting(Level::E1);

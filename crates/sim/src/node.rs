@@ -239,6 +239,7 @@ pub fn concerns(signal: &Signal, flow: &Flow) -> bool {
         Signal::Join { flow, .. }
         | Signal::Leave { flow, .. }
         | Signal::Left { flow, .. }
+        | Signal::Filter { flow, .. }
         | Signal::ToSource { flow, .. }
         | Signal::Report { flow, .. }
         | Signal::ChangeAck { flow, .. }

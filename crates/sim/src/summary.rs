@@ -1,7 +1,7 @@
 //! What a run gives.
 
 use layercast_core::{CellRate, Observer, RequestId, Status, Time};
-use layercast_switch::{LinkStats, PortStats};
+use layercast_switch::{FilterStats, LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
 
@@ -31,6 +31,9 @@ pub struct SimSummary {
     pub flows: Vec<FlowSummary>,
     /// Port queues and what lies behind them.
     pub queues: Vec<QueueSummary>,
+    /// Filters in switches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<FilterSummary>,
     /// Hosts whose receiving side costs something.
     pub hosts: Vec<HostSummary>,
 }
@@ -78,6 +81,18 @@ pub struct QueueSummary {
     pub queue: PortStats,
     /// The line.
     pub link: LinkStats,
+}
+
+/// A filter in a switch.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FilterSummary {
+    /// The switch.
+    pub node: String,
+    /// The flow, and the neighbour its branch leads to.
+    pub branch: String,
+    /// What it did.
+    #[serde(flatten)]
+    pub stats: FilterStats,
 }
 
 /// A receiving host.
@@ -158,6 +173,15 @@ impl<O: Observer> World<'_, O> {
                     stats: ReceivingHost::stats(host),
                 })
             });
+        let filters = net.nodes.iter().zip(&self.nodes).flat_map(|(node, state)| {
+            let stats = state.switch.as_ref().map(|switch| switch.stats().filters);
+            let filters = stats.unwrap_or_default().into_iter();
+            filters.map(|(branch, stats)| FilterSummary {
+                node: node.name.clone(),
+                branch,
+                stats,
+            })
+        });
         SimSummary {
             scenario: net.name.clone(),
             seed: net.seed,
@@ -169,6 +193,7 @@ impl<O: Observer> World<'_, O> {
             wire_errors: self.counts.wire_errors,
             flows: flows.collect(),
             queues: queues.collect(),
+            filters: filters.collect(),
             hosts: hosts.collect(),
         }
     }

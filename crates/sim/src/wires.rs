@@ -3,9 +3,9 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::io;
 
-use layercast_core::{Machine, Observer, PortId, Time};
+use layercast_core::{Machine, Observer, PortId, Stream, Time};
 use layercast_switch::{Link, LinkConfig, LinkInput};
-use layercast_wire::{Interface, LinkPdu, PcapNg, Signal};
+use layercast_wire::{ADAPTER_VCI, Interface, LinkPdu, PcapNg, Signal};
 
 use crate::kernel::{Kernel, SourceId};
 use crate::scenario::{NetLink, Network};
@@ -27,6 +27,9 @@ pub struct Wire {
     pub signals: Link<Signal>,
     /// Event source of `data`.
     pub data_event: SourceId,
+    /// Probability that RES or ADAPT is lost, and what draws it.
+    adapter_loss: f64,
+    adapter_stream: Stream,
     /// Event source of `signals`.
     pub signal_event: SourceId,
 }
@@ -57,6 +60,8 @@ impl Wire {
             to_port: ports[1 - side],
             link,
             data: Link::new(config, net.seed, &name),
+            adapter_loss: net.nodes[from].ports[usize::from(ports[side].0)].adapter_loss,
+            adapter_stream: Stream::new(net.seed, &format!("{name}/adapter_loss")),
             signals: Link::new(reliable, net.seed, &format!("{name}/signals")),
             data_event: kernel.add(),
             signal_event: kernel.add(),
@@ -72,6 +77,12 @@ impl Wire {
         kernel: &mut Kernel,
         obs: &mut O,
     ) {
+        if self.adapter_loss > 0.0
+            && is_adapter(&pdu)
+            && self.adapter_stream.chance(self.adapter_loss)
+        {
+            return;
+        }
         self.data.handle(now, LinkInput { ready, item: pdu }, obs);
         kernel.schedule(self.data_event, self.data.next_timeout());
     }
@@ -90,6 +101,14 @@ impl Wire {
         };
         self.signals.handle(now, input, obs);
         kernel.schedule(self.signal_event, self.signals.next_timeout());
+    }
+}
+
+fn is_adapter(pdu: &LinkPdu) -> bool {
+    match pdu {
+        LinkPdu::Adapter(_) => true,
+        LinkPdu::Cell(cell) => cell.vci == ADAPTER_VCI,
+        LinkPdu::Mets(_) => false,
     }
 }
 

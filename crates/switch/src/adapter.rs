@@ -176,6 +176,7 @@ impl Switch {
         port.residual = fair_share(residual, &self.demands, &mut self.grants);
         for index in 0..self.demands.len() {
             let (flow, grant) = (self.demands[index].flow, self.grants[index]);
+            let scarce = !self.demands[index].is_met(grant);
             let Some(entry) = self.flows.by_id(flow) else {
                 continue;
             };
@@ -206,8 +207,9 @@ impl Switch {
                     hops: 1,
                 };
                 if let Some(branch) = entry.branch(id) {
-                    // Layers were dropped for want of bandwidth: that is congestion (mets.md 2.11).
-                    branch.mark_next = true;
+                    // Dropping layers for want of bandwidth is congestion (mets.md 2.11); giving less
+                    // to who asks for less is not.
+                    branch.mark_next |= scarce;
                 }
                 self.announce(now, flow, id, adapt, reason, obs);
             }

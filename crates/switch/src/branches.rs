@@ -56,6 +56,9 @@ impl Switch {
                 branch.members.push(member.clone());
             }
         }
+        if is_new && !is_new_branch {
+            self.release_filter(id, from);
+        }
         if is_new_branch {
             match self.admit(id, from) {
                 Ok(base) => self.reserve(now, id, from, base, member.clone()),

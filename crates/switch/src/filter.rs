@@ -471,8 +471,9 @@ fn frame_of(layer: Layer, gop_start: bool, payload: Payload) -> Frame {
         time: None,
         size: payload.len() as u32,
         data: match payload {
-            Payload::Bytes(bytes) => Some(bytes),
-            Payload::Zeros(_) => None,
+            // Cells carry synthetic media as the zeros that they stand for.
+            Payload::Bytes(bytes) if bytes.iter().any(|&byte| byte != 0) => Some(bytes),
+            _ => None,
         },
     }
 }

@@ -35,6 +35,12 @@ impl Switch {
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
             Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),
+            Signal::Filter {
+                flow,
+                member,
+                filter,
+            } => self.on_filter(now, from, flow, member, filter),
+            Signal::Filtered { flow, .. } => self.on_filtered(from, flow, &signal),
             Signal::Left { flow, member } => self.on_left(from, flow, &member),
             Signal::Report {
                 flow,

@@ -1,6 +1,6 @@
-use layercast_core::{FlowId, Observer, PortId, Time, earliest};
+use layercast_core::{FilterKind, FlowId, Observer, PortId, Time, earliest};
 use layercast_media::FilterRule;
-use layercast_wire::{Carriage, LinkPdu};
+use layercast_wire::{Carriage, LinkPdu, Member, Signal};
 
 use crate::adapter::Adapt;
 use crate::filter::{FilterPoint, Out};
@@ -73,6 +73,90 @@ impl Switch {
             });
         }
         true
+    }
+
+    /// A receiver wants a filter, or none any more. It is put in as near to the source as nobody else
+    /// is served by the way; a filter of the configuration stays.
+    pub(crate) fn on_filter(
+        &mut self,
+        now: Time,
+        from: PortId,
+        id: FlowId,
+        member: Member,
+        filter: Option<FilterKind>,
+    ) {
+        let known = self.flows.by_id(id);
+        let Some(flow) = known.filter(|flow| {
+            let mut branches = flow.branches.iter();
+            let below = flow.members.get(&member).is_some_and(|it| it.port == from);
+            branches.any(|branch| {
+                branch.port == from
+                    && branch.is_committed()
+                    && (below || branch.members.contains(&member))
+            })
+        }) else {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        };
+        let upstream = flow.upstream;
+        let alone = flow.branches.len() == 1 && flow.members.len() <= 1;
+        let here = flow.branch(from).and_then(|it| it.filter.as_deref_mut());
+        match (here, filter.and_then(FilterRule::of_kind)) {
+            (Some(point), rule) if !point.on_demand => {
+                let filter = Some(point.rule().kind());
+                return self.answer_filter(from, id, rule.and(filter));
+            }
+            (Some(point), None) => {
+                // Frames go through it up to the next GOP.
+                point.ending = true;
+                return self.answer_filter(from, id, None);
+            }
+            (None, None) if !alone || upstream == PortId::LOCAL => return,
+            (None, _) if alone && upstream != PortId::LOCAL => {
+                let flow = id;
+                return self.signal(
+                    upstream,
+                    Signal::Filter {
+                        flow,
+                        member,
+                        filter,
+                    },
+                );
+            }
+            (_, Some(rule)) => {
+                self.set_filter(now, id, from, Some((rule, true)));
+            }
+            (None, None) => return,
+        }
+        self.answer_filter(from, id, filter);
+    }
+
+    /// A filter further up changed.
+    pub(crate) fn on_filtered(&mut self, from: PortId, id: FlowId, signal: &Signal) {
+        let known = self.flows.by_id(id);
+        let Some(flow) = known.filter(|flow| flow.upstream == from) else {
+            self.stats.rejected_signals.unknown += 1;
+            return;
+        };
+        let below: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
+        for port in below {
+            self.signal(port, signal.clone());
+        }
+    }
+
+    /// A filter that one receiver asked for does not bind others who join behind it.
+    pub(crate) fn release_filter(&mut self, id: FlowId, port: PortId) {
+        let point = self.filter_at(id, port);
+        if let Some(point) = point.filter(|point| point.on_demand && !point.ending) {
+            point.ending = true;
+            self.answer_filter(port, id, None);
+        }
+    }
+
+    fn answer_filter(&mut self, to: PortId, flow: FlowId, filter: Option<FilterKind>) {
+        let node = self.config.name.clone();
+        let answer = Signal::Filtered { flow, node, filter };
+        self.signal(to, answer);
     }
 
     /// Takes away the filters of a flow that are to go, now that a GOP starts.

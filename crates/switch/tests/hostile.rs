@@ -62,6 +62,16 @@ fn signal() -> impl Strategy<Value = Signal> {
         }),
         3 => (flow(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
         1 => (flow(), member()).prop_map(|(flow, member)| Signal::Left { flow, member }),
+        2 => (flow(), member(), 0u8..4).prop_map(|(flow, member, kind)| Signal::Filter {
+            flow,
+            member,
+            filter: match kind {
+                0 => None,
+                1 => Some(layercast_core::FilterKind::Drs),
+                2 => Some(layercast_core::FilterKind::PictureDrop),
+                _ => Some(layercast_core::FilterKind::LowPass(9)),
+            },
+        }),
         2 => (flow(), member()).prop_map(|(flow, member)| Signal::ToSource {
             flow,
             member,

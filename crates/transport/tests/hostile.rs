@@ -174,6 +174,11 @@ fn signal() -> impl Strategy<Value = Signal> {
         }),
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Leave { flow, member }),
         (flow_id(), member()).prop_map(|(flow, member)| Signal::Left { flow, member }),
+        (flow_id(), any::<bool>()).prop_map(|(flow, on)| Signal::Filtered {
+            flow,
+            node: "rook".into(),
+            filter: on.then_some(layercast_core::FilterKind::Drs),
+        }),
         (flow_id(), member(), control()).prop_map(|(flow, member, control)| Signal::ToSource {
             flow,
             member,

@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError, QosPolicy, Serial,
-    SpecError,
+    CellRate, FilterKind, FlowId, FlowSpec, GroupId, Level, NodeId, PerLayer, PolicyError,
+    QosPolicy, Serial, SpecError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -120,6 +120,25 @@ pub enum Signal {
         member: Member,
         /// What.
         body: Downward,
+    },
+    /// A receiver wants a filter in its way, or wants it gone; travels towards the source as far as the
+    /// flow serves this receiver alone (mets.md 2.3, 2.13).
+    Filter {
+        /// The flow.
+        flow: FlowId,
+        /// Who.
+        member: Member,
+        /// Which filter; `None`: none any more.
+        filter: Option<FilterKind>,
+    },
+    /// The filter in the way of the receivers below changed; travels away from the source.
+    Filtered {
+        /// The flow.
+        flow: FlowId,
+        /// The node where it is, or was.
+        node: String,
+        /// What filters there now; `None`: nothing.
+        filter: Option<FilterKind>,
     },
     /// The source ends the flow.
     Close {
@@ -462,6 +481,14 @@ impl Signal {
             Signal::Leave { member, .. }
             | Signal::Left { member, .. }
             | Signal::ChangeAck { member, .. } => member.check(),
+            Signal::Filter { member, filter, .. } => {
+                member.check()?;
+                QosPolicy::check_filters(filter.as_slice()).map_err(SignalError::Policy)
+            }
+            Signal::Filtered { node, filter, .. } => {
+                name("node", node)?;
+                QosPolicy::check_filters(filter.as_slice()).map_err(SignalError::Policy)
+            }
             Signal::ToSource { member, body, .. } => {
                 member.check()?;
                 body.check()
@@ -573,6 +600,8 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "join_nak",
         "leave",
         "left",
+        "filter",
+        "filtered",
         "to_source",
         "to_member",
         "close",

@@ -48,6 +48,7 @@ pub(super) fn ports(
             link,
             config,
             out: *out,
+            adapter_loss: scenario.links[link].adapter_loss,
         })
     };
     let nodes = topology.neighbours.iter().enumerate();
@@ -73,6 +74,14 @@ fn port_config(
             "above 0, at most 1",
         ))
     };
+    if !(0.0..=1.0).contains(&link.adapter_loss) {
+        let accepted = "a probability, 0 to 1";
+        return Err(ScenarioError::value(
+            field("adapter_loss"),
+            link.adapter_loss,
+            accepted,
+        ));
+    }
     let rate = rate(link, i, flows)?;
     if rate.cells().0 == 0 {
         return Err(ScenarioError::value(

@@ -80,6 +80,8 @@ pub struct Port {
     pub config: PortConfig,
     /// Delay and impairments of the direction that leaves here.
     pub out: LinkConfig,
+    /// Probability that RES or ADAPT is lost in that direction.
+    pub adapter_loss: f64,
 }
 
 /// A link.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use layercast_core::{Level, Time};
+use layercast_core::{CellRate, Level, Time};
 use layercast_transport::mets::SinkConfig;
 
 use super::error::ScenarioError;
@@ -52,6 +52,7 @@ impl Scenario {
                 flow,
                 config: SinkConfig {
                     level: entry.level,
+                    local_limit: self.receiver_limit(node, &flows[flow]),
                     drain: entry.drain.unwrap_or_else(|| self.profile_of(node).drain()),
                     policy,
                     repair: entry.repair,
@@ -74,6 +75,18 @@ impl Scenario {
             })
         });
         receivers.collect()
+    }
+}
+
+impl Scenario {
+    /// What a host can take of a flow: nine tenths of its processor, and no more than it takes without
+    /// loss (mets.md 2.10).
+    fn receiver_limit(&self, node: usize, flow: &Flow) -> Option<CellRate> {
+        let limits = self.profile_of(node).receiver_limits()?;
+        let frames = flow.config.flow.spec.frames_at(Level::FULL);
+        let most = limits.cost.most(frames);
+        self.admission
+            .then(|| limits.safe.map_or(most, |safe| safe.min(most)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use layercast_core::{CellRate, FlowId, GroupId, NodeId, Span, Stream, Time};
-use layercast_switch::{SwitchConfig, choose_core};
+use layercast_switch::{FilterPlace, SwitchConfig, choose_core};
 use layercast_transport::mets::{Shaping, Source, SourceConfig, stagger};
 use layercast_wire::FlowInfo;
 
@@ -43,6 +43,7 @@ impl Scenario {
         let flows = self.resolve_flows(&topology)?;
         let links = links::links(&topology);
         let ports = links::ports(self, &topology, &flows)?;
+        let filters = self.resolve_filters(&topology, &flows)?;
         let receivers = self.resolve_receivers(&topology, &flows, &ports)?;
         let mut upstreams = vec![Vec::new(); self.nodes.len()];
         for link in &links {
@@ -73,6 +74,8 @@ impl Scenario {
                         seed: self.seed,
                         lowering: self.lowering,
                         require_tokens: self.requires_tokens(),
+                        merge: self.merge,
+                        filters: places_of(&filters, i),
                         admission: self.admission,
                         sender: match node.kind {
                             NodeKind::Host => profile.sender_cost(),
@@ -237,6 +240,7 @@ impl Scenario {
                 let cells = Span::from_ms(900).as_ps() / profile.send_cell.as_ps();
                 CellRate(u32::try_from(cells).unwrap_or(u32::MAX))
             }),
+            cost: profile.sender_cost().filter(|_| self.admission),
             seed: self.seed,
             admission: self.admission,
             max_members: members_bound(self.receivers.len()),
@@ -275,6 +279,37 @@ impl Scenario {
                 Ok(Some(name.to_owned()))
             }
         }
+    }
+
+    /// The node of each filter, and where it stands there.
+    fn resolve_filters(
+        &self,
+        topology: &Topology,
+        flows: &[Flow],
+    ) -> Result<Vec<(usize, FilterPlace)>, ScenarioError> {
+        let filters = self.filters.iter().enumerate().map(|(i, filter)| {
+            let field = |name: &str| format!("filter[{i}].{name}");
+            let node = topology.node(&field("node"), &filter.node)?;
+            flow_named(&field("flow"), &filter.flow, flows)?;
+            if !topology.relays(node) {
+                let accepted = "a switch, or a host with sources";
+                return Err(ScenarioError::value(field("node"), &filter.node, accepted));
+            }
+            if let Some(to) = &filter.to {
+                let neighbour = topology.node(&field("to"), to)?;
+                if topology.port(node, neighbour).is_none() {
+                    let accepted = format!("a neighbour of {}", filter.node);
+                    return Err(ScenarioError::value(field("to"), to, accepted));
+                }
+            }
+            let place = FilterPlace {
+                flow: filter.flow.clone(),
+                to: filter.to.clone(),
+                rule: filter.rule,
+            };
+            Ok((node, place))
+        });
+        filters.collect()
     }
 
     fn resolve_faults(&self, topology: &Topology) -> Result<Vec<Fault>, ScenarioError> {
@@ -344,6 +379,11 @@ fn places<T>(items: &[T], nodes: usize, node: impl Fn(&T) -> usize) -> Vec<Vec<u
 fn members_bound(receivers: usize) -> u32 {
     let most = u32::try_from(receivers).unwrap_or(u32::MAX);
     SwitchConfig::default().max_members.max(most)
+}
+
+fn places_of(filters: &[(usize, FilterPlace)], node: usize) -> Vec<FilterPlace> {
+    let here = filters.iter().filter(|(other, _)| *other == node);
+    here.map(|(_, place)| place.clone()).collect()
 }
 
 pub(super) fn config_error<T, E: ToString>(

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
-use layercast_media::Synthetic;
-use layercast_qos::ProbeMode;
+use layercast_media::{FilterRule, Synthetic};
+use layercast_qos::{Merge, ProbeMode};
 use layercast_switch::Lowering;
 use layercast_transport::mets::PlayoutConfig;
 use layercast_wire::{Carriage, Mark};
@@ -65,6 +65,9 @@ pub struct Scenario {
     /// Sealed media and tokens; missing: media in the clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<SecuritySpec>,
+    /// How switches merge the demands of several branches (mets.md 6.2).
+    #[serde(default)]
+    pub merge: Merge,
     /// Costs of hosts and switches that name none of their own.
     #[serde(default)]
     pub host: HostChoice,
@@ -83,6 +86,9 @@ pub struct Scenario {
     /// Receivers.
     #[serde(rename = "receiver", default)]
     pub receivers: Vec<ReceiverSpec>,
+    /// Filters in switches (mets.md 2.11, 2.13).
+    #[serde(rename = "filter", default)]
+    pub filters: Vec<FilterSpec>,
     /// What fails, and when.
     #[serde(rename = "fault", default)]
     pub faults: Vec<FaultSpec>,
@@ -169,6 +175,9 @@ pub struct LinkSpec {
     /// Probability that a PDU arrives twice.
     #[serde(default)]
     pub duplicate: f64,
+    /// Probability that RES or ADAPT is lost, beside other loss.
+    #[serde(default)]
+    pub adapter_loss: f64,
 }
 
 /// The rate of a link: a figure, or what a flow needs.
@@ -370,6 +379,21 @@ pub struct PlayoutSpec {
     pub target_late_permille: u16,
     /// Clean GOPs after which the playout point is pulled in (K).
     pub hold_gops: u32,
+}
+
+/// A filter in a switch, for the branches of a flow.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilterSpec {
+    /// The switch.
+    pub node: String,
+    /// The flow.
+    pub flow: String,
+    /// The neighbour the branch leads to; all if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// `"keep:I"`, `"keep:IP"`, `"thin:1/2"`, `"low-pass:10"` or `"drs"`.
+    pub rule: FilterRule,
 }
 
 /// Something that goes wrong, or right again.

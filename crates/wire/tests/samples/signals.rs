@@ -112,6 +112,16 @@ pub fn signals() -> Vec<Signal> {
             flow,
             member: member.clone(),
         },
+        Signal::Filter {
+            flow,
+            member: member.clone(),
+            filter: Some(layercast_core::FilterKind::LowPass(10)),
+        },
+        Signal::Filtered {
+            flow,
+            node: "rook".into(),
+            filter: None,
+        },
         Signal::ToSource {
             flow,
             member: member.clone(),

@@ -110,6 +110,10 @@ impl SinkAdapter {
         self.rate
     }
 
+    pub fn set_filtered(&mut self, filtered: bool) {
+        self.probe.set_filtered(filtered);
+    }
+
     pub fn allow_raise(&mut self) {
         self.probe.allow_raise();
     }

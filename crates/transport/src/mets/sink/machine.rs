@@ -173,6 +173,7 @@ impl Sink {
             }
             Signal::Advertise { .. } => {}
             Signal::JoinAck { flow, vci, .. } if ours(flow) => self.on_join_ack(now, vci, obs),
+            Signal::Filtered { flow, filter, .. } if ours(flow) => self.on_filtered(filter),
             Signal::JoinNak { flow, refusal } if ours(flow) => {
                 if matches!(self.session, Session::Joining { .. }) {
                     self.session = Session::Refused;

@@ -110,7 +110,7 @@ impl SourceAdapter {
             return None;
         }
         let from = std::mem::replace(&mut self.advertised, self.wanted);
-        let raised = self.advertised.level > from.level;
+        let raised = self.advertised.level > from.level || self.advertised.rate > from.rate;
         self.raise_at = raised.then(|| now.saturating_add(self.res_interval));
         Some(self.announce(now, from))
     }
@@ -127,15 +127,15 @@ impl SourceAdapter {
         self.raise_at = None;
     }
 
-    /// The level the shaper must be fit for at `now`.
-    pub fn shaped_level(&mut self, now: Time) -> Level {
+    /// What the shaper must be fit for at `now`.
+    pub fn shaped(&mut self, now: Time) -> Target {
         if self.raise_at.is_some_and(|at| now >= at) {
             self.raise_at = None;
         }
         if self.raise_at.is_some() {
-            self.sending.level
+            self.sending
         } else {
-            self.advertised.level
+            self.advertised
         }
     }
 
@@ -225,16 +225,16 @@ mod tests {
         adapter.on_res(at(0), level(Level::E1));
         due(&mut adapter, 0);
         assert_eq!(adapter.sending().level, Level::BASE);
-        assert_eq!(adapter.shaped_level(at(249)), Level::BASE);
-        assert_eq!(adapter.shaped_level(at(250)), Level::E1);
+        assert_eq!(adapter.shaped(at(249)).level, Level::BASE);
+        assert_eq!(adapter.shaped(at(250)).level, Level::E1);
         adapter.on_res(at(300), level(Level::FULL));
         due(&mut adapter, 300);
         adapter.on_gop_start();
         assert_eq!(adapter.sending().level, Level::FULL);
-        assert_eq!(adapter.shaped_level(at(301)), Level::FULL);
+        assert_eq!(adapter.shaped(at(301)).level, Level::FULL);
         adapter.on_res(at(600), level(Level::BASE));
         due(&mut adapter, 600);
-        assert_eq!(adapter.shaped_level(at(600)), Level::BASE);
+        assert_eq!(adapter.shaped(at(600)).level, Level::BASE);
         assert_eq!(adapter.sending().level, Level::FULL);
     }
 

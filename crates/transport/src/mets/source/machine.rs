@@ -302,9 +302,11 @@ impl Source {
     }
 
     fn shape(&mut self, now: Time) {
-        let level = self.adapter.shaped_level(now);
+        let (shaped, sending) = (self.adapter.shaped(now), self.adapter.sending());
+        let above = shaped.rate.max(sending.rate);
         self.pacer
-            .set_level(now, level, self.adapter.sending().level);
+            .set_above_base(self.drs.is_some().then_some(above));
+        self.pacer.set_level(now, shaped.level, sending.level);
     }
 
     /// Runs the adapter: silence, a change that is due, the shaper after a raise.

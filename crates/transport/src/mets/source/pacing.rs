@@ -23,6 +23,8 @@ pub(super) struct Pacer {
     receiver_rate: Option<CellRate>,
     direct: VecDeque<LinkPdu>,
     rate: CellRate,
+    /// What enhancement layers take, where they are shaped to a rate.
+    above_base: Option<CellRate>,
     /// Rate at which what waited when the specification changed leaves.
     waiting_rate: Option<CellRate>,
 }
@@ -44,6 +46,7 @@ impl Pacer {
             receiver_rate: None,
             direct: VecDeque::new(),
             rate: CellRate::default(),
+            above_base: None,
             waiting_rate: None,
         };
         let params = match shaping {
@@ -60,6 +63,11 @@ impl Pacer {
         Ok(pacer)
     }
 
+    /// In continuous mode, frames are shaped so that enhancement layers take so much.
+    pub fn set_above_base(&mut self, rate: Option<CellRate>) {
+        self.above_base = rate;
+    }
+
     /// Makes the shaper fit for the layers of `level`, but not slower than the mean of `sending`.
     pub fn set_level(&mut self, now: Time, level: Level, sending: Level) {
         if matches!(self.shaping, Shaping::Bucket { .. } | Shaping::Off) {
@@ -69,7 +77,7 @@ impl Pacer {
             self.waiting_rate = None;
         }
         let least = self.waiting_rate.unwrap_or_default();
-        let rate = self.rate_at(level).max(self.spec.rate_at(sending));
+        let rate = self.rate_at(level).max(self.mean(&self.spec, sending));
         let rate = rate.max(least);
         if rate != self.rate {
             self.rate = rate;
@@ -224,6 +232,14 @@ impl Pacer {
         self.shaper.missed_ticks()
     }
 
+    /// Mean of what is sent at `level`.
+    fn mean(&self, spec: &FlowSpec, level: Level) -> CellRate {
+        let whole = spec.rate_at(level);
+        let shaped = |above| spec.layers.base.mean.saturating_add(above);
+        self.above_base
+            .map_or(whole, |above| whole.min(shaped(above)))
+    }
+
     /// The rule of [`Shaping::Rate`].
     pub fn rate_at(&self, level: Level) -> CellRate {
         self.rate_for(&self.spec, level)
@@ -233,7 +249,7 @@ impl Pacer {
         let (Shaping::Rate { peak_factor } | Shaping::Serial { peak_factor }) = self.shaping else {
             return CellRate::default();
         };
-        let mean = spec.rate_at(level).0;
+        let mean = self.mean(spec, level).0;
         let (mut peaks, mut largest) = (0u32, 0u32);
         for (layer, rate) in spec.layers.iter() {
             if level.includes(layer) {

@@ -1,7 +1,8 @@
 use std::collections::VecDeque;
 
 use layercast_core::{
-    CellRate, LeaveReason, Level, MaintMode, Metric, Observer, Span, Subject, Time, TraceEvent,
+    CellRate, FilterKind, FlowId, LeaveReason, Level, MaintMode, Metric, Observer, Span, Subject,
+    Time, TraceEvent,
 };
 use layercast_qos::Advice;
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage, LinkPdu, MemberReport, Signal};
@@ -98,13 +99,35 @@ impl Sink {
         });
         match advice {
             None => {}
-            // Filters are put in by whoever owns the path; here the user is told.
-            Some(Advice::Degraded | Advice::InsertFilter(_)) => {
-                self.events.push_back(SinkEvent::Degraded);
-            }
+            Some(Advice::Degraded) => self.events.push_back(SinkEvent::Degraded),
+            // Whoever owns the path puts it in and answers with FILTER_CHANGED; without an answer it
+            // is asked for again while congestion lasts.
+            Some(Advice::InsertFilter(kind)) => self.ask_filter(id, Some(kind)),
+            Some(Advice::RemoveFilter) => self.ask_filter(id, None),
             Some(Advice::MayRaise(level)) => self.events.push_back(SinkEvent::MayRaise(level)),
             Some(Advice::Disconnect) => self.leave(LeaveReason::Policy),
         }
+    }
+
+    fn ask_filter(&mut self, flow: FlowId, filter: Option<FilterKind>) {
+        let member = self.member();
+        self.signals.push_back(Signal::Filter {
+            flow,
+            member,
+            filter,
+        });
+    }
+
+    /// A filter in the network was put into the way of this member, or taken away.
+    pub(super) fn on_filtered(&mut self, filter: Option<FilterKind>) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        active.adapter.set_filtered(filter.is_some());
+        let mut filters = self.config.policy.filters.clone();
+        filters.retain(|own| Some(*own) != filter);
+        filters.extend(filter);
+        self.events.push_back(SinkEvent::FilterChanged(filters));
     }
 
     /// Reports to the source and signals to the user.

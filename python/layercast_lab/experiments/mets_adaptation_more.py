@@ -1,0 +1,249 @@
+"""METS E5b, E5c, E5e, E5f: merging, a filter in a node, lost messages, any rate (specs/mets.md 4.8)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import layercast
+from layercast_lab import style
+from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiments.mets_adaptation import base_damage, max_level, reached
+from layercast_lab.simulator import run_all
+from layercast_lab.testbed import PAPER
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+SEEDS = 20
+# Canyon at 24 pictures a second (specs/mets.md 3.2).
+L1, L2 = 960, 2_880
+# Level by level, and the seconds in which it is in force.
+E5_PHASES = ((0, 20, 870), (20, 50, L2), (50, 80, 2_420))
+
+
+def scenario(name: str) -> dict[str, Any]:
+    """A ready-made scenario as a mapping."""
+    return tomllib.loads((SCENARIOS / f"{name}.toml").read_text())
+
+
+def run_seeds(context: Context, what: str, changed: Mapping[str, Any]) -> list[layercast.Result]:
+    """The scenario with every seed."""
+    seeds = context.seed_range(SEEDS)
+    return run_all(context, what, lambda seed: layercast.run(changed, seed=seed), seeds)
+
+
+def above_base(receiver: layercast.Receiver, start: float, end: float) -> float:
+    """Mean cells/s of E1 and E2 played in the whole seconds of [start, end)."""
+    series = receiver.series
+    inside = (series["t"] >= start) & (series["t"] < end)
+    return float(np.mean(series["cells_E1"][inside] + series["cells_E2"][inside]))
+
+
+def lost_base(results: Sequence[layercast.Result]) -> int:
+    """Base-layer frames lost or late at any receiver."""
+    receivers = [receiver for result in results for receiver in result.receivers]
+    return sum(int(r.count("lost")[0]) + r.data["late_base"] for r in receivers)
+
+
+def base_row(name: str, damage: int, runs: int) -> Row:
+    """The row that no base layer may suffer."""
+    measured = f"{damage} frames lost or late, all receivers, {runs} runs"
+    return Row(f"{name} base layer", "guaranteed", measured, "0", judge(damage == 0))
+
+
+def level_row(name: str, level: int, receivers: Sequence[layercast.Receiver], start: float, end: float) -> Row:
+    """The row of a level that must be in force from `start` to `end` without a change."""
+
+    def steady(receiver: layercast.Receiver) -> bool:
+        changes = receiver.levels[:, 0]
+        still = not np.any((changes > start) & (changes < end))
+        return still and receiver.level_at(start) == level
+
+    good = sum(steady(receiver) for receiver in receivers)
+    measured = f"level {level} in {good} of {len(receivers)} seeds"
+    rule = f"level {level}, {start:.0f}-{end:.0f} s"
+    return Row(name, "mets.md 2.11", measured, rule, judge(good == len(receivers), trend=good > 0))
+
+
+def rate_row(name: str, budget: float, rates: Sequence[float]) -> Row:
+    """The row of a rate that must be within 5 % of its budget in every seed."""
+    off = np.array(rates) / budget - 1
+    measured = f"{np.median(rates):.0f} cells/s (median), {off.min():+.1%} to {off.max():+.1%}"
+    ok = bool(np.all(np.abs(off) <= 0.05))
+    return Row(name, f"budget {budget:.0f} cells/s", measured, "5 %", judge(ok, trend=abs(np.median(off)) < 0.1))
+
+
+@experiment("mets/e5b", title="Two receivers of one flow: merged demands", paper=PAPER)
+def e5b(context: Context) -> Report:
+    """E5b, not in the papers: dwp can have E1, mr-little all, and both merges give the same."""
+    rows, damage, runs, shown = [], 0, 0, None
+    for merge in ("join", "hull"):
+        results = run_seeds(context, f"E5b, {merge}", scenario("e5b") | {"merge": merge})
+        shown = shown or results[0]
+        damage += lost_base(results)
+        runs += len(results)
+        for name, level in (("dwp", 1), ("mr-little", 2)):
+            receivers = [result.receiver(f"canyon-at-{name}") for result in results]
+            rows.append(level_row(f"E5b {name}, merge = {merge}", level, receivers, 4, 39))
+        e2 = sum(int(result.receiver("canyon-at-dwp").count("frames")[2]) for result in results)
+        rows.append(
+            Row(
+                f"E5b selector, merge = {merge}",
+                "an E2 frame to mr-little only",
+                f"{e2} E2 frames at dwp",
+                "0",
+                judge(e2 == 0),
+            )
+        )
+    rows.append(base_row("E5b", damage, runs))
+    figure = draw(shown, ["canyon-at-dwp", "canyon-at-mr-little"], "E5b", context.path("e5b"))
+    return Report("mets/e5b", "METS E5b: two receivers, merged demands", rows, figure)
+
+
+@experiment("mets/e5c", title="A filter in a node: virtual source and sink", paper=PAPER)
+def e5c(context: Context) -> Report:
+    """E5c, not in the papers: what dwp gets without and with a filter at rook."""
+    base = scenario("e5c")
+    rows: list[Row] = []
+    damage = runs = 0
+    shown = None
+    # Capacity to dwp less the base layer of Canyon; the low-pass leaves 75.5 % of each frame.
+    rules = (None, "low-pass:10", "drs", "thin:1/2", "keep:IP")
+    expected = {"low-pass:10": 0.755 * L2, "drs": 3_000 - 480}
+    for rule in rules:
+        filters = [] if rule is None else [dict(base["filter"][0]) | {"rule": rule}]
+        results = run_seeds(context, f"E5c, {rule or 'no filter'}", base | {"filter": filters})
+        damage += lost_base(results)
+        runs += len(results)
+        dwp = [result.receiver("canyon-at-dwp") for result in results]
+        level = 1 if rule in (None, "keep:IP") else 2
+        name = f"E5c {rule or 'no filter'}"
+        rows.append(level_row(f"{name}, level at dwp", level, dwp, 10, 39))
+        if rule in expected:
+            rows.append(rate_row(f"{name}, rate at dwp", expected[rule], [above_base(r, 10, 38) for r in dwp]))
+        lost = sum(int(r.count("lost")[1:].sum()) for r in dwp)
+        rows.append(Row(f"{name}, frames lost at dwp", "none", f"{lost}", "0", judge(lost == 0)))
+        if rule == "low-pass:10":
+            shown = results[0]
+            little = [above_base(result.receiver("canyon-at-mr-little"), 10, 38) for result in results]
+            rows.append(rate_row("E5c mr-little, before the filter", L2, little))
+    rows.append(base_row("E5c", damage, runs))
+    figure = draw(shown, ["canyon-at-dwp", "canyon-at-mr-little"], "E5c, low-pass:10 at rook", context.path("e5c"))
+    return Report("mets/e5c", "METS E5c: a filter at rook", rows, figure)
+
+
+@experiment("mets/e5e", title="Adaptation when RES and ADAPT get lost", paper=PAPER)
+def e5e(context: Context) -> Report:
+    """E5e, not in the papers: E5 with a fifth of all RES and ADAPT lost on every link."""
+    base = scenario("e5")
+    links = [dict(link) | {"adapter_loss": 0.2} for link in base["link"]]
+    results = run_seeds(context, "E5e", base | {"link": links})
+    canyon = [result.receiver("canyon-at-dwp") for result in results]
+    early = sum(max_level(receiver, 0, 20) == 0 for receiver in canyon)
+    rows = [
+        Row(
+            "E5e level, 0-20 s",
+            "lost messages never raise a level",
+            f"level 0 in {early} of {len(canyon)} seeds",
+            "level 0 throughout",
+            judge(early == len(canyon)),
+        )
+    ]
+    for start, end, level in ((20, 50, 2), (50, 80, 1)):
+        after = [reached(receiver, level, start, end) for receiver in canyon]
+        times = [time for time in after if time is not None]
+        measured = f"in force at the end in {len(times)} of {len(after)} seeds"
+        if times:
+            measured += f", settled after {np.median(times):.1f} s (median), {max(times):.1f} s (worst)"
+        note = "three eras of silence fall to level 0: 0.8^4 of the RES pass four links"
+        ok = len(times) == len(after)
+        rows.append(
+            Row(f"E5e level, {start}-{end} s", "repaired by the next era", measured, f"level {level} at {end} s",
+                judge(ok, trend=len(times) > len(after) / 2), note)
+        )
+    damage = sum(base_damage(result) for result in results)
+    rows.append(base_row("E5e", damage, len(results)))
+    figure = draw(results[0], ["canyon-at-dwp"], "E5e, 20 % of RES and ADAPT lost", context.path("e5e"))
+    return Report("mets/e5e", "METS E5e: lost adapter messages", rows, figure)
+
+
+@experiment("mets/e5f", title="Continuous mode: any rate by dynamic rate shaping", paper=PAPER)
+def e5f(context: Context) -> Report:
+    """E5f, not in the papers: E5 with the source shaping E1 and E2 to the advertised rate."""
+    results = run_seeds(context, "E5f", scenario("e5f"))
+    canyon = [result.receiver("canyon-at-dwp") for result in results]
+    rows = [
+        rate_row(f"E5f rate above BL, {start}-{end} s", budget, [above_base(r, start + 4, end - 1) for r in canyon])
+        for start, end, budget in E5_PHASES
+    ]
+    lost = sum(int(r.count("lost")[1:].sum()) for r in canyon)
+    rows.append(Row("E5f shaped frames lost", "none", f"{lost} of E1 and E2", "0", judge(lost == 0)))
+    damage = sum(base_damage(result) for result in results)
+    rows.append(base_row("E5f", damage, len(results)))
+    figure = draw(results[0], ["canyon-at-dwp"], "E5f, continuous mode", context.path("e5f"))
+    return Report("mets/e5f", "METS E5f: continuous mode", rows, figure)
+
+
+@experiment("mets/e5-sweep", title="E5 over eras and congestion thresholds", paper=PAPER)
+def e5_sweep(context: Context) -> Report:
+    """How fast E5 reacts with other eras, and how E5d probes with other thresholds of the congestion bit."""
+    rows, points = [], []
+    base = scenario("e5")
+    for era_ms in (250, 500, 1_000, 2_000):
+        changed = base | {"era": f"{era_ms}ms", "res_interval": f"{era_ms // 4}ms"}
+        results = run_seeds(context, f"E5, era {era_ms} ms", changed)
+        canyon = [result.receiver("canyon-at-dwp") for result in results]
+        after = [reached(r, level, start, end) for r in canyon for start, end, level in ((20, 50, 2), (50, 80, 1))]
+        times = [time for time in after if time is not None]
+        bound = 2 * era_ms / 1e3
+        worst = max(times, default=np.inf)
+        points.append((era_ms / 1e3, times))
+        ok = len(times) == len(after) and worst <= bound and not sum(map(base_damage, results))
+        rows.append(
+            Row(f"E5 era {era_ms} ms", "2 eras", f"{np.median(times):.2f} s (median), {worst:.2f} s (worst)",
+                f"{bound:.1f} s, no base layer lost", judge(ok, trend=len(times) == len(after)))
+        )
+    base = scenario("e5d")
+    for efci in (0.125, 0.25, 0.5):
+        links = [dict(link) | {"efci": efci} for link in base["link"]]
+        results = run_seeds(context, f"E5d, threshold {efci:.3f}", base | {"link": links})
+        changes = [len(result.receiver("canyon-at-dwp").levels) for result in results]
+        damage = lost_base(results)
+        rows.append(
+            Row(f"E5d threshold {efci:.3f} of the queue", "not given", f"{np.median(changes):.0f} level changes in 2 minutes",
+                "no base layer lost", judge(damage == 0), "backoff probing")
+        )
+    figure, axis = plt.subplots(figsize=(7.2, 3.2))
+    axis.boxplot([times for _, times in points], tick_labels=[f"{era:g}" for era, _ in points])
+    axis.set(xlabel="era (s)", ylabel="reaction (s)")
+    axis.set_title("E5: from cause to level, all seeds", loc="left", fontsize=10)
+    return Report("mets/e5-sweep", "METS E5: eras and thresholds", rows, style.save(figure, context.path("e5-sweep")))
+
+
+def draw(result: layercast.Result, names: list[str], title: str, path: Path) -> str:
+    """What each layer brought to each receiver against time, and the level or rate granted."""
+    figure, axes = plt.subplots(len(names), 1, sharex=True, squeeze=False, figsize=(7.2, 1.2 + 2.2 * len(names)))
+    for axis, name in zip(axes[:, 0], names, strict=True):
+        receiver = result.receiver(name)
+        series = receiver.series
+        axis.stackplot(
+            series["t"] + 0.5,
+            [series[f"cells_{layer}"] for layer in ("BL", "E1", "E2")],
+            labels=["BL", "E1", "E2"],
+            colors=style.LAYER_COLOURS.values(),
+            step="mid",
+        )
+        adapts = [(entry["t"], entry["rate"]) for entry in receiver.data["adapter"] if entry["kind"] == "ADAPT"]
+        base = float(np.mean(series["cells_BL"][2:-2]))
+        if adapts:
+            times, rates = zip(*adapts, strict=True)
+            axis.step(times, np.array(rates) + base, where="post", color=style.ACCENT, lw=1.5, label="advertised")
+        axis.set(ylabel="cells/s")
+        axis.set_title(f"{title}: {name} (seed {result.summary['seed']})", loc="left", fontsize=10)
+    axes[-1, 0].set(xlabel="time (s)")
+    axes[0, 0].legend(loc="upper right", ncols=4, fontsize=8)
+    return style.save(figure, path)
