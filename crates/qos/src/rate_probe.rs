@@ -6,12 +6,14 @@ use layercast_core::CellRate;
 /// Everything that is wanted, as long as no congestion is seen; then seven eighths of what is granted,
 /// and after each clean era a sixteenth of the whole more. Steps of one eighth down keep pictures from
 /// changing visibly, and halving, as where bandwidth is guessed, is not needed: switches say what
-/// there is.
+/// there is. Where a switch lowered the rate in the same era it has answered the congestion already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateProbe {
     least: CellRate,
     most: CellRate,
     want: CellRate,
+    /// Granted at the last era start.
+    granted: CellRate,
 }
 
 impl RateProbe {
@@ -21,6 +23,7 @@ impl RateProbe {
             least: least.min(most),
             most,
             want: most,
+            granted: CellRate(0),
         }
     }
 
@@ -33,7 +36,9 @@ impl RateProbe {
         lowers: bool,
         raises: bool,
     ) -> CellRate {
-        if congested && lowers {
+        let answered = granted < self.granted;
+        self.granted = granted;
+        if congested && lowers && !answered {
             let base = self.want.min(granted);
             self.want = CellRate(base.0 - base.0 / 8).max(self.least);
         } else if !congested && raises {
@@ -62,7 +67,9 @@ mod tests {
         assert_eq!(era(true, 2_400), 2_100);
         assert_eq!(era(false, 2_100), 2_281);
         assert_eq!(era(false, 2_281), 2_462);
-        assert_eq!((0..4).map(|_| era(false, 2_400)).max(), Some(2_880));
+        assert_eq!(era(true, 1_000), 2_462, "a switch lowered the rate");
+        assert_eq!(era(true, 1_000), 875);
+        assert_eq!((0..12).map(|_| era(false, 2_400)).max(), Some(2_880));
     }
 
     #[test]

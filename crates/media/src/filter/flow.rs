@@ -95,7 +95,11 @@ impl FlowFilter {
             account: RateAccount::new(spec),
             rate: CellRate(0),
             level: Level::BASE,
-            ratios: PerLayer::default(),
+            // Of thinning it is known before any picture was thinned.
+            ratios: PerLayer {
+                e2: (keep < of).then(|| f64::from(keep) / f64::from(of)),
+                ..PerLayer::default()
+            },
             stats: FlowFilterStats::default(),
         }
     }
