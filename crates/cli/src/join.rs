@@ -57,11 +57,11 @@ pub fn run(args: &args::Join) -> Outcome {
         if let Some(delay) = args.playout {
             sink.playout.delay = Some(delay);
         }
-        let own = args.on_scarce.is_some() || args.on_plenty.is_some();
+        let own_policy = args.on_scarce.is_some() || args.on_plenty.is_some();
         sink.policy.on_scarce = args.on_scarce.unwrap_or_default();
         sink.policy.on_plenty = args.on_plenty.unwrap_or_default();
         let config = JoinConfig {
-            policy_of_flow: !own,
+            policy_of_flow: !own_policy,
             group: args
                 .multicast
                 .map(|group| (group, interface(args, upstream.addr))),

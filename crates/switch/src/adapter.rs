@@ -264,9 +264,14 @@ impl Switch {
             message.era = point.next_number(adapt.era);
             message.origin = origin;
             (message.min, message.rate_min) = point.lower_part(adapt.level, adapt.rate);
-            point.announce(now, id, message);
-            self.filter_wake = earliest(self.filter_wake, point.next());
-            true
+            if point.picks_layers() {
+                point.say(now, &message);
+                self.send_adapter(now, to, carriage, message, obs)
+            } else {
+                point.announce(now, id, message);
+                self.filter_wake = earliest(self.filter_wake, point.next());
+                true
+            }
         } else {
             message.era = adapt.era.plus(branch.era_shift);
             self.send_adapter(now, to, carriage, message, obs)

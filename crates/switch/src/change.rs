@@ -203,6 +203,10 @@ impl Switch {
         };
         flow.selector.set_spec(&info.spec);
         flow.info = info;
+        self.renew_filters(now, id);
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
         let ports: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
         for port in ports {
             self.regrant(now, port, "the flow was renegotiated", obs);

@@ -139,7 +139,13 @@ impl FilterPoint {
     /// Whether a unit goes through the filter: from the first start of a GOP on.
     pub fn takes(&mut self, step: &Step) -> bool {
         self.started |= step.gop_start && step.unit.frame_start && !step.late;
-        self.started
+        self.started && !self.picks_layers()
+    }
+
+    /// Whether it only picks layers: the media selector does that unit by unit, without taking frames
+    /// apart (mets.md 2.13).
+    pub fn picks_layers(&self) -> bool {
+        matches!(self.rule(), FilterRule::Keep(_))
     }
 
     /// Takes a unit of a frame that the branch gets, which may have `rate` above its base layer.
@@ -166,7 +172,11 @@ impl FilterPoint {
         if self.carriage == Carriage::Datagrams {
             self.mtu = self.mtu.max(packet.payload.len());
         }
-        match self.assembler.insert(packet, step.unit.layer, level) {
+        let travelled = packet.payload.len();
+        match self
+            .assembler
+            .insert(packet, travelled, step.unit.layer, level)
+        {
             Ok(Some(whole)) => {
                 self.assembler.forget_through(whole.header.seq);
                 self.send(now, flow, whole.header, whole.layer, whole.payload, rate);
@@ -250,13 +260,18 @@ impl FilterPoint {
             .enqueue(now, flow, layer, key, cells, Out::Unit(pdu, unit));
     }
 
-    /// Sends ADAPT behind all frames that began to come in before.
-    pub fn announce(&mut self, now: Time, flow: FlowId, message: AdapterMsg) {
+    /// Takes note of what is told.
+    pub fn say(&mut self, now: Time, message: &AdapterMsg) {
         self.said = Some(Said {
             level: message.max,
             rate: message.rate_max,
             at: now,
         });
+    }
+
+    /// Sends ADAPT behind all frames that began to come in before.
+    pub fn announce(&mut self, now: Time, flow: FlowId, message: AdapterMsg) {
+        self.say(now, &message);
         match self.open {
             true => self.held = Some(message),
             false => self.queue_adapt(now, flow, message),

@@ -23,7 +23,7 @@ impl Switch {
         }
     }
 
-    /// Puts a filter on a branch, or takes it away; gives whether there is such a branch.
+    /// Puts a filter on a branch, or takes it away; gives whether there is one then.
     pub(crate) fn set_filter(
         &mut self,
         now: Time,
@@ -41,6 +41,9 @@ impl Switch {
         let Some(branch) = flow.branch(to).filter(|_| to != PortId::LOCAL) else {
             return false;
         };
+        // What is sealed cannot be filtered on the way; only whole layers can be left out.
+        let sealed = info.identity.is_some();
+        let rule = rule.filter(|(rule, _)| !sealed || matches!(rule, FilterRule::Keep(_)));
         let before = branch.filter.as_ref().map(|point| point.rule());
         port.regrant = true;
         let left = branch.filter.take();
@@ -64,6 +67,7 @@ impl Switch {
             }
         }
         let rule = rule.map(|(rule, _)| rule);
+        let branch_is_filtered = rule.is_some();
         if before != rule {
             self.emit(SwitchEvent::FilterChanged {
                 flow: id,
@@ -72,7 +76,24 @@ impl Switch {
                 to: rule,
             });
         }
-        true
+        branch_is_filtered
+    }
+
+    /// The specification of a flow changed: its filters begin anew.
+    pub(crate) fn renew_filters(&mut self, now: Time, id: FlowId) {
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let branches = flow.branches.iter();
+        let filters: Vec<_> = branches
+            .filter_map(|branch| {
+                let point = branch.filter.as_deref()?;
+                Some((branch.port, (point.rule(), point.on_demand)))
+            })
+            .collect();
+        for (port, rule) in filters {
+            self.set_filter(now, id, port, Some(rule));
+        }
     }
 
     /// A receiver wants a filter, or none any more. It is put in as near to the source as nobody else
@@ -124,11 +145,11 @@ impl Switch {
                 );
             }
             (_, Some(rule)) => {
-                self.set_filter(now, id, from, Some((rule, true)));
+                let there = self.set_filter(now, id, from, Some((rule, true)));
+                return self.answer_filter(from, id, filter.filter(|_| there));
             }
-            (None, None) => return,
+            (None, None) => {}
         }
-        self.answer_filter(from, id, filter);
     }
 
     /// A filter further up changed.
