@@ -46,7 +46,7 @@ fn a_token_opens_what_is_closed_without_one() {
         assert!(output.status.success(), "{}", complaint(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    let for_bob = run(&["join", &url(&["--member", "bob"]), "--name", "ann"]);
+    let for_bob = run(&["join", &url(&["--member", "bob"]), "--name", "eve"]);
     assert_eq!(for_bob.status.code(), Some(1));
     assert!(complaint(&for_bob).contains("takes a valid token"));
 
