@@ -125,17 +125,17 @@ impl Switch {
         match (here, filter.and_then(FilterRule::of_kind)) {
             (Some(point), rule) if !point.on_demand => {
                 let filter = Some(point.rule().kind());
-                return self.answer_filter(from, id, rule.and(filter));
+                self.answer_filter(from, id, rule.and(filter));
             }
             (Some(point), None) => {
                 // Frames go through it up to the next GOP.
                 point.ending = true;
-                return self.answer_filter(from, id, None);
+                self.answer_filter(from, id, None);
             }
-            (None, None) if !alone || upstream == PortId::LOCAL => return,
+            (None, None) if !alone || upstream == PortId::LOCAL => {}
             (None, _) if alone && upstream != PortId::LOCAL => {
                 let flow = id;
-                return self.signal(
+                self.signal(
                     upstream,
                     Signal::Filter {
                         flow,
@@ -146,7 +146,7 @@ impl Switch {
             }
             (_, Some(rule)) => {
                 let there = self.set_filter(now, id, from, Some((rule, true)));
-                return self.answer_filter(from, id, filter.filter(|_| there));
+                self.answer_filter(from, id, filter.filter(|_| there));
             }
             (None, None) => {}
         }
