@@ -270,6 +270,16 @@ class Group:
         """What a sink joins with that knows this machine as `host`."""
         return self._raw.url(host)
 
+    def url_for(
+        self, member: str | None = None, *, level: int = 2, valid: float = 8 * 3600.0
+    ) -> str:
+        """What a sink joins a sealed group with that gets a token.
+
+        For the member of that name, or for whoever has the URL; for layers up to `level`; to join
+        within `valid` seconds. Hand it over like a password. Raises InvalidError if nothing is sealed.
+        """
+        return self._raw.url_for(member, level, valid)
+
     async def send(
         self,
         data: bytes,
@@ -334,13 +344,16 @@ class Server:
         core: str | None = None,
         wait_for: int = 0,
         registered: bool = True,
+        sealed: bool = False,
+        tokens: bool = False,
     ) -> Group:
         """Open a group (openGroup).
 
         What the flow needs is learned from its first group of pictures, at `frame_rate` frames a second,
         unless `spec` says. `policy` has the fields of QosPolicy. Frames are played `delay_max` seconds
         after they were sent, 0.5 if nobody says. `core` names the core switch. The first frame is kept
-        until `wait_for` members have joined.
+        until `wait_for` members have joined. `sealed`: nodes on the way can neither read nor change the
+        media; `tokens`: so, and only members with a URL of `Group.url_for` may join.
         """
         if self._raw is None:
             raise ClosedError("the server is not running: use it as a context manager")
@@ -353,6 +366,8 @@ class Server:
             "core": core,
             "wait_for": wait_for,
             "registered": registered,
+            "sealed": sealed,
+            "tokens": tokens,
         }
         group = Group(await self._raw.open_group(name, json.dumps(options)))
         self._groups.append(group)

@@ -136,3 +136,19 @@ def test_what_goes_wrong_has_a_type_and_a_code():
                 await server.open_group("film")
 
     run(main)
+
+
+def test_a_group_with_tokens_takes_only_those_who_have_one():
+    async def main() -> None:
+        async with layercast.Server("127.0.0.1:0") as server:
+            group = await server.open_group("film", spec=SPEC, tokens=True)
+            playing = asyncio.create_task(film(group))
+            with pytest.raises(layercast.AdmissionError):
+                await layercast.join(group.url)
+            url = group.url_for("ann", level=1, valid=60)
+            async with await layercast.join(url, name="ann") as (media, _control, _management):
+                frame = await anext(aiter(media))
+                assert (frame.data, frame.layer) == picture(frame.seq)
+            playing.cancel()
+
+    run(main)

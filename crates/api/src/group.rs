@@ -1,9 +1,13 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use layercast_core::{FlowSpec, FrameRate, QosPolicy, Span, Status};
+use layercast_core::{FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
-use layercast_net::{Clock, FlowState, Frames, LocalSource, NodeCommand, clock_name};
+use layercast_net::{
+    Clock, FlowState, Frames, LocalSource, NodeCommand, clock_name, random_seed, source_protection,
+    wall_clock,
+};
+use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
 use layercast_transport::mets::{AppFrame, SourceConfig};
 use layercast_wire::{Carriage, FlowInfo, Member};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -35,6 +39,15 @@ pub struct Group {
     core: Option<String>,
     wait_for: u32,
     registered: bool,
+    seal: Seal,
+}
+
+/// Whether media are sealed from the source to the members, and who may be one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Seal {
+    No,
+    Anybody,
+    Tokens,
 }
 
 /// An open group: the source's media socket, and the way to its control and management sockets.
@@ -66,6 +79,8 @@ pub(crate) struct Shared {
     members: watch::Sender<u32>,
     running: Arc<Running>,
     max_frame: OnceLock<u32>,
+    /// What the source signs with, if it seals the media.
+    identity: Option<Seed>,
 }
 
 impl Group {
@@ -81,6 +96,7 @@ impl Group {
             core: None,
             wait_for: 0,
             registered: true,
+            seal: Seal::No,
         }
     }
 
@@ -126,6 +142,20 @@ impl Group {
         self
     }
 
+    /// Seals the media from here to the members: nodes between can neither read nor change them
+    /// (docs/security.md). Filters in nodes leave such a flow alone.
+    pub fn sealed(mut self) -> Group {
+        self.seal = self.seal.max(Seal::Anybody);
+        self
+    }
+
+    /// Takes only members that show a token, such as the URLs of [`OpenGroup::url_for`] have; seals
+    /// the media.
+    pub fn require_tokens(mut self) -> Group {
+        self.seal = Seal::Tokens;
+        self
+    }
+
     /// `false`: no frame is taken before
     /// [`ManagementSocket::register_group`](crate::ManagementSocket::register_group).
     pub fn registered(mut self, registered: bool) -> Group {
@@ -139,6 +169,7 @@ impl Group {
         spec: FlowSpec,
         kept: usize,
         running: &Running,
+        identity: Option<Seed>,
     ) -> (LocalSource, mpsc::Sender<AppFrame>) {
         let id = flow_id();
         let mut spec = FlowSpec {
@@ -160,6 +191,8 @@ impl Group {
         let mut config = SourceConfig::new(&running.name, running.id, info, Carriage::Datagrams);
         config.start = Clock::get().now();
         config.registered = self.registered;
+        config.protection =
+            identity.map(|identity| source_protection(identity, self.seal == Seal::Tokens));
         let (frames, queue) = mpsc::channel(AHEAD + kept);
         let source = LocalSource {
             config,
@@ -183,6 +216,7 @@ impl OpenGroup {
             upcalls,
             control,
             members,
+            identity: (group.seal != Seal::No).then(|| running.source_seed()),
             running,
             max_frame: OnceLock::new(),
         });
@@ -203,13 +237,38 @@ impl OpenGroup {
 
     /// What a sink joins with.
     pub fn url(&self) -> String {
-        self.shared.running.url(&self.shared.name, None)
+        self.shared.url(None).to_string()
     }
 
     /// What a sink joins with that knows this machine as `host`, where the server listens on all its
     /// addresses.
     pub fn url_at(&self, host: &str) -> String {
-        self.shared.running.url(&self.shared.name, Some(host))
+        self.shared.url(Some(host)).to_string()
+    }
+
+    /// What a sink joins a sealed group with that gets a token: for the member of that name or for
+    /// whoever has the URL, for layers up to `level`, to join within `valid`. Hand it over like a password.
+    ///
+    /// # Errors
+    /// `EINVAL` if the group is not sealed: there is nothing a token could open.
+    pub fn url_for(&self, member: Option<&str>, level: Level, valid: Span) -> Result<String> {
+        let Some(identity) = &self.shared.identity else {
+            return Err(Error::invalid(
+                "token",
+                "is of no use: the group is not sealed",
+            ));
+        };
+        let now = wall_clock().at(Clock::get().now());
+        let claims = Claims {
+            flow: self.shared.name.clone(),
+            member: member.map(str::to_owned),
+            level,
+            expires: now.saturating_add(valid.as_ms() / 1_000),
+        };
+        let token = Token::issue(&Signer::from_seed(&identity.0), claims, random_seed().0);
+        let mut url = self.shared.url(None);
+        url.token = Some(token.to_string());
+        Ok(url.to_string())
     }
 
     /// Sends a frame: frames of every layer, in the order in which they are decoded. Waits while the
@@ -331,13 +390,21 @@ impl Shared {
         spec: FlowSpec,
         kept: usize,
     ) -> Result<mpsc::Sender<AppFrame>> {
-        let (source, frames) = group.source(spec, kept, &self.running);
+        let (source, frames) = group.source(spec, kept, &self.running, self.identity);
         let source = Box::new(source);
         let ask = |reply| NodeCommand::Open { source, reply };
         let opened = ask_for(&self.commands, ask).await;
         let info = opened.ok_or(Status::Closed)??;
         let _ = self.max_frame.set(info.spec.max_frame);
         Ok(frames)
+    }
+
+    /// What a sink joins with that knows this machine as `host`.
+    fn url(&self, host: Option<&str>) -> JoinUrl {
+        let mut url = self.running.url(&self.name, host);
+        let key = |identity: &Seed| Signer::from_seed(&identity.0).public().0;
+        url.source = self.identity.as_ref().map(key);
+        url
     }
 
     /// What the node knows of the group.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
 use layercast_net::{
     Authorities, CancellationToken, Clock, Connect, DropGuard, JoinCommand, JoinConfig, JoinEvent,
-    Output, Remote, Trust, list_flows, run_join,
+    Output, Remote, Trust, list_flows, run_join, sink_protection,
 };
 use layercast_protect::{Expect, JoinUrl};
 use layercast_transport::mets::{SinkConfig, SinkEvent};
@@ -138,6 +138,8 @@ impl Join {
     /// `EINVAL` for an address that is none or a flow that is not there, `ENET` if nobody answers.
     pub async fn connect(self) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
         let url: JoinUrl = self.url.parse()?;
+        let protection =
+            sink_protection(&url).map_err(|error| Error::invalid("token", error.to_string()))?;
         let upstream = Remote {
             addr: resolve(&url.host).await?,
             trust: trust(&url, self.authorities.as_deref())?,
@@ -155,6 +157,7 @@ impl Join {
         sink.registered = self.registered;
         sink.playout.delay = self.playout;
         sink.policy = self.policy.unwrap_or_default();
+        sink.protection = Some(protection);
 
         let (played, frames) = mpsc::channel(FRAMES);
         let (commands, queue) = mpsc::channel(64);

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use layercast_core::{NodeId, Off, Status};
 use layercast_net::{
     CancellationToken, DropGuard, Identity, NetError, Node, NodeCommand, NodeConfig, NodeEvent,
-    NodeSummary,
+    NodeSummary, random_seed,
 };
-use layercast_protect::{Expect, Fingerprint, JoinUrl};
+use layercast_protect::{Expect, JoinUrl, Seed};
 use layercast_switch::{PortConfig, QueueConfig, SwitchConfig};
 use layercast_transport::mets::SourceEvent;
 use layercast_wire::Member;
@@ -45,8 +45,8 @@ pub(crate) struct Running {
     pub id: NodeId,
     pub commands: mpsc::Sender<NodeCommand>,
     address: SocketAddr,
-    /// Of its certificate, if its links are protected.
-    identity: Option<Fingerprint>,
+    /// What it is known by, if its links are protected.
+    identity: Option<Arc<Identity>>,
     groups: Arc<Groups>,
     /// Stops the node once nobody uses it any more.
     _stop: DropGuard,
@@ -107,7 +107,7 @@ impl Server {
         let (commands, queue) = mpsc::channel(64);
         config.commands = Some(queue);
         let (name, id) = (config.switch.name.clone(), config.switch.id);
-        let identity = config.identity.as_ref().map(|it| it.fingerprint());
+        let identity = config.identity.clone();
         let node = Node::bind(config).await?;
         let groups = Arc::new(Groups::default());
         let stop = CancellationToken::new();
@@ -184,21 +184,27 @@ impl Running {
         lock(&self.groups).remove(name);
     }
 
+    /// The secret that a source here signs with: as lasting as the identity of the host.
+    pub fn source_seed(&self) -> Seed {
+        let own = self.identity.as_ref();
+        own.map_or_else(random_seed, |own| own.source_seed())
+    }
+
     /// What a sink joins the flow `name` with, if it knows this machine as `host`.
-    pub fn url(&self, name: &str, host: Option<&str>) -> String {
+    pub fn url(&self, name: &str, host: Option<&str>) -> JoinUrl {
         let host = match host {
             Some(host) => format!("{host}:{}", self.address.port()),
             None => self.address.to_string(),
         };
-        let url = JoinUrl {
-            protected: self.identity.is_some(),
+        let own = self.identity.as_ref();
+        JoinUrl {
+            protected: own.is_some(),
             host,
             flow: Some(name.to_owned()),
-            expect: self.identity.map(Expect::Node),
+            expect: own.map(|own| Expect::Node(own.fingerprint())),
             source: None,
             token: None,
-        };
-        url.to_string()
+        }
     }
 }
 

@@ -303,3 +303,42 @@ async fn a_group_that_nobody_joins_can_be_closed_while_its_source_waits() {
         soon("the source", playing).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_group_with_tokens_is_open_to_those_who_have_one() {
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let group = Group::new("film").spec(spec()).require_tokens();
+    let group = std::sync::Arc::new(server.open_group(group).await.unwrap());
+    let filming = film(&group);
+
+    let without = soon("a refusal", join(&group.url())).await;
+    assert_eq!(without.unwrap_err().code(), "EADMIT");
+
+    let valid = Span::from_secs(3_600);
+    let url = group.url_for(Some("ann"), Level::E1, valid).unwrap();
+    let somebody_else = soon("a refusal", Join::new(&url).name("bob").connect()).await;
+    assert_eq!(somebody_else.unwrap_err().code(), "EADMIT");
+
+    let joined = soon("a join", Join::new(&url).name("ann").connect()).await;
+    let (mut media, _control, _management) = joined.unwrap();
+    for _ in 0..12 {
+        let frame = soon("a frame", media.recv()).await.unwrap();
+        assert_ne!(frame.layer, Layer::E2, "a token for E1 plays no E2");
+        assert_eq!(frame.data.len(), 200);
+        assert!(
+            frame.data.iter().all(|&byte| byte == frame.data[0]),
+            "as it was sent"
+        );
+    }
+    drop(media);
+    filming.abort();
+
+    let open = server
+        .open_group(Group::new("open").spec(spec()))
+        .await
+        .unwrap();
+    assert_eq!(
+        open.url_for(None, Level::FULL, valid).unwrap_err().code(),
+        "EINVAL"
+    );
+}

@@ -6,10 +6,10 @@ use std::path::Path;
 use layercast_core::{Layer, Rate, Span};
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
-    Remote, list_flows, random_seed, run_join, wall_clock,
+    Remote, list_flows, run_join, sink_protection,
 };
-use layercast_protect::{JoinUrl, SourceKey, Token};
-use layercast_transport::mets::{SinkConfig, SinkProtection};
+use layercast_protect::JoinUrl;
+use layercast_transport::mets::SinkConfig;
 use layercast_wire::Carriage;
 use tokio::sync::mpsc;
 
@@ -53,7 +53,8 @@ pub fn run(args: &args::Join) -> Outcome {
         sink.drain = args.drain.map(Rate::cells).unwrap_or_default();
         sink.level = args.level;
         sink.seed = u64::from(id.0);
-        sink.protection = Some(protection(&url)?);
+        sink.protection =
+            Some(sink_protection(&url).map_err(|error| Failure::Usage(error.to_string()))?);
         if let Some(delay) = args.playout {
             sink.playout.delay = Some(delay);
         }
@@ -74,18 +75,6 @@ pub fn run(args: &args::Join) -> Outcome {
             ..JoinConfig::new(upstream, sink, epoch)
         };
         receive(config, args, &stop, &teller).await
-    })
-}
-
-/// What it takes to play a flow that is sealed.
-fn protection(url: &JoinUrl) -> Result<SinkProtection, Failure> {
-    let token = url.token.as_deref().map(str::parse::<Token>).transpose();
-    let token = token.map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(SinkProtection {
-        source: url.source.map(SourceKey),
-        token,
-        random: random_seed(),
-        clock: wall_clock(),
     })
 }
 

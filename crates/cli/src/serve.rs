@@ -6,7 +6,7 @@ use layercast_core::{FlowId, FlowSpec, GroupId, Level, NodeId, QosPolicy, Rate, 
 use layercast_media::Clip;
 use layercast_net::{
     Clock, Frames, LiveEvent, LiveInput, LocalSource, NodeConfig, clock_name, random_seed,
-    wall_clock,
+    source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_sim::scenario::units::QueueSize;
@@ -112,14 +112,8 @@ fn protection(
         ));
     }
     let own = config.identity.as_ref();
-    let clock = wall_clock();
-    Ok(Some(SourceProtection {
-        identity: own.map_or_else(random_seed, |own| own.source_seed()),
-        random: random_seed(),
-        tokens: args.require_tokens,
-        clock,
-        born: clock.at(Clock::get().now()),
-    }))
+    let identity = own.map_or_else(random_seed, |own| own.source_seed());
+    Ok(Some(source_protection(identity, args.require_tokens)))
 }
 
 /// Makes ready what is to be served; `None` if the user had enough of waiting for it.

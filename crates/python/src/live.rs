@@ -163,6 +163,8 @@ struct GroupOptions {
     core: Option<String>,
     wait_for: u32,
     registered: bool,
+    sealed: bool,
+    tokens: bool,
 }
 
 #[derive(serde::Deserialize)]
@@ -203,6 +205,12 @@ impl LiveServer {
         if let Some(core) = options.core {
             group = group.core(core);
         }
+        if options.sealed {
+            group = group.sealed();
+        }
+        if options.tokens {
+            group = group.require_tokens();
+        }
         let server = Arc::clone(&self.0);
         future_into_py(py, async move {
             let server = server.lock().await;
@@ -230,6 +238,11 @@ impl LiveGroup {
             Some(host) => self.0.url_at(host),
             None => self.0.url(),
         }
+    }
+
+    fn url_for(&self, member: Option<&str>, level: u8, valid: f64) -> PyResult<String> {
+        let url = self.0.url_for(member, self::level(level)?, seconds(valid)?);
+        url.map_err(fail)
     }
 
     fn send<'py>(
