@@ -28,7 +28,7 @@ fn port() -> u16 {
     loop {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let port = socket.local_addr().expect("its address").port();
-        if port % 2 == 0 {
+        if port.is_multiple_of(2) {
             return port;
         }
     }

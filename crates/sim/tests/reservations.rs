@@ -129,8 +129,8 @@ fn story(guests: &[Guest], faults: &[(usize, u32, u32)], requests: &[(bool, u32,
 fn base(summary: &SimSummary, of: usize, requests: &[(bool, u32, u32)], first: u32) -> u32 {
     let mut asked: Vec<_> = requests.iter().collect();
     asked.sort_by_key(|&&(_, at, _)| at);
-    let answers = summary.flows[of].answers.iter();
-    let granted = answers.filter(|answer| answer.code == "OK").last();
+    let mut answers = summary.flows[of].answers.iter();
+    let granted = answers.rfind(|answer| answer.code == "OK");
     granted.map_or(first, |answer| asked[answer.request as usize].2)
 }
 

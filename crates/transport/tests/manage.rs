@@ -102,7 +102,8 @@ fn a_structure_that_contradicts_itself_is_refused_with_its_field_and_changes_not
     let mut world = World::perfect(CARRIAGE, 8);
     world.run_until(ms(1_000));
     let before = (world.source.flow().clone(), world.sink.group_info());
-    let nonsense: [(fn(&mut FlowSpec), &str); 5] = [
+    type Spoil = fn(&mut FlowSpec);
+    let nonsense: [(Spoil, &str); 5] = [
         (|s| s.frame_rate.num = 0, "frame_rate"),
         (|s| s.layers.e1.peak.0 = 1, "layers"),
         (|s| s.layers.e1.mean.0 = 0, "layers"),

@@ -1,5 +1,5 @@
+use core::net::IpAddr;
 use std::fmt::Write;
-use std::net::IpAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
