@@ -165,12 +165,12 @@ fn a_path_impairs_and_counts_what_goes_through_it() {
         return;
     }
     let folder = folder("emulate");
-    let clip = make_clip(&folder, 2);
+    let clip = make_clip(&folder, 4);
     // Such a path carries TCP and UDP between two ports of one number: a session in the clear.
     let args = ["serve", &clip, "--start-when-joined", "1", "--insecure"];
     let server = Running::start(&args);
     let to = server.address.clone();
-    let mut path = Running::start(&["emulate", "--to", &to, "--delay", "20ms", "--loss", "20%"]);
+    let mut path = Running::start(&["emulate", "--to", &to, "--delay", "20ms", "--loss", "5%"]);
     let got = folder.join("got.m1v");
     let joined = run(&[
         "join",
