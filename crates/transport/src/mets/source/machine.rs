@@ -147,7 +147,8 @@ impl Source {
             told_dropped: PerLayer::default(),
             held: None,
             phase: Phase::Live,
-            next_era: config.start.saturating_add(config.era),
+            // Who asked before the start gets an answer before the first frame.
+            next_era: config.start,
             born: None,
             asked: true,
             signals: VecDeque::new(),
