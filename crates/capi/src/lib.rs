@@ -2,7 +2,7 @@
 //!
 //! No panic crosses the border, and a descriptor that is none gives `LC_EINVAL`: descriptors are
 //! numbers that are looked up, never pointers. What C hands over as pointers is read and written in
-//! [`memory`] only.
+//! `memory.rs` only.
 #![allow(
     non_camel_case_types,
     reason = "the names are those of the header, in the manner of C"
