@@ -270,9 +270,7 @@ class Group:
         """What a sink joins with that knows this machine as `host`."""
         return self._raw.url(host)
 
-    def url_for(
-        self, member: str | None = None, *, level: int = 2, valid: float = 8 * 3600.0
-    ) -> str:
+    def url_for(self, member: str | None = None, *, level: int = 2, valid: float = 8 * 3600.0) -> str:
         """What a sink joins a sealed group with that gets a token.
 
         For the member of that name, or for whoever has the URL; for layers up to `level`; to join

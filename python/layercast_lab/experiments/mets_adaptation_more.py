@@ -61,7 +61,9 @@ def base_row(name: str, damage: int, runs: int) -> Row:
     return Row(f"{name} base layer", "guaranteed", measured, "0", judge(damage == 0))
 
 
-def level_row(name: str, level: int, receivers: Sequence[layercast.Receiver], start: float, end: float) -> Row:
+def level_row(
+    name: str, level: int, receivers: Sequence[layercast.Receiver], start: float, end: float
+) -> Row:
     """The row of a level that must be in force from `start` to `end` without a change."""
 
     def steady(receiver: layercast.Receiver) -> bool:
@@ -86,7 +88,9 @@ def rate_row(name: str, budget: float, rates: Sequence[float], budgets: Sequence
     off = np.array(rates) / np.array(budgets or [budget]) - 1
     measured = f"{np.median(rates):.0f} cells/s (median), {off.min():+.1%} to {off.max():+.1%}"
     ok = bool(np.all(np.abs(off) <= 0.05))
-    return Row(name, f"budget {budget:.0f} cells/s", measured, "5 %", judge(ok, trend=abs(np.median(off)) < 0.1))
+    return Row(
+        name, f"budget {budget:.0f} cells/s", measured, "5 %", judge(ok, trend=abs(np.median(off)) < 0.1)
+    )
 
 
 @experiment("mets/e5b", title="Two receivers of one flow: merged demands", paper=PAPER)
@@ -136,7 +140,9 @@ def e5c(context: Context) -> Report:
         name = f"E5c {rule or 'no filter'}"
         rows.append(level_row(f"{name}, level at dwp", level, dwp, 10, 39))
         if rule in expected:
-            rows.append(rate_row(f"{name}, rate at dwp", expected[rule], [above_base(r, 10, 38) for r in dwp]))
+            rows.append(
+                rate_row(f"{name}, rate at dwp", expected[rule], [above_base(r, 10, 38) for r in dwp])
+            )
         lost = sum(int(r.count("lost")[1:].sum()) for r in dwp)
         rows.append(Row(f"{name}, frames lost at dwp", "none", f"{lost}", "0", judge(lost == 0)))
         if rule == "low-pass:10":
@@ -144,7 +150,9 @@ def e5c(context: Context) -> Report:
             little = [above_base(result.receiver("canyon-at-mr-little"), 10, 38) for result in results]
             rows.append(rate_row("E5c mr-little, before the filter", L2, little))
     rows.append(base_row("E5c", damage, runs))
-    figure = draw(shown, ["canyon-at-dwp", "canyon-at-mr-little"], "E5c, low-pass:10 at rook", context.path("e5c"))
+    figure = draw(
+        shown, ["canyon-at-dwp", "canyon-at-mr-little"], "E5c, low-pass:10 at rook", context.path("e5c")
+    )
     return Report("mets/e5c", "METS E5c: a filter at rook", rows, figure)
 
 
@@ -155,16 +163,22 @@ def e5e(context: Context) -> Report:
     links = [dict(link) | {"adapter_loss": 0.2} for link in base["link"]]
     results = run_seeds(context, "E5e", base | {"link": links})
     canyon = [result.receiver("canyon-at-dwp") for result in results]
-    early = sum(max_level(receiver, 0, 20) == 0 for receiver in canyon)
     rows = []
     for start, end, level in ((0, 20, 0), (20, 50, 2), (50, 80, 1)):
         above = sum(max_level(receiver, start + 0.5, end) > level for receiver in canyon)
         shares = [in_force(receiver, level, start + 2 * ERA_S, end) for receiver in canyon]
-        measured = f"in force {np.median(shares):.0%} of the time (median), above it in {above} of {len(canyon)} seeds"
+        often = f"in force {np.median(shares):.0%} of the time (median)"
+        measured = f"{often}, above it in {above} of {len(canyon)} seeds"
         rule = f"level {level} in every seed, never more"
         ok = not above and min(shares) > 0
-        note = "three eras of silence lower a level: of the RES, 0.8^4 pass all links, of the ADAPT too" if level else ""
-        rows.append(Row(f"E5e level, {start}-{end} s", "repaired by the next era", measured, rule, judge(ok), note))
+        note = (
+            "three eras of silence lower a level: of the RES, 0.8^4 pass all links, of the ADAPT too"
+            if level
+            else ""
+        )
+        rows.append(
+            Row(f"E5e level, {start}-{end} s", "repaired by the next era", measured, rule, judge(ok), note)
+        )
     damage = sum(base_damage(result) for result in results)
     rows.append(base_row("E5e", damage, len(results)))
     figure = draw(results[0], ["canyon-at-dwp"], "E5e, 20 % of RES and ADAPT lost", context.path("e5e"))
@@ -199,15 +213,22 @@ def e5_sweep(context: Context) -> Report:
         changed = base | {"era": f"{era_ms}ms", "res_interval": f"{era_ms // 4}ms"}
         results = run_seeds(context, f"E5, era {era_ms} ms", changed)
         canyon = [result.receiver("canyon-at-dwp") for result in results]
-        after = [reached(r, level, start, end) for r in canyon for start, end, level in ((20, 50, 2), (50, 80, 1))]
+        after = [
+            reached(r, level, start, end) for r in canyon for start, end, level in ((20, 50, 2), (50, 80, 1))
+        ]
         times = [time for time in after if time is not None]
         bound = 2 * era_ms / 1e3
         worst = max(times, default=np.inf)
         points.append((era_ms / 1e3, times))
         ok = len(times) == len(after) and worst <= bound and not sum(map(base_damage, results))
         rows.append(
-            Row(f"E5 era {era_ms} ms", "2 eras", f"{np.median(times):.2f} s (median), {worst:.2f} s (worst)",
-                f"{bound:.1f} s, no base layer lost", judge(ok, trend=len(times) == len(after)))
+            Row(
+                f"E5 era {era_ms} ms",
+                "2 eras",
+                f"{np.median(times):.2f} s (median), {worst:.2f} s (worst)",
+                f"{bound:.1f} s, no base layer lost",
+                judge(ok, trend=len(times) == len(after)),
+            )
         )
     base = scenario("e5d")
     for efci in (0.125, 0.25, 0.5):
@@ -216,19 +237,29 @@ def e5_sweep(context: Context) -> Report:
         changes = [len(result.receiver("canyon-at-dwp").levels) for result in results]
         damage = lost_base(results)
         rows.append(
-            Row(f"E5d threshold {efci:.3f} of the queue", "not given", f"{np.median(changes):.0f} level changes in 2 minutes",
-                "no base layer lost", judge(damage == 0), "backoff probing")
+            Row(
+                f"E5d threshold {efci:.3f} of the queue",
+                "not given",
+                f"{np.median(changes):.0f} level changes in 2 minutes",
+                "no base layer lost",
+                judge(damage == 0),
+                "backoff probing",
+            )
         )
     figure, axis = plt.subplots(figsize=(7.2, 3.2))
     axis.boxplot([times for _, times in points], tick_labels=[f"{era:g}" for era, _ in points])
     axis.set(xlabel="era (s)", ylabel="reaction (s)")
     axis.set_title("E5: from cause to level, all seeds", loc="left", fontsize=10)
-    return Report("mets/e5-sweep", "METS E5: eras and thresholds", rows, style.save(figure, context.path("e5-sweep")))
+    return Report(
+        "mets/e5-sweep", "METS E5: eras and thresholds", rows, style.save(figure, context.path("e5-sweep"))
+    )
 
 
 def draw(result: layercast.Result, names: list[str], title: str, path: Path) -> str:
     """What each layer brought to each receiver against time, and the level or rate granted."""
-    figure, axes = plt.subplots(len(names), 1, sharex=True, squeeze=False, figsize=(7.2, 1.2 + 2.2 * len(names)))
+    figure, axes = plt.subplots(
+        len(names), 1, sharex=True, squeeze=False, figsize=(7.2, 1.2 + 2.2 * len(names))
+    )
     for axis, name in zip(axes[:, 0], names, strict=True):
         receiver = result.receiver(name)
         series = receiver.series
@@ -239,11 +270,15 @@ def draw(result: layercast.Result, names: list[str], title: str, path: Path) -> 
             colors=style.LAYER_COLOURS.values(),
             step="mid",
         )
-        adapts = [(entry["t"], entry["rate"]) for entry in receiver.data["adapter"] if entry["kind"] == "ADAPT"]
+        adapts = [
+            (entry["t"], entry["rate"]) for entry in receiver.data["adapter"] if entry["kind"] == "ADAPT"
+        ]
         base = float(np.mean(series["cells_BL"][2:-2]))
         if adapts:
             times, rates = zip(*adapts, strict=True)
-            axis.step(times, np.array(rates) + base, where="post", color=style.ACCENT, lw=1.5, label="advertised")
+            axis.step(
+                times, np.array(rates) + base, where="post", color=style.ACCENT, lw=1.5, label="advertised"
+            )
         axis.set(ylabel="cells/s")
         axis.set_title(f"{title}: {name} (seed {result.summary['seed']})", loc="left", fontsize=10)
     axes[-1, 0].set(xlabel="time (s)")
