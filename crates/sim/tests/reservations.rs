@@ -141,6 +141,74 @@ fn is_served(summary: &SimSummary, name: &str) -> bool {
         .any(|sample| sample.t >= 28.0 && sample.rate_bps > 0)
 }
 
+/// Runs a story and looks at what is reserved in the end.
+fn check(
+    guests: &[Guest],
+    faults: &[(usize, u32, u32)],
+    requests: &[(bool, u32, u32)],
+) -> Result<(), TestCaseError> {
+    let written = scenario(&story(guests, faults, requests));
+    let network = written.validate().unwrap();
+    let first = |flow: usize| network.flows[flow].config.flow.spec.layers.base.mean.0;
+    let means = [first(0), first(1)];
+    let summary = run(&written);
+    let bases = [0, 1].map(|flow| base(&summary, flow, requests, means[flow]));
+    let served: Vec<bool> = (0..guests.len())
+        .map(|i| guests[i].stays.is_none() && is_served(&summary, &format!("g{i}")))
+        .collect();
+    for (i, guest) in guests.iter().enumerate() {
+        let receiver = summary.receiver(&format!("g{i}")).unwrap();
+        prop_assert!(
+            served[i] || guest.stays.is_some() || receiver.refused.is_some(),
+            "g{} waits in silence",
+            i
+        );
+        if faults.is_empty() {
+            prop_assert_eq!((receiver.lost.base, receiver.late_base), (0, 0), "g{}", i);
+        }
+    }
+    for (from, to, below) in LINKS {
+        let wanted: u32 = (0..2)
+            .filter(|&flow| {
+                let mut members = guests.iter().enumerate();
+                members.any(|(i, guest)| {
+                    served[i] && usize::from(guest.news) == flow && below.contains(&(i % 4))
+                })
+            })
+            .map(|flow| bases[flow])
+            .sum();
+        let mut queues = summary.queues.iter();
+        let queue = queues
+            .find(|queue| queue.node == from && queue.port == to)
+            .unwrap();
+        prop_assert_eq!(queue.reserved, CellRate(wanted), "{}-{}", from, to);
+    }
+    // Every request was answered exactly once.
+    let answers = summary.flows.iter().flat_map(|flow| &flow.answers);
+    let mut answered: Vec<u32> = answers.map(|answer| answer.request).collect();
+    answered.sort_unstable();
+    let all: Vec<u32> = (0..requests.len() as u32).collect();
+    prop_assert_eq!(answered, all);
+    Ok(())
+}
+
+/// The change is asked for when the branch has expired at the source and the switch below still has
+/// its own: that one is refused when it joins again, and those behind it must hear of it.
+#[test]
+fn a_branch_refused_after_an_outage_does_not_wait_in_silence() {
+    let guest = Guest {
+        news: false,
+        join: 0,
+        stays: None,
+    };
+    let (fault, request) = ((0, 8_139, 2_763), (false, 11_106, 60_000));
+    // At the first switch alone, and behind each of them.
+    for guests in [1, 4] {
+        let guests = vec![guest.clone(); guests];
+        check(&guests, &[fault], &[request]).unwrap();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -148,44 +216,6 @@ proptest! {
     fn there_is_a_reservation_where_there_is_a_member_and_nowhere_else(
         guests in prop::collection::vec(guest(), 1..7), faults in faults(), requests in requests(),
     ) {
-        let written = scenario(&story(&guests, &faults, &requests));
-        let network = written.validate().unwrap();
-        let first = |flow: usize| network.flows[flow].config.flow.spec.layers.base.mean.0;
-        let means = [first(0), first(1)];
-        let summary = run(&written);
-        let bases = [0, 1].map(|flow| base(&summary, flow, &requests, means[flow]));
-        let served: Vec<bool> = (0..guests.len())
-            .map(|i| guests[i].stays.is_none() && is_served(&summary, &format!("g{i}")))
-            .collect();
-        for (i, guest) in guests.iter().enumerate() {
-            let receiver = summary.receiver(&format!("g{i}")).unwrap();
-            prop_assert!(
-                served[i] || guest.stays.is_some() || receiver.refused.is_some(),
-                "g{} waits in silence", i
-            );
-            if faults.is_empty() {
-                prop_assert_eq!((receiver.lost.base, receiver.late_base), (0, 0), "g{}", i);
-            }
-        }
-        for (from, to, below) in LINKS {
-            let wanted: u32 = (0..2)
-                .filter(|&flow| {
-                    let mut members = guests.iter().enumerate();
-                    members.any(|(i, guest)| {
-                        served[i] && usize::from(guest.news) == flow && below.contains(&(i % 4))
-                    })
-                })
-                .map(|flow| bases[flow])
-                .sum();
-            let mut queues = summary.queues.iter();
-            let queue = queues.find(|queue| queue.node == from && queue.port == to).unwrap();
-            prop_assert_eq!(queue.reserved, CellRate(wanted), "{}-{}", from, to);
-        }
-        // Every request was answered exactly once.
-        let answers = summary.flows.iter().flat_map(|flow| &flow.answers);
-        let mut answered: Vec<u32> = answers.map(|answer| answer.request).collect();
-        answered.sort_unstable();
-        let all: Vec<u32> = (0..requests.len() as u32).collect();
-        prop_assert_eq!(answered, all);
+        check(&guests, &faults, &requests)?;
     }
 }

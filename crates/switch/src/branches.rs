@@ -270,13 +270,54 @@ impl Switch {
         flow.link = Upstream::Idle;
         // A node that has just started does not know the flow yet; its Advertise will follow.
         let keep = refusal.resource == Resource::UnknownFlow;
-        let branches = flow.branches.iter();
-        let lost = branches.filter(|branch| !(keep && branch.is_committed()));
-        let ports: Vec<PortId> = lost.map(|branch| branch.port).collect();
-        for port in ports {
+        let (firm, tentative): (Vec<_>, Vec<_>) = flow
+            .branches
+            .iter()
+            .partition(|branch| branch.is_committed());
+        let ports = |branches: Vec<&Branch>| branches.iter().map(|it| it.port).collect::<Vec<_>>();
+        let (firm, tentative) = (ports(firm), ports(tentative));
+        let ends = flow.ending.is_some();
+        for port in tentative {
             self.refuse(now, id, port, refusal.clone(), obs);
             self.remove_branch(id, port);
         }
+        if keep {
+            return;
+        }
+        for &port in &firm {
+            let why = "refused upstream after the link was lost";
+            self.revoke(now, id, port, refusal.clone(), why, obs);
+        }
+        if !ends {
+            self.advertise(id, |port| firm.contains(&port));
+        }
+    }
+
+    /// Takes away a branch that was acknowledged. Those behind it wait for no answer, so they would not
+    /// heed a refusal: for them the flow is gone. Advertised anew, they ask again and get their answer.
+    pub(crate) fn revoke<O: Observer>(
+        &mut self,
+        now: Time,
+        id: FlowId,
+        port: PortId,
+        refusal: Refusal,
+        why: &'static str,
+        obs: &mut O,
+    ) {
+        obs.on(now, subject(&self.config), || TraceEvent::Decision {
+            flow: id,
+            what: "release",
+            value: i64::try_from(refusal.needed).unwrap_or(i64::MAX),
+            reason: why,
+        });
+        let reason = refusal.to_string();
+        self.emit(SwitchEvent::Refused {
+            flow: id,
+            port,
+            refusal,
+        });
+        self.signal(port, Signal::Withdraw { flow: id, reason });
+        self.remove_branch(id, port);
     }
 
     pub(crate) fn on_leave<O: Observer>(

@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, FlowId, Observer, PortId, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Member, Refusal, Resource, Signal};
 
-use crate::{Switch, SwitchEvent, subject};
+use crate::{Switch, subject};
 
 /// A change of a flow that was proposed and is not in force yet.
 #[derive(Debug)]
@@ -134,11 +134,14 @@ impl Switch {
             self.stats.rejected_signals.unknown += 1;
             return;
         }
-        let branches: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
         match in_force {
             true => self.adopt(now, info, obs),
             false => self.void_change(id),
         }
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
+        let branches: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
         for &port in &branches {
             let Some(flow) = self.flow_towards(id, port) else {
                 return;
@@ -153,7 +156,7 @@ impl Switch {
             );
         }
         if in_force {
-            // Those who may join later.
+            // Those who may join later, or again.
             self.advertise(id, |port| port != from && !branches.contains(&port));
         }
     }
@@ -183,20 +186,8 @@ impl Switch {
                 }
                 Err(refusal) => refusal,
             };
-            obs.on(now, subject(&self.config), || TraceEvent::Decision {
-                flow: id,
-                what: "release",
-                value: i64::from(base.0),
-                reason: "the flow grew while the link was lost",
-            });
-            self.emit(SwitchEvent::Refused {
-                flow: id,
-                port,
-                refusal: refusal.clone(),
-            });
-            let reason = refusal.to_string();
-            self.signal(port, Signal::Withdraw { flow: id, reason });
-            self.remove_branch(id, port);
+            let why = "the flow grew while the link was lost";
+            self.revoke(now, id, port, refusal, why, obs);
         }
         let Some(flow) = self.flows.by_id(id) else {
             return;

@@ -366,8 +366,11 @@ impl Switch {
         }
         self.stats.unknown_types += flow.selector.unknown_types;
         self.stats.resyncs += flow.selector.resyncs;
-        if flow.ending.is_none_or(|ending| ending.withdraw.is_none()) {
-            let reason = reason.to_owned();
+        // A farewell that still waits for the data before it must not be lost.
+        let withdraw = flow.ending.map(|ending| (ending.told, ending.withdraw));
+        if !matches!(withdraw, Some((true, Some(_)))) {
+            let waiting = withdraw.and_then(|(_, withdraw)| withdraw);
+            let reason = waiting.unwrap_or_else(|| reason.to_owned());
             self.tell_all(flow.upstream, &Signal::Withdraw { flow: id, reason });
         }
         obs.on(now, subject(&self.config), || TraceEvent::State {
