@@ -648,3 +648,57 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
     });
     assert_eq!(said, Some((AdapterKind::Adapt, Serial(100), Level::E1)));
 }
+
+/// Whether those behind `A` heard that the flow is gone, and then of it anew.
+fn told_to_ask_again(out: &[SwitchTransmit]) -> bool {
+    let signals = out.iter().filter_map(|out| match out {
+        SwitchTransmit::Signal { port: A, signal } => Some(signal),
+        _ => None,
+    });
+    matches!(
+        &signals.collect::<Vec<_>>()[..],
+        [Signal::Withdraw { .. }, Signal::Advertise { .. }]
+    )
+}
+
+#[test]
+fn who_loses_an_acknowledged_branch_is_told_to_ask_again() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.join(A, 1);
+    bench.give(SwitchInput::PortDown { port: UP });
+    bench.give(SwitchInput::PortUp { port: UP });
+    let refusal = layercast_wire::Refusal {
+        node: "up".into(),
+        resource: Resource::Link,
+        needed: 2,
+        available: 1,
+    };
+    let flow = bench.info.id;
+    let out = bench.signal(UP, Signal::JoinNak { flow, refusal });
+    assert!(told_to_ask_again(&out), "{out:?}");
+    assert_eq!(bench.switch.reserved_on(A), CellRate(0));
+}
+
+#[test]
+fn a_farewell_that_waits_for_data_is_said_before_the_flow_comes_anew() {
+    let slow = PortConfig {
+        rate: Some(Rate::from_bps(1_000_000)),
+        bl_permille: 1_000,
+        ..plain(Carriage::Datagrams)
+    };
+    let mut bench = bench(slow, SwitchConfig::default());
+    bench.join(A, 1);
+    assert!(bench.level(A).is_some());
+    for (_, pdu) in bench.source.emit(Time::ZERO) {
+        bench.give(SwitchInput::Pdu { port: UP, pdu });
+    }
+    let (flow, reason) = (bench.info.clone(), "moved".to_owned());
+    let id = flow.id;
+    let mut out = bench.signal(UP, Signal::Withdraw { flow: id, reason });
+    assert!(
+        out.iter()
+            .all(|out| !matches!(out, SwitchTransmit::Signal { .. }))
+    );
+    out.extend(bench.signal(UP, Signal::Advertise { flow }));
+    assert!(told_to_ask_again(&out), "{out:?}");
+}
