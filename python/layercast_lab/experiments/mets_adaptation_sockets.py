@@ -9,7 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+
 import layercast
+from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.simulator import command, toml
 from layercast_lab.testbed import PAPER
@@ -61,7 +64,20 @@ def e5_sockets(context: Context) -> Report:
             judge(kernel == 0),
         ),
     ]
-    return Report("mets/e5-sockets", "METS E5 on real sockets", rows)
+    return Report("mets/e5-sockets", "METS E5 on real sockets", rows, draw(runs[0], context))
+
+
+def draw(seen: tuple[list[dict], list[dict], int], context: Context) -> str:
+    """The level of Canyon over time in the first run, on sockets and in the simulator."""
+    figure, axis = plt.subplots(figsize=(7.2, 2.6))
+    for receivers, label, line in ((seen[0], "sockets", "-"), (seen[1], "simulator", "--")):
+        steps = changes(receivers, "canyon")
+        if steps:
+            times, granted = zip(*steps, strict=True)
+            axis.step(times, granted, line, where="post", label=label)
+    axis.set(xlabel="s", ylabel="level granted", ylim=(-0.2, 2.2), yticks=(0, 1, 2))
+    axis.legend()
+    return style.save(figure, context.path("e5-sockets"))
 
 
 def run(scale: float, seed: int) -> tuple[list[dict], list[dict], int]:
