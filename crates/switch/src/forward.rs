@@ -78,7 +78,7 @@ impl Switch {
         let ends = |branch: &Branch| branch.filter.as_ref().is_some_and(|point| point.ending);
         if starts && flow.branches.iter().any(ends) {
             let id = flow.info.id;
-            self.end_filters(now, id);
+            self.end_filters(now, id, obs);
         }
         let Some(flow) = slot.and_then(|slot| self.flows.get_mut(slot)) else {
             return;

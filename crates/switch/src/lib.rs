@@ -47,7 +47,7 @@ use layercast_core::{
 use layercast_qos::{Demand, Grant};
 use layercast_wire::Signal;
 
-use crate::flow::{Flow, FlowTable};
+use crate::flow::{Branch, Flow, FlowTable};
 use crate::ports::Ports;
 
 /// Most events kept for a driver that does not ask.
@@ -184,6 +184,23 @@ impl Switch {
     /// What base layers have reserved on a port, tentative reservations included.
     pub fn reserved_on(&self, port: PortId) -> CellRate {
         self.reserved(Some(port))
+    }
+
+    /// What the flows on a port may take of it from their next GOPs on: base layers and what is granted
+    /// above them. A filter that shapes takes less than its level says.
+    pub fn granted_on(&self, port: PortId) -> CellRate {
+        let rates = self.flows.iter().flat_map(|flow| {
+            let here = |branch: &&Branch| branch.port == port && branch.is_committed();
+            flow.branches.iter().filter(here).map(|branch| {
+                let above = match branch.filter {
+                    Some(_) => flow.served(branch).1,
+                    None if flow.is_continuous() => branch.grant.rate,
+                    None => flow.info.spec.above_base(branch.gate.target),
+                };
+                branch.base.saturating_add(above)
+            })
+        });
+        rates.fold(CellRate(0), CellRate::saturating_add)
     }
 
     fn signal(&mut self, to: PortId, signal: Signal) {

@@ -39,7 +39,7 @@ impl Switch {
                 flow,
                 member,
                 filter,
-            } => self.on_filter(now, from, flow, member, filter),
+            } => self.on_filter(now, from, flow, member, filter, obs),
             Signal::Filtered { flow, .. } => self.on_filtered(from, flow, &signal),
             Signal::Left { flow, member } => self.on_left(from, flow, &member),
             Signal::Report {

@@ -98,13 +98,14 @@ impl Switch {
 
     /// A receiver wants a filter, or none any more. It is put in as near to the source as nobody else
     /// is served by the way; a filter of the configuration stays.
-    pub(crate) fn on_filter(
+    pub(crate) fn on_filter<O: Observer>(
         &mut self,
         now: Time,
         from: PortId,
         id: FlowId,
         member: Member,
         filter: Option<FilterKind>,
+        obs: &mut O,
     ) {
         let known = self.flows.by_id(id);
         let Some(flow) = known.filter(|flow| {
@@ -146,6 +147,7 @@ impl Switch {
             }
             (_, Some(rule)) => {
                 let there = self.set_filter(now, id, from, Some((rule, true)));
+                self.regrant(now, from, "another filter", obs);
                 self.answer_filter(from, id, filter.filter(|_| there));
             }
             (None, None) => {}
@@ -180,8 +182,9 @@ impl Switch {
         self.signal(to, answer);
     }
 
-    /// Takes away the filters of a flow that are to go, now that a GOP starts.
-    pub(crate) fn end_filters(&mut self, now: Time, id: FlowId) {
+    /// Takes away the filters of a flow that are to go, now that a GOP starts. The links are divided
+    /// anew at once: a level that a filter shaped may be too much without it.
+    pub(crate) fn end_filters<O: Observer>(&mut self, now: Time, id: FlowId, obs: &mut O) {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
@@ -194,6 +197,7 @@ impl Switch {
             .collect();
         for port in ports {
             self.set_filter(now, id, port, None);
+            self.regrant(now, port, "no filter any more", obs);
         }
     }
 

@@ -321,12 +321,7 @@ fn settle(switch: &mut Switch, now: Time) {
         assert!(switch.queue(id).unwrap() <= QUEUE);
         let line = Rate::from_bps(4_240_000).cells();
         assert!(switch.reserved_on(id).0 <= (line.0 / 10).min(CAPACITY));
-        let granted: u32 = (0..5)
-            .filter_map(|flow| {
-                let level = switch.level(FlowId(flow), id)?;
-                Some(info(flow, Mark::Last).spec.rate_at(level).0)
-            })
-            .sum();
+        let granted = switch.granted_on(id).0;
         // A level is only left standing above its grant while ADAPT finds no room.
         let stuck = switch.stats().ports[&port.to_string()].adapter_dropped > 0;
         assert!(
