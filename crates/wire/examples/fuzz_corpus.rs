@@ -10,6 +10,8 @@ use bytes::Bytes;
 use layercast_core::Level;
 use layercast_wire::{AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, Payload, Segmenter};
 
+#[path = "../tests/samples/internet.rs"]
+mod internet;
 #[path = "../tests/samples/pdus.rs"]
 mod samples;
 #[path = "../tests/samples/signals.rs"]
@@ -24,7 +26,7 @@ fn main() -> io::Result<()> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(name), bytes)
     };
-    for (name, bytes) in with_damage(packets().iter().map(|(n, p)| (*n, packet_bytes(p)))) {
+    for (name, bytes) in with_damage(mets_packets().iter().map(|(n, p)| (*n, packet_bytes(p)))) {
         put("mets", &name, &bytes)?;
         put("datagram", &name, &[&[1], &bytes[..]].concat())?;
     }
@@ -36,7 +38,7 @@ fn main() -> io::Result<()> {
         put("adapter", &name, &bytes)?;
         put("datagram", &name, &[&[1], &bytes[..]].concat())?;
     }
-    for (name, packet) in packets() {
+    for (name, packet) in mets_packets() {
         for (mark, choice) in [(Mark::Last, 0), (Mark::First, 1)] {
             let Ok(cells) = Segmenter::mets(&packet, 0, 100, mark) else {
                 continue;
@@ -57,11 +59,16 @@ fn main() -> io::Result<()> {
         }
     }
     let mut cells: Vec<_> = adapters.iter().map(|(n, m)| (*n, m.to_cell())).collect();
-    if let Ok(mut media) = Segmenter::mets(&packets()[0].1, 3, 40_001, Mark::Last) {
+    if let Ok(mut media) = Segmenter::mets(&mets_packets()[0].1, 3, 40_001, Mark::Last) {
         cells.extend(media.next().map(|cell| ("media", cell)));
     }
     for (name, bytes) in with_damage(cells.iter().map(|(n, c)| (*n, c.encode().to_vec()))) {
         put("cell", &name, &bytes)?;
+    }
+    let packets = internet::packets();
+    for (name, bytes) in with_damage(packets.iter().map(|(n, p)| (*n, internet::bytes(p)))) {
+        put("ip", &name, &bytes)?;
+        put("segment", &name, &bytes[bytes.len().min(20)..])?;
     }
     let mut all = Vec::new();
     for signal in signals::signals() {
@@ -81,7 +88,7 @@ fn kind(line: &[u8]) -> String {
     String::from_utf8_lossy(kind).into_owned()
 }
 
-fn packets() -> [(&'static str, MetsPacket); 4] {
+fn mets_packets() -> [(&'static str, MetsPacket); 4] {
     let text = Payload::Bytes(Bytes::from_static(b"the quick brown fox"));
     [
         ("bl", samples::packet(FrameType::BL, text.clone())),

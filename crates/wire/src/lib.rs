@@ -2,13 +2,16 @@
 //! decode themselves.
 //!
 //! Every decoder is total: any byte string gives a value or a typed error, and a value that came
-//! out of a decoder encodes to the bytes it came from.
+//! out of a decoder encodes to the bytes it came from (of IP, TCP and UDP: to the same value, since
+//! what a host must ignore is not kept).
 
 mod aal5;
 mod adapter;
 mod assembly;
 mod atm;
+mod checksum;
 mod end_to_end;
+mod ip;
 mod link;
 mod mets;
 mod payload;
@@ -16,6 +19,9 @@ mod pcapng;
 mod secret;
 mod signal;
 mod signal_reader;
+mod tcp;
+mod tcp_options;
+mod udp;
 
 /// What a refused join tells.
 pub use layercast_core::{Refusal, Resource};
@@ -27,6 +33,7 @@ pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
 pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
+pub use ip::{IPV4_HEADER, IpBody, IpError, Ipv4Packet};
 pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
@@ -37,3 +44,6 @@ pub use signal::{
     SignalError, Via,
 };
 pub use signal_reader::SignalReader;
+pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};
+pub use tcp_options::{MAX_SACK, SackBlocks, TcpOptions, Timestamps};
+pub use udp::{PROTOCOL_UDP, UDP_HEADER, UdpDatagram};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use layercast_core::{CELL_SIZE, Time};
 
 use crate::link::UDP_IP_HEADER;
-use crate::{Carriage, LinkPdu};
+use crate::{Carriage, Ipv4Packet, LinkPdu};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -104,19 +104,8 @@ impl<W: Write> PcapNg<W> {
             return Err(invalid("unknown interface"));
         };
         let (carriage, source, destination) = (face.carriage, face.source, face.destination);
-        let snap_len = match face.snap_len {
-            0 => usize::MAX,
-            len => len as usize,
-        };
-        self.begin(ENHANCED_PACKET);
-        let ns = now.as_ps() / 1_000;
-        self.put32(interface);
-        self.put32((ns >> 32) as u32);
-        self.put32(ns as u32);
-        let lengths = self.block.len();
-        self.put32(0);
-        self.put32(0);
-        let start = self.block.len();
+        let snap_len = face.snap_len;
+        let start = self.begin_packet(interface, now);
         match (carriage, pdu) {
             (Carriage::Cells, LinkPdu::Cell(cell)) => {
                 self.erf_header(now);
@@ -130,9 +119,44 @@ impl<W: Write> PcapNg<W> {
             }
             _ => return Err(invalid("a cell among datagrams, or the other way round")),
         }
+        self.end_packet(start, snap_len)
+    }
+
+    /// Writes one IPv4 packet as seen on an interface of datagrams at `now`.
+    ///
+    /// Refuses an unknown interface, one of cells, and a packet above 65535 bytes.
+    pub fn write_ip(&mut self, interface: u32, now: Time, packet: &Ipv4Packet) -> io::Result<()> {
+        let face = self.interfaces.get(interface as usize);
+        let Some(face) = face.filter(|face| face.carriage == Carriage::Datagrams) else {
+            return Err(invalid("unknown interface, or one of cells"));
+        };
+        let snap_len = face.snap_len;
+        let start = self.begin_packet(interface, now);
+        packet
+            .encode_into(&mut self.block)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        self.end_packet(start, snap_len)
+    }
+
+    /// Starts the block of a packet; gives where its bytes begin.
+    fn begin_packet(&mut self, interface: u32, now: Time) -> usize {
+        self.begin(ENHANCED_PACKET);
+        let ns = now.as_ps() / 1_000;
+        for field in [interface, (ns >> 32) as u32, ns as u32, 0, 0] {
+            self.put32(field);
+        }
+        self.block.len()
+    }
+
+    /// Cuts the packet that begins at `start`, fills in both its lengths and writes the block.
+    fn end_packet(&mut self, start: usize, snap_len: u32) -> io::Result<()> {
         let original = self.block.len() - start;
-        let captured = original.min(snap_len);
+        let captured = match snap_len {
+            0 => original,
+            len => original.min(len as usize),
+        };
         self.block.truncate(start + captured);
+        let lengths = start - 8;
         self.block[lengths..lengths + 4].copy_from_slice(&(captured as u32).to_le_bytes());
         self.block[lengths + 4..start].copy_from_slice(&(original as u32).to_le_bytes());
         self.end()

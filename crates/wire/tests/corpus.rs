@@ -4,6 +4,8 @@
 mod checks;
 #[path = "../../../fuzz/src/corpus.rs"]
 mod corpus;
+#[path = "../../../fuzz/src/internet.rs"]
+mod internet;
 
 #[test]
 fn every_file_of_the_corpus_is_decoded_without_harm() {
@@ -14,5 +16,7 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("aal5", checks::aal5),
         ("datagram", checks::datagram),
         ("signal", checks::signal),
+        ("ip", internet::ip),
+        ("segment", internet::segment),
     ]);
 }
