@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +23,12 @@ Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
 
 PS_PER_S = 1e12
+SCENARIOS = Path(__file__).resolve().parent / "scenarios"
+
+
+def ready_made(name: str) -> dict[str, Any]:
+    """A scenario of the folder `scenarios`, by its name without ".toml"."""
+    return tomllib.loads((SCENARIOS / f"{name}.toml").read_text())
 
 
 def run_all(

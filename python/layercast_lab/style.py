@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 
@@ -34,6 +36,17 @@ def log_sizes(axis: plt.Axes) -> None:
     axis.set(xscale="log", xlabel="packet (bytes)")
     axis.set_xticks([1, 10, 100, 1_000, 10_000], ["1", "10", "100", "1k", "10k"])
     axis.minorticks_off()
+
+
+def layers(axis: plt.Axes, series: Mapping[str, np.ndarray]) -> None:
+    """What each layer brought in each second to a receiver, one above the other."""
+    axis.stackplot(
+        series["t"] + 0.5,
+        [series[f"cells_{layer}"] for layer in LAYER_COLOURS],
+        labels=list(LAYER_COLOURS),
+        colors=LAYER_COLOURS.values(),
+        step="mid",
+    )
 
 
 def save(figure: plt.Figure, path: Path) -> str:

@@ -146,14 +146,12 @@ def test_the_verdict_of_a_report_is_its_weakest_row():
 
 
 def test_a_wrong_level_is_not_called_reproduced(tmp_path, monkeypatch):
-    from layercast_lab.experiments import mets_adaptation
-
     scenarios = tmp_path / "scenarios"
     scenarios.mkdir()
     text = (ROOT / "scenarios/e5.toml").read_text()
     # With 3000 cells/s E1 fits beside Canyon and Flight never, and E2 never at all.
     assert "3500 cells/s" in text
     (scenarios / "e5.toml").write_text(text.replace("3500 cells/s", "3000 cells/s"))
-    monkeypatch.setattr(mets_adaptation, "SCENARIOS", scenarios)
+    monkeypatch.setattr(simulator, "SCENARIOS", scenarios)
     report = experiments()["mets/e5"].run(Context(out=tmp_path, seeds=2))
     assert report.verdict == "differs"

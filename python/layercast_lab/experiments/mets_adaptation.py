@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import layercast
 from layercast_lab import style
-from layercast_lab.experiment import Context, Report, Row, experiment
-from layercast_lab.simulator import run_all
+from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.simulator import ready_made, run_all
 from layercast_lab.testbed import PAPER
-
-SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 ERA_S = 1.0
 FLIGHT_ENDS_S, LOUGHER_STARTS_S, END_S = 20.0, 50.0, 80.0
@@ -27,7 +25,7 @@ def e5(context: Context) -> Report:
     # 20 seeds are judged (mets.md 5); 80 more only ask whether the base layer ever suffers.
     judged = context.seeds or 20
     seeds = range(1, (context.seeds or 100) + 1)
-    scenario = SCENARIOS / "e5.toml"
+    scenario = ready_made("e5")
     results = run_all(context, "E5, seeds", lambda seed: layercast.run(scenario, seed=seed), seeds)
 
     canyon = [result.receiver("canyon-at-dwp") for result in results[:judged]]
@@ -49,6 +47,7 @@ def e5(context: Context) -> Report:
         ),
         reaction_row("E5-2 level, 20-50 s", "BL+E1+E2", 2, raised),
         reaction_row("E5-3 level, 50-80 s", "BL+E1", 1, lowered),
+        steps_row(canyon),
         Row(
             "E5 base layer",
             "guaranteed",
@@ -64,7 +63,13 @@ def e5(context: Context) -> Report:
 def base_damage(result: layercast.Result) -> int:
     """Base-layer frames that a source owed and did not send, and those lost or late on the way."""
     owed = sum(BASE_FRAMES[flow["name"]] - flow["source"]["sent"]["BL"] for flow in result.summary["flows"])
-    return owed + sum(int(r.count("lost")[0]) + r.data["late_base"] for r in result.receivers)
+    return owed + lost_base([result])
+
+
+def lost_base(results: Sequence[layercast.Result]) -> int:
+    """Base-layer frames lost or late at any receiver."""
+    receivers = [receiver for result in results for receiver in result.receivers]
+    return sum(int(r.count("lost")[0]) + r.data["late_base"] for r in receivers)
 
 
 def max_level(receiver: layercast.Receiver, start: float, end: float) -> int:
@@ -96,6 +101,20 @@ def reaction_row(name: str, reported: str, level: int, after: list[float | None]
     )
 
 
+def steps_row(receivers: Sequence[layercast.Receiver]) -> Row:
+    """E5-4, of which the papers give no number: what a viewer sees of the steps."""
+    steps = [int(np.sum(receiver.levels[1:, 1] != receiver.levels[:-1, 1])) for receiver in receivers]
+    inside = sum(receiver.data["off_boundary"] for receiver in receivers)
+    return Row(
+        "E5-4 steps",
+        "noticeable, acceptable to casual users (qualitative)",
+        f"{np.median(steps):.0f} steps ({min(steps)} to {max(steps)}) in 80 s, {inside} inside a GOP",
+        "one for each change of the network, at GOP starts",
+        judge(set(steps) == {2} and not inside, trend=not inside),
+        "2, then 24, then 8 pictures/s are played; viewers were not asked",
+    )
+
+
 def draw(result: layercast.Result, context: Context) -> str:
     """Level, and what each layer brought, against time for one seed."""
     canyon = result.receiver("canyon-at-dwp")
@@ -104,14 +123,7 @@ def draw(result: layercast.Result, context: Context) -> str:
     top.step(levels[:, 0], levels[:, 1], where="post", color=style.ACCENT, lw=2)
     top.set(yticks=[0, 1, 2], yticklabels=["BL", "BL+E1", "BL+E1+E2"], ylim=(-0.3, 2.4))
     top.set_title("Canyon at dwp, capacity 3500 cells/s on rook→dwp (seed 1)", loc="left", fontsize=10)
-    series = canyon.series
-    bottom.stackplot(
-        series["t"] + 0.5,
-        [series[f"cells_{layer}"] for layer in ("BL", "E1", "E2")],
-        labels=["BL", "E1", "E2"],
-        colors=style.LAYER_COLOURS.values(),
-        step="mid",
-    )
+    style.layers(bottom, canyon.series)
     bottom.set(xlabel="time (s)", ylabel="delivered (cells/s)", xlim=(0, END_S))
     bottom.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     for axis in (top, bottom):

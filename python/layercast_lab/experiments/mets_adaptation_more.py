@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,15 @@ import numpy as np
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.experiments.mets_adaptation import ERA_S, base_damage, max_level, reached
-from layercast_lab.simulator import run_all
+from layercast_lab.experiments.mets_adaptation import ERA_S, base_damage, lost_base, max_level
+from layercast_lab.simulator import ready_made, run_all
 from layercast_lab.testbed import PAPER
 
-SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 SEEDS = 20
 # Canyon at 24 pictures a second (specs/mets.md 3.2).
 L1, L2 = 960, 2_880
 # Level by level, and the seconds in which it is in force.
 E5_PHASES = ((0, 20, 870), (20, 50, L2), (50, 80, 2_420))
-
-
-def scenario(name: str) -> dict[str, Any]:
-    """A ready-made scenario as a mapping."""
-    return tomllib.loads((SCENARIOS / f"{name}.toml").read_text())
 
 
 def run_seeds(context: Context, what: str, changed: Mapping[str, Any]) -> list[layercast.Result]:
@@ -47,12 +40,6 @@ def in_force(receiver: layercast.Receiver, level: int, start: float, end: float)
     """Share of [start, end) in which `level` is in force."""
     times = np.arange(start, end, 0.05)
     return float(np.mean([receiver.level_at(time) == level for time in times]))
-
-
-def lost_base(results: Sequence[layercast.Result]) -> int:
-    """Base-layer frames lost or late at any receiver."""
-    receivers = [receiver for result in results for receiver in result.receivers]
-    return sum(int(r.count("lost")[0]) + r.data["late_base"] for r in receivers)
 
 
 def base_row(name: str, damage: int, runs: int) -> Row:
@@ -98,7 +85,7 @@ def e5b(context: Context) -> Report:
     """E5b, not in the papers: dwp can have E1, mr-little all, and both merges give the same."""
     rows, damage, runs, shown = [], 0, 0, None
     for merge in ("join", "hull"):
-        results = run_seeds(context, f"E5b, {merge}", scenario("e5b") | {"merge": merge})
+        results = run_seeds(context, f"E5b, {merge}", ready_made("e5b") | {"merge": merge})
         shown = shown or results[0]
         damage += lost_base(results)
         runs += len(results)
@@ -123,7 +110,7 @@ def e5b(context: Context) -> Report:
 @experiment("mets/e5c", title="A filter in a node: virtual source and sink", paper=PAPER)
 def e5c(context: Context) -> Report:
     """E5c, not in the papers: what dwp gets without and with a filter at rook."""
-    base = scenario("e5c")
+    base = ready_made("e5c")
     rows: list[Row] = []
     damage = runs = 0
     shown = None
@@ -159,7 +146,7 @@ def e5c(context: Context) -> Report:
 @experiment("mets/e5e", title="Adaptation when RES and ADAPT get lost", paper=PAPER)
 def e5e(context: Context) -> Report:
     """E5e, not in the papers: E5 with a fifth of all RES and ADAPT lost on every link."""
-    base = scenario("e5")
+    base = ready_made("e5")
     links = [dict(link) | {"adapter_loss": 0.2} for link in base["link"]]
     results = run_seeds(context, "E5e", base | {"link": links})
     canyon = [result.receiver("canyon-at-dwp") for result in results]
@@ -188,7 +175,7 @@ def e5e(context: Context) -> Report:
 @experiment("mets/e5f", title="Continuous mode: any rate by dynamic rate shaping", paper=PAPER)
 def e5f(context: Context) -> Report:
     """E5f, not in the papers: E5 with the source shaping E1 and E2 to the advertised rate."""
-    results = run_seeds(context, "E5f", scenario("e5f"))
+    results = run_seeds(context, "E5f", ready_made("e5f"))
     canyon = [result.receiver("canyon-at-dwp") for result in results]
     rows = []
     for start, end, residual in E5_PHASES:
@@ -204,57 +191,6 @@ def e5f(context: Context) -> Report:
     return Report("mets/e5f", "METS E5f: continuous mode", rows, figure)
 
 
-@experiment("mets/e5-sweep", title="E5 over eras and congestion thresholds", paper=PAPER)
-def e5_sweep(context: Context) -> Report:
-    """How fast E5 reacts with other eras, and how E5d probes with other thresholds of the congestion bit."""
-    rows, points = [], []
-    base = scenario("e5")
-    for era_ms in (250, 500, 1_000, 2_000):
-        changed = base | {"era": f"{era_ms}ms", "res_interval": f"{era_ms // 4}ms"}
-        results = run_seeds(context, f"E5, era {era_ms} ms", changed)
-        canyon = [result.receiver("canyon-at-dwp") for result in results]
-        after = [
-            reached(r, level, start, end) for r in canyon for start, end, level in ((20, 50, 2), (50, 80, 1))
-        ]
-        times = [time for time in after if time is not None]
-        bound = 2 * era_ms / 1e3
-        worst = max(times, default=np.inf)
-        points.append((era_ms / 1e3, times))
-        ok = len(times) == len(after) and worst <= bound and not sum(map(base_damage, results))
-        rows.append(
-            Row(
-                f"E5 era {era_ms} ms",
-                "2 eras",
-                f"{np.median(times):.2f} s (median), {worst:.2f} s (worst)",
-                f"{bound:.1f} s, no base layer lost",
-                judge(ok, trend=len(times) == len(after)),
-            )
-        )
-    base = scenario("e5d")
-    for efci in (0.125, 0.25, 0.5):
-        links = [dict(link) | {"efci": efci} for link in base["link"]]
-        results = run_seeds(context, f"E5d, threshold {efci:.3f}", base | {"link": links})
-        changes = [len(result.receiver("canyon-at-dwp").levels) for result in results]
-        damage = lost_base(results)
-        rows.append(
-            Row(
-                f"E5d threshold {efci:.3f} of the queue",
-                "not given",
-                f"{np.median(changes):.0f} level changes in 2 minutes",
-                "no base layer lost",
-                judge(damage == 0),
-                "backoff probing",
-            )
-        )
-    figure, axis = plt.subplots(figsize=(7.2, 3.2))
-    axis.boxplot([times for _, times in points], tick_labels=[f"{era:g}" for era, _ in points])
-    axis.set(xlabel="era (s)", ylabel="reaction (s)")
-    axis.set_title("E5: from cause to level, all seeds", loc="left", fontsize=10)
-    return Report(
-        "mets/e5-sweep", "METS E5: eras and thresholds", rows, style.save(figure, context.path("e5-sweep"))
-    )
-
-
 def draw(result: layercast.Result, names: list[str], title: str, path: Path) -> str:
     """What each layer brought to each receiver against time, and the level or rate granted."""
     figure, axes = plt.subplots(
@@ -263,13 +199,7 @@ def draw(result: layercast.Result, names: list[str], title: str, path: Path) -> 
     for axis, name in zip(axes[:, 0], names, strict=True):
         receiver = result.receiver(name)
         series = receiver.series
-        axis.stackplot(
-            series["t"] + 0.5,
-            [series[f"cells_{layer}"] for layer in ("BL", "E1", "E2")],
-            labels=["BL", "E1", "E2"],
-            colors=style.LAYER_COLOURS.values(),
-            step="mid",
-        )
+        style.layers(axis, series)
         adapts = [
             (entry["t"], entry["rate"]) for entry in receiver.data["adapter"] if entry["kind"] == "ADAPT"
         ]

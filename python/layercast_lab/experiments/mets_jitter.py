@@ -35,6 +35,8 @@ class Outcome:
     """Late frames of those that arrived."""
     delay_ms: float
     """Mean playout delay."""
+    moved_ms: float
+    """How far D moves from one GOP to the next, the mean."""
 
 
 @experiment("mets/e4", title="The jitter filter when the receiver stalls", paper=PAPER)
@@ -91,7 +93,16 @@ def outcome(runs: list[Frames]) -> Outcome:
     return Outcome(
         float(np.mean([late_percent(frames) for frames in runs])),
         float(np.mean([np.nanmean(playout_ms(frames)) for frames in runs])),
+        float(np.mean([np.abs(np.diff(gop_delays_ms(frames))).mean() for frames in runs])),
     )
+
+
+def gop_delays_ms(frames: Frames) -> np.ndarray:
+    """D of each GOP of which a frame was played: that of its last one, by which any catch-up is over."""
+    playout = playout_ms(frames)
+    played = ~np.isnan(playout)
+    gops, delays = frames.seq[played] // GOP_FRAMES, playout[played]
+    return delays[np.append(np.flatnonzero(np.diff(gops)), len(gops) - 1)]
 
 
 def between(frames: Frames, start: float, end: float) -> np.ndarray:
@@ -182,8 +193,10 @@ def sweep_rows(outcomes: Mapping[str, list[tuple[dict[str, float], Outcome]]]) -
     """E4-4: what the coefficients do."""
     by_r = [result for _, result in outcomes["r"]]
     gains = [result for _, result in outcomes["a, β"]]
+    holds = [result for _, result in outcomes["K"]]
     fewer = all(one.lost_percent > two.lost_percent for one, two in itertools.pairwise(by_r))
     longer = all(one.delay_ms < two.delay_ms for one, two in itertools.pairwise(by_r))
+    closer = all(one.moved_ms < two.moved_ms for one, two in itertools.pairwise(gains))
     return [
         Row(
             "E4-4 larger r",
@@ -194,8 +207,31 @@ def sweep_rows(outcomes: Mapping[str, list[tuple[dict[str, float], Outcome]]]) -
             ),
             "monotone",
             judge(fewer and longer),
-            "gains 1/64 to 1/2: " + ", ".join(f"{o.lost_percent:.1f}" for o in gains) + " % late",
-        )
+        ),
+        Row(
+            "E4-4 larger coefficients",
+            "playout mirrors the arrivals",
+            "; ".join(
+                f"a = 1/{1 / s['a']:g}, β = 1/{1 / s['beta']:g}: D moves {o.moved_ms:.1f} ms a GOP, "
+                f"{o.lost_percent:.1f} % late"
+                for s, o in outcomes["a, β"]
+            ),
+            "D moves more, monotone",
+            judge(closer, trend=gains[-1].moved_ms > gains[0].moved_ms),
+        ),
+        Row(
+            "E4-4 longer hold",
+            "no change while nothing is lost, then pulled in",
+            "; ".join(
+                f"K = {s['hold_gops']:g}: {o.lost_percent:.1f} % late, D {o.delay_ms:.0f} ms"
+                for s, o in outcomes["K"]
+            ),
+            "fewer losses, more delay",
+            judge(
+                holds[-1].lost_percent <= holds[0].lost_percent and holds[-1].delay_ms >= holds[0].delay_ms
+            ),
+            "first against last",
+        ),
     ]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from itertools import pairwise
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,10 +10,9 @@ import numpy as np
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.simulator import run_all
+from layercast_lab.simulator import ready_made, run_all
 from layercast_lab.testbed import PAPER
 
-SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "e5d.toml"
 PROBES = ("paper", "backoff")
 # Once the receiver has come.
 FROM_S, END_S = 2.0, 120.0
@@ -25,7 +22,7 @@ FROM_S, END_S = 2.0, 120.0
 def e5d(context: Context) -> Report:
     """E5d, not in the papers: a link that the mean rate fits and the peaks do not."""
     seeds = context.seed_range()
-    base = tomllib.loads(SCENARIO.read_text())
+    base = ready_made("e5d")
 
     def run(job: tuple[str, int]) -> layercast.Receiver:
         probe, seed = job

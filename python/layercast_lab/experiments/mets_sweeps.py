@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,12 +12,12 @@ import numpy as np
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
+from layercast_lab.experiments.mets_adaptation import base_damage, lost_base, reached
 from layercast_lab.experiments.mets_jitter import Outcome, outcome
 from layercast_lab.experiments.mets_jitter_scenarios import PAPER_FILTER, stalled
 from layercast_lab.experiments.mets_pacing import canyons
-from layercast_lab.simulator import run_all
+from layercast_lab.simulator import ready_made, run_all
 
-SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 SPEC = "No paper: sweeps that specs/mets.md asks for (sections 4.7, 4.9, 6.2 and 8)"
 
 DEPTHS = (2, 3, 4, 5, 8, 17, 32)
@@ -90,14 +88,16 @@ CHANGES = ((20.0, 50.0, 2), (50.0, 80.0, 1))
 def sweep_era(context: Context) -> Report:
     """E5 with other eras than 1 s, which the papers do not give; the RES interval is a quarter."""
     seeds = context.seed_range()
-    base = tomllib.loads((SCENARIOS / "e5.toml").read_text())
+    base = ready_made("e5")
 
     def run(job: tuple[int, int]) -> tuple[list[float], int, int]:
         era, seed = job
         eras = {"era": f"{era}ms", "res_interval": f"{era // 4}ms"}
-        receiver = layercast.run(base | eras, seed=seed).receiver("canyon-at-dwp")
+        result = layercast.run(base | eras, seed=seed)
+        receiver = result.receiver("canyon-at-dwp")
         messages = sum(entry["kind"] == "RES" for entry in receiver.data["adapter"])
-        return [reaction(receiver, *change) for change in CHANGES], int(receiver.count("lost")[0]), messages
+        after = [reached(receiver, level, start, end) for start, end, level in CHANGES]
+        return [np.inf if time is None else time for time in after], base_damage(result), messages
 
     jobs = [(era, seed) for era in ERAS_MS for seed in seeds]
     table = dict(zip(jobs, run_all(context, "eras, runs", run, jobs), strict=True))
@@ -127,7 +127,7 @@ def sweep_era(context: Context) -> Report:
         Row(
             "sweep-era-3 base layer",
             "guaranteed",
-            f"{lost} frames lost in {len(jobs)} runs",
+            f"{lost} frames unsent, lost or late, all receivers, {len(jobs)} runs",
             "0",
             judge(lost == 0),
         ),
@@ -142,15 +142,6 @@ def sweep_era(context: Context) -> Report:
     return Report("mets/sweep-era", "Sweep: era", shown, style.save(figure, context.path("sweep-era")))
 
 
-def reaction(receiver: layercast.Receiver, start: float, end: float, level: int) -> float:
-    """Seconds after `start` from which `level` is in force until `end`; infinite if it is not."""
-    if receiver.level_at(end - 1e-9) != level:
-        return float("inf")
-    times = receiver.levels[:, 0]
-    changes = times[(times >= start) & (times < end)]
-    return float(changes[-1] - start) if len(changes) else 0.0
-
-
 THRESHOLDS = (0.05, 0.125, 0.25, 0.5, 0.75)
 
 
@@ -158,18 +149,19 @@ THRESHOLDS = (0.05, 0.125, 0.25, 0.5, 0.75)
 def sweep_efci(context: Context) -> Report:
     """E5d with other thresholds than a quarter of the queue, which the papers do not give."""
     seeds = context.seed_range(10)
-    base = tomllib.loads((SCENARIOS / "e5d.toml").read_text())
+    base = ready_made("e5d")
 
     def run(job: tuple[float, int]) -> tuple[float, float, int]:
         threshold, seed = job
         links = [dict(link) | {"efci": threshold} for link in base["link"]]
         receivers = [dict(receiver) | {"probe": "backoff"} for receiver in base["receiver"]]
         changed = {"link": links, "receiver": receivers}
-        receiver = layercast.run(base | changed, seed=seed).receiver("canyon-at-dwp")
+        result = layercast.run(base | changed, seed=seed)
+        receiver = result.receiver("canyon-at-dwp")
         times = np.append(receiver.levels[:, 0], 120.0)
         held = np.diff(times) @ receiver.levels[:, 1] / (times[-1] - times[0])
         changes = (receiver.levels[:, 0] >= 2).sum() / 118 * 60
-        return float(changes), float(held), int(receiver.count("lost")[0])
+        return float(changes), float(held), lost_base([result])
 
     jobs = [(threshold, seed) for threshold in THRESHOLDS for seed in seeds]
     table = dict(zip(jobs, run_all(context, "thresholds, runs", run, jobs), strict=True))
@@ -190,7 +182,7 @@ def sweep_efci(context: Context) -> Report:
         Row(
             "sweep-efci-2 base layer",
             "guaranteed",
-            f"{lost} frames lost in {len(jobs)} runs",
+            f"{lost} frames lost or late, all receivers, {len(jobs)} runs",
             "0",
             judge(lost == 0),
             "the queue discards E2 from half of it on, E1 from three quarters",
