@@ -209,8 +209,8 @@ def draw(result: layercast.Result, names: list[str], title: str, path: Path) -> 
             axis.step(
                 times, np.array(rates) + base, where="post", color=style.ACCENT, lw=1.5, label="advertised"
             )
-        axis.set(ylabel="cells/s")
+        axis.set(ylabel="cells/s", xlim=(0, None))
         axis.set_title(f"{title}: {name} (seed {result.summary['seed']})", loc="left", fontsize=10)
     axes[-1, 0].set(xlabel="time (s)")
-    axes[0, 0].legend(loc="upper right", ncols=4, fontsize=8)
+    axes[0, 0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize=8)
     return style.save(figure, path)

@@ -48,8 +48,7 @@ class Pair:
 @experiment("mets/e5f-psnr", title="What dynamic rate shaping keeps of real clips", paper=PAPER)
 def e5f_psnr(context: Context) -> Report:
     """E5f, not in the papers: DRS beside uniform low-pass and picture dropping at equal rates."""
-    if not shutil.which("ffmpeg"):
-        raise FileNotFoundError("there is no `ffmpeg` command, which judges the pictures")
+    check_tools()
     seconds = min(context.seconds or SECONDS, SECONDS)
     rules = [f"--low-pass={k}" for k in LOW_PASS] + [f"--keep={keep}" for keep in KEEP]
     with tempfile.TemporaryDirectory() as folder:
@@ -61,13 +60,19 @@ def e5f_psnr(context: Context) -> Report:
     return Report("mets/e5f-psnr", "METS E5f: pictures at equal rates", rows, draw(table, context))
 
 
+def check_tools() -> None:
+    """Raises FileNotFoundError if there is no ffmpeg, or a demo clip has not been made."""
+    if not shutil.which("ffmpeg"):
+        raise FileNotFoundError("there is no `ffmpeg` command, which judges the pictures")
+    for clip in CLIPS.values():
+        if not (DEMO / clip).exists():
+            raise FileNotFoundError(f"there is no {DEMO / clip}; `make clips` makes it")
+
+
 def cut(name: str, folder: Path, seconds: float) -> Path:
-    """The first seconds of a demo clip. Raises FileNotFoundError if it has not been made."""
-    clip, short = DEMO / name, folder / name
-    if not clip.exists():
-        raise FileNotFoundError(f"there is no {clip}; `make clips` makes it")
-    arguments = ["-i", clip, "-t", f"{seconds:g}", "-c", "copy", "-f", "mpeg1video", short]
-    ffmpeg(*arguments)
+    """The first seconds of a demo clip."""
+    short = folder / name
+    ffmpeg("-i", DEMO / name, "-t", f"{seconds:g}", "-c", "copy", "-f", "mpeg1video", short)
     return short
 
 

@@ -1,12 +1,14 @@
 //! The ports of every node: rates, queues and impairments of its links.
 
+use std::collections::BTreeSet;
+
 use layercast_core::{CELL_PAYLOAD, Rate, Span};
 use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
 
 use super::error::ScenarioError;
 use super::network::{Flow, NetLink, Port};
 use super::resolve::{config_error, flow_named};
-use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, ReceiverSpec, Scenario};
+use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
 use super::topology::Topology;
 use super::units::{Quantity, QueueSize};
 
@@ -26,6 +28,11 @@ pub(super) fn ports(
             link_config(link, i)?,
         ));
     }
+    let takers: BTreeSet<&str> = scenario
+        .receivers
+        .iter()
+        .map(|it| it.node.as_str())
+        .collect();
     let port = |node: usize, &(neighbour, link): &(usize, usize)| {
         let (config, out) = &both[link];
         let mut config = PortConfig {
@@ -38,8 +45,7 @@ pub(super) fn ports(
             config.queue.efci_on = config.queue.limit;
             config.queue.efci_off = config.queue.limit;
         }
-        let takes = |receiver: &ReceiverSpec| receiver.node == scenario.nodes[neighbour].name;
-        if scenario.receivers.iter().any(takes) {
+        if takers.contains(scenario.nodes[neighbour].name.as_str()) {
             config.receiver = scenario.profile_of(neighbour).receiver_limits();
         }
         topology.port(node, neighbour).map(|id| Port {
