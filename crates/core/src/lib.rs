@@ -10,6 +10,7 @@ mod machine;
 mod manage;
 mod observe;
 mod policy;
+mod ranges;
 mod rate;
 mod refusal;
 mod rng;
@@ -30,6 +31,7 @@ pub use policy::{
     AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,
     QosPolicy,
 };
+pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
 pub use refusal::{Refusal, Resource};
 pub use rng::Stream;

@@ -1,3 +1,4 @@
-//! Transport protocols as sans-I/O machines: METS source and sink ([`mets`]).
+//! Transport protocols as sans-I/O machines: METS source and sink ([`mets`]), TCP ([`tcp`]).
 
 pub mod mets;
+pub mod tcp;

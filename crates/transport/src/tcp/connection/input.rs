@@ -1,0 +1,368 @@
+//! Segments that arrive (RFC 9293 3.10.7, RFC 5961, RFC 7323 5; 4.4BSD-Lite `tcp_input`).
+
+use layercast_core::{Span, Time};
+use layercast_wire::{Payload, TcpFlags, TcpSegment};
+
+use super::{Connection, Host, State};
+use crate::tcp::Failure;
+
+/// Challenge acknowledgements of a connection come no faster (RFC 5961 7).
+const CHALLENGE_PACE: Span = Span::from_ms(500);
+/// Timestamps older than this may have wrapped (RFC 7323 5.5).
+const STAMP_LIFE: Span = Span::from_secs(24 * 86_400);
+/// A peer that asks for smaller segments than this gets this.
+const LEAST_MSS: u16 = 64;
+/// Bytes of the timestamps option in every segment.
+const STAMPS_LEN: u64 = 12;
+
+/// What happened to a connection; the endpoint takes it after each turn.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Outcome {
+    /// It is established now.
+    pub(crate) connected: bool,
+    /// It failed.
+    pub(crate) failure: Option<Failure>,
+    /// A reset to send.
+    pub(crate) reset: Option<TcpSegment>,
+    pub(crate) retransmitted: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) fast_retransmits: u64,
+}
+
+/// The acknowledgement of a segment, in our offsets.
+pub(super) struct Ack {
+    pub(super) seq: i64,
+    pub(super) ack: i64,
+    pub(super) window: u64,
+    /// No data, no marks.
+    pub(super) pure: bool,
+}
+
+impl Connection {
+    /// Takes a segment addressed to this connection.
+    pub(crate) fn on_segment(&mut self, host: &Host, now: Time, segment: TcpSegment) {
+        match self.state {
+            State::Closed => {}
+            State::SynSent => self.on_syn_sent(host, now, &segment),
+            _ => self.on_synchronized(host, now, segment),
+        }
+    }
+
+    fn on_syn_sent(&mut self, host: &Host, now: Time, segment: &TcpSegment) {
+        let acked = segment.flags.has(TcpFlags::ACK);
+        let ack = self.ack_offset(segment);
+        if acked && !(1..=self.max as i64).contains(&ack) {
+            if !segment.flags.has(TcpFlags::RST) {
+                self.outcome.reset = Some(reset_for(segment));
+            }
+            return;
+        }
+        if segment.flags.has(TcpFlags::RST) {
+            if acked {
+                self.fail(Failure::Refused);
+            }
+            return;
+        }
+        if !segment.flags.has(TcpFlags::SYN) {
+            return;
+        }
+        // Data on a SYN come again; nobody we know sends them without a cookie (RFC 7413).
+        self.learn(host, now, segment);
+        self.ack_now = true;
+        self.last_heard = now;
+        self.timers.rexmt = None;
+        if acked {
+            (self.una, self.nxt) = (1, 1);
+            self.measure(host, now, 1, segment);
+            self.establish();
+        } else {
+            self.state = State::SynReceived;
+            (self.una, self.nxt) = (0, 0);
+        }
+    }
+
+    /// What the peer's SYN says: its number, window and options.
+    pub(super) fn learn(&mut self, host: &Host, now: Time, syn: &TcpSegment) {
+        let (config, options) = (&host.config, &syn.options);
+        self.irs = syn.seq;
+        (self.rcv_nxt, self.rcv_adv) = (1, self.rcv_adv.max(1));
+        match options.window_scale.filter(|_| self.scaling) {
+            Some(scale) => self.snd_scale = scale.min(14),
+            None => (self.scaling, self.rcv_scale) = (false, 0),
+        }
+        match options.timestamps.filter(|_| self.stamps) {
+            Some(stamps) => (self.ts_recent, self.ts_recent_at) = (stamps.value, now),
+            None => self.stamps = false,
+        }
+        self.sack &= options.sack_permitted;
+        let peer = options.mss.unwrap_or(config.default_mss).max(LEAST_MSS);
+        self.mss = u64::from(peer.min(config.mss));
+        self.rcv_mss = self.mss.min(536);
+        if self.stamps {
+            self.mss -= STAMPS_LEN;
+        }
+        self.congestion.set_mss(self.mss, self.snd_scale);
+        if self.rtt.is_backed_off() {
+            // RFC 5681 3.1: one segment after a lost SYN.
+            self.congestion.set_cwnd(0);
+        }
+        // The window of a SYN is never scaled.
+        self.wnd = u64::from(syn.window);
+        self.max_wnd = self.wnd;
+    }
+
+    fn establish(&mut self) {
+        self.state = if self.fin_queued {
+            State::FinWait1
+        } else {
+            State::Established
+        };
+        self.timers.life = None;
+        self.outcome.connected = true;
+    }
+
+    fn on_synchronized(&mut self, host: &Host, now: Time, mut segment: TcpSegment) {
+        let mut seq = self.rcv_nxt as i64 + i64::from(segment.seq.diff(self.ack()));
+        if segment.flags.has(TcpFlags::RST) {
+            return self.on_reset(now, seq);
+        }
+        if segment.flags.has(TcpFlags::SYN) {
+            if self.state != State::SynReceived || seq != 0 {
+                return self.challenge(now);
+            }
+            if !segment.flags.has(TcpFlags::ACK) {
+                // Our answer was lost.
+                self.nxt = 0;
+                return;
+            }
+            // Simultaneous open: the SYN is known, its acknowledgement is not.
+            seq = 1;
+            segment.payload = Payload::default();
+            segment.flags.0 &= !TcpFlags::FIN.0;
+        }
+        if !self.is_fresh(now, &segment) {
+            return;
+        }
+        let mut fin = segment.flags.has(TcpFlags::FIN);
+        let pure = segment.payload.is_empty() && !fin;
+        if !self.trim(host, now, &mut seq, &mut segment.payload, &mut fin) {
+            return;
+        }
+        self.last_heard = now;
+        self.remember_stamp(now, seq, &segment);
+        if !segment.flags.has(TcpFlags::ACK) {
+            return;
+        }
+        let ack = Ack {
+            seq,
+            ack: self.ack_offset(&segment),
+            window: u64::from(segment.window) << self.snd_scale,
+            pure,
+        };
+        if self.state == State::SynReceived {
+            if !(1..=self.max as i64).contains(&ack.ack) {
+                self.outcome.reset = Some(reset_for(&segment));
+                return;
+            }
+            self.establish();
+            (self.wnd, self.max_wnd) = (ack.window, ack.window.max(self.max_wnd));
+        }
+        if !self.on_ack(host, now, &ack, &segment) || self.state == State::Closed {
+            return;
+        }
+        self.update_window(&ack);
+        self.on_text(host, now, seq as u64, &segment.payload, fin);
+    }
+
+    /// Whether the segment is no old duplicate by its timestamp (RFC 7323 5).
+    fn is_fresh(&mut self, now: Time, segment: &TcpSegment) -> bool {
+        if !self.stamps {
+            return true;
+        }
+        let Some(stamps) = segment.options.timestamps else {
+            return false;
+        };
+        let old = (stamps.value.wrapping_sub(self.ts_recent) as i32) < 0;
+        if old && now.since(self.ts_recent_at) < STAMP_LIFE {
+            self.ack_now = true;
+            return false;
+        }
+        true
+    }
+
+    fn remember_stamp(&mut self, now: Time, seq: i64, segment: &TcpSegment) {
+        if let Some(stamps) = segment.options.timestamps.filter(|_| self.stamps) {
+            // RFC 7323 4.3: only of a segment that holds the last acknowledgement sent.
+            if seq <= self.rcv_acked as i64 {
+                (self.ts_recent, self.ts_recent_at) = (stamps.value, now);
+            }
+        }
+    }
+
+    /// Cuts off what is known already and what the window does not hold; `false` if nothing of the
+    /// segment counts, not even its acknowledgement.
+    fn trim(
+        &mut self,
+        host: &Host,
+        now: Time,
+        seq: &mut i64,
+        payload: &mut Payload,
+        fin: &mut bool,
+    ) -> bool {
+        let next = self.rcv_nxt as i64;
+        let right = self.rcv_adv.max(self.rcv_nxt) as i64;
+        let len = payload.len() as i64;
+        if *seq < next {
+            let known = next - *seq;
+            if len + i64::from(*fin) > 0 || known == 1 {
+                self.ack_now = true;
+                if *fin && self.state == State::TimeWait {
+                    // Our last acknowledgement was lost.
+                    self.wait(host, now);
+                }
+            } else {
+                self.challenge(now);
+            }
+            *fin &= known <= len;
+            *payload = payload.slice(known.min(len) as usize..len as usize);
+            *seq = next;
+        }
+        let len = payload.len() as i64;
+        if *seq > right {
+            self.ack_now = true;
+            return false;
+        }
+        if *seq + len > right {
+            // A probe of a closed window has its acknowledgement heard.
+            self.ack_now = true;
+            *payload = payload.slice(0..(right - *seq) as usize);
+            *fin = false;
+        }
+        true
+    }
+
+    fn on_reset(&mut self, now: Time, seq: i64) {
+        let right = self.rcv_adv.max(self.rcv_nxt) as i64;
+        let next = self.rcv_nxt as i64;
+        if seq != next {
+            // RFC 5961 3.2: a reset that is only nearly right is asked for again.
+            if (next..right).contains(&seq) {
+                self.challenge(now);
+            }
+            return;
+        }
+        match self.state {
+            // RFC 1337: old duplicates must not end the wait.
+            State::TimeWait => {}
+            State::SynReceived if !self.passive => self.fail(Failure::Refused),
+            State::SynReceived => self.end(),
+            // Both sides are done but for our FIN.
+            State::Closing | State::LastAck if self.una >= self.fin_offset() => self.end(),
+            _ => self.fail(Failure::Reset),
+        }
+    }
+
+    /// Data and FIN, already cut to what is new and fits.
+    fn on_text(&mut self, host: &Host, now: Time, seq: u64, payload: &Payload, fin: bool) {
+        let open = matches!(
+            self.state,
+            State::Established | State::FinWait1 | State::FinWait2
+        );
+        if !open {
+            return;
+        }
+        if !payload.is_empty() {
+            if self.abandoned {
+                let reset = self.bare_reset();
+                self.fail(Failure::Unread);
+                self.outcome.reset = Some(reset);
+                return;
+            }
+            self.take_text(host, now, seq, payload);
+        }
+        let end = seq + payload.len() as u64;
+        if fin && self.fin_at.is_none() && end >= self.reassembly.end().max(self.rcv.end()) {
+            self.fin_at = Some(end);
+            self.ack_now = true;
+        }
+        if self.fin_at == Some(self.rcv_nxt) {
+            self.rcv_nxt += 1;
+            self.ack_now = true;
+            match self.state {
+                State::Established => self.state = State::CloseWait,
+                State::FinWait1 => self.state = State::Closing,
+                _ => self.wait(host, now),
+            }
+        }
+    }
+
+    fn take_text(&mut self, host: &Host, now: Time, seq: u64, payload: &Payload) {
+        // Nothing follows FIN, whatever a peer says.
+        let room = self.fin_at.map_or(u64::MAX, |end| end.saturating_sub(seq));
+        let payload = payload.slice(0..room.min(usize::MAX as u64) as usize);
+        self.rcv_mss = self.rcv_mss.max(payload.len() as u64).min(self.mss);
+        if seq > self.rcv_nxt {
+            let budget = 2 * host.config.recv_buffer as usize;
+            self.reassembly.insert(seq, &payload, budget);
+            self.ack_now = true;
+            return;
+        }
+        self.rcv_nxt += payload.len() as u64;
+        self.rcv.push(payload);
+        if !self.reassembly.is_empty() {
+            // A hole was filled, at least in part (RFC 5681 4.2).
+            self.rcv_nxt += self.reassembly.drain_into(&mut self.rcv) as u64;
+            self.ack_now = true;
+        }
+        match host.fast {
+            Some(fast) if self.rcv_nxt - self.rcv_acked < 2 * self.rcv_mss => {
+                self.timers.delack.get_or_insert(fast.after(now, 1));
+            }
+            _ => self.ack_now = true,
+        }
+    }
+
+    /// TIME-WAIT begins, or begins again.
+    pub(super) fn wait(&mut self, host: &Host, now: Time) {
+        self.state = State::TimeWait;
+        self.timers = super::Timers {
+            delack: self.timers.delack,
+            life: Some(now.saturating_add(host.config.time_wait)),
+            ..super::Timers::default()
+        };
+    }
+
+    /// An acknowledgement that asks whether the peer means it, not too often (RFC 5961).
+    pub(super) fn challenge(&mut self, now: Time) {
+        let last = self.last_challenge;
+        if last.is_none_or(|last| now.since(last) >= CHALLENGE_PACE) {
+            self.last_challenge = Some(now);
+            self.ack_now = true;
+        }
+    }
+
+    fn ack_offset(&self, segment: &TcpSegment) -> i64 {
+        self.una as i64 + i64::from(segment.ack.diff(self.seq(self.una)))
+    }
+}
+
+/// The reset that answers a segment which belongs to nothing (RFC 9293 3.5.2).
+pub(crate) fn reset_for(segment: &TcpSegment) -> TcpSegment {
+    let mut reset = TcpSegment {
+        src_port: segment.dst_port,
+        dst_port: segment.src_port,
+        seq: segment.ack,
+        ack: layercast_core::Serial(0),
+        flags: TcpFlags::RST,
+        window: 0,
+        urgent: 0,
+        options: Default::default(),
+        payload: Payload::default(),
+    };
+    if !segment.flags.has(TcpFlags::ACK) {
+        reset.seq = layercast_core::Serial(0);
+        reset.ack = segment.seq.plus(segment.seq_len());
+        reset.flags |= TcpFlags::ACK;
+    }
+    reset
+}

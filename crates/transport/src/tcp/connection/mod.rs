@@ -1,0 +1,407 @@
+//! One connection: what it knows, and what its user asks of it. Segments come in `input`, go out
+//! in `output`; time passes in `timers`.
+//!
+//! Numbers are 64-bit offsets in the stream of each direction: SYN is 0, data start at 1, FIN
+//! follows the last byte. Only segments have 32-bit sequence numbers, so nothing here wraps.
+
+mod ack;
+mod input;
+mod output;
+mod timers;
+
+use core::net::SocketAddrV4;
+
+use layercast_core::{Serial, Time};
+use layercast_wire::{Payload, TcpFlags, TcpSegment};
+
+use super::chain::Chain;
+use super::congestion::Congestion;
+use super::reassembly::Reassembly;
+use super::rtt::Rtt;
+use super::scoreboard::Scoreboard;
+use super::ticks::Ticks;
+use super::{Failure, TcpConfig, TcpError, TcpInfo};
+
+pub(crate) use input::{Outcome, reset_for};
+
+/// What all connections of a host share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) config: TcpConfig,
+    pub(crate) slow: Ticks,
+    pub(crate) fast: Option<Ticks>,
+}
+
+/// State of a connection (RFC 9293 3.3.2); LISTEN is the endpoint's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// SYN sent.
+    SynSent,
+    /// SYN received, ours not acknowledged.
+    SynReceived,
+    /// Open in both directions.
+    Established,
+    /// We closed; our FIN is not acknowledged.
+    FinWait1,
+    /// We closed and the peer knows it.
+    FinWait2,
+    /// The peer closed.
+    CloseWait,
+    /// Both closed at once.
+    Closing,
+    /// The peer closed, then we did.
+    LastAck,
+    /// Both closed; old segments may still come.
+    TimeWait,
+    /// Over.
+    Closed,
+}
+
+impl State {
+    /// The name as RFC 9293 writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::SynSent => "SYN-SENT",
+            State::SynReceived => "SYN-RECEIVED",
+            State::Established => "ESTABLISHED",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::CloseWait => "CLOSE-WAIT",
+            State::Closing => "CLOSING",
+            State::LastAck => "LAST-ACK",
+            State::TimeWait => "TIME-WAIT",
+            State::Closed => "CLOSED",
+        }
+    }
+
+    /// Whether both sides know each other's SYN.
+    pub(crate) fn is_synchronized(self) -> bool {
+        !matches!(self, State::SynSent | State::SynReceived | State::Closed)
+    }
+}
+
+/// The four numbers that name a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Key {
+    pub(crate) local: SocketAddrV4,
+    pub(crate) remote: SocketAddrV4,
+}
+
+/// The timers of a connection; each on a tick of its host.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Timers {
+    /// Retransmission.
+    pub(crate) rexmt: Option<Time>,
+    /// Window probe.
+    pub(crate) persist: Option<Time>,
+    /// Delayed acknowledgement.
+    pub(crate) delack: Option<Time>,
+    /// Establishment, FIN-WAIT-2 or TIME-WAIT takes too long.
+    pub(crate) life: Option<Time>,
+}
+
+/// What was told to the user, so that it is told once.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Told {
+    pub(crate) readable: bool,
+    pub(crate) end: bool,
+    pub(crate) closed: bool,
+    /// The user has read since the window was last looked at.
+    pub(crate) read: bool,
+    /// The user wrote more than fitted and waits.
+    pub(crate) wants_room: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) key: Key,
+    pub(crate) state: State,
+    /// Came from a listener.
+    pub(crate) passive: bool,
+    /// The user has said good-bye: nobody reads any more.
+    pub(crate) abandoned: bool,
+    pub(crate) told: Told,
+    pub(crate) timers: Timers,
+    /// What happened to it since the endpoint last looked.
+    pub(crate) outcome: Outcome,
+
+    // What we send.
+    iss: Serial,
+    una: u64,
+    nxt: u64,
+    max: u64,
+    wnd: u64,
+    max_wnd: u64,
+    /// Offsets of the segment that told the window last.
+    wl: (u64, u64),
+    snd: Chain,
+    snd_scale: u8,
+    fin_queued: bool,
+    mss: u64,
+    congestion: Congestion,
+    rtt: Rtt,
+    /// The segment being timed: its offset, and the tick it left at.
+    timing: Option<(u64, u64)>,
+    dups: u32,
+    /// Fast recovery ends here; none begins below.
+    recover: u64,
+    recovering: bool,
+    /// A partial acknowledgement came in this recovery (RFC 6582).
+    partial: bool,
+    scoreboard: Scoreboard,
+    /// Highest offset sent again in this recovery, and whether the rescue was used (RFC 6675 4).
+    resent: u64,
+    rescued: bool,
+
+    // What we receive.
+    irs: Serial,
+    rcv: Chain,
+    /// Next offset expected: the end of `rcv`, or one more after FIN.
+    rcv_nxt: u64,
+    /// Right edge of the window we told.
+    rcv_adv: u64,
+    rcv_acked: u64,
+    rcv_scale: u8,
+    /// The largest segment seen: full ones are acknowledged two at a time.
+    rcv_mss: u64,
+    reassembly: Reassembly,
+    fin_at: Option<u64>,
+    last_heard: Time,
+    last_challenge: Option<Time>,
+
+    // Options in force.
+    scaling: bool,
+    stamps: bool,
+    sack: bool,
+    ts_recent: u32,
+    ts_recent_at: Time,
+    ts_offset: u32,
+
+    // What is due.
+    ack_now: bool,
+    /// A window probe is due.
+    force: bool,
+    /// The segment at `una` is due again, whatever the window says.
+    front: bool,
+    /// This burst began with nothing unacknowledged: Nagle lets all of it go (4.4BSD-Lite).
+    idle_burst: bool,
+}
+
+impl Connection {
+    /// An active open: SYN is due.
+    pub(crate) fn connect(host: &Host, now: Time, key: Key, iss: Serial, ts_offset: u32) -> Self {
+        let config = &host.config;
+        let wanted_scale = if config.window_scaling {
+            config.window_scale()
+        } else {
+            0
+        };
+        Connection {
+            key,
+            state: State::SynSent,
+            passive: false,
+            abandoned: false,
+            told: Told::default(),
+            timers: Timers {
+                life: Some(now.saturating_add(config.connect_timeout)),
+                ..Timers::default()
+            },
+            outcome: Outcome::default(),
+            iss,
+            una: 0,
+            nxt: 0,
+            max: 0,
+            wnd: 0,
+            max_wnd: 0,
+            wl: (0, 0),
+            snd: Chain::new(1),
+            snd_scale: 0,
+            fin_queued: false,
+            mss: u64::from(config.mss),
+            congestion: Congestion::new(config),
+            rtt: Rtt::new(config),
+            timing: None,
+            dups: 0,
+            recover: 0,
+            recovering: false,
+            partial: false,
+            scoreboard: Scoreboard::default(),
+            resent: 0,
+            rescued: false,
+            irs: Serial(0),
+            rcv: Chain::new(1),
+            rcv_nxt: 0,
+            rcv_adv: 0,
+            rcv_acked: 0,
+            rcv_scale: wanted_scale,
+            rcv_mss: 0,
+            reassembly: Reassembly::default(),
+            fin_at: None,
+            last_heard: now,
+            last_challenge: None,
+            scaling: config.window_scaling,
+            stamps: config.timestamps,
+            sack: config.sack,
+            ts_recent: 0,
+            ts_recent_at: now,
+            ts_offset,
+            ack_now: false,
+            force: false,
+            front: false,
+            idle_burst: false,
+        }
+    }
+
+    /// A passive open that answers `syn`: SYN and ACK are due.
+    pub(crate) fn accept(
+        host: &Host,
+        now: Time,
+        key: Key,
+        (iss, ts_offset): (Serial, u32),
+        syn: &TcpSegment,
+    ) -> Self {
+        let mut connection = Connection::connect(host, now, key, iss, ts_offset);
+        connection.passive = true;
+        connection.state = State::SynReceived;
+        connection.learn(host, now, syn);
+        connection
+    }
+
+    /// Takes as much of `data` as there is room for; gives how much.
+    pub(crate) fn write(&mut self, host: &Host, data: &Payload) -> Result<usize, TcpError> {
+        if self.fin_queued || self.state == State::Closed {
+            return Err(TcpError::Shut);
+        }
+        let taken = self.room_to_write(host).min(data.len());
+        self.snd.push(data.slice(0..taken));
+        self.told.wants_room = taken < data.len();
+        Ok(taken)
+    }
+
+    /// Takes up to `max` bytes that arrived; `None` if there are none now.
+    pub(crate) fn read(&mut self, max: usize) -> Option<Payload> {
+        let taken = self.rcv.pop(max);
+        self.told.read |= taken.is_some();
+        if self.rcv.is_empty() {
+            self.told.readable = false;
+        }
+        taken
+    }
+
+    /// Bytes that can be read, and whether the end of the stream follows them.
+    pub(crate) fn available(&self) -> (usize, bool) {
+        (self.rcv.len(), self.peer_closed())
+    }
+
+    /// Nothing more will be written.
+    pub(crate) fn shutdown(&mut self) {
+        if self.fin_queued {
+            return;
+        }
+        self.fin_queued = true;
+        self.state = match self.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            state => state,
+        };
+    }
+
+    /// The user is gone: nothing more will be read either. `false` if that breaks the connection,
+    /// because data came that nobody will see (RFC 2525 2.17).
+    pub(crate) fn abandon(&mut self, host: &Host, now: Time) -> bool {
+        self.abandoned = true;
+        if !self.rcv.is_empty() || !self.reassembly.is_empty() {
+            return false;
+        }
+        self.shutdown();
+        if self.state == State::FinWait2 {
+            self.timers.life = Some(now.saturating_add(host.config.fin_wait_2));
+        }
+        true
+    }
+
+    /// The reset that ends the connection on the other side, if it has one.
+    pub(crate) fn reset(&mut self) -> Option<TcpSegment> {
+        let known = self.state.is_synchronized() || self.state == State::SynReceived;
+        let reset = (known && self.state != State::TimeWait).then(|| self.bare_reset());
+        self.end();
+        reset
+    }
+
+    /// Over, without a word to the peer.
+    pub(crate) fn end(&mut self) {
+        self.state = State::Closed;
+        self.timers = Timers::default();
+        (self.ack_now, self.force, self.front) = (false, false, false);
+        self.snd.clear();
+        self.scoreboard.clear();
+        self.reassembly = Reassembly::default();
+    }
+
+    pub(crate) fn fail(&mut self, why: Failure) {
+        self.outcome.failure = Some(why);
+        self.end();
+    }
+
+    /// A snapshot for the curious.
+    pub(crate) fn info(&self, host: &Host) -> TcpInfo {
+        TcpInfo {
+            state: self.state,
+            local: self.key.local,
+            remote: self.key.remote,
+            cwnd: self.congestion.cwnd(),
+            ssthresh: self.congestion.ssthresh(),
+            flight: self.max - self.una,
+            peer_window: self.wnd,
+            mss: self.mss as u16,
+            srtt: host
+                .slow
+                .span(1)
+                .mul_div(u64::from(self.rtt.srtt_eighths()), 8),
+            rto: host.slow.span(u64::from(self.rtt.rto())),
+            unsent: self.snd.end().saturating_sub(self.max),
+            unread: self.rcv.len() as u64,
+            timestamps: self.stamps,
+            sack: self.sack,
+            memory: self.memory(),
+        }
+    }
+
+    /// Bytes of memory behind it, without the data it holds.
+    fn memory(&self) -> usize {
+        size_of::<Connection>()
+            + self.snd.memory()
+            + self.rcv.memory()
+            + self.reassembly.memory()
+            + self.scoreboard.memory()
+    }
+
+    /// Whether FIN came, with everything before it.
+    fn peer_closed(&self) -> bool {
+        self.fin_at.is_some_and(|at| self.rcv_nxt > at)
+    }
+
+    /// The offset of FIN, once it is known.
+    fn fin_offset(&self) -> u64 {
+        self.snd.end()
+    }
+
+    /// Whether `segment` opens a connection anew that waits for nothing but its old segments.
+    pub(crate) fn is_reopened_by(&self, segment: &TcpSegment) -> bool {
+        let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        self.state == State::TimeWait && opens && segment.seq.is_after(self.ack())
+    }
+
+    /// Bytes that can be written now.
+    pub(crate) fn room_to_write(&self, host: &Host) -> usize {
+        (host.config.send_buffer as usize).saturating_sub(self.snd.len())
+    }
+
+    fn seq(&self, offset: u64) -> Serial {
+        self.iss.plus(offset as u32)
+    }
+
+    fn ack(&self) -> Serial {
+        self.irs.plus(self.rcv_nxt as u32)
+    }
+}

@@ -1,0 +1,356 @@
+//! Segments that leave (RFC 9293 3.8.6, RFC 5681, RFC 6675; 4.4BSD-Lite `tcp_output`).
+
+use layercast_core::Time;
+use layercast_wire::{Payload, SackBlocks, TcpFlags, TcpOptions, TcpSegment, Timestamps};
+
+use super::{Connection, Host, State};
+use crate::tcp::Variant;
+
+/// The largest window a header can tell.
+const MAX_WINDOW: u64 = 65_535;
+
+impl Connection {
+    /// The next segment that may leave now.
+    pub(crate) fn poll(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+        let segment = match self.state {
+            State::Closed => None,
+            State::SynSent | State::SynReceived => self.poll_syn(host, now),
+            _ => self.poll_data(host, now),
+        };
+        if segment.is_none() {
+            self.idle_burst = false;
+        }
+        segment
+    }
+
+    fn poll_syn(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+        if self.nxt == 0 {
+            let ack = match self.state {
+                State::SynSent => TcpFlags(0),
+                _ => TcpFlags::ACK,
+            };
+            let segment = self.build(host, now, 0, Payload::default(), TcpFlags::SYN | ack);
+            self.sent(host, now, 0, 1);
+            return Some(segment);
+        }
+        (self.ack_now && self.state == State::SynReceived).then(|| self.bare_ack(host, now))
+    }
+
+    fn poll_data(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+        let config = &host.config;
+        if self.max == self.una && !self.idle_burst {
+            self.idle_burst = true;
+            let silent = host.slow.count(now) - host.slow.count(self.last_heard);
+            if silent >= u64::from(self.rtt.rto()) {
+                self.congestion.on_idle();
+            }
+        }
+        if std::mem::take(&mut self.front) && self.una < self.max {
+            return Some(self.resend(host, now, self.una, self.max));
+        }
+        let selective = self.recovering && self.recovery(host) == Variant::Sack;
+        let mut cwnd = self.congestion.cwnd();
+        if selective {
+            let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
+            if cwnd >= pipe + self.mss {
+                let hole = self.scoreboard.lost_hole(self.una.max(self.resent));
+                if let Some((from, to)) = hole {
+                    return Some(self.resend(host, now, from, to));
+                }
+            }
+            // The window counts from una; what is between there and the edge is not all in flight.
+            cwnd = (self.nxt - self.una) + cwnd.saturating_sub(pipe);
+        } else if config.limited_transmit && !self.recovering && self.dups < config.dup_acks {
+            cwnd += u64::from(self.dups) * self.mss;
+        }
+        let segment = self.poll_new(host, now, cwnd);
+        if segment.is_none() && selective {
+            return self.poll_spare(host, now);
+        }
+        segment
+    }
+
+    /// The ordinary way: what the windows allow from `nxt` on; an acknowledgement, a window update.
+    fn poll_new(&mut self, host: &Host, now: Time, cwnd: u64) -> Option<TcpSegment> {
+        let end = self.snd.end();
+        let queued = end.saturating_sub(self.una);
+        self.skip_sacked();
+        let off = self.nxt - self.una;
+        let mut window = self.wnd.min(cwnd);
+        let forced = std::mem::take(&mut self.force);
+        let probe = forced && window == 0;
+        if probe {
+            window = 1;
+        } else if forced {
+            self.timers.persist = None;
+            self.rtt.forgive();
+        }
+        let mut len = queued.min(window).saturating_sub(off);
+        if queued.min(window) < off && window == 0 && queued > 0 {
+            // The window was closed over what is in flight: back to its edge, to probe.
+            self.timers.rexmt = None;
+            self.nxt = self.una;
+            len = 0;
+        }
+        let full = self.room(host);
+        len = len.min(full);
+        if let Some(known) = self
+            .scoreboard
+            .next_above(self.nxt)
+            .filter(|_| self.nxt < self.max)
+        {
+            len = len.min(known - self.nxt);
+        }
+        let last = self.nxt + len == end;
+        let fin = self.fin_queued && last && !probe;
+        let due = len > 0
+            && (len == full
+                || (last && (self.idle_burst || !host.config.nagle || self.fin_queued))
+                || forced
+                || len >= self.max_wnd.div_ceil(2)
+                || self.nxt < self.max);
+        if due || fin {
+            return Some(self.send_new(host, now, (len, fin), probe));
+        }
+        if self.ack_now || (std::mem::take(&mut self.told.read) && self.opens_window(host)) {
+            return Some(self.bare_ack(host, now));
+        }
+        let stuck = self.timers.rexmt.is_none() && self.timers.persist.is_none();
+        if queued > 0 && stuck {
+            self.rtt.forgive();
+            self.set_persist(host, now);
+        }
+        None
+    }
+
+    fn send_new(
+        &mut self,
+        host: &Host,
+        now: Time,
+        (len, fin): (u64, bool),
+        probe: bool,
+    ) -> TcpSegment {
+        let (from, to) = (self.nxt, self.nxt + len);
+        let mut flags = TcpFlags::ACK;
+        if fin {
+            flags |= TcpFlags::FIN;
+        }
+        if len > 0 && to == self.snd.end() {
+            flags |= TcpFlags::PSH;
+        }
+        let payload = self.snd.slice(from, to);
+        let segment = self.build(host, now, from, payload, flags);
+        if from < self.max {
+            self.outcome.retransmitted += 1;
+        }
+        if probe {
+            // A probe beyond the window: its byte is not in flight until it is acknowledged.
+            self.max = self.max.max(to);
+        } else {
+            self.sent(host, now, from, to + u64::from(fin));
+        }
+        segment
+    }
+
+    /// Sends again what starts at `from`, at most to `to`, outside of the window.
+    fn resend(&mut self, host: &Host, now: Time, from: u64, to: u64) -> TcpSegment {
+        let end = self.snd.end();
+        let to = to.min(from + self.room(host)).min(self.max);
+        let fin = self.fin_queued && to >= end && self.max > end;
+        let to = to.min(end).max(from);
+        let payload = self.snd.slice(from, to);
+        let mut flags = TcpFlags::ACK;
+        if fin {
+            flags |= TcpFlags::FIN;
+        }
+        let segment = self.build(host, now, from, payload, flags);
+        self.resent = self.resent.max(to + u64::from(fin));
+        self.outcome.retransmitted += 1;
+        if self.timers.rexmt.is_none() {
+            let ticks = u64::from(self.rtt.rto());
+            self.timers.rexmt = Some(host.slow.after(now, ticks));
+        }
+        segment
+    }
+
+    /// Rules 3 and 4 of NextSeg: with nothing new to send, holes that may not be lost, and once
+    /// the last segment.
+    fn poll_spare(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+        let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
+        if self.congestion.cwnd() < pipe + self.mss {
+            return None;
+        }
+        if let Some((from, to)) = self.scoreboard.any_hole(self.una.max(self.resent)) {
+            return Some(self.resend(host, now, from, to));
+        }
+        if self.rescued || self.una >= self.recover {
+            return None;
+        }
+        self.rescued = true;
+        let from = self.una.max(self.recover.saturating_sub(self.mss));
+        let (from, to) = self.scoreboard_gap(from)?;
+        let resent = self.resent;
+        let segment = self.resend(host, now, from, to);
+        // The rescue does not count as the highest retransmission.
+        self.resent = resent;
+        Some(segment)
+    }
+
+    fn scoreboard_gap(&self, from: u64) -> Option<(u64, u64)> {
+        match self.scoreboard.holding(from) {
+            Some((_, to)) if to >= self.recover => None,
+            Some((_, to)) => Some((to, self.recover)),
+            None => Some((from, self.recover)),
+        }
+    }
+
+    /// After a time-out everything is sent again, but not what the peer has told to hold.
+    fn skip_sacked(&mut self) {
+        if self.nxt < self.max
+            && let Some((_, to)) = self.scoreboard.holding(self.nxt)
+        {
+            self.nxt = to;
+        }
+    }
+
+    /// Notes that `from..to` has left.
+    fn sent(&mut self, host: &Host, now: Time, from: u64, to: u64) {
+        self.nxt = to;
+        if to > self.max {
+            self.max = to;
+            if self.timing.is_none() {
+                self.timing = Some((from, host.slow.count(now)));
+            }
+        } else if to > from && self.state.is_synchronized() {
+            // Karn: what was sent twice cannot be timed.
+            self.timing = self.timing.filter(|&(start, _)| start >= to);
+        }
+        if self.timers.rexmt.is_none() && self.nxt != self.una {
+            let ticks = u64::from(self.rtt.rto());
+            self.timers.rexmt = Some(host.slow.after(now, ticks));
+            if self.timers.persist.take().is_some() {
+                self.rtt.forgive();
+            }
+        }
+    }
+
+    fn bare_ack(&mut self, host: &Host, now: Time) -> TcpSegment {
+        self.build(host, now, self.max, Payload::default(), TcpFlags::ACK)
+    }
+
+    /// A reset the peer will believe.
+    pub(super) fn bare_reset(&self) -> TcpSegment {
+        TcpSegment {
+            src_port: self.key.local.port(),
+            dst_port: self.key.remote.port(),
+            seq: self.seq(self.max),
+            ack: self.ack(),
+            flags: TcpFlags::RST | TcpFlags::ACK,
+            window: 0,
+            urgent: 0,
+            options: TcpOptions::default(),
+            payload: Payload::default(),
+        }
+    }
+
+    /// A segment at `offset`; with it every acknowledgement that was due is given.
+    fn build(
+        &mut self,
+        host: &Host,
+        now: Time,
+        offset: u64,
+        payload: Payload,
+        flags: TcpFlags,
+    ) -> TcpSegment {
+        let syn = flags.has(TcpFlags::SYN);
+        let window = self.offer(host, if syn { 0 } else { self.rcv_scale });
+        let options = self.options(host, now, syn);
+        self.rcv_acked = self.rcv_nxt;
+        self.ack_now = false;
+        self.timers.delack = None;
+        TcpSegment {
+            src_port: self.key.local.port(),
+            dst_port: self.key.remote.port(),
+            seq: self.seq(offset),
+            ack: if flags.has(TcpFlags::ACK) {
+                self.ack()
+            } else {
+                layercast_core::Serial(0)
+            },
+            flags,
+            window,
+            urgent: 0,
+            options,
+            payload,
+        }
+    }
+
+    /// The window to tell: never less than told before, never a silly little (RFC 9293 3.8.6.2.2).
+    fn offer(&mut self, host: &Host, scale: u8) -> u16 {
+        let buffer = u64::from(host.config.recv_buffer);
+        let mut space = self.space(host);
+        if space < buffer / 4 && space < self.rcv_full(host) {
+            space = 0;
+        }
+        let told = self.rcv_adv.saturating_sub(self.rcv_nxt);
+        let unit = 1 << scale;
+        // What was told is rounded up, so that its edge stays; what is new is rounded down.
+        let window = (space / unit).max(told.div_ceil(unit)).min(MAX_WINDOW);
+        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + window * unit);
+        window as u16
+    }
+
+    /// Whether the reader has made so much room that the peer should know (4.4BSD-Lite).
+    fn opens_window(&self, host: &Host) -> bool {
+        if self.peer_closed() || self.state == State::TimeWait {
+            return false;
+        }
+        let most = MAX_WINDOW << self.rcv_scale;
+        let edge = self.rcv_nxt + self.space(host).min(most);
+        let more = edge.saturating_sub(self.rcv_adv);
+        more >= 2 * self.rcv_full(host) || 2 * more >= u64::from(host.config.recv_buffer)
+    }
+
+    /// A full segment as the peer sends it.
+    fn rcv_full(&self, host: &Host) -> u64 {
+        u64::from(host.config.mss).min(self.mss)
+    }
+
+    /// Bytes that may still arrive.
+    fn space(&self, host: &Host) -> u64 {
+        u64::from(host.config.recv_buffer).saturating_sub(self.rcv.len() as u64)
+    }
+
+    /// Bytes of data a segment has room for beside the SACK blocks it will carry.
+    fn room(&self, host: &Host) -> u64 {
+        let blocks = self.blocks(host).as_slice().len() as u64;
+        let sack = if blocks > 0 { 4 + 8 * blocks } else { 0 };
+        self.mss.saturating_sub(sack).max(1)
+    }
+
+    fn blocks(&self, host: &Host) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        if self.sack && !self.reassembly.is_empty() {
+            let most = if host.config.timestamps { 3 } else { 4 };
+            for (from, to) in self.reassembly.reports().take(most) {
+                blocks.push(self.irs.plus(from as u32), self.irs.plus(to as u32));
+            }
+        }
+        blocks
+    }
+
+    fn options(&self, host: &Host, now: Time, syn: bool) -> TcpOptions {
+        let ticks = host.slow.count(now) as u32;
+        let stamps = Timestamps {
+            value: ticks.wrapping_add(self.ts_offset),
+            echo: self.ts_recent,
+        };
+        TcpOptions {
+            mss: syn.then_some(host.config.mss),
+            window_scale: (syn && self.scaling).then_some(self.rcv_scale),
+            sack_permitted: syn && self.sack,
+            timestamps: self.stamps.then_some(stamps),
+            sack: self.blocks(host),
+        }
+    }
+}

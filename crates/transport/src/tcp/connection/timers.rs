@@ -1,0 +1,80 @@
+//! What happens when nothing happens (4.4BSD-Lite `tcp_timers`).
+
+use layercast_core::{Time, earliest};
+
+use super::{Connection, Host, State};
+use crate::tcp::Failure;
+
+impl Connection {
+    /// When [`on_timeout`](Self::on_timeout) wants to be called.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let timers = &self.timers;
+        earliest(
+            earliest(timers.rexmt, timers.persist),
+            earliest(timers.delack, timers.life),
+        )
+    }
+
+    /// Runs the timers that are due.
+    pub(crate) fn on_timeout(&mut self, host: &Host, now: Time) {
+        let due = |timer: &mut Option<Time>| timer.take_if(|at| *at <= now).is_some();
+        if due(&mut self.timers.life) {
+            match self.state {
+                State::SynReceived if self.passive => self.end(),
+                State::SynSent | State::SynReceived => self.fail(Failure::TimedOut),
+                _ => self.end(),
+            }
+        }
+        if due(&mut self.timers.delack) {
+            self.ack_now = true;
+        }
+        if due(&mut self.timers.rexmt) {
+            self.on_rexmt(host);
+        }
+        if due(&mut self.timers.persist) {
+            let longest = host
+                .config
+                .persist
+                .1
+                .times(u64::from(host.config.max_retries));
+            if now.since(self.last_heard) > longest {
+                self.fail(Failure::TimedOut);
+            } else {
+                self.force = true;
+                self.set_persist(host, now);
+            }
+        }
+    }
+
+    fn on_rexmt(&mut self, host: &Host) {
+        self.outcome.timeouts += 1;
+        if !self.rtt.back_off(&host.config) {
+            if self.state == State::SynReceived && self.passive {
+                self.end();
+            } else {
+                self.fail(Failure::TimedOut);
+            }
+            return;
+        }
+        // 4.4BSD-Lite halves the threshold for a lost SYN, too.
+        if self.state.is_synchronized() || host.config.quirks.count_acks {
+            let window = self.wnd.min(self.congestion.cwnd());
+            self.congestion.on_loss(window, self.max - self.una);
+            self.congestion.on_timeout();
+        }
+        self.nxt = self.una;
+        self.timing = None;
+        self.dups = 0;
+        (self.recovering, self.front) = (false, false);
+        self.recover = self.max;
+        self.scoreboard.clear();
+    }
+
+    /// Arms the window probe, backing off.
+    pub(super) fn set_persist(&mut self, host: &Host, now: Time) {
+        let (least, most) = host.config.persist;
+        let (least, most) = (host.slow.lasting(least), host.slow.lasting(most));
+        let ticks = u64::from(self.rtt.probe(&host.config)).clamp(least, most);
+        self.timers.persist = Some(host.slow.after(now, ticks));
+    }
+}

@@ -1,0 +1,485 @@
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::{BTreeMap, VecDeque};
+
+use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Subject, Time, TraceEvent};
+use layercast_protect::Seed;
+use layercast_wire::{Payload, TcpFlags, TcpSegment};
+
+use super::connection::{Connection, Host, Key, State, Told, reset_for};
+use super::table::Table;
+use super::ticks::Ticks;
+use super::{ConnId, TcpConfig, TcpConfigError, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats};
+
+/// The ports an active open chooses from (RFC 6335 6).
+const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
+/// Resets waiting to be sent at once; a driver that drains us never sees so many.
+const MAX_RESETS: usize = 64;
+
+/// A port somebody listens on.
+#[derive(Debug)]
+struct Listener {
+    backlog: usize,
+    /// Connections in SYN-RECEIVED.
+    opening: usize,
+    /// Established, waiting to be accepted.
+    waiting: VecDeque<ConnId>,
+}
+
+/// The TCP of a host: its connections, its listeners, its timers, as one sans-I/O machine.
+///
+/// A connection belongs to its user until [`close`](Endpoint::close) or
+/// [`abort`](Endpoint::abort), or until it [failed](TcpEvent::Failed).
+#[derive(Debug)]
+pub struct Endpoint {
+    host: Host,
+    name: String,
+    secret: Seed,
+    table: Table,
+    listeners: BTreeMap<u16, Listener>,
+    next_port: u16,
+    ready: VecDeque<ConnId>,
+    resets: VecDeque<TcpPacket>,
+    events: VecDeque<TcpEvent>,
+    stats: TcpStats,
+}
+
+impl Endpoint {
+    /// The TCP of the host `name`; phases of its timers, port numbers and initial sequence numbers
+    /// follow from `secret`, which nobody else may know where strangers can send (RFC 6528).
+    pub fn new(
+        config: TcpConfig,
+        name: &str,
+        secret: &[u8; 32],
+    ) -> Result<Endpoint, TcpConfigError> {
+        config.validate()?;
+        let mut seed = [0; 8];
+        let derived = Seed::derived(secret, name);
+        seed.copy_from_slice(&derived.0[..8]);
+        let mut random = Stream::new(u64::from_le_bytes(seed), "tcp/phase");
+        let mut ticks =
+            |period: Span| Ticks::new(period, Span::from_ps(random.below(period.as_ps())));
+        let slow = ticks(config.slow_tick);
+        let fast = config.fast_tick.map(&mut ticks);
+        let ports = EPHEMERAL.len() as u64;
+        let first = Stream::new(u64::from_le_bytes(seed), "tcp/port").below(ports);
+        Ok(Endpoint {
+            host: Host { config, slow, fast },
+            name: name.into(),
+            secret: derived,
+            table: Table::default(),
+            listeners: BTreeMap::new(),
+            next_port: EPHEMERAL.start() + first as u16,
+            ready: VecDeque::new(),
+            resets: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: TcpStats::default(),
+        })
+    }
+
+    /// Takes connections to `port`, up to `backlog` that are not accepted yet.
+    pub fn listen(&mut self, port: u16, backlog: usize) -> Result<(), TcpError> {
+        if self.listeners.contains_key(&port) || port == 0 {
+            return Err(TcpError::PortInUse(port));
+        }
+        let listener = Listener {
+            backlog: backlog.max(1),
+            opening: 0,
+            waiting: VecDeque::new(),
+        };
+        self.listeners.insert(port, listener);
+        Ok(())
+    }
+
+    /// Takes no more connections to `port`; those not accepted yet are reset.
+    pub fn unlisten(&mut self, port: u16) {
+        self.listeners.remove(&port);
+        let theirs = |id: &ConnId| {
+            let connection = self.table.get(*id);
+            connection.is_some_and(|c| c.passive && c.key.local.port() == port)
+        };
+        let ids: Vec<ConnId> = self.table.ids().filter(theirs).collect();
+        for id in ids {
+            // Accepted connections are passive no longer.
+            let _ = self.abort(id);
+        }
+    }
+
+    /// The next connection to `port` that was established, with its peer.
+    pub fn accept(&mut self, port: u16) -> Option<(ConnId, SocketAddrV4)> {
+        let id = self.listeners.get_mut(&port)?.waiting.pop_front()?;
+        let connection = self.table.get_mut(id)?;
+        connection.passive = false;
+        let remote = connection.key.remote;
+        // What came meanwhile is told now.
+        self.touch(id);
+        Some((id, remote))
+    }
+
+    /// Opens a connection from `local` to `remote`; port 0 lets us choose one.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        local: SocketAddrV4,
+        remote: SocketAddrV4,
+    ) -> Result<ConnId, TcpError> {
+        if remote.port() == 0 || !is_host(*remote.ip()) {
+            return Err(TcpError::Address(remote));
+        }
+        if self.table.len() >= self.host.config.max_connections {
+            return Err(TcpError::Full(self.host.config.max_connections));
+        }
+        let key = match local.port() {
+            0 => self.choose_port(*local.ip(), remote)?,
+            _ => Key { local, remote },
+        };
+        if self.table.find(&key).is_some() || key.local == key.remote {
+            return Err(TcpError::PortInUse(key.local.port()));
+        }
+        let (iss, stamp) = self.initial(now, &key);
+        let connection = Connection::connect(&self.host, now, key, iss, stamp);
+        let id = self.table.insert(connection);
+        self.stats.active_opens += 1;
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// Queues as much of `data` as there is room for; gives how many bytes. If it was not all, a
+    /// [`TcpEvent::Writable`] follows.
+    pub fn write(&mut self, id: ConnId, data: &Payload) -> Result<usize, TcpError> {
+        let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
+        let taken = connection.write(&self.host, data)?;
+        self.touch(id);
+        Ok(taken)
+    }
+
+    /// Up to `max` bytes that arrived, as many as lie together; `None` if there are none now.
+    pub fn read(&mut self, id: ConnId, max: usize) -> Result<Option<Payload>, TcpError> {
+        let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
+        let taken = connection.read(max);
+        if taken.is_some() {
+            self.touch(id);
+        }
+        Ok(taken)
+    }
+
+    /// Half close: what was written is sent, then FIN; reading goes on.
+    pub fn shutdown(&mut self, id: ConnId) -> Result<(), TcpError> {
+        let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
+        connection.shutdown();
+        self.touch(id);
+        Ok(())
+    }
+
+    /// Good-bye: what was written is sent, then FIN; nothing more is read. With data unread the
+    /// peer gets a reset (RFC 2525 2.17). The id is dead after that.
+    pub fn close(&mut self, now: Time, id: ConnId) -> Result<(), TcpError> {
+        let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
+        if connection.state == State::SynSent || !connection.abandon(&self.host, now) {
+            return self.abort(id);
+        }
+        self.touch(id);
+        if self.is_over(id) {
+            self.table.remove(id);
+        }
+        Ok(())
+    }
+
+    /// Breaks the connection off with a reset.
+    pub fn abort(&mut self, id: ConnId) -> Result<(), TcpError> {
+        let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
+        let (key, opening) = (connection.key, connection.state == State::SynReceived);
+        let reset = connection.reset();
+        if let Some(segment) = reset {
+            self.queue_reset(key.local, key.remote, segment);
+        }
+        self.forget(id, opening);
+        Ok(())
+    }
+
+    /// What is known of a connection.
+    pub fn info(&self, id: ConnId) -> Option<TcpInfo> {
+        self.table.get(id).map(|c| c.info(&self.host))
+    }
+
+    /// Bytes that can be read now, and whether the end of the stream follows them.
+    pub fn available(&self, id: ConnId) -> Option<(usize, bool)> {
+        self.table.get(id).map(Connection::available)
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> TcpStats {
+        self.stats
+    }
+
+    /// Connections there are, in whatever state.
+    pub fn connections(&self) -> usize {
+        self.table.len()
+    }
+
+    fn choose_port(&mut self, local: Ipv4Addr, remote: SocketAddrV4) -> Result<Key, TcpError> {
+        for _ in EPHEMERAL {
+            let port = self.next_port;
+            self.next_port = match port {
+                u16::MAX => *EPHEMERAL.start(),
+                port => port + 1,
+            };
+            let key = Key {
+                local: SocketAddrV4::new(local, port),
+                remote,
+            };
+            if self.table.find(&key).is_none() && !self.listeners.contains_key(&port) {
+                return Ok(key);
+            }
+        }
+        Err(TcpError::NoPort(remote))
+    }
+
+    /// Initial sequence number, and what the timestamp clock starts with (RFC 6528, RFC 7323 5.4).
+    fn initial(&self, now: Time, key: &Key) -> (Serial, u32) {
+        let label = format!("{} {}", key.local, key.remote);
+        let hash = Seed::derived(&self.secret.0, &label).0;
+        let word =
+            |at: usize| u32::from_le_bytes([hash[at], hash[at + 1], hash[at + 2], hash[at + 3]]);
+        let clock = (now.as_us() / 4) as u32;
+        (Serial(word(0).wrapping_add(clock)), word(4))
+    }
+
+    fn queue_reset(&mut self, local: SocketAddrV4, remote: SocketAddrV4, segment: TcpSegment) {
+        if self.resets.len() < MAX_RESETS {
+            self.resets.push_back(TcpPacket {
+                src: *local.ip(),
+                dst: *remote.ip(),
+                segment,
+            });
+        }
+    }
+
+    /// After whatever happened to a connection: it may have something to send, and new deadlines.
+    fn touch(&mut self, id: ConnId) {
+        if self.table.get(id).is_some() {
+            if self.table.mark_ready(id) {
+                self.ready.push_back(id);
+            }
+            self.table.arm(id);
+        }
+    }
+
+    fn is_over(&self, id: ConnId) -> bool {
+        let connection = self.table.get(id);
+        connection.is_some_and(|c| c.state == State::Closed && c.abandoned)
+    }
+
+    /// Removes a connection, and the place it had at a listener.
+    fn forget(&mut self, id: ConnId, opening: bool) {
+        let Some(connection) = self.table.get(id) else {
+            return;
+        };
+        if connection.passive
+            && let Some(listener) = self.listeners.get_mut(&connection.key.local.port())
+        {
+            listener.opening -= usize::from(opening);
+            listener.waiting.retain(|&other| other != id);
+        }
+        self.table.remove(id);
+    }
+
+    /// Tells the user and the observer what became of a connection that was in state `before`.
+    fn settle<O: Observer>(&mut self, now: Time, id: ConnId, before: State, obs: &mut O) {
+        let Some(connection) = self.table.get_mut(id) else {
+            return;
+        };
+        let outcome = std::mem::take(&mut connection.outcome);
+        let (key, state) = (connection.key, connection.state);
+        self.stats.retransmitted += outcome.retransmitted;
+        self.stats.timeouts += outcome.timeouts;
+        self.stats.fast_retransmits += outcome.fast_retransmits;
+        let passive = connection.passive;
+        if before != state {
+            report(now, &self.name, key, before, state, obs);
+        }
+        if outcome.connected {
+            self.on_connected(id, key, passive);
+        }
+        let Some(connection) = self.table.get_mut(id) else {
+            return;
+        };
+        let (unread, ended) = connection.available();
+        let room = connection.room_to_write(&self.host);
+        // Of what nobody has accepted, nobody need hear yet.
+        let told = match passive {
+            true => &mut Told::default(),
+            false => &mut connection.told,
+        };
+        if unread > 0 && !std::mem::replace(&mut told.readable, true) {
+            self.events.push_back(TcpEvent::Readable(id));
+        }
+        if ended && !std::mem::replace(&mut told.end, true) {
+            self.events.push_back(TcpEvent::PeerClosed(id));
+        }
+        if told.wants_room && 3 * room >= self.host.config.send_buffer as usize {
+            told.wants_room = false;
+            self.events.push_back(TcpEvent::Writable(id));
+        }
+        let done = matches!(state, State::TimeWait | State::Closed) && outcome.failure.is_none();
+        if done && before != State::SynReceived && !std::mem::replace(&mut told.closed, true) {
+            self.events.push_back(TcpEvent::Closed(id));
+        }
+        if let Some(segment) = outcome.reset {
+            self.queue_reset(key.local, key.remote, segment);
+        }
+        let opening = before == State::SynReceived && !outcome.connected;
+        if let Some(failure) = outcome.failure {
+            if !passive {
+                self.events.push_back(TcpEvent::Failed(id, failure));
+            }
+            self.forget(id, opening);
+            return;
+        }
+        if state == State::Closed && (opening || self.is_over(id)) {
+            self.forget(id, opening);
+        }
+    }
+
+    fn on_connected(&mut self, id: ConnId, key: Key, passive: bool) {
+        if !passive {
+            self.events.push_back(TcpEvent::Connected(id));
+            return;
+        }
+        let port = key.local.port();
+        if let Some(listener) = self.listeners.get_mut(&port) {
+            listener.opening -= 1;
+            listener.waiting.push_back(id);
+            self.events.push_back(TcpEvent::Incoming(port));
+        }
+        self.stats.passive_opens += 1;
+    }
+
+    /// A segment that belongs to no connection.
+    fn on_stray<O: Observer>(&mut self, now: Time, key: Key, segment: &TcpSegment, obs: &mut O) {
+        let flags = segment.flags;
+        if flags.has(TcpFlags::RST) {
+            return;
+        }
+        let opens = flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK);
+        if let Some(listener) = self.listeners.get_mut(&key.local.port()).filter(|_| opens) {
+            let full = listener.opening + listener.waiting.len() >= listener.backlog;
+            if full || self.table.len() >= self.host.config.max_connections {
+                // The peer will try again; a reset would make it give up.
+                self.stats.refused_syns += 1;
+                return;
+            }
+            listener.opening += 1;
+            let initial = self.initial(now, &key);
+            let connection = Connection::accept(&self.host, now, key, initial, segment);
+            let id = self.table.insert(connection);
+            report(now, &self.name, key, State::Closed, State::SynReceived, obs);
+            self.touch(id);
+            return;
+        }
+        self.stats.stray += 1;
+        self.queue_reset(key.local, key.remote, reset_for(segment));
+    }
+}
+
+/// Whether a single host can have the address.
+fn is_host(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified() || address.is_broadcast() || address.is_multicast())
+}
+
+fn report<O: Observer>(now: Time, node: &str, key: Key, from: State, to: State, obs: &mut O) {
+    let subject = Subject {
+        node,
+        machine: "tcp",
+    };
+    // A connection has no flow number of its own: both its ports name it.
+    let flow = FlowId(u32::from(key.local.port()) << 16 | u32::from(key.remote.port()));
+    obs.on(now, subject, || TraceEvent::State {
+        flow,
+        what: "connection",
+        from: from.name(),
+        to: to.name(),
+    });
+}
+
+impl Machine for Endpoint {
+    type Input = TcpPacket;
+    type Transmit = TcpPacket;
+    type Event = TcpEvent;
+
+    fn handle<O: Observer>(&mut self, now: Time, packet: TcpPacket, obs: &mut O) {
+        self.stats.received += 1;
+        let TcpPacket { src, dst, segment } = packet;
+        // RFC 1122 4.2.3.10: nobody talks to a group, nor does a group talk.
+        if !is_host(src) || !is_host(dst) || segment.src_port == 0 {
+            return;
+        }
+        let key = Key {
+            local: SocketAddrV4::new(dst, segment.dst_port),
+            remote: SocketAddrV4::new(src, segment.src_port),
+        };
+        let Some(id) = self.table.find(&key) else {
+            return self.on_stray(now, key, &segment, obs);
+        };
+        let Some(connection) = self.table.get_mut(id) else {
+            return;
+        };
+        let before = connection.state;
+        if connection.is_reopened_by(&segment) {
+            // RFC 1122 4.2.2.13: a new connection need not wait for TIME-WAIT.
+            self.forget(id, false);
+            return self.on_stray(now, key, &segment, obs);
+        }
+        connection.on_segment(&self.host, now, segment);
+        self.touch(id);
+        self.settle(now, id, before, obs);
+    }
+
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        while let Some(id) = self.table.due(now) {
+            let Some(connection) = self.table.get_mut(id) else {
+                continue;
+            };
+            let before = connection.state;
+            if connection.next_timeout().is_some_and(|at| at <= now) {
+                connection.on_timeout(&self.host, now);
+                self.touch(id);
+                self.settle(now, id, before, obs);
+            } else {
+                self.table.arm(id);
+            }
+        }
+    }
+
+    fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<TcpPacket> {
+        if let Some(packet) = self.resets.pop_front() {
+            self.stats.sent += 1;
+            return Some(packet);
+        }
+        while let Some(&id) = self.ready.front() {
+            let Some(connection) = self.table.get_mut(id) else {
+                self.ready.pop_front();
+                continue;
+            };
+            let before = connection.state;
+            let (src, dst) = (*connection.key.local.ip(), *connection.key.remote.ip());
+            let segment = connection.poll(&self.host, now);
+            self.table.arm(id);
+            if let Some(segment) = segment {
+                self.stats.sent += 1;
+                return Some(TcpPacket { src, dst, segment });
+            }
+            self.ready.pop_front();
+            self.table.clear_ready(id);
+            self.settle(now, id, before, obs);
+        }
+        None
+    }
+
+    fn poll_event(&mut self) -> Option<TcpEvent> {
+        self.events.pop_front()
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.table.next_deadline()
+    }
+}

@@ -1,0 +1,28 @@
+//! TCP as a sans-I/O machine: an [`Endpoint`] is the TCP of a host, with all its connections.
+//!
+//! ```text
+//! write -> send buffer -> windows, Nagle, recovery -> poll_transmit -> IP
+//! handle <- IP: checks -> acknowledgement -> reassembly -> receive buffer -> read
+//! ```
+//!
+//! Segments are made when they are asked for, so nothing queues between the machine and its link.
+//! Data are [`Payload`](layercast_wire::Payload)s: real bytes, or counted zeros in a simulator.
+//! Old stacks and new ones differ by [`TcpConfig`] only; see docs/tcp.md.
+
+mod chain;
+mod config;
+mod congestion;
+mod connection;
+mod cubic;
+mod endpoint;
+mod event;
+mod reassembly;
+mod rtt;
+mod scoreboard;
+mod table;
+mod ticks;
+
+pub use config::{Profile, Quirks, TcpConfig, TcpConfigError, Variant};
+pub use connection::State;
+pub use endpoint::Endpoint;
+pub use event::{ConnId, Failure, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats};

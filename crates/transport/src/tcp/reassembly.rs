@@ -1,0 +1,156 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use layercast_core::RangeSet;
+use layercast_wire::{MAX_SACK, Payload};
+
+use super::chain::Chain;
+
+/// What a stored piece costs at least, in bytes: a sender of single bytes with holes between them
+/// must not cost us more than one of whole segments.
+const LEAST_COST: usize = 256;
+
+/// What arrived beyond a hole, waiting for it to be filled.
+#[derive(Default, Debug)]
+pub(crate) struct Reassembly {
+    pieces: BTreeMap<u64, Payload>,
+    islands: RangeSet,
+    cost: usize,
+    /// A byte of each island that was reported lately, the last first.
+    recent: [u64; MAX_SACK],
+}
+
+impl Reassembly {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.islands.is_empty()
+    }
+
+    /// Offset after the last byte held.
+    pub(crate) fn end(&self) -> u64 {
+        self.islands.iter().next_back().map_or(0, |(_, end)| end)
+    }
+
+    /// Keeps the bytes at `from`, as far as they are new and `budget` bytes suffice.
+    pub(crate) fn insert(&mut self, from: u64, payload: &Payload, budget: usize) {
+        let to = from + payload.len() as u64;
+        // Each gap becomes a piece of its own; pieces never overlap.
+        while let Some((start, end)) = { self.islands.gaps(from, to).next() } {
+            let piece = payload.slice((start - from) as usize..(end - from) as usize);
+            let cost = piece.len().max(LEAST_COST);
+            if self.cost + cost > budget {
+                break;
+            }
+            self.cost += cost;
+            self.pieces.insert(start, compact(piece, payload.len()));
+            self.islands.insert(start, end);
+        }
+        if self.islands.holding(from).is_some() {
+            self.report(from);
+        }
+    }
+
+    /// Puts `at` at the front of what to report.
+    fn report(&mut self, at: u64) {
+        let island = self.islands.holding(at);
+        let same = |&other: &u64| self.islands.holding(other) == island;
+        let place = self.recent.iter().position(same);
+        self.recent[..=place.unwrap_or(MAX_SACK - 1)].rotate_right(1);
+        self.recent[0] = at;
+    }
+
+    /// Appends to `chain` what follows its end; gives how many bytes.
+    pub(crate) fn drain_into(&mut self, chain: &mut Chain) -> usize {
+        let before = chain.end();
+        while let Some(entry) = self.pieces.first_entry() {
+            if *entry.key() > chain.end() {
+                break;
+            }
+            let (at, piece) = entry.remove_entry();
+            self.cost -= piece.len().max(LEAST_COST);
+            let known = (chain.end() - at) as usize;
+            chain.push(piece.slice(known..piece.len()));
+        }
+        self.islands.remove_below(chain.end());
+        if self.islands.is_empty() {
+            *self = Reassembly::default();
+        }
+        (chain.end() - before) as usize
+    }
+
+    /// The islands to report, the one of the latest segment first (RFC 2018 4).
+    pub(crate) fn reports(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let island = |at: &u64| self.islands.holding(*at);
+        let mut known = [None; MAX_SACK];
+        self.recent
+            .iter()
+            .filter_map(island)
+            .enumerate()
+            .filter_map(move |(place, island)| {
+                let new = !known.contains(&Some(island));
+                known[place] = Some(island);
+                new.then_some(island)
+            })
+    }
+
+    /// Bytes of memory beside the bytes themselves.
+    pub(crate) fn memory(&self) -> usize {
+        self.islands.memory() + self.pieces.len() * 2 * size_of::<(u64, Payload)>()
+    }
+}
+
+/// A small piece of a large buffer is copied, so that it does not hold on to all of it.
+fn compact(piece: Payload, whole: usize) -> Payload {
+    match piece {
+        Payload::Bytes(bytes) if bytes.len() < whole.max(2 * LEAST_COST) / 2 => {
+            Payload::Bytes(Bytes::copy_from_slice(&bytes))
+        }
+        piece => piece,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &'static [u8]) -> Payload {
+        Payload::Bytes(Bytes::from_static(bytes))
+    }
+
+    #[test]
+    fn overlapping_pieces_become_one_stream() {
+        let mut held = Reassembly::default();
+        held.insert(4, &text(b"456"), 10_000);
+        held.insert(9, &text(b"9"), 10_000);
+        held.insert(2, &text(b"23456789a"), 10_000);
+        held.insert(2, &text(b"xxxxx"), 10_000);
+        let mut chain = Chain::new(0);
+        assert_eq!(held.drain_into(&mut chain), 0);
+        chain.push(text(b"01"));
+        assert_eq!(held.drain_into(&mut chain), 9);
+        assert_eq!(chain.slice(0, 11), text(b"0123456789a"));
+        assert!(held.is_empty() && held.cost == 0);
+    }
+
+    #[test]
+    fn the_latest_island_is_reported_first() {
+        let mut held = Reassembly::default();
+        for at in [10, 20, 30, 40, 50] {
+            held.insert(at, &Payload::Zeros(5), 10_000);
+        }
+        let reports = |held: &Reassembly| held.reports().map(|(from, _)| from).collect::<Vec<_>>();
+        assert_eq!(reports(&held), [50, 40, 30, 20]);
+        held.insert(25, &Payload::Zeros(5), 10_000);
+        assert_eq!(held.reports().next(), Some((20, 35)));
+        assert_eq!(reports(&held), [20, 50, 40]);
+    }
+
+    #[test]
+    fn single_bytes_cannot_exhaust_memory() {
+        let mut held = Reassembly::default();
+        for at in 0..100_000 {
+            held.insert(2 * at + 1, &text(b"x"), 65_536);
+        }
+        assert_eq!(held.pieces.len(), 65_536 / LEAST_COST);
+        assert!(held.islands.len() == held.pieces.len());
+    }
+}

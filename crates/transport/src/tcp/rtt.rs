@@ -1,0 +1,146 @@
+use super::TcpConfig;
+
+/// Multiplier of the time-out after so many in a row (4.4BSD-Lite `tcp_backoff`).
+const BACKOFF: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 64];
+
+/// Round-trip time and its mean deviation in slow ticks, in the fixed point of 4.4BSD-Lite:
+/// `srtt` times 8, `rttvar` times 4 (Jacobson 1988; RFC 6298 with G = 1 tick).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    srtt: i32,
+    rttvar: i32,
+    /// Time-outs since the last sample.
+    shift: u8,
+    /// The time-out now in force, in ticks.
+    rto: u32,
+}
+
+impl Rtt {
+    pub(crate) fn new(config: &TcpConfig) -> Rtt {
+        Rtt {
+            srtt: 0,
+            rttvar: config.unsampled_rto as i32,
+            shift: 0,
+            rto: config.first_rto,
+        }
+    }
+
+    /// The time-out now in force, in ticks.
+    pub(crate) fn rto(&self) -> u32 {
+        self.rto
+    }
+
+    /// Smoothed round trip in eighths of a tick; 0 without a sample.
+    pub(crate) fn srtt_eighths(&self) -> u32 {
+        self.srtt as u32
+    }
+
+    /// Takes a sample that began with the counter at 1, as BSD counts: less than a tick is 1.
+    pub(crate) fn sample(&mut self, config: &TcpConfig, ticks: u64) {
+        let ticks = ticks.clamp(1, 1 << 24) as i32;
+        if self.srtt != 0 {
+            let mut delta = ticks - 1 - (self.srtt >> 3);
+            self.srtt = (self.srtt + delta).max(1);
+            delta = delta.abs() - (self.rttvar >> 2);
+            self.rttvar = (self.rttvar + delta).max(1);
+        } else {
+            self.srtt = ticks << 3;
+            self.rttvar = ticks << 1;
+        }
+        self.shift = 0;
+        self.rto = self.base().clamp(config.min_rto, config.max_rto);
+    }
+
+    /// Backs off after a time-out; `false` once there were too many.
+    pub(crate) fn back_off(&mut self, config: &TcpConfig) -> bool {
+        if self.shift >= config.max_retries {
+            return false;
+        }
+        self.shift += 1;
+        let wanted = self.base().saturating_mul(self.multiplier());
+        self.rto = wanted.clamp(config.min_rto, config.max_rto);
+        if self.shift > config.max_retries / 4 {
+            // The estimate is probably bogus: keep the time-out, start the mean anew.
+            self.rttvar += self.srtt >> 3;
+            self.srtt = 0;
+        }
+        true
+    }
+
+    /// Whether there were time-outs since the last sample.
+    pub(crate) fn is_backed_off(&self) -> bool {
+        self.shift > 0
+    }
+
+    /// Forgets the time-outs, not the time-out (a window probe was answered).
+    pub(crate) fn forgive(&mut self) {
+        self.shift = 0;
+    }
+
+    /// Ticks to the next window probe, before its bounds, and backs off.
+    pub(crate) fn probe(&mut self, config: &TcpConfig) -> u32 {
+        let base = ((self.srtt >> 2) + self.rttvar) as u32 >> 1;
+        let ticks = base.saturating_mul(self.multiplier());
+        self.shift = (self.shift + 1).min(config.max_retries);
+        ticks
+    }
+
+    fn base(&self) -> u32 {
+        ((self.srtt >> 3) + self.rttvar) as u32
+    }
+
+    fn multiplier(&self) -> u32 {
+        BACKOFF[usize::from(self.shift).min(BACKOFF.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Profile;
+    use super::*;
+
+    #[test]
+    fn the_first_time_outs_of_bsd() {
+        // Stevens 1994, 21.2: 6 s nominal, then 24 s base: 48, 96, 128 ticks.
+        let config = TcpConfig::from(Profile::Bsd44Lite);
+        let mut rtt = Rtt::new(&config);
+        let mut seen = vec![rtt.rto()];
+        while rtt.back_off(&config) {
+            seen.push(rtt.rto());
+        }
+        assert_eq!(
+            seen,
+            [12, 48, 96, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128]
+        );
+    }
+
+    #[test]
+    fn samples_below_a_tick_give_the_least_time_out() {
+        let config = TcpConfig::from(Profile::Bsd44Lite);
+        let mut rtt = Rtt::new(&config);
+        rtt.sample(&config, 1);
+        // 8 eighths and 2 quarters: 1 + 2 = 3 ticks.
+        assert_eq!((rtt.srtt, rtt.rttvar, rtt.rto()), (8, 2, 3));
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            rtt.sample(&config, 1);
+            seen.push((rtt.srtt, rtt.rttvar, rtt.rto()));
+        }
+        assert_eq!(seen, [(7, 3, 3), (7, 3, 3), (7, 3, 3), (7, 3, 3)]);
+    }
+
+    #[test]
+    fn a_modern_clock_follows_rfc_6298() {
+        let config = TcpConfig::from(Profile::Modern);
+        let mut rtt = Rtt::new(&config);
+        assert_eq!(rtt.rto(), 1_000);
+        assert!(rtt.back_off(&config));
+        assert_eq!(rtt.rto(), 2_000);
+        rtt.sample(&config, 101);
+        assert_eq!(rtt.rto(), 101 + 202);
+        for _ in 0..100 {
+            rtt.sample(&config, 101);
+        }
+        assert_eq!(rtt.rto(), 200);
+    }
+}

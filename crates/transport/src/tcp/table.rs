@@ -1,0 +1,127 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use layercast_core::Time;
+
+use super::ConnId;
+use super::connection::{Connection, Key};
+
+/// One place for a connection; the generation tells a new tenant from an old one.
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    /// When the timer of this connection stands in the queue.
+    armed: Option<Time>,
+    /// It stands in the line of those that may have something to send.
+    ready: bool,
+    connection: Option<Box<Connection>>,
+}
+
+/// All connections of a host: found by name and by address, woken by time.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_key: BTreeMap<Key, u32>,
+    /// At most one entry for each connection, never later than its deadline.
+    deadlines: BTreeSet<(Time, u32)>,
+}
+
+impl Table {
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn find(&self, key: &Key) -> Option<ConnId> {
+        let &slot = self.by_key.get(key)?;
+        let generation = self.slots[slot as usize].generation;
+        Some(ConnId { slot, generation })
+    }
+
+    pub(crate) fn insert(&mut self, connection: Connection) -> ConnId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        self.by_key.insert(connection.key, slot);
+        let place = &mut self.slots[slot as usize];
+        place.connection = Some(Box::new(connection));
+        let generation = place.generation;
+        ConnId { slot, generation }
+    }
+
+    pub(crate) fn get(&self, id: ConnId) -> Option<&Connection> {
+        let slot = self.slots.get(id.slot as usize)?;
+        let here = slot.generation == id.generation;
+        slot.connection.as_deref().filter(|_| here)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        let here = slot.generation == id.generation;
+        slot.connection.as_deref_mut().filter(|_| here)
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnId) {
+        let Some(key) = self.get(id).map(|connection| connection.key) else {
+            return;
+        };
+        self.by_key.remove(&key);
+        let slot = &mut self.slots[id.slot as usize];
+        if let Some(at) = slot.armed.take() {
+            self.deadlines.remove(&(at, id.slot));
+        }
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.ready = false;
+        slot.connection = None;
+        self.free.push(id.slot);
+    }
+
+    /// Marks a connection as having something to send; `true` if it was not.
+    pub(crate) fn mark_ready(&mut self, id: ConnId) -> bool {
+        !std::mem::replace(&mut self.slots[id.slot as usize].ready, true)
+    }
+
+    /// It has nothing to send for now.
+    pub(crate) fn clear_ready(&mut self, id: ConnId) {
+        if self.get(id).is_some() {
+            self.slots[id.slot as usize].ready = false;
+        }
+    }
+
+    /// Queues the connection's deadline, unless it stands there for an earlier time: then it is
+    /// looked at again at that time, which is cheaper than moving it for each acknowledgement.
+    pub(crate) fn arm(&mut self, id: ConnId) {
+        let Some(wanted) = self.get(id).and_then(Connection::next_timeout) else {
+            return;
+        };
+        let slot = &mut self.slots[id.slot as usize];
+        if slot.armed.is_some_and(|at| at <= wanted) {
+            return;
+        }
+        if let Some(at) = slot.armed.replace(wanted) {
+            self.deadlines.remove(&(at, id.slot));
+        }
+        self.deadlines.insert((wanted, id.slot));
+    }
+
+    /// Takes the next connection whose deadline may have come.
+    pub(crate) fn due(&mut self, now: Time) -> Option<ConnId> {
+        let &(at, slot) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        self.deadlines.remove(&(at, slot));
+        let place = &mut self.slots[slot as usize];
+        place.armed = None;
+        let generation = place.generation;
+        Some(ConnId { slot, generation })
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.by_key.values().map(|&slot| ConnId {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        })
+    }
+}

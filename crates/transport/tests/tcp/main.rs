@@ -1,0 +1,6 @@
+//! TCP end to end: two hosts in virtual time.
+
+mod adversary;
+mod hostile;
+mod matrix;
+mod net;
