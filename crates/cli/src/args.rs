@@ -326,6 +326,9 @@ pub struct LinkArgs {
     /// start of the node on: NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
+    /// Receivers and switches that may be connected at a time; further callers are turned away
+    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_neighbours: u16,
 }
 
 /// `layercast switch`.

@@ -183,6 +183,7 @@ pub fn node(
     let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));
     config.identity = address::identity(own)?;
     config.identities = own.reserved.iter().cloned().collect();
+    config.max_connections = usize::from(link.max_neighbours);
     for named in &link.ports {
         let loss = match named.loss {
             p if p > 0.0 => Loss::Bernoulli { p },

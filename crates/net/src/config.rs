@@ -56,7 +56,7 @@ pub struct NodeConfig {
     pub sources: Vec<LocalSource>,
     /// Whether to stop when all sources have sent everything.
     pub until_finished: bool,
-    /// Connections accepted at a time.
+    /// Connections accepted at a time; a node has ports for all of them, up to 65 535.
     pub max_connections: usize,
     /// What the user asks while the node runs.
     pub commands: Option<mpsc::Receiver<NodeCommand>>,

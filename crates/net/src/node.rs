@@ -156,6 +156,9 @@ impl Node {
             config.groups,
             config.identities,
             config.default_port,
+            config
+                .max_connections
+                .saturating_add(config.upstreams.len()),
         );
         let clock = Clock::get();
         let rates = Rates::new(clock.now(), &ports, config.schedules);

@@ -12,8 +12,6 @@ use crate::egress::Egress;
 use crate::hello::Hello;
 use crate::sources::Sources;
 
-/// Most ports of a node; beyond that, ports of neighbours that are gone make room.
-const MAX_PORTS: usize = 1_024;
 /// Most ports kept for neighbours that are gone and may come back.
 const MAX_GONE: usize = 64;
 
@@ -79,6 +77,8 @@ pub(crate) struct Ports {
     /// Whose names belong to one identity only.
     identities: BTreeMap<String, Fingerprint>,
     default: PortConfig,
+    /// Most ports; beyond that, those of neighbours that are gone make room.
+    most: usize,
     slots: Vec<Option<Port>>,
     by_name: HashMap<String, PortId>,
     pub sources: Sources,
@@ -87,6 +87,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
+    /// Ports of a node that has at most so many `connections`, its own calls among them.
     pub fn new(
         own_name: String,
         seed: u64,
@@ -94,8 +95,11 @@ impl Ports {
         groups: Vec<GroupPort>,
         identities: BTreeMap<String, Fingerprint>,
         default: PortConfig,
+        connections: usize,
     ) -> Ports {
+        let kept = named.len() + groups.len() + MAX_GONE;
         Ports {
+            most: connections.saturating_add(kept).min(usize::from(u16::MAX)),
             own_name,
             seed,
             named,
@@ -265,12 +269,12 @@ impl Ports {
         if let Some(free) = self.slots.iter().position(Option::is_none) {
             return Ok((PortId(free as u16), None));
         }
-        if self.slots.len() < MAX_PORTS {
+        if self.slots.len() < self.most {
             self.slots.push(None);
             return Ok((PortId((self.slots.len() - 1) as u16), None));
         }
         let oldest = self.gone().min();
-        let (_, oldest) = oldest.ok_or_else(|| format!("all {MAX_PORTS} ports are taken"))?;
+        let (_, oldest) = oldest.ok_or_else(|| format!("all {} ports are taken", self.most))?;
         self.remove(oldest);
         Ok((oldest, Some(oldest)))
     }
@@ -358,8 +362,7 @@ impl Ports {
 
     /// The neighbour, or the group of neighbours, on a port.
     pub fn name(&self, id: PortId) -> Option<&str> {
-        let mut named = self.by_name.iter();
-        named.find_map(|(name, port)| (*port == id).then_some(name.as_str()))
+        Some(self.port(id)?.name.as_str())
     }
 
     pub fn port_mut(&mut self, id: PortId) -> Option<&mut Port> {

@@ -1,7 +1,7 @@
 //! Receivers of 1.5 Mb/s that one core feeds, and that one core takes.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use layercast_core::{NodeId, Off, Span};
 use layercast_media::{Clip, Synthetic};
@@ -16,10 +16,15 @@ use crate::flow::{FLOW, Running, cpu_seconds, fps, frames, local, runtime, sourc
 /// 28 frames a second of Canyon are 1.5 Mb/s.
 const FPS: u32 = 28;
 const SECONDS: u32 = 12;
-/// Receivers of the ramp: half as many more each time.
+const GOP: u64 = 12;
+/// Receivers of the first step; twice as many each time, until some are too many.
 const FIRST: usize = 16;
-/// A node has 1024 ports.
-const MOST: usize = 1_000;
+/// What a node can have, with its ports for neighbours that are gone.
+const MOST: usize = 60_000;
+/// The bound is then halved in so many times.
+const HALVINGS: usize = 3;
+/// How long all receivers together may take to join.
+const JOINING: Duration = Duration::from_secs(60);
 
 /// What came of so many receivers.
 struct Step {
@@ -35,31 +40,46 @@ struct Step {
 }
 
 pub fn run() -> Result<Value, Failed> {
-    let (mut steps, mut receivers) = (Vec::new(), FIRST);
-    let mut good = None;
-    while receivers <= MOST {
+    let mut steps = Vec::new();
+    let (mut good, mut bad) = (0, None);
+    let mut next = Some(FIRST);
+    while let Some(receivers) = next {
         eprintln!("sockets: {receivers} receivers");
         let step = step(receivers)?;
-        let gops = u64::from(FPS * SECONDS).div_ceil(12);
-        let whole = step.played == receivers as u64 * gops;
-        let held = whole && step.base_lost + step.base_late + step.host_lost == 0;
-        steps.push(step);
-        if !held {
-            break;
+        match step.held() {
+            true => good = receivers,
+            false => bad = Some(receivers),
         }
-        good = Some(receivers);
-        receivers += receivers / 2;
+        steps.push(step);
+        let tried = steps.iter().filter(|step| step.receivers > good).count();
+        next = match bad {
+            None => Some(2 * receivers).filter(|&more| more <= MOST),
+            Some(bad) => Some((good + bad) / 2).filter(|_| tried <= HALVINGS),
+        };
     }
     let shown = steps.iter().map(|step| {
         json!({
-            "receivers": step.receivers, "base_lost": step.base_lost, "base_late": step.base_late,
-            "host_lost": step.host_lost, "base_played": step.played,
-            "frames_played": step.all_played,
+            "receivers": step.receivers, "base_expected": step.base_expected(),
+            "base_played": step.played, "base_lost": step.base_lost, "base_late": step.base_late,
+            "host_lost": step.host_lost, "frames_played": step.all_played,
             "server_core_load": round(step.server_load),
             "receiver_core_load": round(step.receiver_load),
         })
     });
-    Ok(json!({ "without_loss": good, "steps": shown.collect::<Vec<Value>>() }))
+    Ok(json!({
+        "without_loss": good, "with_loss": bad, "steps": shown.collect::<Vec<Value>>()
+    }))
+}
+
+impl Step {
+    fn base_expected(&self) -> u64 {
+        self.receivers as u64 * u64::from(FPS * SECONDS).div_ceil(GOP)
+    }
+
+    /// Whether every base-layer frame came to everybody in time.
+    fn held(&self) -> bool {
+        self.played == self.base_expected() && self.base_lost + self.base_late + self.host_lost == 0
+    }
 }
 
 fn round(value: f64) -> f64 {
@@ -105,7 +125,12 @@ fn step(count: usize) -> Result<Step, Failed> {
             Ok((summaries, cpu_seconds() - begun))
         }
     });
-    thread::sleep(Duration::from_secs(u64::from(SECONDS) + 4));
+    let begun = Instant::now();
+    let most = JOINING + Duration::from_secs(u64::from(SECONDS) + 5);
+    // The flow ends by itself once all have joined.
+    while !receiving.is_finished() && begun.elapsed() < most {
+        thread::sleep(Duration::from_millis(100));
+    }
     stop.cancel();
     let (summaries, receiver_seconds) = receiving.join().map_err(|_| "a receiver panicked")??;
     let (node, server_seconds) = server.stop()?;

@@ -87,7 +87,7 @@ impl Running {
         let mut config = NodeConfig::new(switch, "127.0.0.1:0".parse()?, PortConfig::default());
         config.upstreams = upstreams.iter().copied().map(Into::into).collect();
         config.sources = sources;
-        config.max_connections = 4_096;
+        config.max_connections = 60_000;
         let stop = CancellationToken::new();
         let (told, addr) = std::sync::mpsc::channel();
         let thread = thread::spawn({
