@@ -1,7 +1,8 @@
 //! What the jitter filter makes of recorded arrivals.
 //!
-//! Reads `{"fps", "gop", "settings": [{"permille"} | {"r"}], "traces": {name: [[sent_s, arrived_s], ..]}}`
-//! from standard input, each trace in order of arrival and each frame with its number as third member,
+//! Reads `{"fps", "gop", "settings": [..], "traces": {name: [[sent_s, arrived_s], ..]}}` from standard input,
+//! a setting being `{"r"}`, `{"permille"}` or `{"permille", "quantile": true}`, with or without
+//! `"spares_stalls": true`, each trace in order of arrival and each frame with its number as third member,
 //! and writes `{name: [{"delay_ms", "late_percent"}, ..]}`: for each setting the mean playout delay of
 //! the frames that were in time, and how many were not.
 
@@ -22,10 +23,14 @@ struct Input {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Setting {
-    Target { permille: u16 },
-    Fixed { r: f64 },
+struct Setting {
+    #[serde(default)]
+    permille: u16,
+    r: Option<f64>,
+    #[serde(default)]
+    quantile: bool,
+    #[serde(default)]
+    spares_stalls: bool,
 }
 
 #[derive(Serialize)]
@@ -52,10 +57,13 @@ fn play(input: &Input, setting: &Setting, trace: &[(f64, f64, u32)]) -> Point {
         den: 1,
     };
     let mut config = JitterConfig::new(rate, input.gop);
-    config.margin = match *setting {
-        Setting::Target { permille } => Margin::TargetLate { permille },
-        Setting::Fixed { r } => Margin::Fixed(r),
+    let permille = setting.permille;
+    config.margin = match setting.r {
+        Some(r) => Margin::Fixed(r),
+        None if setting.quantile => Margin::Quantile { permille },
+        None => Margin::TargetLate { permille },
     };
+    config.spares_stalls = setting.spares_stalls;
     let mut filter = JitterFilter::new(config);
     let at = |seconds: f64| Time::ZERO + Span::from_secs_f64(seconds);
     let (mut late, mut delays) = (0_u32, Vec::new());

@@ -1,48 +1,10 @@
 use std::collections::VecDeque;
 
-use layercast_core::{FlowSpec, FrameRate, Span, Time};
+use layercast_core::{FrameRate, Span, Time};
 
-use crate::{SignedSpan, SourceTime};
-
-/// How far the playout point lies above the mean delay, in mean deviations.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Margin {
-    /// `D = d + r * s`; the paper's r is 2, which loses 3 to 9 %, not 1 % (mets.md 2.8).
-    Fixed(f64),
-    /// r follows the share of frames that really come late, so that in the long run it is this many
-    /// permille whatever the shape of the delays.
-    TargetLate {
-        /// Late frames per thousand.
-        permille: u16,
-    },
-}
-
-/// How a [`JitterFilter`] estimates and when it moves the playout point (mets.md 2.8).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct JitterConfig {
-    /// Gain of the mean delay.
-    pub a: f64,
-    /// Gain of the mean deviation.
-    pub beta: f64,
-    /// Distance of the playout point from the mean.
-    pub margin: Margin,
-    /// Late frames in a GOP that move the playout point.
-    pub late_threshold: u32,
-    /// Clean GOPs after which the playout point is pulled in (K); 1 is no hold rule.
-    pub hold_gops: u32,
-    /// Whether the playout point may move at all once the first frame has set it.
-    pub moves: bool,
-    /// Whether frames are held back at all; if not, they are played as they come.
-    pub holds: bool,
-    /// Hard delay bound: if set it is the playout delay.
-    pub bound: Option<Span>,
-    /// Most that an estimated playout delay may be.
-    pub longest: Option<Span>,
-    /// Frames per second.
-    pub frame_rate: FrameRate,
-    /// Frames in a GOP.
-    pub gop_n: u8,
-}
+use crate::recent::RecentDelays;
+use crate::stall::StallDetector;
+use crate::{JitterConfig, Margin, SignedSpan, SourceTime};
 
 /// When to play one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +47,9 @@ pub struct JitterFilter {
     s: f64,
     /// Margin in deviations now in use.
     r: f64,
+    /// Under [`Margin::Quantile`].
+    recent: Option<RecentDelays>,
+    stalls: StallDetector,
     play: Option<Schedule>,
     /// In force from the next GOP start on.
     next: Option<JitterConfig>,
@@ -125,54 +90,20 @@ const TARGET_RANGE: (f64, f64) = (0.5, 50.0);
 /// Events kept for a caller that does not poll.
 const MAX_EVENTS: usize = 64;
 
-impl JitterConfig {
-    /// Today's defaults: the paper's gains, but one per cent of late frames.
-    pub fn new(frame_rate: FrameRate, gop_n: u8) -> JitterConfig {
-        JitterConfig {
-            a: 1.0 / 8.0,
-            beta: 1.0 / 16.0,
-            margin: Margin::TargetLate { permille: 10 },
-            late_threshold: 1,
-            hold_gops: 8,
-            moves: true,
-            holds: true,
-            bound: None,
-            longest: None,
-            frame_rate,
-            gop_n,
-        }
-    }
-
-    /// The paper's filter: r = 2.
-    pub fn paper(frame_rate: FrameRate, gop_n: u8) -> JitterConfig {
-        JitterConfig {
-            margin: Margin::Fixed(2.0),
-            ..JitterConfig::new(frame_rate, gop_n)
-        }
-    }
-
-    /// Today's defaults for a flow: its delay bound, if set, is the playout delay.
-    pub fn for_flow(spec: &FlowSpec) -> JitterConfig {
-        let bound = Span::from_ms(u64::from(spec.delay_max_ms));
-        JitterConfig {
-            bound: (bound > Span::ZERO).then_some(bound),
-            ..JitterConfig::new(spec.frame_rate, spec.gop_n)
-        }
-    }
-}
-
 impl JitterFilter {
     /// A filter that has seen nothing.
     pub fn new(config: JitterConfig) -> JitterFilter {
         let r = match config.margin {
             Margin::Fixed(r) => r,
-            Margin::TargetLate { .. } => TARGET_START,
+            Margin::TargetLate { .. } | Margin::Quantile { .. } => TARGET_START,
         };
         JitterFilter {
             config,
             d: 0.0,
             s: 0.0,
             r,
+            recent: config.recent(),
+            stalls: StallDetector::default(),
             play: None,
             next: None,
             late_in_period: 0,
@@ -195,10 +126,15 @@ impl JitterFilter {
     /// Takes a frame emitted at `emission` that is complete at `now`, and says when to play it.
     pub fn on_arrival(&mut self, now: Time, emission: SourceTime, gop_start: bool) -> Playout {
         let delay = emission.age(now).as_ps();
+        let range = self
+            .play
+            .map_or(0, |play| play.delay.as_ps().saturating_sub(play.floor));
+        let held_up = self.stalls.on_arrival(now, delay, range) && self.config.spares_stalls;
         let mut play = match self.play {
             None => self.first(delay, emission),
+            Some(play) if held_up => play,
             Some(play) => {
-                self.estimate_from(delay as f64);
+                self.estimate_from(delay);
                 play
             }
         };
@@ -223,7 +159,9 @@ impl JitterFilter {
         let late_by = (now > deadline).then(|| now.since(deadline));
         self.late_in_period += u32::from(late_by.is_some());
         self.late += u64::from(late_by.is_some());
-        self.adapt_margin(late_by.is_some());
+        if !held_up {
+            self.adapt_margin(late_by.is_some());
+        }
         Playout { deadline, late_by }
     }
 
@@ -269,6 +207,7 @@ impl JitterFilter {
     fn first(&mut self, delay: i64, emission: SourceTime) -> Schedule {
         self.d = delay as f64;
         self.s = (self.d.abs() / 2.0).min(FIRST_DEVIATION_MOST);
+        self.recent.iter_mut().for_each(|recent| recent.push(delay));
         let mut play = Schedule {
             delay: SignedSpan::ZERO,
             floor: delay,
@@ -282,8 +221,9 @@ impl JitterFilter {
     }
 
     /// Jacobson's estimator: the error against the old mean in both lines.
-    fn estimate_from(&mut self, delay: f64) {
-        let mut err = delay - self.d;
+    fn estimate_from(&mut self, delay: i64) {
+        self.recent.iter_mut().for_each(|recent| recent.push(delay));
+        let mut err = delay as f64 - self.d;
         if err.abs() > HUGE {
             let most = (OUTLIER_DEVIATIONS * self.s).clamp(OUTLIER_LEAST, HUGE);
             err = err.clamp(-most, most);
@@ -328,6 +268,9 @@ impl JitterFilter {
         } else if matches!(old.margin, Margin::Fixed(_)) {
             self.r = TARGET_START;
         }
+        if config.margin != old.margin {
+            self.recent = config.recent();
+        }
         let bounds = |config: &JitterConfig| (config.bound, config.longest, config.margin);
         let moved = bounds(&old) != bounds(&config) || old.holds != config.holds;
         if !moved || !config.holds {
@@ -353,7 +296,9 @@ impl JitterFilter {
 
     /// The playout delay that the estimate calls for, within its bounds.
     fn target(&mut self, play: &Schedule) -> SignedSpan {
-        let needed = SignedSpan::from_ps((self.d + self.r * self.s) as i64);
+        let quantile = self.recent.as_mut().and_then(RecentDelays::quantile);
+        let needed = quantile.unwrap_or((self.d + self.r * self.s) as i64);
+        let needed = SignedSpan::from_ps(needed);
         let most = self.config.bound.or(self.config.longest);
         if most.is_some_and(|most| needed > most.into()) {
             self.emit(JitterEvent::DelayBound { needed });

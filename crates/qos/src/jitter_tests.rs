@@ -1,4 +1,4 @@
-use layercast_core::Stream;
+use layercast_core::{FlowSpec, Stream};
 
 use super::*;
 
@@ -448,4 +448,109 @@ fn a_first_frame_that_is_an_outlier_is_forgotten_in_16_frames() {
     // ... and (7/8)^16 of the error is left of the mean.
     let d = filter.estimate().0.as_ms_f64();
     assert!((10.0..12.5).contains(&d), "{d}");
+}
+
+/// The same delays with the late frames of a stall that held up everything for 200 ms, twice.
+fn stalled(config: JitterConfig, seed: u64) -> Vec<Frame> {
+    let mut stream = Stream::new(seed, "delay");
+    let delays = |at: f64| {
+        let delay = 20.0 + stream.exponential(3.0);
+        [20_000.0, 21_000.0]
+            .into_iter()
+            .find(|start| (*start..start + 200.0).contains(&(at + delay)))
+            .map_or(delay, |start| start + 200.0 - at)
+    };
+    play(config, 24 * 60, delays).1
+}
+
+#[test]
+fn a_stall_that_is_spared_does_not_raise_the_delay_behind_it() {
+    for seed in 0..20 {
+        let spares = |spares_stalls| JitterConfig {
+            spares_stalls,
+            ..JitterConfig::new(FPS, GOP as u8)
+        };
+        let (spared, learned) = (stalled(spares(true), seed), stalled(spares(false), seed));
+        let before = mean_playout_ms(&between(&spared, 15_000, 20_000));
+        let behind = |log: &[Frame]| mean_playout_ms(&between(log, 22_000, 30_000));
+        assert!(
+            behind(&spared) < 1.5 * before,
+            "seed {seed}: {} after {before}",
+            behind(&spared)
+        );
+        assert!(
+            behind(&learned) > 1.5 * before,
+            "seed {seed}: {} after {before}",
+            behind(&learned)
+        );
+        // What the stalls held up is late all the same.
+        let late = |from, to| between(&spared, from, to).iter().filter(|f| f.late).count();
+        assert!(
+            late(20_000, 20_500) >= 3 && late(21_000, 21_500) >= 3,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_path_that_is_longer_from_now_on_is_no_stall() {
+    let config = JitterConfig {
+        spares_stalls: true,
+        ..JitterConfig::new(FPS, GOP as u8)
+    };
+    let (_, log) = play(config, 480, |at| if at < 10_000.0 { 20.0 } else { 300.0 });
+    let behind = between(&log, 13_000, 20_000);
+    assert!(behind.iter().all(|frame| !frame.late));
+}
+
+/// Each GOP a picture that fills the line for 150 ms, the others for 5 and a little more.
+fn large_pictures(config: JitterConfig) -> Vec<Frame> {
+    let mut stream = Stream::new(1, "delay");
+    let mut number = 0;
+    let delays = |_| {
+        number += 1;
+        match number % GOP {
+            1 => 150.0 + stream.exponential(2.0),
+            _ => 5.0 + stream.exponential(2.0),
+        }
+    };
+    play(config, 24 * 120, delays).1
+}
+
+#[test]
+fn the_quantile_is_what_it_says_whatever_the_shape() {
+    let quantile = JitterConfig {
+        margin: Margin::Quantile { permille: 10 },
+        ..JitterConfig::new(FPS, GOP as u8)
+    };
+    let settled = |log: &[Frame]| between(log, 20_000, 130_000);
+    let (ours, deviation) = (
+        settled(&large_pictures(quantile)),
+        settled(&large_pictures(JitterConfig::new(FPS, GOP as u8))),
+    );
+    // One in twelve frames is large, so 1 % late is about one in eight of these: delays above 154 ms.
+    let (late, delay) = (late_share(&ours), mean_playout_ms(&ours));
+    assert!((0.002..0.025).contains(&late), "{late}");
+    assert!((152.0..160.0).contains(&delay), "{delay}");
+    assert!(delay < mean_playout_ms(&deviation));
+    let gaussian = gaussian(quantile, 1);
+    let late = late_share(&gaussian);
+    assert!((0.004..0.02).contains(&late), "{late}");
+}
+
+#[test]
+fn the_quantile_may_be_asked_for_while_it_plays() {
+    let mut filter = JitterFilter::new(JitterConfig::new(FPS, GOP as u8));
+    for k in 0..50 * GOP {
+        let emission = Time::ZERO + Span::from_secs(1) + FPS.due(k);
+        if k == GOP {
+            filter.reconfigure(JitterConfig {
+                margin: Margin::Quantile { permille: 50 },
+                ..JitterConfig::new(FPS, GOP as u8)
+            });
+        }
+        let delay = if k % 10 == 0 { 30.0 } else { 10.0 };
+        filter.on_arrival(emission + ms(delay), emission.into(), k % GOP == 0);
+    }
+    assert_eq!(filter.playout(), ms(30.0).into());
 }

@@ -379,6 +379,12 @@ pub struct PlayoutSpec {
     pub target_late_permille: u16,
     /// Clean GOPs after which the playout point is pulled in (K).
     pub hold_gops: u32,
+    /// Whether that share is aimed at by the delays of the last frames, not by mean and deviation.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quantile: bool,
+    /// Whether frames held up by a stall leave the playout delay alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub spares_stalls: bool,
 }
 
 /// A filter in a switch, for the branches of a flow.
@@ -455,6 +461,8 @@ impl Default for PlayoutSpec {
             r,
             target_late_permille,
             hold_gops,
+            quantile,
+            spares_stalls,
         } = PlayoutConfig::default();
         PlayoutSpec {
             delay,
@@ -464,6 +472,8 @@ impl Default for PlayoutSpec {
             r,
             target_late_permille,
             hold_gops,
+            quantile,
+            spares_stalls,
         }
     }
 }
@@ -478,6 +488,8 @@ impl From<PlayoutSpec> for PlayoutConfig {
             r: spec.r,
             target_late_permille: spec.target_late_permille,
             hold_gops: spec.hold_gops,
+            quantile: spec.quantile,
+            spares_stalls: spec.spares_stalls,
         }
     }
 }

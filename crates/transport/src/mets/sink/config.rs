@@ -26,6 +26,11 @@ pub struct PlayoutConfig {
     pub target_late_permille: u16,
     /// Clean GOPs after which the playout point is pulled in (K).
     pub hold_gops: u32,
+    /// Whether the share of late frames is aimed at by the delays of the last frames themselves, and not by
+    /// their mean and deviation; not with `r`.
+    pub quantile: bool,
+    /// Whether frames held up by a stall of the path leave the playout delay alone.
+    pub spares_stalls: bool,
 }
 
 /// What a [`Sink`](super::Sink) wants and how it plays.
@@ -98,6 +103,8 @@ impl Default for PlayoutConfig {
             r: None,
             target_late_permille: 10,
             hold_gops: 8,
+            quantile: false,
+            spares_stalls: false,
         }
     }
 }
@@ -113,15 +120,16 @@ impl PlayoutConfig {
 
     pub(super) fn for_flow(&self, spec: &FlowSpec, policy: &QosPolicy) -> JitterConfig {
         let flow = JitterConfig::for_flow(spec);
+        let permille = self.target_late_permille;
         JitterConfig {
             a: self.a,
             beta: self.beta,
             margin: match self.r {
                 Some(r) => Margin::Fixed(r),
-                None => Margin::TargetLate {
-                    permille: self.target_late_permille,
-                },
+                None if self.quantile => Margin::Quantile { permille },
+                None => Margin::TargetLate { permille },
             },
+            spares_stalls: self.spares_stalls,
             late_threshold: u32::from(policy.late_threshold),
             hold_gops: self.hold_gops,
             moves: policy.mode != MaintMode::Signal,
