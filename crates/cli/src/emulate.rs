@@ -17,6 +17,7 @@ const MAX_CLIENTS: usize = 256;
 
 /// Runs the command.
 pub fn run(args: &args::Emulate) -> Outcome {
+    check(args)?;
     let config = RelayConfig {
         listen: args.listen,
         to: args.to,
@@ -50,6 +51,23 @@ pub fn run(args: &args::Emulate) -> Outcome {
         teller.summary(&stats, &in_words(&stats))?;
         stop.outcome()
     })
+}
+
+/// What each option alone cannot tell.
+fn check(args: &args::Emulate) -> Outcome {
+    let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+    let (listen, to) = (args.listen, args.to);
+    if to.port() == 0 || to.ip().is_unspecified() {
+        return usage("--to takes the address and the port of a program, such as 127.0.0.1:9001");
+    }
+    let same_host = listen.ip() == to.ip() || listen.ip().is_unspecified() && to.ip().is_loopback();
+    if same_host && listen.port() == to.port() {
+        return usage("--listen and --to are the same address: the path would lead to itself");
+    }
+    if args.burst.is_some() && args.loss == 0.0 {
+        return usage("--burst says how losses come; it takes --loss, such as --loss 3%");
+    }
+    Ok(())
 }
 
 fn path(args: &args::Emulate) -> PathConfig {

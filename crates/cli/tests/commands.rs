@@ -33,6 +33,18 @@ fn wrong_use_is_told_from_failure() {
             "filter", "x.m1v", "-o", "y.m1v", "--keep", "I", "--rate", "800k",
         ],
         &["filter", "x.m1v", "-o", "y.m1v", "--low-pass", "65"],
+        &["emulate", "--to", "127.0.0.1:0"],
+        &["emulate", "--to", "0.0.0.0:9001"],
+        &[
+            "emulate",
+            "--listen",
+            "127.0.0.1:9001",
+            "--to",
+            "127.0.0.1:9001",
+        ],
+        &["emulate", "--to", "127.0.0.1:9001", "--burst", "3"],
+        &["emulate", "--to", "127.0.0.1:9001", "--schedule", "10s:60%"],
+        &["serve", "x.m1v", "--max-neighbours", "0"],
     ] {
         assert_eq!(run(args).status.code(), Some(2), "{args:?}");
     }
@@ -147,6 +159,17 @@ fn sim_prints_what_scripts_rely_on() {
         assert!(receivers[0].get(key).is_some(), "{key}");
     }
     assert!(!summary["queues"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn the_scenarios_that_come_along_admit_their_receivers() {
+    for name in ["quickstart", "lossy"] {
+        let scenario = repository(&format!("scenarios/{name}.toml"));
+        let summary = json(&run(&["sim", &scenario, "--json", "--duration", "12s"]));
+        for receiver in summary["flows"][0]["receivers"].as_array().unwrap() {
+            assert!(receiver["frames"]["BL"].as_u64() > Some(10), "{receiver}");
+        }
+    }
 }
 
 #[test]
