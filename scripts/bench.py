@@ -83,7 +83,7 @@ def sockets(what: str) -> dict:
 
 
 def urgent() -> list[str]:
-    """How to run before everybody else, on a machine that has other things to do (BENCH_URGENT=1, as root)."""
+    """How to run before everybody else on a busy machine (BENCH_URGENT=1, as root)."""
     return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
 
 
@@ -95,10 +95,20 @@ def cpu() -> str:
 
 criterion("layercast-switch", "forward")
 criterion("layercast-sim", "chain")
+criterion("layercast-protect", "link")
+criterion("layercast-protect", "group")
 chain = estimates("chain")
 result = {
     "cpu": cpu(),
     "switch_ns_per_unit": {name: round(ns, 1) for name, ns in estimates("switch").items()},
+    "protect_ns_per_datagram": {
+        name: round(ns) for part in ("link", "cipher") for name, ns in estimates(f"protect_{part}").items()
+    },
+    "protect_ns_per_packet_of_media": {name: round(ns) for name, ns in estimates("protect_media").items()},
+    "protect_ns_per_proof_and_grant": {
+        name: round(ns) for part in ("proof", "grant") for name, ns in estimates(f"protect_{part}").items()
+    },
+    "load": os.getloadavg(),
     "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
     "soft_switch": forwarding(),
     "sockets": {what: sockets(what) for what in ("latency", "pacing", "flows", "capacity")},

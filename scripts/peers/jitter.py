@@ -16,6 +16,8 @@ from nodes import Programs
 
 FPS, GOP, SECONDS = 24, 12, 60
 SETTINGS = [{"permille": p} for p in (1, 2, 5, 10, 20, 50)] + [{"r": r} for r in (2.0, 3.0, 4.0)]
+SETTINGS += [{"permille": p, "spares_stalls": True} for p in (5, 10, 20)]
+SETTINGS += [{"permille": p, "quantile": True, "spares_stalls": True} for p in (5, 10, 20)]
 # What rtpjitterbuffer may be told to buffer; its default is 200 ms.
 LATENCIES_MS = [*range(4, 36, 4), 40, 50, 60, 80, *range(100, 320, 20), 350]
 # The stalls of METS E4: from, length (specs/mets.md 4.7).
@@ -75,17 +77,19 @@ def recorded(layercast: str, folder: Path) -> list[tuple[float, float, int]]:
     frames = frames[start:]
     sent = [(frame["seq"] - frames[0]["seq"]) / CLIP_FPS for frame in frames]
     arrived = [frame["time"] / 1e12 for frame in frames]
-    # The clocks of both are one, but the instant of the first frame is not known: the least delay is that of the path.
-    base = min(b - a for a, b in zip(sent, arrived)) - 0.020
+    # The clocks of both are one, but the instant of the first frame is not known: the least delay is
+    # that of the path.
+    base = min(b - a for a, b in zip(sent, arrived, strict=True)) - 0.020
     numbers = [frame["seq"] - frames[0]["seq"] for frame in frames]
-    return [(a, b - base, n) for a, b, n in zip(sent, arrived, numbers)]
+    return [(a, b - base, n) for a, b, n in zip(sent, arrived, numbers, strict=True)]
 
 
 def outcome(trace: list, given: list, latency_ms: int) -> tuple[float, float]:
     """Mean delay in ms and per cent of late packets of rtpjitterbuffer at a latency.
 
-    Late is what came after the time that the schedule of the packet before it gave it. rtpjitterbuffer does not drop
-    it: it begins a new schedule there, and plays everything later until it has seen that it need not.
+    Late is what came after the time that the schedule of the packet before it gave it. rtpjitterbuffer
+    does not drop it: it begins a new schedule there, and plays everything later until it has seen that it
+    need not.
     """
     times, late, delays, offset = dict(given), 0, [], None
     for sent, arrived, number in trace:
@@ -101,6 +105,7 @@ def outcome(trace: list, given: list, latency_ms: int) -> tuple[float, float]:
 
 
 def main() -> None:
+    """Play the same arrivals to both, print the table and write the figures."""
     layercast, folder = sys.argv[1], Path(sys.argv[2])
     traces = made(1) | {"recorded": recorded(layercast, folder)}
     question = json.dumps(
@@ -115,21 +120,19 @@ def main() -> None:
         subprocess.run(helper, input=question, stdout=subprocess.PIPE, text=True, check=True).stdout
     )
     results = {}
-    print(
-        "| arrivals | setting | late % | filter, delay ms | rtpjitterbuffer, delay ms |\n|---|---|---|---|---|"
-    )
+    print("| arrivals | setting | late % | filter, delay ms | rtpjitterbuffer, delay ms |")
+    print("|---|---|---|---|---|")
     for name, trace in traces.items():
-        curve = [outcome(trace, given, ms) for given, ms in zip(theirs[name], LATENCIES_MS, strict=True)]
+        rows_of_peer = zip(theirs[name], LATENCIES_MS, strict=True)
+        curve = [outcome(trace, given, ms) for given, ms in rows_of_peer]
         rows = []
         for setting, point in zip(SETTINGS, ours[name], strict=True):
             # The least latency that loses no more than the filter did.
             equal = [delay for delay, late in curve if late <= point["late_percent"]]
             rows.append({"setting": setting, **point, "peer_delay_ms": min(equal, default=None)})
-            what = (
-                "r = {r:g}".format(**setting)
-                if "r" in setting
-                else "aim {:g} %".format(setting["permille"] / 10)
-            )
+            what = f"r = {setting['r']:g}" if "r" in setting else f"aim {setting['permille'] / 10:g} %"
+            what += ", by quantile" if setting.get("quantile") else ""
+            what += ", stalls spared" if setting.get("spares_stalls") else ""
             peer = f"{min(equal):.1f}" if equal else "-"
             print(f"| {name} | {what} | {point['late_percent']:.2f} | {point['delay_ms']:.1f} | {peer} |")
         # The default.

@@ -7,8 +7,8 @@ import socket
 import subprocess
 import threading
 
-
-# Below the ports that the system hands out, and none twice: a port that is free now shall be free in a second, too.
+# Below the ports that the system hands out, and none twice: a port that is free now shall be free in
+# a second, too.
 _PORTS = itertools.count(20_000 + os.getpid() % 10_000)
 
 

@@ -20,19 +20,20 @@ FROM, TO = 2 * FPS, FRAMES - FPS
 def decode(path: Path, stream: Stream | None, first: int) -> dict[int, np.ndarray]:
     """The pictures of a received stream by frame number; with errors concealed, as players do.
 
-    A transport stream tells by its times which frame a picture is; in an elementary stream they are counted from `first`.
+    A transport stream tells by its times which frame a picture is; in an elementary stream they are counted
+    from `first`.
     """
     filters = ["-vf", "showinfo", "-fps_mode", "passthrough"] if stream else ["-fps_mode", "passthrough"]
     command = ["ffmpeg", "-v", "info", "-nostdin", "-copyts", "-flags", "+output_corrupt"]
     command += ["-i", str(path), "-map", "0:v", *filters, "-pix_fmt", "gray", "-f", "rawvideo", "-"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(command, capture_output=True)
     pixels = np.frombuffer(done.stdout, np.uint8)
     pictures = pixels[: len(pixels) // (WIDTH * HEIGHT) * WIDTH * HEIGHT].reshape(-1, HEIGHT, WIDTH)
     if stream is None:
         return {first + place: picture for place, picture in enumerate(pictures)}
     shown, last = {}, -1
     times = re.findall(rb"showinfo.*? pts: *(\S+) ", done.stderr)
-    for time, picture in zip(times, pictures):
+    for time, picture in zip(times, pictures, strict=False):
         last = last + 1 if time == b"NOPTS" else stream.index(int(time))
         shown[last] = picture
     return shown

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Sends traces through GStreamer's rtpjitterbuffer, in real time and all at once.
 
-Reads {"latencies_ms", "traces": {name: [[sent_s, arrived_s, number], ..]}} from standard input, each in order of
-arrival; writes {name: [[[number, presentation_s], ..] for each latency]}: the time rtpjitterbuffer gives to each packet.
-A sink renders it at that time and the latency. A packet that comes too late for that moves those times of all that follow.
+Reads {"latencies_ms", "traces": {name: [[sent_s, arrived_s, number], ..]}} from standard input, each in
+order of arrival; writes {name: [[[number, presentation_s], ..] for each latency]}: the time that
+rtpjitterbuffer gives to each packet. A sink renders it at that time and the latency. A packet that comes too
+late for that moves those times of all that follow.
 """
 
 import json
@@ -41,6 +42,7 @@ class Buffer:
         self.source.emit("push-buffer", buffer)
 
     def take(self, sink) -> int:
+        """Note the time of a packet that came out."""
         buffer = sink.emit("pull-sample").get_buffer()
         data = buffer.extract_dup(0, 4)
         self.given.append((struct.unpack("!H", data[2:4])[0], buffer.pts / Gst.SECOND))
@@ -65,12 +67,12 @@ def main() -> None:
         wait = start + arrived - time.monotonic()
         if wait > 0:
             time.sleep(wait)
-        for buffer, base in zip(buffers[name], shift[name]):
+        for buffer, base in zip(buffers[name], shift[name], strict=True):
             buffer.push(sent, arrived + base, number)
     time.sleep(max(latencies) / 1_000 + 2)
     given = {}
     for name, row in buffers.items():
-        given[name] = [[[n, t - base] for n, t in b.given] for b, base in zip(row, shift[name])]
+        given[name] = [[[n, t - base] for n, t in b.given] for b, base in zip(row, shift[name], strict=True)]
     print(json.dumps(given), flush=True)
 
 

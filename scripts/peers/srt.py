@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """SRT and Layercast side by side over the same emulated path, as seen on the screen.
 
-Usage: srt.py LAYERCAST OUT_DIR [RUNS]. Writes OUT_DIR/srt.json and pictures of quality over time, prints a table.
-docs/benchmarks.md says what is compared and how.
+Usage: srt.py LAYERCAST OUT_DIR [RUNS]. Writes OUT_DIR/srt.json and srt.png, quality over time, and prints a
+table. docs/benchmarks.md says what is compared and how.
 """
 
 import itertools
@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from clip import FPS, FRAMES, GOP, SECONDS, Clip, Stream
+from draw import draw
 from nodes import Programs, free_port, hurry
 from quality import FROM, TO, decode, summary, watch
 
@@ -54,7 +55,7 @@ def schedule(after: float) -> str:
 
 
 def feed(stream: Stream, port: int, rate: float, start: float) -> list[float]:
-    """Send a transport stream as a live encoder would: each frame at its time, never faster than `rate`. When."""
+    """Send a transport stream as a live encoder would, frames at their times, within `rate`. When."""
     hurry()
     data = stream.path.read_bytes()
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -150,15 +151,22 @@ def run_srt(clip: Clip, stream: Stream, latency: int, condition: str, seed: int,
     }
 
 
-def run_layercast(clip: Clip, playout: int, knows: bool, condition: str, seed: int, folder: Path) -> dict:
-    """One run of Layercast. Whether the node in front of the bottleneck `knows` its rate, as a switch would."""
+def run_layercast(
+    clip: Clip, stream: Stream, playout: int, knows: bool, condition: str, seed: int, folder: Path
+) -> dict:
+    """One run of Layercast. Whether the node at the bottleneck `knows` its rate, as a switch would."""
     rate = path_rate(clip)
     line = f"receiver={rate}bit/s,queue={QUEUE_MS}ms"
     if knows and condition.startswith("drop"):
         line += f",schedule={schedule(SETTLE)}"
-    received = folder / "layercast.m1v"
+    # H.264 as the very transport stream that SRT carries; MPEG-1 as the stream inside it, whose gaps
+    # Layercast fills.
+    whole = stream is clip.h264
+    media, received = (
+        (stream.path, folder / "layercast.ts") if whole else (clip.layered, folder / "layercast.m1v")
+    )
     with Programs(LAYERCAST) as programs:
-        serve = ["serve", clip.layered, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
+        serve = ["serve", media, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
         serve += ["--listen", "127.0.0.1:0", "--port", line, "--delay-max", f"{playout}ms"]
         server = programs.ready(serve)
         port = int(server.rsplit(":", 1)[1])
@@ -168,7 +176,7 @@ def run_layercast(clip: Clip, playout: int, knows: bool, condition: str, seed: i
         told = programs.finish([*join, "--for", f"{SETTLE + SECONDS + 2}s"])
     receiver = told["receiver"]
     return {
-        "pictures": decode(received, None, told["first_picture"] or 0),
+        "pictures": decode(received, stream if whole else None, told["first_picture"] or 0),
         "delay_ms": {"p50": playout, "p99": playout},
         "network_delay_ms": receiver["delay_ms"],
         "lost": receiver["lost"],
@@ -184,16 +192,19 @@ def variants(clip: Clip) -> dict:
     def srt(stream, latency):
         return lambda *rest: run_srt(clip, stream, latency, *rest)
 
-    def layercast(playout, knows):
-        return lambda *rest: run_layercast(clip, playout, knows, *rest)
+    def layercast(stream, playout, knows):
+        return lambda *rest: run_layercast(clip, stream, playout, knows, *rest)
 
     return {
         "SRT 120 ms, H.264": (srt(clip.h264, 120), "h264"),
         "SRT 120 ms, MPEG-1": (srt(clip.mpeg1, 120), "mpeg1"),
         "SRT 500 ms, H.264": (srt(clip.h264, 500), "h264"),
-        "Layercast 200 ms, blind": (layercast(200, False), "mpeg1"),
-        "Layercast 200 ms, switch": (layercast(200, True), "mpeg1"),
-        "Layercast 500 ms, switch": (layercast(500, True), "mpeg1"),
+        "Layercast 200 ms, H.264, blind": (layercast(clip.h264, 200, False), "h264"),
+        "Layercast 200 ms, H.264, switch": (layercast(clip.h264, 200, True), "h264"),
+        "Layercast 500 ms, H.264, switch": (layercast(clip.h264, 500, True), "h264"),
+        "Layercast 200 ms, MPEG-1, blind": (layercast(clip.mpeg1, 200, False), "mpeg1"),
+        "Layercast 200 ms, MPEG-1, switch": (layercast(clip.mpeg1, 200, True), "mpeg1"),
+        "Layercast 500 ms, MPEG-1, switch": (layercast(clip.mpeg1, 500, True), "mpeg1"),
     }
 
 
@@ -242,6 +253,7 @@ def about(clip: Clip, clean: dict) -> dict:
 
 
 def main() -> None:
+    """Run everything and say what came of it."""
     clip = Clip(OUT / "clip")
     clean = {
         "h264": watch(clip, decode(clip.h264.path, clip.h264, 0), None),
@@ -258,6 +270,7 @@ def main() -> None:
         # What there is so far, for the impatient.
         report = about(clip, clean) | {"results": results}
         (OUT / "srt.json").write_text(json.dumps(report) + "\n")
+    draw(results, ["1 % loss", "3 % loss", "drop to 60 %"], FPS, DROP, OUT / "srt.png")
     print(json.dumps(about(clip, clean)))
     table(results)
 
