@@ -35,11 +35,6 @@ class Programs:
 
     def __init__(self, layercast: str) -> None:
         self.layercast = layercast
-        usage = subprocess.run(
-            [layercast, "join", "--help"], stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
-        # An emulated path sees through links without protection only.
-        self.insecure = ["--insecure"] if "--insecure" in usage else []
 
     def __enter__(self) -> "Programs":
         self.running: list[subprocess.Popen] = []
@@ -59,7 +54,8 @@ class Programs:
 
     def node(self, command: list) -> list:
         """The command line of a layercast node."""
-        open_link = self.insecure if command[0] in ("serve", "join", "switch") else []
+        # An emulated path sees through links without protection only; `join` follows the URL.
+        open_link = ["--insecure"] if command[0] in ("serve", "switch") else []
         return [self.layercast, *command, *open_link, "--json"]
 
     def ready(self, command: list) -> str:

@@ -167,7 +167,7 @@ def run_layercast(
     )
     with Programs(LAYERCAST) as programs:
         serve = ["serve", media, "--flow", "bunny", "--start-in", f"{SETTLE}s"]
-        serve += ["--listen", "127.0.0.1:0", "--port", line, "--delay-max", f"{playout}ms"]
+        serve += ["--listen", "127.0.0.1:0", "--port", line]
         server = programs.ready(serve)
         port = int(server.rsplit(":", 1)[1])
         # The line of the server is the bottleneck itself, or the path has it and nobody is told.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use layercast_core::{Layer, Rate, Span};
+use layercast_core::{Layer, Rate, Resource, Span};
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
     Remote, list_flows, run_join, sink_protection,
@@ -306,11 +306,16 @@ fn in_words(summary: &JoinSummary) -> String {
     text
 }
 
-/// What went wrong, and what to do about the two things a user can do something about.
+/// What went wrong, and what to do about the things a user can do something about.
 fn explain(error: NetError) -> Failure {
     let hint = match &error {
         NetError::NoSuchFlow { upstream, .. } => {
             format!("see what {upstream} has: layercast join URL --list")
+        }
+        NetError::Refused(refusal) if refusal.resource == Resource::Delay => {
+            "the way and the sending of the largest picture take longer than the source promises: \
+             it needs a larger serve --delay-max"
+                .to_owned()
         }
         NetError::Refused(_) => "try a lower --level, or a switch with more capacity".to_owned(),
         _ => return stats::net(error),

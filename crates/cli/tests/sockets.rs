@@ -237,6 +237,19 @@ fn a_call_in_the_clear_is_told_what_to_do() {
 }
 
 #[test]
+fn a_delay_that_cannot_be_kept_is_refused_with_advice() {
+    let server = Running::start(&["serve", &trace("hasty"), "--loop", "--delay-max", "1ms"]);
+    let output = run(&["join", &server.url]);
+    let complaint = complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(
+        complaint.contains("only 1000 us are allowed"),
+        "{complaint}"
+    );
+    assert!(complaint.contains("--delay-max"), "{complaint}");
+}
+
+#[test]
 fn everything_in_the_clear_says_so() {
     let server = Running::start(&["serve", &trace("open"), "--loop", "--insecure"]);
     assert!(server.url.starts_with("layercast://"), "{}", server.url);
