@@ -1,6 +1,7 @@
 //! TCP end to end: two hosts in virtual time.
 
 mod adversary;
+mod golden;
 mod hostile;
 mod matrix;
 mod net;

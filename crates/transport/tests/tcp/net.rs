@@ -31,6 +31,9 @@ pub struct Net {
     pub log: Vec<String>,
     /// What the users were told.
     pub events: [Vec<TcpEvent>; 2],
+    /// A connection whose data are read as they come, before anything is sent, and how much it was.
+    pub sink: Option<(usize, ConnId)>,
+    pub sunk: usize,
     flying: BTreeMap<(Time, u64), (usize, TcpPacket)>,
     order: u64,
     first: BTreeMap<(usize, u16), Serial>,
@@ -49,6 +52,8 @@ impl Net {
             channel,
             log: Vec::new(),
             events: [Vec::new(), Vec::new()],
+            sink: None,
+            sunk: 0,
             flying: BTreeMap::new(),
             order: 0,
             first: BTreeMap::new(),
@@ -64,6 +69,9 @@ impl Net {
 
     /// Sends what can be sent, and takes the events.
     pub fn drain(&mut self) {
+        if let Some((host, id)) = self.sink {
+            self.sunk += self.read(host, id).len();
+        }
         for host in 0..2 {
             while let Some(packet) = self.hosts[host].poll_transmit(self.now, &mut Off) {
                 self.note(host, &packet);

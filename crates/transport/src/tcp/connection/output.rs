@@ -187,7 +187,9 @@ impl Connection {
             return None;
         }
         self.rescued = true;
-        let from = self.una.max(self.recover.saturating_sub(self.mss));
+        // The last segment as it was sent, with FIN if that was on it.
+        let top = self.recover.min(self.snd.end());
+        let from = self.una.max(top.saturating_sub(self.mss));
         let (from, to) = self.scoreboard_gap(from)?;
         let resent = self.resent;
         let segment = self.resend(host, now, from, to);
