@@ -232,7 +232,7 @@ def draw(table: Mapping[tuple[str, str], Pair], context: Context) -> str:
             for rule, point in zip(named, points, strict=True):
                 below = {"textcoords": "offset points", "xytext": (5, -10), "fontsize": 8}
                 axis.annotate(rule.partition("=")[2], point, color=colour, **below)
-        axis.set(xlabel="Mb/s", xlim=(0, None))
+        axis.set(xlabel="Mb/s", xlim=(0, None), ylim=(15, None))
         axis.set_title(clip, loc="left", fontsize=10)
     axes[0].set(ylabel="PSNR of luminance (dB)")
     axes[0].legend(loc="upper left", fontsize=8.5)

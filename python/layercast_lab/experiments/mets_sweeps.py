@@ -191,7 +191,11 @@ def sweep_efci(context: Context) -> Report:
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 3.3))
     for axis, what, name in ((left, 1, "mean level"), (right, 0, "level changes a minute")):
         axis.plot(
-            THRESHOLDS, [median(t, what) for t in THRESHOLDS], marker="o", color=style.LAYER_COLOURS["BL"]
+            THRESHOLDS,
+            [median(t, what) for t in THRESHOLDS],
+            marker="o",
+            color=style.LAYER_COLOURS["BL"],
+            clip_on=False,
         )
         axis.set(xlabel="mark above this share of the queue", ylabel=name, ylim=(0, None))
     left.set_title("E5d, probe = backoff", loc="left", fontsize=10)
