@@ -214,7 +214,7 @@ def draw_pacing(lost: Mapping[str, np.ndarray], wrong: Mapping[str, np.ndarray],
     left.set_title(f"Canyon at 12 frames/s, {seeds} seeds: median and range", loc="left", fontsize=10)
     left.legend(loc="upper left")
     right.boxplot(
-        list(wrong.values()), tick_labels=[name.replace(" ", "\n", 1) for name in wrong], whis=(0, 100)
+        list(wrong.values()), tick_labels=[name.replace(" (", "\n(") for name in wrong], whis=(0, 100)
     )
     right.set_title("8 flows, serial, by cell spacing", loc="left", fontsize=10)
     return style.save(figure, context.path("e2c"))

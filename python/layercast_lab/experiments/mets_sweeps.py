@@ -102,6 +102,8 @@ def sweep_era(context: Context) -> Report:
     jobs = [(era, seed) for era in ERAS_MS for seed in seeds]
     table = dict(zip(jobs, run_all(context, "eras, runs", run, jobs), strict=True))
     slowest = {era: np.array([table[era, seed][0] for seed in seeds]) for era in ERAS_MS}
+    raised = {era: slowest[era][:, 0] for era in ERAS_MS}
+    lowered = max(float(slowest[era][:, 1].max()) for era in ERAS_MS)
     bound = {era: era / 1e3 * (1 + HOPS / 4) + 0.05 for era in ERAS_MS}
     lost = sum(outcome[1] for outcome in table.values())
     messages = {era: float(np.median([table[era, seed][2] for seed in seeds])) / 80 for era in ERAS_MS}
@@ -111,11 +113,12 @@ def sweep_era(context: Context) -> Report:
             "sweep-era-1 reaction",
             "mets.md 6.2 (11): at most era + hops × RES interval",
             "; ".join(
-                f"{era} ms: {np.median(slowest[era]):.2f} s, {slowest[era].max():.2f}" for era in ERAS_MS
-            ),
+                f"{era} ms: {np.median(raised[era]):.2f} s ({raised[era].max():.2f})" for era in ERAS_MS
+            )
+            + f"; lowered after {1e3 * lowered:.1f} ms at most",
             "the slowest of all seeds within " + ", ".join(f"{b:.2f}" for b in bound.values()) + " s",
-            judge(within, trend=bool(np.all(np.diff([np.median(slowest[e]) for e in ERAS_MS]) >= 0))),
-            "median of both changes of E5, and the slowest",
+            judge(within, trend=bool(np.all(np.diff([np.median(raised[e]) for e in ERAS_MS]) >= 0))),
+            "raised: median and slowest; the switch lowers as soon as a base layer comes",
         ),
         Row(
             "sweep-era-2 price",
@@ -133,12 +136,18 @@ def sweep_era(context: Context) -> Report:
         ),
     ]
     figure, axis = plt.subplots(figsize=(6.4, 3.6))
+    positions = range(1, len(ERAS_MS) + 1)
     axis.boxplot(
-        [slowest[era].ravel() for era in ERAS_MS], tick_labels=[str(e) for e in ERAS_MS], whis=(0, 100)
+        [raised[era] for era in ERAS_MS],
+        tick_labels=[str(e) for e in ERAS_MS],
+        whis=(0, 100),
+        medianprops={"color": style.LAYER_COLOURS["BL"]},
     )
-    axis.plot(range(1, len(ERAS_MS) + 1), bound.values(), ls="", marker="_", ms=22, color=style.ACCENT)
-    axis.set(xlabel="era (ms), RES interval a quarter of it", ylabel="reaction to a change (s)", yscale="log")
-    axis.set_title("E5: both changes, all seeds; lines are the bound", loc="left", fontsize=10)
+    axis.plot(positions, bound.values(), ls="", marker="_", ms=22, color=style.ACCENT, label="bound")
+    axis.set(xlabel="era (ms), RES interval a quarter of it", ylabel="until the level is raised (s)")
+    axis.set(ylim=(0, None))
+    axis.set_title(f"E5, {len(seeds)} seeds: from the end of Flight to level 2", loc="left", fontsize=10)
+    axis.legend(loc="upper left")
     return Report("mets/sweep-era", "Sweep: era", shown, style.save(figure, context.path("sweep-era")))
 
 
