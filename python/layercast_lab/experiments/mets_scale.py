@@ -235,8 +235,8 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
             ),
             "every receiver at its ideal within the bound",
             judge(slowest <= bound, trend=np.isfinite(slowest)),
-            f"after the last of {last.receivers:,} joins in {JOINED_S:g} s: {last.converged_s[0]:.2f} s; slower "
-            f"than {SOON_S:g} s are {last.slow[1]:.1%} down, {last.slow[2]:.1%} up",
+            f"after the last of {last.receivers:,} joins in {JOINED_S:g} s: {last.converged_s[0]:.2f} s; "
+            f"slower than {SOON_S:g} s are {last.slow[1]:.1%} down, {last.slow[2]:.1%} up",
         ),
         Row(
             "S-3 fairness",
