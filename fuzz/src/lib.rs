@@ -5,3 +5,4 @@ pub mod link;
 pub mod media;
 pub mod protect;
 pub mod wire;
+pub mod workload;

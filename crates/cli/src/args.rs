@@ -55,6 +55,8 @@ pub enum Command {
     Token(Token),
     /// Put an impaired path between two programs that speak UDP: rate, queue, delay, jitter, loss
     Emulate(Emulate),
+    /// Models of application traffic: sample them, compare them with data, see what they offer
+    Workload(crate::workload::args::Workload),
 }
 
 /// `layercast probe`.

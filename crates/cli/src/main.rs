@@ -23,6 +23,7 @@ mod switch;
 mod teller;
 mod token;
 mod units;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Token(args) => token::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Emulate(args) => emulate::run(args),
+        Command::Workload(args) => workload::run(args),
     };
     let Err(failure) = outcome else {
         return ExitCode::SUCCESS;

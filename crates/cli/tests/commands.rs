@@ -5,8 +5,8 @@ mod common;
 use common::{complaint, folder, have_ffmpeg, json, make_clip, repository, run};
 use serde_json::Value;
 
-const COMMANDS: [&str; 9] = [
-    "probe", "filter", "sim", "serve", "switch", "join", "stats", "demo", "emulate",
+const COMMANDS: [&str; 10] = [
+    "probe", "filter", "sim", "serve", "switch", "join", "stats", "demo", "emulate", "workload",
 ];
 
 #[test]

@@ -1,0 +1,168 @@
+//! The command line of `layercast workload`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use layercast_core::Span;
+
+use crate::units;
+
+/// `layercast workload`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A distribution is the name of one that comes with the program, a file that ends in .dist, or a formula
+with its unit, such as 'exp(300) s'. See docs/workloads.md.
+
+Examples:
+  layercast workload list
+  layercast workload sample http.reply -n 100000 > reply.csv
+  layercast workload compare http.reply --samples reply.csv
+  layercast workload import sizes.txt --unit B --whole --condense 0.005 > sizes.dist
+  layercast workload offered --json | jq '.apps.http.records'")]
+pub struct Workload {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: WorkloadCommand,
+}
+
+/// The subcommands of `layercast workload`.
+#[derive(Debug, Subcommand)]
+pub enum WorkloadCommand {
+    /// Show the distributions that come with the program, or those you name
+    List(List),
+    /// Draw samples of a distribution, as CSV
+    Sample(Sample),
+    /// Compare samples with a distribution: quantiles and Kolmogorov-Smirnov
+    Compare(Compare),
+    /// Turn a foreign file into a distribution, with as few knots as keep it close
+    Import(Import),
+    /// Run a composite workload without a network: what does it offer?
+    Offered(Offered),
+}
+
+/// `layercast workload list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Names, files or formulas; without any, all that come with the program
+    pub names: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast workload sample`.
+#[derive(Debug, Args)]
+pub struct Sample {
+    /// Name, file or formula
+    pub name: String,
+    /// How many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
+    pub count: u64,
+    /// Seed: the same one gives the same samples
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `layercast workload compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --samples it draws them itself, so that a distribution is held against its own sampler. The
+exit code is 1 if they differ. Where a distribution has steps the test errs on the side of agreement.")]
+pub struct Compare {
+    /// Name, file or formula
+    pub name: String,
+    /// Samples, one a line (a CSV of `layercast workload sample`); `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub samples: Option<PathBuf>,
+    /// How many to draw otherwise
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = count)]
+    pub count: usize,
+    /// Seed of the draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// They differ if a fit this bad has less than this probability
+    #[arg(long, value_name = "P", default_value_t = 0.01, value_parser = probability)]
+    pub level: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the columns of a foreign file are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Columns {
+    /// One sample a line
+    Samples,
+    /// value, cumulative probability (tcplib)
+    ValueCdf,
+    /// value, count, cumulative probability (ns-2)
+    ValueCountCdf,
+}
+
+/// `layercast workload import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The file; `-` is standard input
+    pub file: PathBuf,
+    /// What its columns are
+    #[arg(long, value_enum, default_value = "samples")]
+    pub columns: Columns,
+    /// Unit of the values: ms, s, B, files, pages, articles or packets
+    #[arg(long)]
+    pub unit: String,
+    /// Values are whole numbers
+    #[arg(long)]
+    pub whole: bool,
+    /// Name of the distribution
+    #[arg(long, default_value = "imported")]
+    pub name: String,
+    /// Keep only as many knots as keep the cumulative probability within this
+    #[arg(long, value_name = "DISTANCE", value_parser = probability)]
+    pub condense: Option<f64>,
+}
+
+/// `layercast workload offered`.
+#[derive(Debug, Args)]
+pub struct Offered {
+    /// Workload file; without one, the composite workload of Mah's thesis
+    #[arg(long, value_name = "FILE")]
+    pub workload: Option<PathBuf>,
+    /// How long
+    #[arg(long, value_name = "TIME", default_value = "4000s", value_parser = units::span)]
+    pub duration: Span,
+    /// Sites
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub sites: u32,
+    /// Workstations of a site
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub workstations: u32,
+    /// Servers of a site
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub servers: u32,
+    /// How long a file of FTP or the Web takes; everything else takes no time
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = units::span)]
+    pub file_time: Span,
+    /// Seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Stop after so many events, with a partial result
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
+    pub max_events: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=100_000_000) => Ok(n),
+        _ => Err("a number from 1 to 100000000 is needed".into()),
+    }
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(p) if (0.0..1.0).contains(&p) => Ok(p),
+        _ => Err("a number from 0 to below 1 is needed".into()),
+    }
+}

@@ -1,0 +1,333 @@
+//! `layercast workload`: the distributions and models of application traffic.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use layercast_core::Stream;
+use layercast_workload::dist::{self, Columns, Distribution, Fit, Law, Problem, Unit};
+use layercast_workload::{Composite, Offered, OfferedConfig, Population, Workload, offered};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Table, print, print_json};
+use crate::progress;
+
+pub mod args;
+
+use args::WorkloadCommand;
+
+/// Runs the command.
+pub fn run(args: &args::Workload) -> Outcome {
+    match &args.command {
+        WorkloadCommand::List(args) => list(args),
+        WorkloadCommand::Sample(args) => sample(args),
+        WorkloadCommand::Compare(args) => compare(args),
+        WorkloadCommand::Import(args) => import(args),
+        WorkloadCommand::Offered(args) => offer(args),
+    }
+}
+
+fn read(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
+}
+
+fn find(text: &str) -> Result<Distribution, Failure> {
+    Distribution::find(text, &read).map_err(|error| {
+        let failure = Failure::new(&error);
+        match error.problem {
+            Problem::Unknown => failure.hint("layercast workload list shows the names"),
+            _ => failure,
+        }
+    })
+}
+
+/// A distribution in a list.
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    unit: Unit,
+    /// Number of knots; a formula has none.
+    knots: Option<usize>,
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
+    source: String,
+}
+
+impl Entry {
+    fn of(dist: Distribution) -> Entry {
+        Entry {
+            unit: dist.unit,
+            knots: match &dist.law {
+                Law::Knots(law) => Some(law.knots().len()),
+                Law::Formula(_) => None,
+            },
+            mean: dist.mean(),
+            p50: dist.quantile(0.5),
+            p90: dist.quantile(0.9),
+            p99: dist.quantile(0.99),
+            max: dist.quantile(1.0),
+            name: dist.name,
+            source: dist.source,
+        }
+    }
+}
+
+fn list(args: &args::List) -> Outcome {
+    let chosen: Result<Vec<Distribution>, Failure> = match args.names.is_empty() {
+        true => dist::names().map(find).collect(),
+        false => args.names.iter().map(|name| find(name)).collect(),
+    };
+    let entries: Vec<Entry> = chosen?.into_iter().map(Entry::of).collect();
+    if args.json {
+        return print_json(&entries);
+    }
+    let mut table = Table::new(&["name", "unit", "knots", "mean", "p50", "p90", "p99", "max"]);
+    for entry in &entries {
+        let knots = entry.knots.map_or("formula".to_owned(), |n| n.to_string());
+        let numbers = [entry.mean, entry.p50, entry.p90, entry.p99, entry.max].map(number);
+        let head = [entry.name.clone(), entry.unit.to_string(), knots];
+        table.row(head.into_iter().chain(numbers));
+    }
+    print(&table.render())
+}
+
+/// A number as short as it stays readable.
+fn number(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "inf".to_owned(),
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        ..10.0 => format!("{value:.3}"),
+        ..1000.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn draws(dist: &Distribution, n: usize, seed: u64) -> Vec<f64> {
+    let mut stream = Stream::new(seed, &format!("workload/sample/{}", dist.name));
+    (0..n).map(|_| dist.sample(&mut stream)).collect()
+}
+
+fn sample(args: &args::Sample) -> Outcome {
+    let dist = find(&args.name)?;
+    let mut stream = Stream::new(args.seed, &format!("workload/sample/{}", dist.name));
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "{}_{}", dist.name.replace([',', ' '], "_"), dist.unit)?;
+    for _ in 0..args.count {
+        writeln!(out, "{}", dist.sample(&mut stream))?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Samples beside the distribution they should be of.
+#[derive(Serialize)]
+struct Comparison {
+    name: String,
+    unit: Unit,
+    fit: Fit,
+    mean: Pair,
+    quantiles: Vec<(f64, Pair)>,
+    /// Whether the samples may be of the distribution: the probability of a fit as bad as this one is
+    /// at least that.
+    agrees: bool,
+    level: f64,
+}
+
+#[derive(Serialize)]
+struct Pair {
+    data: f64,
+    samples: f64,
+}
+
+fn compare(args: &args::Compare) -> Outcome {
+    let dist = find(&args.name)?;
+    let mut samples = match &args.samples {
+        Some(path) => read_samples(path)?,
+        None => draws(&dist, args.count, args.seed),
+    };
+    let fit = dist::fit(&mut samples, &dist);
+    let fit = fit.ok_or_else(|| Failure::new("there is nothing to compare: no samples"))?;
+    // The samples are sorted now.
+    let quantile = |p: f64| {
+        let rank = (p * samples.len() as f64).ceil().max(1.0) as usize;
+        samples[rank.min(samples.len()) - 1]
+    };
+    let points = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999];
+    let quantiles = points.map(|p| {
+        let (data, samples) = (dist.quantile(p), quantile(p));
+        (p, Pair { data, samples })
+    });
+    let comparison = Comparison {
+        name: dist.name.clone(),
+        unit: dist.unit,
+        fit,
+        mean: Pair {
+            data: dist.mean(),
+            samples: samples.iter().sum::<f64>() / samples.len() as f64,
+        },
+        quantiles: quantiles.into(),
+        agrees: fit.p_value >= args.level,
+        level: args.level,
+    };
+    match args.json {
+        true => print_json(&comparison)?,
+        false => print(&describe(&comparison))?,
+    }
+    match comparison.agrees {
+        true => Ok(()),
+        false => Err(Failure::Unsatisfied),
+    }
+}
+
+fn describe(comparison: &Comparison) -> String {
+    let Comparison {
+        name, unit, fit, ..
+    } = comparison;
+    let mut table = Table::new(&["", "data", "samples"]);
+    let pair = |pair: &Pair| [number(pair.data), number(pair.samples)];
+    let mean = ["mean".to_owned()].into_iter();
+    table.row(mean.chain(pair(&comparison.mean)));
+    for (p, values) in &comparison.quantiles {
+        let label = [format!("p{}", number(100.0 * p))].into_iter();
+        table.row(label.chain(pair(values)));
+    }
+    let verdict = match comparison.agrees {
+        true => "agrees",
+        false => "DIFFERS",
+    };
+    format!(
+        "{name}, {unit}, {} samples\n{}Kolmogorov-Smirnov: D = {:.4}, p = {:.3}: {verdict} (level {})\n",
+        fit.samples,
+        table.render(),
+        fit.distance,
+        fit.p_value,
+        comparison.level
+    )
+}
+
+fn read_samples(path: &Path) -> Result<Vec<f64>, Failure> {
+    let text = read_text(path)?;
+    let mut samples = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match line.parse::<f64>() {
+            Ok(value) if value.is_finite() => samples.push(value),
+            // A heading, as `workload sample` writes one.
+            Err(_) if line.is_empty() || index == 0 => {}
+            _ => {
+                let what = format!("{}:{}: not a number: {line}", path.display(), index + 1);
+                return Err(Failure::new(what).hint("one sample a line"));
+            }
+        }
+    }
+    Ok(samples)
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        let result = io::stdin().lock().read_to_string(&mut text);
+        return result
+            .map(|_| text)
+            .map_err(|error| Failure::file(path, "read", &error));
+    }
+    std::fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))
+}
+
+fn import(args: &args::Import) -> Outcome {
+    let text = read_text(&args.file)?;
+    let place = args.file.display().to_string();
+    let columns = match args.columns {
+        args::Columns::Samples => Columns::Samples,
+        args::Columns::ValueCdf => Columns::ValueCdf,
+        args::Columns::ValueCountCdf => Columns::ValueCountCdf,
+    };
+    let kind = match args.whole {
+        true => dist::Kind::Int,
+        false => dist::Kind::Cont,
+    };
+    let unit = args.unit.parse();
+    let unit = unit.map_err(|()| Failure::Usage(Problem::Unit(args.unit.clone()).to_string()))?;
+    let mut dist =
+        dist::import(&place, &text, columns, &args.name, unit, kind).map_err(Failure::new)?;
+    if let Some(distance) = args.condense {
+        dist = dist::condense(&dist, distance);
+    }
+    print(&dist.to_file().unwrap_or_default())
+}
+
+fn offer(args: &args::Offered) -> Outcome {
+    let named = |error: &dyn std::fmt::Display| match &args.workload {
+        Some(path) => Failure::new(format!("{}: {error}", path.display())),
+        None => Failure::new(error),
+    };
+    let workload = match &args.workload {
+        Some(path) => Workload::parse(&read_text(path)?, &read),
+        None => Workload::parse(Workload::MAH96, &read),
+    };
+    let workload = workload.map_err(|error| named(&error))?;
+    let population = Population::uniform(args.sites, args.workstations, args.servers);
+    let composite =
+        Composite::new(&workload, population, args.seed).map_err(|error| named(&error))?;
+    let config = OfferedConfig {
+        duration: args.duration,
+        file_time: args.file_time,
+        max_events: args.max_events,
+        ..OfferedConfig::default()
+    };
+    let seconds = args.duration.as_ms().div_ceil(1000);
+    let bar = progress::bar(seconds, "{bar:40} {pos}/{len} s of workload, {eta} left");
+    let all = offered(&workload, composite, config, |now| {
+        bar.set_position(now.as_us() / 1_000_000);
+    });
+    bar.finish_and_clear();
+    match args.json {
+        true => print_json(&all)?,
+        false => print(&summary(&all))?,
+    }
+    match all.cut_short {
+        true => Err(Failure::new(format!(
+            "stopped after {} events: the result is partial",
+            args.max_events
+        ))
+        .hint("raise --max-events, or shorten --duration")),
+        false => Ok(()),
+    }
+}
+
+fn summary(all: &Offered) -> String {
+    let mut table = Table::new(&[
+        "application",
+        "conversations",
+        "connections",
+        "requests",
+        "Mb/s",
+    ]);
+    for (name, app) in &all.apps {
+        let counts = [app.conversations, app.connections, app.requests].map(|n| n.to_string());
+        let rate = app.bytes as f64 * 8.0 / all.seconds / 1e6;
+        let cells = counts.into_iter().chain([format!("{rate:.3}")]);
+        table.row([name.clone()].into_iter().chain(cells));
+    }
+    let mut circuits = Table::new(&["circuits", "set up", "most at one site", "most in 1 s"]);
+    for (name, totals) in [
+        ("one pair per connection", &all.per_connection),
+        ("per application and hosts", &all.per_application),
+    ] {
+        let counts = [totals.setups, totals.max_open, totals.peak_per_second];
+        let counts = counts.map(|n| n.to_string()).into_iter();
+        table_row(&mut circuits, name, counts);
+    }
+    format!(
+        "Offered to a network without delay or limit in {} s:\n{}\n{}",
+        all.seconds,
+        table.render(),
+        circuits.render()
+    )
+}
+
+fn table_row(table: &mut Table, name: &str, cells: impl Iterator<Item = String>) {
+    table.row([name.to_owned()].into_iter().chain(cells));
+}
