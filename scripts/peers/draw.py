@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 # Colour by program, shade by its delay.
 COLOURS = {"SRT 120 ms": "#e08a3c", "SRT 500 ms": "#a03c14"}
-COLOURS |= {"Layercast 200 ms": "#4aa3c8", "Layercast 500 ms": "#0f4c81"}
+COLOURS |= {"Layercast 500 ms": "#4aa3c8", "Layercast 800 ms": "#0f4c81"}
 
 
 def draw(results: dict, conditions: list[str], fps: int, drop: tuple[int, int], file: Path) -> None:
