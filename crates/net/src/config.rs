@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::command::{JoinCommand, NodeCommand};
 use crate::connection::ChannelStats;
 use crate::frames::Frames;
+use crate::host::{EmulatedStats, HostEmulation};
 use crate::identity::Identity;
 use crate::output::{Output, OutputStats};
 use crate::remote::Remote;
@@ -54,6 +55,8 @@ pub struct NodeConfig {
     pub groups: Vec<GroupPort>,
     /// Flows that start here.
     pub sources: Vec<LocalSource>,
+    /// The host it plays, for experiments; by default none.
+    pub host: HostEmulation,
     /// Whether to stop when all sources have sent everything.
     pub until_finished: bool,
     /// Connections accepted at a time; a node has ports for all of them, up to 65 535.
@@ -166,6 +169,9 @@ pub struct NodeSummary {
     pub channels: ChannelStats,
     /// How late its timers ran.
     pub timers: Lateness,
+    /// The host it played, if it played one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<EmulatedStats>,
 }
 
 /// A host that only receives one flow.
@@ -306,6 +312,7 @@ impl NodeConfig {
             schedules: BTreeMap::new(),
             groups: Vec::new(),
             sources: Vec::new(),
+            host: HostEmulation::default(),
             until_finished: false,
             max_connections: 256,
             commands: None,

@@ -1,3 +1,5 @@
+mod serving;
+
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -7,16 +9,14 @@ use layercast_core::{FlowSpec, PerLayer, Rate, Span};
 use layercast_media::{
     Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, TimedFrame,
 };
-use layercast_transport::mets::AppFrame;
-use layercast_wire::Payload;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
-use crate::clock::Clock;
 use crate::error::NetError;
 use crate::frames::Frames;
+use serving::Serving;
 
 /// Asked of the kernel, so that a busy moment costs no datagram.
 const SOCKET_BUFFER: usize = 4 << 20;
@@ -279,120 +279,6 @@ impl LiveInput {
         };
         tokio::spawn(serving.run(self));
         (Frames::Channel(taken), heard)
-    }
-}
-
-/// A stream on its way into a flow.
-struct Serving {
-    clock: LiveClock,
-    timeline: MediaTimeline,
-    load: LiveLoad,
-    frames: mpsc::Sender<AppFrame>,
-    events: mpsc::Sender<LiveEvent>,
-    /// A frame was passed on.
-    started: bool,
-    /// For a frame to start at.
-    waiting: bool,
-    dropped: u64,
-    resyncs: u64,
-}
-
-impl Serving {
-    async fn run(mut self, mut input: LiveInput) {
-        let live = matches!(input.bytes, Source::Udp(..));
-        for timed in std::mem::take(&mut input.kept) {
-            if !self.frame(timed, live).await {
-                return;
-            }
-        }
-        let mut silent = false;
-        loop {
-            let until = Instant::now() + SILENT;
-            match timeout_at(until, input.bytes.next()).await {
-                Ok(Ok(Some(piece))) => {
-                    if std::mem::take(&mut silent) {
-                        self.tell(LiveEvent::Back);
-                    }
-                    input.ingest.push(&piece);
-                }
-                Ok(Ok(None)) => break,
-                // A socket that cannot be read now may be read later.
-                Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
-                Err(_) => {
-                    if !std::mem::replace(&mut silent, true) {
-                        self.tell(LiveEvent::Silent);
-                    }
-                    if self.frames.is_closed() {
-                        return;
-                    }
-                }
-            }
-            while let Some(timed) = input.ingest.poll() {
-                if !self.frame(timed, live).await {
-                    return;
-                }
-            }
-        }
-        input.ingest.finish();
-        while let Some(timed) = input.ingest.poll() {
-            if !self.frame(timed, live).await {
-                return;
-            }
-        }
-        let stats = input.ingest.stats();
-        self.tell(LiveEvent::End { stats });
-    }
-
-    /// Passes on a frame; `false` if nobody takes any more.
-    async fn frame(&mut self, timed: TimedFrame, live: bool) -> bool {
-        let TimedFrame { frame, stamp } = timed;
-        let time = match live {
-            true => self.clock.due(Clock::get().now(), stamp),
-            false => self.timeline.due(stamp),
-        };
-        if self.clock.resyncs() != self.resyncs {
-            self.resyncs = self.clock.resyncs();
-            self.tell(LiveEvent::Resync);
-        }
-        if let Some(overload) = self.load.push(time, &frame) {
-            self.tell(LiveEvent::Overload(overload));
-        }
-        let Some(data) = frame.data else { return true };
-        if self.waiting && !frame.gop_start {
-            self.dropped += 1;
-            return true;
-        }
-        let app = AppFrame {
-            layer: frame.layer,
-            gop_start: frame.gop_start,
-            time: Some(time),
-            payload: Payload::Bytes(data),
-        };
-        if !live {
-            self.waiting = false;
-            return self.frames.send(app).await.is_ok();
-        }
-        match self.frames.try_send(app) {
-            Ok(()) => {
-                self.waiting = false;
-                let frames = std::mem::take(&mut self.dropped);
-                // Those before the first are nobody's loss.
-                if std::mem::replace(&mut self.started, true) && frames > 0 {
-                    self.tell(LiveEvent::Dropped { frames });
-                }
-                true
-            }
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.waiting = true;
-                self.dropped += 1;
-                true
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-        }
-    }
-
-    fn tell(&self, event: LiveEvent) {
-        let _ = self.events.try_send(event);
     }
 }
 

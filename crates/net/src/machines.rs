@@ -1,3 +1,6 @@
+mod commands;
+mod neighbours;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -7,14 +10,13 @@ use layercast_core::{Machine, Observer, PortId, Span, Time, earliest};
 use layercast_protect::OpenError;
 use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{HostPacer, SourceEvent, SourceInput, SourceTransmit};
-use layercast_wire::{FlowInfo, Secret, Signal, decode_datagram};
+use layercast_wire::decode_datagram;
 use tokio::sync::mpsc;
 
-use crate::command::{FlowState, NodeCommand};
 use crate::config::{LocalSource, NodeEvent, NodeSummary};
-use crate::connection::{ChannelStats, Newcomer, PeerId};
+use crate::connection::ChannelStats;
 use crate::error::NetError;
-use crate::hello::Hello;
+use crate::host::{EmulatedHost, HostEmulation};
 use crate::local::{Running, flow_of_pdu, flow_of_signal};
 use crate::ports::Ports;
 use crate::rates::Rates;
@@ -31,6 +33,8 @@ pub(crate) struct Machines {
     sources: Vec<Running>,
     /// Of the sources that share one.
     pacer: HostPacer,
+    /// What stands between sources and switch, and between ports and switch.
+    host: Option<EmulatedHost>,
     ports: Ports,
     rates: Rates,
     /// What the switch has for the sources.
@@ -65,6 +69,11 @@ impl<O: Observer> Inbound for Receiving<'_, O> {
             return;
         };
         let decoded = decode_datagram(carriage, datagram, congestion, &mut |pdu| {
+            let pdu = match &mut machines.host {
+                Some(host) => host.arrive(self.now, from, pdu),
+                None => Some(pdu),
+            };
+            let Some(pdu) = pdu else { return };
             let input = SwitchInput::Pdu { port: from, pdu };
             machines.switch.handle(self.now, input, self.obs);
             machines.drain(self.now, self.obs);
@@ -81,6 +90,7 @@ impl Machines {
     pub fn new<O: Observer>(
         switch: SwitchConfig,
         sources: Vec<LocalSource>,
+        host: HostEmulation,
         ports: Ports,
         rates: Rates,
         events: mpsc::Sender<NodeEvent>,
@@ -94,6 +104,7 @@ impl Machines {
                 .map(Running::new)
                 .collect::<Result<_, _>>()?,
             pacer: HostPacer::new(PACER_GRAIN),
+            host: EmulatedHost::new(host),
             ports,
             rates,
             local: VecDeque::new(),
@@ -118,6 +129,7 @@ impl Machines {
             self.switch.handle(now, input, obs);
         }
         self.switch.on_timeout(now, obs);
+        self.run_host(now, obs);
         self.drain_all(now, obs);
         self.ports.change_keys(now);
         for port in self.ports.iter_mut() {
@@ -134,7 +146,22 @@ impl Machines {
         let sources = sources.fold(None, earliest);
         let switch = earliest(self.switch.next_timeout(), self.ports.next_timeout());
         let pace = earliest(self.pacer.next_timeout(), self.rates.next_timeout());
-        earliest(earliest(sources, switch), pace)
+        let host = self.host.as_ref().and_then(EmulatedHost::next_timeout);
+        earliest(earliest(sources, switch), earliest(pace, host))
+    }
+
+    /// Moves what the emulated host has let through.
+    fn run_host<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if let Some(host) = &mut self.host {
+            host.on_timeout(now);
+        }
+        while let Some((port, pdu)) = self.host.as_mut().and_then(|host| {
+            let sent = host.poll_sent(now).map(|pdu| (PortId::LOCAL, pdu));
+            sent.or_else(|| host.poll_received(now))
+        }) {
+            self.switch.handle(now, SwitchInput::Pdu { port, pdu }, obs);
+            self.drain(now, obs);
+        }
     }
 
     /// Moves what the sources have to the switch, and what the switch has to where it belongs,
@@ -198,13 +225,17 @@ impl Machines {
         let mut moved = false;
         while let Some(transmit) = self.sources[index].source.poll_transmit(now, obs) {
             let port = PortId::LOCAL;
-            let input = match transmit {
-                SourceTransmit::Pdu(pdu) => SwitchInput::Pdu { port, pdu },
-                SourceTransmit::Signal(signal) => SwitchInput::Signal { port, signal },
+            moved = true;
+            let input = match (transmit, &mut self.host) {
+                (SourceTransmit::Pdu(pdu), Some(host)) => match host.send(now, pdu) {
+                    Some(pdu) => SwitchInput::Pdu { port, pdu },
+                    None => continue,
+                },
+                (SourceTransmit::Pdu(pdu), None) => SwitchInput::Pdu { port, pdu },
+                (SourceTransmit::Signal(signal), _) => SwitchInput::Signal { port, signal },
             };
             self.switch.handle(now, input, obs);
             self.drain(now, obs);
-            moved = true;
         }
         while let Some(event) = self.sources[index].source.poll_event() {
             let running = &mut self.sources[index];
@@ -257,183 +288,9 @@ impl Machines {
         all
     }
 
-    /// Puts a neighbour that said hello on its port. A caller gets our hello in return, with the
-    /// carriage of the link; a neighbour we called has ours, and told us the carriage in its own.
-    pub fn attach<O: Observer>(
-        &mut self,
-        now: Time,
-        newcomer: Newcomer,
-        greeting: &Hello,
-        obs: &mut O,
-    ) {
-        let Newcomer {
-            peer,
-            addr,
-            hello,
-            sender,
-            upstream,
-            proven,
-        } = newcomer;
-        let proven = proven.as_ref();
-        let upstream = upstream.is_some();
-        if let Some(old) = self.ports.replaced_by(&hello.node, proven) {
-            self.detach(now, old, "it has called again".to_owned(), obs);
-        }
-        let attached = match self.ports.attach(peer, &hello, addr.ip(), sender, proven) {
-            Ok(attached) => attached,
-            Err((sender, reason)) => {
-                let message = format!("{}: {reason}", greeting.node);
-                sender.send(Signal::Error { message });
-                self.tell(NodeEvent::Failed { addr, reason });
-                return;
-            }
-        };
-        if let Some(removed) = attached.removed {
-            self.switch.remove_port(removed);
-        }
-        let port = attached.port;
-        if let Some(config) = attached.added {
-            self.switch.add_port(port, config);
-        }
-        if upstream && attached.carriage != hello.carriage {
-            let (there, here) = (hello.carriage, attached.carriage);
-            let reason = format!("{} sends {there:?} where we expect {here:?}", hello.node);
-            self.ports.detach(peer);
-            self.tell(NodeEvent::Failed { addr, reason });
-            return;
-        }
-        let (key, next) = attached.keys;
-        let told = match upstream {
-            true => proven.map(|proven| proven.key.clone()),
-            false => {
-                let greeting = Hello {
-                    carriage: attached.carriage,
-                    link_key: key.clone(),
-                    ..greeting.clone()
-                };
-                self.ports.signal_peer(peer, greeting.signal());
-                key.clone()
-            }
-        };
-        // A group has one key for all, and perhaps another one soon.
-        for key in [key.filter(|key| Some(key) != told.as_ref()), next] {
-            if let Some(key) = key.map(|key| Secret(key.to_text())) {
-                self.ports.signal_peer(peer, Signal::LinkKey { key });
-            }
-        }
-        self.input(now, SwitchInput::PortUp { port }, obs);
-        // Whoever takes no datagrams only asks a question.
-        if hello.udp_port != 0 {
-            self.tell(NodeEvent::PeerUp {
-                name: hello.node,
-                addr: SocketAddr::new(addr.ip(), hello.udp_port),
-                upstream,
-            });
-        }
-    }
-
-    /// Takes a neighbour whose connection is lost off its port.
-    pub fn detach<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
-        let Some(gone) = self.ports.detach(peer) else {
-            return;
-        };
-        let port = gone.port;
-        if gone.down {
-            self.input(now, SwitchInput::PortDown { port }, obs);
-        }
-        if gone.removed {
-            self.switch.remove_port(port);
-        }
-        if let Some(forgotten) = gone.forgotten {
-            self.switch.remove_port(forgotten);
-        }
-        if !gone.control_only {
-            let name = gone.name;
-            self.tell(NodeEvent::PeerDown { name, reason });
-        }
-    }
-
-    /// Takes a signal of a neighbour.
-    pub fn on_signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
-        if let Signal::LinkKey { key } = &signal {
-            self.ports.key_changed(peer, key);
-        } else if let Some(port) = self.ports.heard(peer, &signal) {
-            self.input(now, SwitchInput::Signal { port, signal }, obs);
-        }
-    }
-
     fn input<O: Observer>(&mut self, now: Time, input: SwitchInput, obs: &mut O) {
         self.switch.handle(now, input, obs);
         self.drain_all(now, obs);
-    }
-
-    /// Does what the user asks.
-    pub fn on_command<O: Observer>(&mut self, now: Time, command: NodeCommand, obs: &mut O) {
-        match command {
-            NodeCommand::Open { source, reply } => drop(reply.send(self.open(now, *source))),
-            NodeCommand::Close { flow, grace, reply } => {
-                if let Some(running) = self.running(&flow) {
-                    running.close(now, grace, reply);
-                }
-            }
-            NodeCommand::Register { flow } => {
-                if let Some(running) = self.running(&flow) {
-                    running.source.register();
-                    running.feed(now);
-                }
-            }
-            NodeCommand::Request {
-                flow,
-                option,
-                reply,
-            } => {
-                if let Some(running) = self.running(&flow) {
-                    let id = running.requests.ask(reply);
-                    running.source.request(now, id, option);
-                }
-            }
-            NodeCommand::Control {
-                flow,
-                member,
-                message,
-                reply,
-            } => {
-                if let Some(running) = self.running(&flow) {
-                    let sent = running.source.send_control(now, &member, message);
-                    let _ = reply.send(sent);
-                }
-            }
-            NodeCommand::Info { flow, reply } => {
-                if let Some(running) = self.running(&flow) {
-                    let source = &running.source;
-                    let _ = reply.send(FlowState {
-                        info: source.group_info(),
-                        stats: source.stats(),
-                        members: source.member_stats(now),
-                    });
-                }
-            }
-        }
-        self.drain_all(now, obs);
-    }
-
-    fn open(&mut self, now: Time, source: LocalSource) -> Result<FlowInfo, NetError> {
-        let mut running = Running::new(source)?;
-        let taken = |other: &Running| other.name == running.name || other.flow == running.flow;
-        if self.sources.iter().any(|it| taken(it) && !it.finished) {
-            return Err(NetError::FlowExists { flow: running.name });
-        }
-        self.sources.retain(|other| !taken(other));
-        running.feed(now);
-        let info = running.source.flow().clone();
-        self.sources.push(running);
-        Ok(info)
-    }
-
-    /// The flow of that name that has not ended.
-    fn running(&mut self, flow: &str) -> Option<&mut Running> {
-        let mut sources = self.sources.iter_mut();
-        sources.find(|running| running.name == flow && !running.finished)
     }
 
     /// Waits for a frame of a live producer that its source has room for.
@@ -500,6 +357,7 @@ impl Machines {
             malformed: self.malformed,
             channels,
             timers,
+            host: self.host.as_ref().map(EmulatedHost::stats),
         }
     }
 }

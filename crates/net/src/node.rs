@@ -165,6 +165,7 @@ impl Node {
         let machines = Machines::new(
             config.switch,
             config.sources,
+            config.host,
             ports,
             rates,
             events,

@@ -1,9 +1,11 @@
+mod slots;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use layercast_core::{FlowId, PortId, Rate, Time, earliest};
 use layercast_protect::{Fingerprint, LinkKey};
-use layercast_switch::{LinkConfig, PortConfig};
+use layercast_switch::PortConfig;
 use layercast_wire::{Carriage, Secret, Signal};
 
 use crate::config::{GroupPort, Neighbour};
@@ -11,9 +13,6 @@ use crate::connection::{PeerId, PeerSender, Proven};
 use crate::egress::Egress;
 use crate::hello::Hello;
 use crate::sources::Sources;
-
-/// Most ports kept for neighbours that are gone and may come back.
-const MAX_GONE: usize = 64;
 
 /// One port of a node.
 pub(crate) struct Port {
@@ -224,83 +223,6 @@ impl Ports {
                 self.sources.remove_port(owner);
                 Ok(())
             }
-        }
-    }
-
-    /// A new port for a neighbour; the configuration for the switch, and a port that had to go.
-    fn add(
-        &mut self,
-        hello: &Hello,
-        name: &str,
-        group: Option<&GroupPort>,
-        addr: Option<SocketAddr>,
-    ) -> Result<(PortId, Option<PortConfig>, Option<PortId>), String> {
-        let configured = match group {
-            Some(group) => Some(group.link.clone()),
-            None => self.named.get(name).cloned(),
-        };
-        let is_configured = configured.is_some();
-        let mut link = configured.unwrap_or_else(|| Neighbour {
-            port: PortConfig {
-                carriage: hello.carriage,
-                ..self.default.clone()
-            },
-            link: LinkConfig::default(),
-        });
-        link.port.name = name.to_owned();
-        let (id, removed) = self.free_slot()?;
-        let to = group.map_or(addr, |group| Some(SocketAddr::V4(group.group)));
-        let link_name = format!("{}-{name}", self.own_name);
-        self.slots[usize::from(id.0)] = Some(Port {
-            name: name.to_owned(),
-            carriage: link.port.carriage,
-            egress: Egress::new(to, link.port.rate, link.link, self.seed, &link_name),
-            peers: Vec::new(),
-            down_since: None,
-            configured: is_configured,
-            group: group.is_some(),
-        });
-        self.by_name.insert(name.to_owned(), id);
-        Ok((id, Some(link.port), removed))
-    }
-
-    /// A slot for a new port, if need be that of the neighbour that has been gone longest.
-    fn free_slot(&mut self) -> Result<(PortId, Option<PortId>), String> {
-        if let Some(free) = self.slots.iter().position(Option::is_none) {
-            return Ok((PortId(free as u16), None));
-        }
-        if self.slots.len() < self.most {
-            self.slots.push(None);
-            return Ok((PortId((self.slots.len() - 1) as u16), None));
-        }
-        let oldest = self.gone().min();
-        let (_, oldest) = oldest.ok_or_else(|| format!("all {} ports are taken", self.most))?;
-        self.remove(oldest);
-        Ok((oldest, Some(oldest)))
-    }
-
-    /// The ports of neighbours that are gone and may be forgotten, with their place in the order in
-    /// which they went.
-    fn gone(&self) -> impl Iterator<Item = (u64, PortId)> {
-        let gone = |port: &Port| port.down_since.filter(|_| !port.configured);
-        self.iter()
-            .filter_map(move |(id, port)| Some((gone(port)?, id)))
-    }
-
-    /// Gives up the port that has been down for longest, if too many are.
-    fn forget(&mut self) -> Option<PortId> {
-        if self.gone().count() <= MAX_GONE {
-            return None;
-        }
-        let (_, oldest) = self.gone().min()?;
-        self.remove(oldest);
-        Some(oldest)
-    }
-
-    fn remove(&mut self, id: PortId) {
-        if let Some(port) = self.slots[usize::from(id.0)].take() {
-            self.by_name.remove(&port.name);
-            self.sources.remove_port(id);
         }
     }
 

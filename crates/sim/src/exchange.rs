@@ -2,11 +2,11 @@
 //! out again.
 
 use layercast_core::{Machine, Observer, PortId, Span};
+use layercast_switch::host::ends_packet;
 use layercast_switch::{SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{SinkEvent, SinkInput, SinkTransmit, SourceInput};
 use layercast_wire::{LinkPdu, Signal};
 
-use crate::host::ends_packet;
 use crate::node::{concerns, is_for};
 use crate::scenario::Network;
 use crate::wire_check;
@@ -46,7 +46,7 @@ impl<O: Observer> World<'_, O> {
             switch.handle(self.now, SwitchInput::Pdu { port: to_port, pdu }, self.obs);
             return self.drain_node(to);
         } else if let Some(host) = &mut node.receiving {
-            host.arrive(self.now, pdu);
+            host.arrive(self.now, to_port, pdu);
         } else {
             return self.deliver(to, pdu);
         }
@@ -58,7 +58,7 @@ impl<O: Observer> World<'_, O> {
         let now = self.now;
         let node = &mut self.nodes[place];
         if let (Some(cpu), Some(switch)) = (&mut node.forwarding, &mut node.switch) {
-            while let Some((port, pdu)) = cpu.pop_done(now) {
+            while let Some((_, (port, pdu))) = cpu.pop_done(now) {
                 // The first copy is made: hand it on. The other copies keep the CPU busy.
                 let cell = self.net.nodes[place].profile.switch_cell;
                 let copy = cell.times(u64::from(pdu.cells()));
@@ -70,13 +70,13 @@ impl<O: Observer> World<'_, O> {
             self.drain_node(place);
         } else if let (Some(cpu), Some(switch)) = (&mut node.sending, &mut node.switch) {
             let port = PortId::LOCAL;
-            while let Some(pdu) = cpu.pop_done(now) {
+            while let Some(pdu) = cpu.poll(now) {
                 switch.handle(now, SwitchInput::Pdu { port, pdu }, self.obs);
             }
             self.drain_node(place);
         } else {
             while let Some(host) = &mut self.nodes[place].receiving
-                && let Some(pdu) = host.poll(now)
+                && let Some((_, pdu)) = host.poll(now)
             {
                 self.deliver(place, pdu);
             }
@@ -189,7 +189,7 @@ impl<O: Observer> World<'_, O> {
             }
             for &flow in &config.sources {
                 let source = &mut self.sources[flow];
-                moved |= source.drain(now, &config.profile, &mut node.sending, switch, self.obs);
+                moved |= source.drain(now, &mut node.sending, switch, self.obs);
             }
             if !moved {
                 let sources = &mut self.sources;

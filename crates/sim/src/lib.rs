@@ -5,9 +5,7 @@
 //! [`Simulation`] moves values between them in the order of the event kernel. The same scenario and
 //! seed give the same bytes.
 
-mod cpu;
 mod exchange;
-mod host;
 mod kernel;
 mod node;
 pub mod scenario;
@@ -17,6 +15,6 @@ mod wire_check;
 mod wires;
 mod world;
 
-pub use host::HostStats;
+pub use layercast_switch::host::HostStats;
 pub use summary::{FlowSummary, HostSummary, QueueSummary, SimSummary};
 pub use world::Simulation;

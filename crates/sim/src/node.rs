@@ -1,18 +1,16 @@
 //! A node: its machines, and the costs of its CPU around them.
 
-use layercast_core::{Machine, Observer, PortId, RequestId, Span, Status, Stream, Time};
+use layercast_core::{Machine, Observer, PortId, RequestId, Span, Status, Time};
 use layercast_protect::Seed;
-use layercast_switch::Switch;
-use layercast_switch::SwitchInput;
+use layercast_switch::host::{Cpu, ReceivingHost, SendingHost, Stalls};
+use layercast_switch::{Switch, SwitchInput};
 use layercast_transport::mets::{
     AppFrame, FlowLog, HostPacer, Sink, Source, SourceEvent, SourceInput, SourceTransmit, feed,
 };
 use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 
-use crate::cpu::Cpu;
-use crate::host::{ReceivingHost, ends_packet};
 use crate::kernel::{Kernel, SourceId};
-use crate::scenario::{Flow, HostProfile, Network, NodeKind};
+use crate::scenario::{Flow, Network, NodeKind};
 
 /// A host or switch while it runs.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub struct NodeState {
     /// What waits for the CPU of a switch.
     pub forwarding: Option<Cpu<(PortId, LinkPdu)>>,
     /// What waits for the CPU of a sending host.
-    pub sending: Option<Cpu<LinkPdu>>,
+    pub sending: Option<SendingHost>,
     /// The receiving side of a host.
     pub receiving: Option<ReceivingHost>,
     /// When the line of a host without a switch is free.
@@ -60,7 +58,7 @@ pub struct SinkState {
     /// How its requests ended.
     pub answers: Vec<(Time, RequestId, Status)>,
     /// When its host stalls next on its account.
-    pub stalls: Stream,
+    pub stalls: Stalls,
     /// Event source of the machine.
     pub event: SourceId,
     /// Event source of the stalls.
@@ -96,14 +94,15 @@ impl NodeState {
             }
             switch
         });
-        let costs = |wanted: bool, costs: [Span; 2]| wanted && costs != [Span::ZERO; 2];
         let is_switch = node.kind == NodeKind::Switch;
-        self.forwarding = costs(is_switch, [profile.switch_cell; 2]).then(Cpu::new);
-        let sends = !is_switch && !node.sources.is_empty();
-        self.sending = costs(sends, [profile.send_cell, profile.send_packet]).then(Cpu::new);
+        self.forwarding = (is_switch && profile.switch_cell > Span::ZERO).then(Cpu::new);
+        self.sending = match is_switch || node.sources.is_empty() {
+            true => None,
+            false => SendingHost::new(profile.sending()),
+        };
         self.receiving = match node.receivers.is_empty() {
             true => None,
-            false => ReceivingHost::new(profile),
+            false => profile.receiving().map(ReceivingHost::new),
         };
     }
 
@@ -123,7 +122,7 @@ impl NodeState {
     /// When the CPU is next done with something.
     pub fn cpu_done(&self) -> Option<Time> {
         let forwarding = self.forwarding.as_ref().and_then(Cpu::next_done);
-        let sending = self.sending.as_ref().and_then(Cpu::next_done);
+        let sending = self.sending.as_ref().and_then(SendingHost::next_done);
         let receiving = self.receiving.as_ref().and_then(ReceivingHost::next_done);
         forwarding.or(sending).or(receiving)
     }
@@ -163,8 +162,7 @@ impl SourceState {
     pub fn drain<O: Observer>(
         &mut self,
         now: Time,
-        profile: &HostProfile,
-        sending: &mut Option<Cpu<LinkPdu>>,
+        sending: &mut Option<SendingHost>,
         switch: &mut Switch,
         obs: &mut O,
     ) -> bool {
@@ -176,10 +174,7 @@ impl SourceState {
         while let Some(transmit) = source.poll_transmit(now, obs) {
             moved = true;
             match (transmit, &mut *sending) {
-                (SourceTransmit::Pdu(pdu), Some(cpu)) => {
-                    let cost = send_cost(profile, &pdu);
-                    cpu.push(now, cost, pdu);
-                }
+                (SourceTransmit::Pdu(pdu), Some(host)) => host.push(now, pdu),
                 (SourceTransmit::Pdu(pdu), None) => {
                     switch.handle(now, SwitchInput::Pdu { port, pdu }, obs);
                 }
@@ -206,16 +201,6 @@ impl SourceState {
         if let Some(source) = &mut self.machine {
             source.handle(now, input, obs);
         }
-    }
-}
-
-/// CPU time to send a PDU; what is per packet falls on its marked cell.
-fn send_cost(profile: &HostProfile, pdu: &LinkPdu) -> Span {
-    let cells = profile.send_cell.times(u64::from(pdu.cells()));
-    if ends_packet(pdu) {
-        cells + profile.send_packet
-    } else {
-        cells
     }
 }
 

@@ -5,8 +5,8 @@ use layercast_switch::{FilterStats, LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
 
-use crate::host::{HostStats, ReceivingHost};
 use crate::world::World;
+use layercast_switch::host::{HostStats, ReceivingHost};
 
 /// The result of a run. Two runs of the same scenario and seed differ in `wall_seconds` only.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use layercast_core::{Machine, Observer, Span, Stream, Time};
 use layercast_switch::SwitchInput;
+use layercast_switch::host::Stalls;
 use layercast_transport::mets::{FlowLog, Sink, SinkInput};
 
 use crate::kernel::{Kernel, SourceId};
@@ -126,7 +127,11 @@ impl<'a, O: Observer> World<'a, O> {
                 machine: None,
                 log: FlowLog::new(&receiver.name, &link, Time::ZERO),
                 answers: Vec::new(),
-                stalls: Stream::new(net.seed, &format!("{}/stalls", receiver.name)),
+                stalls: Stalls::new(
+                    node.profile.stall_rate,
+                    node.profile.stall_max,
+                    Stream::new(net.seed, &format!("{}/stalls", receiver.name)),
+                ),
                 event: kernel.add(),
                 stall_event: kernel.add(),
             }
@@ -224,10 +229,7 @@ impl<'a, O: Observer> World<'a, O> {
     /// The host of a receiver stalls on its account, and will again.
     fn stall(&mut self, place: usize) {
         let home = self.net.receivers[place].node;
-        let profile = &self.net.nodes[home].profile;
-        let stalls = &mut self.sinks[place].stalls;
-        // Uniform in (0, W].
-        let length = Span::from_ps(stalls.below(profile.stall_max.as_ps()) + 1);
+        let length = self.sinks[place].stalls.length();
         let node = &mut self.nodes[home];
         if let Some(host) = &mut node.receiving {
             host.stall(self.now, length);
@@ -238,11 +240,8 @@ impl<'a, O: Observer> World<'a, O> {
 
     /// Draws when the host of a receiver stalls next on its account.
     pub fn plan_stall(&mut self, place: usize) {
-        let home = self.net.receivers[place].node;
-        let profile = &self.net.nodes[home].profile;
-        if profile.stall_rate > 0.0 && profile.stall_max > Span::ZERO {
-            let state = &mut self.sinks[place];
-            let wait = Span::from_secs_f64(state.stalls.exponential(1.0 / profile.stall_rate));
+        let state = &mut self.sinks[place];
+        if let Some(wait) = state.stalls.wait() {
             let at = self.now.saturating_add(wait);
             self.kernel.schedule(state.stall_event, Some(at));
         }

@@ -4,7 +4,7 @@
 //! selector, mets.md 2.12), reserves base layers (admission, 2.10) and divides what is left of each
 //! link among enhancement layers (QoS adapter, 2.11). It forwards cells and whole METS packets by
 //! the same logic. A [`Link`] is what lies between two ports: delay, jitter and loss. A [`Path`] is a
-//! bottleneck and a link for datagrams of any kind.
+//! bottleneck and a link for datagrams of any kind. What the hosts themselves cost is in [`host`].
 
 mod adapter;
 mod admission;
@@ -17,6 +17,7 @@ mod end_to_end;
 mod filter;
 mod flow;
 mod forward;
+pub mod host;
 mod link;
 mod members;
 mod passes;

@@ -95,7 +95,7 @@ fn step(count: usize) -> Result<Step, Failed> {
     let start = config.start;
     let mut source = local(config, frames(&clip));
     source.start_when_joined = count as u32;
-    let server = Running::with("server", 1, &[], vec![source])?;
+    let server = Running::server(vec![source])?;
     let addr = server.addr;
     let stop = CancellationToken::new();
     let receiving = thread::spawn({

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
 
-use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Observer, QosPolicy, Time};
+use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Observer, Off, QosPolicy, Time};
 use layercast_media::Clip;
 use layercast_net::{
-    CancellationToken, Frames, LocalSource, Node, NodeConfig, NodeSummary, clock_name,
+    CancellationToken, Frames, HostEmulation, LocalSource, Node, NodeConfig, NodeSummary,
+    clock_name,
 };
 use layercast_switch::{PortConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, SourceConfig};
@@ -58,6 +59,16 @@ pub fn fps(num: u32) -> FrameRate {
     FrameRate { num, den: 1 }
 }
 
+/// What a node has besides neighbours.
+#[derive(Default)]
+pub struct Hosting {
+    pub sources: Vec<LocalSource>,
+    /// Of its links.
+    pub carriage: Carriage,
+    /// The host it plays.
+    pub host: HostEmulation,
+}
+
 /// A node that runs on a thread of its own.
 pub struct Running {
     pub addr: SocketAddr,
@@ -66,17 +77,22 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a node with these neighbours upstream.
-    pub fn start(name: &str, id: u32, upstreams: &[SocketAddr]) -> Result<Running, Failed> {
-        Running::with(name, id, upstreams, Vec::new())
+    /// Starts a server of `sources`, links carrying datagrams.
+    pub fn server(sources: Vec<LocalSource>) -> Result<Running, Failed> {
+        let hosting = Hosting {
+            sources,
+            ..Hosting::default()
+        };
+        Running::with("server", 1, &[], hosting, Off)
     }
 
-    /// Starts a node with sources.
-    pub fn with(
+    /// Starts a node with these neighbours upstream; `obs` sees its machines.
+    pub fn with<O: Observer + Send + 'static>(
         name: &str,
         id: u32,
         upstreams: &[SocketAddr],
-        sources: Vec<LocalSource>,
+        hosting: Hosting,
+        mut obs: O,
     ) -> Result<Running, Failed> {
         let switch = SwitchConfig {
             name: name.into(),
@@ -84,9 +100,14 @@ impl Running {
             seed: u64::from(id),
             ..SwitchConfig::default()
         };
-        let mut config = NodeConfig::new(switch, "127.0.0.1:0".parse()?, PortConfig::default());
+        let port = PortConfig {
+            carriage: hosting.carriage,
+            ..PortConfig::default()
+        };
+        let mut config = NodeConfig::new(switch, "127.0.0.1:0".parse()?, port);
         config.upstreams = upstreams.iter().copied().map(Into::into).collect();
-        config.sources = sources;
+        config.sources = hosting.sources;
+        config.host = hosting.host;
         config.max_connections = 60_000;
         let stop = CancellationToken::new();
         let (told, addr) = std::sync::mpsc::channel();
@@ -98,7 +119,7 @@ impl Running {
                     told.send(node.local_addr())?;
                     let begun = cpu_seconds();
                     let (events, _) = tokio::sync::mpsc::channel(1);
-                    let summary = node.run(stop, events, &mut layercast_core::Off).await?;
+                    let summary = node.run(stop, events, &mut obs).await?;
                     Ok((summary, cpu_seconds() - begun))
                 })
             }
@@ -115,6 +136,25 @@ impl Running {
         self.stop.cancel();
         self.thread.join().map_err(|_| "a node panicked")?
     }
+}
+
+/// A server, and switches of these names in a row behind it.
+pub fn chain(
+    server: Running,
+    switches: &[&str],
+    carriage: Carriage,
+) -> Result<Vec<Running>, Failed> {
+    let (mut nodes, mut id) = (vec![server], 1);
+    for name in switches {
+        id += 1;
+        let upstream = nodes[nodes.len() - 1].addr;
+        let hosting = Hosting {
+            carriage,
+            ..Hosting::default()
+        };
+        nodes.push(Running::with(name, id, &[upstream], hosting, Off)?);
+    }
+    Ok(nodes)
 }
 
 /// A source for a node.

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::Failed;
 use crate::flow::{
-    Delays, FLOW, Running, base_clip, fps, frames, local, quantiles, runtime, source,
+    Delays, FLOW, Running, base_clip, chain, fps, frames, local, quantiles, runtime, source,
 };
 
-const SWITCHES: u32 = 3;
+const SWITCHES: [&str; 3] = ["chuff", "sparrow", "rook"];
 /// Frames of one datagram, of the base layer only.
 const FPS: u32 = 500;
 const BYTES: u32 = 1_000;
@@ -19,14 +19,14 @@ const SECONDS: u32 = 10;
 
 pub fn run() -> Result<Value, Failed> {
     let mut ways = Vec::new();
-    for switches in 0..=SWITCHES {
+    for switches in 0..=SWITCHES.len() {
         eprintln!("sockets: {switches} switches");
         let mut delays = way(switches)?;
         ways.push(json!({ "switches": switches, "delay": quantiles(&mut delays) }));
     }
     let between = |what: &str| -> Option<f64> {
         let delay = |way: &Value| way["delay"][what].as_f64();
-        let added = (delay(ways.last()?)? - delay(ways.first()?)?) / f64::from(SWITCHES);
+        let added = (delay(ways.last()?)? - delay(ways.first()?)?) / SWITCHES.len() as f64;
         Some((added * 10.0).round() / 10.0)
     };
     Ok(json!({
@@ -37,26 +37,14 @@ pub fn run() -> Result<Value, Failed> {
 }
 
 /// Delays of frames that cross so many switches, each on a thread of its own.
-fn way(switches: u32) -> Result<Vec<f64>, Failed> {
+fn way(switches: usize) -> Result<Vec<f64>, Failed> {
     let sizes = std::iter::repeat_n(BYTES, (FPS * SECONDS) as usize);
     let clip = base_clip(sizes, fps(FPS))?;
     let start = Clock::get().now() + Span::from_secs(1);
     let mut config = source(&clip, 1_000, start);
     config.shaping = Shaping::Off;
-    let mut nodes = vec![Running::with(
-        "server",
-        1,
-        &[],
-        vec![local(config, frames(&clip))],
-    )?];
-    for number in 0..switches {
-        let upstream = nodes[nodes.len() - 1].addr;
-        nodes.push(Running::start(
-            &format!("switch{number}"),
-            2 + number,
-            &[upstream],
-        )?);
-    }
+    let server = Running::server(vec![local(config, frames(&clip))])?;
+    let nodes = chain(server, &SWITCHES[..switches], Carriage::Datagrams)?;
     let sink = SinkConfig::new("sink", NodeId(100), FLOW, Carriage::Datagrams);
     let config = JoinConfig::new(nodes[nodes.len() - 1].addr, sink, start);
     let mut delays = Delays::default();

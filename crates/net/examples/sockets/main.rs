@@ -4,15 +4,16 @@
 //! sockets capacity    receivers of 1.5 Mb/s that a server on one core feeds until a base-layer frame is
 //!                     lost or late, and receivers that one core takes
 //! sockets latency     delay that each switch on the way adds to a frame of one datagram
-//! sockets flows       delay of one flow and of eight (METS E3)
 //! sockets pacing      departures of the shaper against those of the same machine in virtual time
+//! sockets testbed     flows from atc to dwp (METS E1 to E4), as JSON on standard input says:
+//!                     `layercast-lab reproduce mets/e2-sockets` and the like
 //! ```
 
 mod capacity;
 mod flow;
-mod flows;
 mod latency;
 mod pacing;
+mod testbed;
 
 use std::error::Error;
 
@@ -23,9 +24,9 @@ fn main() -> Result<(), Failed> {
     let result = match what.as_str() {
         "capacity" => capacity::run()?,
         "latency" => latency::run()?,
-        "flows" => flows::run()?,
         "pacing" => pacing::run()?,
-        _ => return Err("usage: sockets capacity | latency | flows | pacing".into()),
+        "testbed" => testbed::run()?,
+        _ => return Err("usage: sockets capacity | latency | pacing | testbed".into()),
     };
     println!("{result}");
     Ok(())

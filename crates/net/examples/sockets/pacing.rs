@@ -35,7 +35,7 @@ pub fn run() -> Result<Value, Failed> {
     let start = Clock::get().now() + Span::from_secs(2);
     let config = source(&clip, 1_000, start);
     let ideal = ideal(config.clone(), &clip)?;
-    let server = Running::with("server", 1, &[], vec![local(config, frames(&clip))])?;
+    let server = Running::server(vec![local(config, frames(&clip))])?;
     let real = receive(server.addr, start)?;
     server.stop()?;
     let mut errors = Vec::new();

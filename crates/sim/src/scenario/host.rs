@@ -3,6 +3,7 @@
 use layercast_core::{CellRate, Span};
 use layercast_qos::HostCost;
 use layercast_switch::ReceiverLimits;
+use layercast_switch::host::{ReceiveCosts, SendCosts};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
@@ -80,17 +81,18 @@ impl Default for HostProfile {
 impl HostProfile {
     /// The fitted costs of 1996 (mets.md 3.2).
     pub const fn pentium_1996() -> HostProfile {
+        let (send, receive) = (SendCosts::PENTIUM_1996, ReceiveCosts::PENTIUM_1996);
         HostProfile {
-            send_cell: Span::from_us(31),
-            send_packet: Span::from_us(200),
+            send_cell: send.cell,
+            send_packet: send.packet,
             switch_cell: Span::from_us(5),
-            receive_cell: Span::from_us(56),
-            receive_packet: Span::from_us(100),
-            nic_cells: 128,
+            receive_cell: receive.cell,
+            receive_packet: receive.packet,
+            nic_cells: receive.nic_cells,
             stall_rate: 1.5,
             stall_max: Span::from_ms(16),
-            deliver_packet: Span::from_us(300),
-            deliver_cell: Span::from_us(25),
+            deliver_packet: receive.deliver_packet,
+            deliver_cell: receive.deliver_cell,
             clock_tick: Span::from_ms(10),
         }
     }
@@ -112,6 +114,27 @@ impl HostProfile {
 }
 
 impl HostProfile {
+    /// What sending costs.
+    pub fn sending(&self) -> SendCosts {
+        SendCosts {
+            cell: self.send_cell,
+            packet: self.send_packet,
+        }
+    }
+
+    /// What receiving costs; `None` if it neither costs anything nor stalls.
+    pub fn receiving(&self) -> Option<ReceiveCosts> {
+        let costs = ReceiveCosts {
+            cell: self.receive_cell,
+            packet: self.receive_packet,
+            nic_cells: self.nic_cells,
+            deliver_packet: self.deliver_packet,
+            deliver_cell: self.deliver_cell,
+        };
+        let stalls = self.stall_rate != 0.0 || self.stall_max != Span::ZERO;
+        (stalls || costs != ReceiveCosts::default()).then_some(costs)
+    }
+
     /// What a receiver advertises as its drain rate: nine tenths of the cells that its processor can
     /// take in, which leaves the rest for packets and stalls (mets.md 2.10, 8); 0 is no limit.
     pub fn drain(&self) -> CellRate {

@@ -1,11 +1,25 @@
-//! The receiving host of mets.md 3.2: network interface, interrupts, stalls, user process.
+use std::collections::BTreeMap;
 
-use layercast_core::{Span, Time, earliest};
+use layercast_core::{PortId, Span, Time, earliest};
 use layercast_wire::LinkPdu;
 use serde::Serialize;
 
-use crate::cpu::Cpu;
-use crate::scenario::HostProfile;
+use super::{Cpu, ends_packet};
+
+/// What receiving costs a host, and what its interface holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReceiveCosts {
+    /// c_rx: interrupt and copy of a cell.
+    pub cell: Span,
+    /// o_rx: of a packet.
+    pub packet: Span,
+    /// F: cells the network interface holds; 0 = no bound.
+    pub nic_cells: u32,
+    /// o_u: user-level cost of a packet.
+    pub deliver_packet: Span,
+    /// c_u: user-level cost of a cell.
+    pub deliver_cell: Span,
+}
 
 /// What arrives at a host on its way to the transport, and what that costs.
 ///
@@ -15,15 +29,24 @@ use crate::scenario::HostProfile;
 /// nothing either, nor does the one after a packet whose last cell was lost (AAL5 merges them).
 #[derive(Debug)]
 pub struct ReceivingHost {
-    profile: HostProfile,
-    /// With what each will cost the user process.
-    interrupts: Cpu<(LinkPdu, Span)>,
-    user: Cpu<LinkPdu>,
+    costs: ReceiveCosts,
+    interrupts: Cpu<Held>,
+    user: Cpu<(PortId, LinkPdu)>,
     /// Cells in the interface.
     held: u32,
     stalled_until: Time,
-    circuits: Vec<Circuit>,
+    /// The packet in progress of each circuit: at most as many as there are numbers.
+    circuits: BTreeMap<(PortId, u16), Circuit>,
     stats: HostStats,
+}
+
+/// What is in the interface.
+#[derive(Debug)]
+struct Held {
+    port: PortId,
+    pdu: LinkPdu,
+    /// What it will cost the user process.
+    user: Span,
 }
 
 /// What a receiving host did.
@@ -38,32 +61,35 @@ pub struct HostStats {
 }
 
 /// The packet in progress of one circuit.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct Circuit {
-    vci: u16,
     cells: u32,
     damaged: bool,
 }
 
+impl ReceiveCosts {
+    /// The 90 MHz Pentium of mets.md 3.2.
+    pub const PENTIUM_1996: ReceiveCosts = ReceiveCosts {
+        cell: Span::from_us(56),
+        packet: Span::from_us(100),
+        nic_cells: 128,
+        deliver_packet: Span::from_us(300),
+        deliver_cell: Span::from_us(25),
+    };
+}
+
 impl ReceivingHost {
-    /// An idle host, or `None` if its profile costs nothing.
-    pub fn new(profile: HostProfile) -> Option<ReceivingHost> {
-        let ideal = HostProfile {
-            send_cell: profile.send_cell,
-            send_packet: profile.send_packet,
-            switch_cell: profile.switch_cell,
-            clock_tick: profile.clock_tick,
-            ..HostProfile::default()
-        };
-        (profile != ideal).then(|| ReceivingHost {
-            profile,
+    /// An idle host.
+    pub fn new(costs: ReceiveCosts) -> ReceivingHost {
+        ReceivingHost {
+            costs,
             interrupts: Cpu::new(),
             user: Cpu::new(),
             held: 0,
             stalled_until: Time::ZERO,
-            circuits: Vec::new(),
+            circuits: BTreeMap::new(),
             stats: HostStats::default(),
-        })
+        }
     }
 
     /// What happened so far.
@@ -71,25 +97,26 @@ impl ReceivingHost {
         self.stats
     }
 
-    /// Takes a PDU off the link, or drops it.
-    pub fn arrive(&mut self, now: Time, pdu: LinkPdu) {
+    /// Takes a PDU off the link of `port`, or drops it. A driver in real time calls
+    /// [`advance`](Self::advance) before, so that what is done makes room.
+    pub fn arrive(&mut self, now: Time, port: PortId, pdu: LinkPdu) {
         let cells = pdu.cells();
-        if self.profile.nic_cells > 0 && self.held.saturating_add(cells) > self.profile.nic_cells {
+        if self.costs.nic_cells > 0 && self.held.saturating_add(cells) > self.costs.nic_cells {
             self.stats.dropped_cells += u64::from(cells);
             if let LinkPdu::Cell(cell) = &pdu {
-                self.circuit(cell.vci).damaged = true;
+                self.circuit(port, cell.vci).damaged = true;
             }
             return;
         }
         self.held += cells;
         self.stats.max_cells = self.stats.max_cells.max(self.held);
-        let mut cost = self.profile.receive_cell.times(u64::from(cells));
+        let mut cost = self.costs.cell.times(u64::from(cells));
         if ends_packet(&pdu) {
-            cost += self.profile.receive_packet;
+            cost += self.costs.packet;
         }
         // Judged by what came before it, not by what comes while it waits.
-        let user = self.user_cost(&pdu);
-        self.interrupts.push(now, cost, (pdu, user));
+        let user = self.user_cost(port, &pdu);
+        self.interrupts.push(now, cost, Held { port, pdu, user });
     }
 
     /// Switches interrupts off for `length` from now on; overlapping stalls are one.
@@ -106,26 +133,31 @@ impl ReceivingHost {
         earliest(self.interrupts.next_done(), self.user.next_done())
     }
 
-    /// The next PDU that reached the transport by `now`.
-    pub fn poll(&mut self, now: Time) -> Option<LinkPdu> {
-        while let Some((pdu, user)) = self.interrupts.pop_done(now) {
+    /// Takes out of the interface what the interrupt handler is done with by `now`.
+    pub fn advance(&mut self, now: Time) {
+        while let Some((done, Held { port, pdu, user })) = self.interrupts.pop_done(now) {
             self.held -= pdu.cells();
-            self.user.push(now, user, pdu);
+            self.user.push(done, user, (port, pdu));
         }
-        self.user.pop_done(now)
     }
 
-    fn user_cost(&mut self, pdu: &LinkPdu) -> Span {
-        let HostProfile {
+    /// The next PDU that reached the transport by `now`, and the port it came from.
+    pub fn poll(&mut self, now: Time) -> Option<(PortId, LinkPdu)> {
+        self.advance(now);
+        self.user.pop_done(now).map(|(_, arrived)| arrived)
+    }
+
+    fn user_cost(&mut self, port: PortId, pdu: &LinkPdu) -> Span {
+        let ReceiveCosts {
             deliver_packet,
             deliver_cell,
             ..
-        } = self.profile;
+        } = self.costs;
         let cells = match pdu {
             LinkPdu::Mets(_) | LinkPdu::Adapter(_) => pdu.cells(),
             LinkPdu::Cell(cell) => {
                 let ends = cell.pti.auu();
-                let circuit = self.circuit(cell.vci);
+                let circuit = self.circuit(port, cell.vci);
                 circuit.cells += 1;
                 if !ends {
                     return Span::ZERO;
@@ -140,27 +172,8 @@ impl ReceivingHost {
         deliver_packet + deliver_cell.times(u64::from(cells))
     }
 
-    fn circuit(&mut self, vci: u16) -> &mut Circuit {
-        let place = match self.circuits.iter().position(|circuit| circuit.vci == vci) {
-            Some(place) => place,
-            None => {
-                self.circuits.push(Circuit {
-                    vci,
-                    cells: 0,
-                    damaged: false,
-                });
-                self.circuits.len() - 1
-            }
-        };
-        &mut self.circuits[place]
-    }
-}
-
-/// Whether a packet ends with this PDU (or begins, where the first cell is marked).
-pub fn ends_packet(pdu: &LinkPdu) -> bool {
-    match pdu {
-        LinkPdu::Cell(cell) => cell.pti.auu(),
-        LinkPdu::Mets(_) | LinkPdu::Adapter(_) => true,
+    fn circuit(&mut self, port: PortId, vci: u16) -> &mut Circuit {
+        self.circuits.entry((port, vci)).or_default()
     }
 }
 
@@ -185,8 +198,10 @@ mod tests {
         Time::ZERO + Span::from_us(n)
     }
 
+    const PORT: PortId = PortId(0);
+
     fn pentium() -> ReceivingHost {
-        ReceivingHost::new(HostProfile::pentium_1996()).unwrap()
+        ReceivingHost::new(ReceiveCosts::PENTIUM_1996)
     }
 
     /// Runs the host until it is idle; when each PDU reached the transport.
@@ -201,15 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn an_ideal_host_is_no_host() {
-        assert!(ReceivingHost::new(HostProfile::default()).is_none());
-    }
-
-    #[test]
     fn a_packet_costs_what_the_table_says() {
         let mut host = pentium();
-        host.arrive(us(0), cell(false));
-        host.arrive(us(4), cell(true));
+        host.arrive(us(0), PORT, cell(false));
+        host.arrive(us(4), PORT, cell(true));
         // 2 * 56 + 100 us of interrupts, then 300 + 2 * 25 us of the user process.
         assert_eq!(drain(&mut host), [us(56), us(212 + 350)]);
     }
@@ -218,26 +228,26 @@ mod tests {
     fn cells_beyond_the_interface_are_dropped_and_their_packet_is_not_delivered() {
         let mut host = pentium();
         for _ in 0..130 {
-            host.arrive(us(0), cell(false));
+            host.arrive(us(0), PORT, cell(false));
         }
         assert_eq!(host.stats().dropped_cells, 2);
         drain(&mut host);
-        host.arrive(us(100_000), cell(true));
+        host.arrive(us(100_000), PORT, cell(true));
         assert_eq!(drain(&mut host), [us(100_156)]);
     }
 
     #[test]
     fn a_packet_that_came_whole_is_paid_for_though_the_next_one_is_damaged() {
         let mut host = pentium();
-        host.arrive(us(0), cell(false));
-        host.arrive(us(0), cell(true));
+        host.arrive(us(0), PORT, cell(false));
+        host.arrive(us(0), PORT, cell(true));
         for _ in 0..130 {
-            host.arrive(us(0), cell(false));
+            host.arrive(us(0), PORT, cell(false));
         }
         assert_eq!(host.stats().dropped_cells, 4);
         assert_eq!(drain(&mut host)[1], us(2 * 56 + 100 + 350));
         // The damaged one costs the interrupts alone.
-        host.arrive(us(20_000), cell(true));
+        host.arrive(us(20_000), PORT, cell(true));
         assert_eq!(drain(&mut host), [us(20_156)]);
     }
 
@@ -246,21 +256,52 @@ mod tests {
         let mut host = pentium();
         host.stall(us(0), Span::from_us(1_000));
         host.stall(us(500), Span::from_us(600));
-        host.arrive(us(600), cell(false));
+        host.arrive(us(600), PORT, cell(false));
         assert_eq!(drain(&mut host), [us(1_156)]);
     }
 
     #[test]
     fn a_saturated_host_takes_17_800_cells_per_second() {
-        let mut host = ReceivingHost::new(HostProfile {
+        let mut host = ReceivingHost::new(ReceiveCosts {
             nic_cells: 0,
-            ..HostProfile::pentium_1996()
-        })
-        .unwrap();
+            ..ReceiveCosts::PENTIUM_1996
+        });
         for _ in 0..17_857 {
-            host.arrive(us(0), cell(false));
+            host.arrive(us(0), PORT, cell(false));
         }
         let last = drain(&mut host).pop().unwrap();
         assert_eq!(last, us(17_857 * 56));
+    }
+
+    #[test]
+    fn who_asks_late_loses_no_room_and_changes_no_departure() {
+        let mut host = pentium();
+        for i in 0..1_000 {
+            let now = us(i * 56);
+            host.advance(now);
+            host.arrive(now, PORT, cell(i == 999));
+        }
+        assert_eq!(host.stats().dropped_cells, 0);
+        // The user process has the last cell at once after the last interrupt.
+        host.advance(us(1_000_000));
+        assert_eq!(host.next_done(), Some(us(56)));
+        assert_eq!(
+            drain(&mut host).pop(),
+            Some(us(1_000 * 56 + 100 + 300 + 25_000))
+        );
+    }
+
+    #[test]
+    fn circuits_of_two_links_are_two_though_they_have_one_number() {
+        let mut host = pentium();
+        for _ in 0..130 {
+            host.arrive(us(0), PORT, cell(false));
+        }
+        drain(&mut host);
+        let other = PortId(1);
+        host.arrive(us(100_000), other, cell(true));
+        assert_eq!(host.next_done(), Some(us(100_156)));
+        assert_eq!(host.poll(us(100_156)), None);
+        assert_eq!(host.poll(us(100_156 + 325)), Some((other, cell(true))));
     }
 }

@@ -1,15 +1,21 @@
-//! The CPU of a host or switch: one job at a time, in order of arrival.
-
 use std::collections::VecDeque;
 
 use layercast_core::{Span, Time};
 
-/// A FIFO server with a cost per job; it can be suspended, and kept busy after a job.
+/// The processor of a host or switch: a FIFO server with a cost per job. It can be suspended, and kept
+/// busy after a job.
 #[derive(Debug)]
 pub struct Cpu<T> {
-    jobs: VecDeque<(Span, T)>,
+    /// When each came, what it costs.
+    jobs: VecDeque<(Time, Span, T)>,
     /// When the job at the head is done, or, with no job, when the next one may start.
     free_at: Time,
+}
+
+impl<T> Default for Cpu<T> {
+    fn default() -> Cpu<T> {
+        Cpu::new()
+    }
 }
 
 impl<T> Cpu<T> {
@@ -26,7 +32,7 @@ impl<T> Cpu<T> {
         if self.jobs.is_empty() {
             self.free_at = self.free_at.max(now).saturating_add(cost);
         }
-        self.jobs.push_back((cost, job));
+        self.jobs.push_back((now, cost, job));
     }
 
     /// When the next job is done.
@@ -34,16 +40,17 @@ impl<T> Cpu<T> {
         (!self.jobs.is_empty()).then_some(self.free_at)
     }
 
-    /// The next job that is done by `now`.
-    pub fn pop_done(&mut self, now: Time) -> Option<T> {
-        if self.free_at > now {
+    /// The next job that is done by `now`, and when it was: a driver in real time asks late.
+    pub fn pop_done(&mut self, now: Time) -> Option<(Time, T)> {
+        let done = self.free_at;
+        if done > now {
             return None;
         }
-        let (_, job) = self.jobs.pop_front()?;
-        if let Some((cost, _)) = self.jobs.front() {
-            self.free_at = self.free_at.saturating_add(*cost);
+        let (_, _, job) = self.jobs.pop_front()?;
+        if let Some((came, cost, _)) = self.jobs.front() {
+            self.free_at = done.max(*came).saturating_add(*cost);
         }
-        Some(job)
+        Some((done, job))
     }
 
     /// Does something else for `span` from now on; the job in progress waits.
@@ -67,12 +74,15 @@ mod tests {
         cpu.push(us(11), Span::from_us(5), 'b');
         assert_eq!(cpu.next_done(), Some(us(15)));
         assert_eq!(cpu.pop_done(us(14)), None);
-        assert_eq!(cpu.pop_done(us(15)), Some('a'));
+        assert_eq!(cpu.pop_done(us(15)), Some((us(15), 'a')));
         assert_eq!(cpu.next_done(), Some(us(20)));
-        assert_eq!(cpu.pop_done(us(20)), Some('b'));
+        assert_eq!(cpu.pop_done(us(21)), Some((us(20), 'b')));
         assert_eq!(cpu.next_done(), None);
         cpu.push(us(50), Span::from_us(5), 'c');
         assert_eq!(cpu.next_done(), Some(us(55)));
+        cpu.push(us(70), Span::from_us(5), 'd');
+        assert_eq!(cpu.pop_done(us(80)), Some((us(55), 'c')));
+        assert_eq!(cpu.pop_done(us(80)), Some((us(75), 'd')));
     }
 
     #[test]
@@ -81,7 +91,7 @@ mod tests {
         cpu.push(us(0), Span::from_us(5), 'a');
         cpu.busy_for(us(3), Span::from_us(100));
         assert_eq!(cpu.next_done(), Some(us(105)));
-        assert_eq!(cpu.pop_done(us(105)), Some('a'));
+        assert_eq!(cpu.pop_done(us(105)), Some((us(105), 'a')));
         cpu.busy_for(us(200), Span::from_us(7));
         cpu.push(us(201), Span::from_us(5), 'b');
         assert_eq!(cpu.next_done(), Some(us(212)));

@@ -1,0 +1,124 @@
+//! A live stream on its way into a flow.
+
+use layercast_media::{LiveClock, LiveLoad, MediaTimeline, TimedFrame};
+use layercast_transport::mets::AppFrame;
+use layercast_wire::Payload;
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, timeout_at};
+
+use super::{LiveEvent, LiveInput, SILENT, Source};
+use crate::clock::Clock;
+
+/// A stream on its way into a flow.
+pub(super) struct Serving {
+    pub clock: LiveClock,
+    pub timeline: MediaTimeline,
+    pub load: LiveLoad,
+    pub frames: mpsc::Sender<AppFrame>,
+    pub events: mpsc::Sender<LiveEvent>,
+    /// A frame was passed on.
+    pub started: bool,
+    /// For a frame to start at.
+    pub waiting: bool,
+    pub dropped: u64,
+    pub resyncs: u64,
+}
+
+impl Serving {
+    pub async fn run(mut self, mut input: LiveInput) {
+        let live = matches!(input.bytes, Source::Udp(..));
+        for timed in std::mem::take(&mut input.kept) {
+            if !self.frame(timed, live).await {
+                return;
+            }
+        }
+        let mut silent = false;
+        loop {
+            let until = Instant::now() + SILENT;
+            match timeout_at(until, input.bytes.next()).await {
+                Ok(Ok(Some(piece))) => {
+                    if std::mem::take(&mut silent) {
+                        self.tell(LiveEvent::Back);
+                    }
+                    input.ingest.push(&piece);
+                }
+                Ok(Ok(None)) => break,
+                // A socket that cannot be read now may be read later.
+                Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(_) => {
+                    if !std::mem::replace(&mut silent, true) {
+                        self.tell(LiveEvent::Silent);
+                    }
+                    if self.frames.is_closed() {
+                        return;
+                    }
+                }
+            }
+            while let Some(timed) = input.ingest.poll() {
+                if !self.frame(timed, live).await {
+                    return;
+                }
+            }
+        }
+        input.ingest.finish();
+        while let Some(timed) = input.ingest.poll() {
+            if !self.frame(timed, live).await {
+                return;
+            }
+        }
+        let stats = input.ingest.stats();
+        self.tell(LiveEvent::End { stats });
+    }
+
+    /// Passes on a frame; `false` if nobody takes any more.
+    async fn frame(&mut self, timed: TimedFrame, live: bool) -> bool {
+        let TimedFrame { frame, stamp } = timed;
+        let time = match live {
+            true => self.clock.due(Clock::get().now(), stamp),
+            false => self.timeline.due(stamp),
+        };
+        if self.clock.resyncs() != self.resyncs {
+            self.resyncs = self.clock.resyncs();
+            self.tell(LiveEvent::Resync);
+        }
+        if let Some(overload) = self.load.push(time, &frame) {
+            self.tell(LiveEvent::Overload(overload));
+        }
+        let Some(data) = frame.data else { return true };
+        if self.waiting && !frame.gop_start {
+            self.dropped += 1;
+            return true;
+        }
+        let app = AppFrame {
+            layer: frame.layer,
+            gop_start: frame.gop_start,
+            time: Some(time),
+            payload: Payload::Bytes(data),
+        };
+        if !live {
+            self.waiting = false;
+            return self.frames.send(app).await.is_ok();
+        }
+        match self.frames.try_send(app) {
+            Ok(()) => {
+                self.waiting = false;
+                let frames = std::mem::take(&mut self.dropped);
+                // Those before the first are nobody's loss.
+                if std::mem::replace(&mut self.started, true) && frames > 0 {
+                    self.tell(LiveEvent::Dropped { frames });
+                }
+                true
+            }
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.waiting = true;
+                self.dropped += 1;
+                true
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+
+    fn tell(&self, event: LiveEvent) {
+        let _ = self.events.try_send(event);
+    }
+}

@@ -1,0 +1,119 @@
+//! Neighbours that come, go and speak.
+
+use std::net::SocketAddr;
+
+use layercast_core::{Observer, Time};
+use layercast_switch::SwitchInput;
+use layercast_wire::{Secret, Signal};
+
+use super::Machines;
+use crate::config::NodeEvent;
+use crate::connection::{Newcomer, PeerId};
+use crate::hello::Hello;
+
+impl Machines {
+    /// Puts a neighbour that said hello on its port. A caller gets our hello in return, with the
+    /// carriage of the link; a neighbour we called has ours, and told us the carriage in its own.
+    pub fn attach<O: Observer>(
+        &mut self,
+        now: Time,
+        newcomer: Newcomer,
+        greeting: &Hello,
+        obs: &mut O,
+    ) {
+        let Newcomer {
+            peer,
+            addr,
+            hello,
+            sender,
+            upstream,
+            proven,
+        } = newcomer;
+        let proven = proven.as_ref();
+        let upstream = upstream.is_some();
+        if let Some(old) = self.ports.replaced_by(&hello.node, proven) {
+            self.detach(now, old, "it has called again".to_owned(), obs);
+        }
+        let attached = match self.ports.attach(peer, &hello, addr.ip(), sender, proven) {
+            Ok(attached) => attached,
+            Err((sender, reason)) => {
+                let message = format!("{}: {reason}", greeting.node);
+                sender.send(Signal::Error { message });
+                self.tell(NodeEvent::Failed { addr, reason });
+                return;
+            }
+        };
+        if let Some(removed) = attached.removed {
+            self.switch.remove_port(removed);
+        }
+        let port = attached.port;
+        if let Some(config) = attached.added {
+            self.switch.add_port(port, config);
+        }
+        if upstream && attached.carriage != hello.carriage {
+            let (there, here) = (hello.carriage, attached.carriage);
+            let reason = format!("{} sends {there:?} where we expect {here:?}", hello.node);
+            self.ports.detach(peer);
+            self.tell(NodeEvent::Failed { addr, reason });
+            return;
+        }
+        let (key, next) = attached.keys;
+        let told = match upstream {
+            true => proven.map(|proven| proven.key.clone()),
+            false => {
+                let greeting = Hello {
+                    carriage: attached.carriage,
+                    link_key: key.clone(),
+                    ..greeting.clone()
+                };
+                self.ports.signal_peer(peer, greeting.signal());
+                key.clone()
+            }
+        };
+        // A group has one key for all, and perhaps another one soon.
+        for key in [key.filter(|key| Some(key) != told.as_ref()), next] {
+            if let Some(key) = key.map(|key| Secret(key.to_text())) {
+                self.ports.signal_peer(peer, Signal::LinkKey { key });
+            }
+        }
+        self.input(now, SwitchInput::PortUp { port }, obs);
+        // Whoever takes no datagrams only asks a question.
+        if hello.udp_port != 0 {
+            self.tell(NodeEvent::PeerUp {
+                name: hello.node,
+                addr: SocketAddr::new(addr.ip(), hello.udp_port),
+                upstream,
+            });
+        }
+    }
+
+    /// Takes a neighbour whose connection is lost off its port.
+    pub fn detach<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
+        let Some(gone) = self.ports.detach(peer) else {
+            return;
+        };
+        let port = gone.port;
+        if gone.down {
+            self.input(now, SwitchInput::PortDown { port }, obs);
+        }
+        if gone.removed {
+            self.switch.remove_port(port);
+        }
+        if let Some(forgotten) = gone.forgotten {
+            self.switch.remove_port(forgotten);
+        }
+        if !gone.control_only {
+            let name = gone.name;
+            self.tell(NodeEvent::PeerDown { name, reason });
+        }
+    }
+
+    /// Takes a signal of a neighbour.
+    pub fn on_signal<O: Observer>(&mut self, now: Time, peer: PeerId, signal: Signal, obs: &mut O) {
+        if let Signal::LinkKey { key } = &signal {
+            self.ports.key_changed(peer, key);
+        } else if let Some(port) = self.ports.heard(peer, &signal) {
+            self.input(now, SwitchInput::Signal { port, signal }, obs);
+        }
+    }
+}
