@@ -49,8 +49,9 @@ test-python: build lab clips ## Python tests of the bindings and the lab
 	$(PY) -m pytest -q python/tests
 
 .PHONY: build
-build: ## The layercast binary, release
+build: ## The layercast binary and the experiments on sockets, release
 	cargo build --release -p layercast-cli
+	cargo build --release -p layercast-net --example sockets
 
 .PHONY: lab
 lab: venv ## The Python package with its bindings, into .venv

@@ -111,7 +111,7 @@ result = {
     "load": os.getloadavg(),
     "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
     "soft_switch": forwarding(),
-    "sockets": {what: sockets(what) for what in ("latency", "pacing", "flows", "capacity")},
+    "sockets": {what: sockets(what) for what in ("latency", "pacing", "capacity")},
     "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},
 }
 out = target / "bench.json"
