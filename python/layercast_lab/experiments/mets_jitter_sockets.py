@@ -10,7 +10,7 @@ import numpy as np
 
 from layercast_lab import sockets, style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.experiments.mets_jitter import outcome, stall_rows
+from layercast_lab.experiments.mets_jitter import GOP_FRAMES, outcome, playout_ms, stall_rows
 from layercast_lab.experiments.mets_jitter_figure import around_stalls, playout_delay
 from layercast_lab.experiments.mets_jitter_scenarios import FLOWS, PAPER_FILTER, STALLS
 from layercast_lab.simulator import Frames
@@ -23,6 +23,8 @@ MARGINS = (2.0, 3.0, 4.0)
 # The quiet part before is shorter than in the papers: what is 42.6 s there comes after 12.6 s.
 SKIPPED_S = 30.0
 SECONDS = 25.0
+# A process that wakes later than this plays late.
+WAKES_MS = 2.0
 AT_ONCE = 4
 # A stall delays and does not lose (mets.md 4.7): the interface holds whatever comes in it.
 RECEIVER = RECEIVER_1996 | {"nic_cells": 0}
@@ -40,7 +42,8 @@ def e4_sockets(context: Context) -> Report:
     told = zip(MARGINS, outcomes, strict=True)
     more, fewer = np.diff([one.delay_ms for one in outcomes]), np.diff([one.lost_percent for one in outcomes])
     rows = [
-        *stall_rows(by_r[2.0]),
+        *stall_rows(by_r[2.0])[:2],
+        *playout_rows(by_r[2.0]),
         Row(
             "E4-4 larger r",
             "fewer losses, more delay and buffer",
@@ -58,6 +61,48 @@ def e4_sockets(context: Context) -> Report:
         rows,
         draw(by_r[2.0][0], context),
     )
+
+
+def playout_rows(runs: list[Frames]) -> list[Row]:
+    """E4-3. A frame is played when its process wakes, so D is the least that frames of a half GOP show."""
+    gops = [halves_ms(frames) for frames in runs]
+    moved = sum(int((gop[:, 2] - gop[:, 1] > WAKES_MS).sum()) for gop in gops)
+    first, over = STALLS[0][0], sum(STALLS[1])
+    back = []
+    for gop in gops:
+        before = np.median(gop[(gop[:, 0] > first - 2) & (gop[:, 0] < first - 0.5), 1])
+        high = gop[(gop[:, 0] >= over) & (gop[:, 1:].min(axis=1) > 2 * before), 0]
+        back.append(high.max() + GOP_FRAMES / FRAME_RATE - over if len(high) else 0.0)
+    return [
+        Row(
+            "E4-3 D within a GOP",
+            "adjusted at GOP starts only",
+            f"D grew inside {moved} of {sum(map(len, gops))} GOPs",
+            "0",
+            judge(moved == 0),
+            f"by more than {WAKES_MS:g} ms from one half to the other; processes wake late",
+        ),
+        Row(
+            "E4-3 recovery",
+            "quickly back on track",
+            f"D within twice its old value {np.median(back):.1f} s after the second stall "
+            f"({min(back):.1f} to {max(back):.1f})",
+            "at most 6 s (K = 8)",
+            judge(float(np.median(back)) <= 6),
+        ),
+    ]
+
+
+def halves_ms(frames: Frames) -> np.ndarray:
+    """Of each GOP: when it began, and D in its first and in its second half."""
+    playout, found = playout_ms(frames), []
+    for number in np.unique(frames.seq // GOP_FRAMES):
+        of_gop = frames.seq // GOP_FRAMES == number
+        half = frames.seq % GOP_FRAMES < GOP_FRAMES // 2
+        parts = [playout[of_gop & part] for part in (half, ~half)]
+        if all((~np.isnan(part)).any() for part in parts):
+            found.append([frames.sent[of_gop].min(), *(np.nanmin(part) for part in parts)])
+    return np.array(found).reshape(-1, 3)
 
 
 def stalled(setting: Mapping[str, float], seed: int) -> Run:
