@@ -71,8 +71,9 @@ def playout_rows(runs: list[Frames]) -> list[Row]:
     back = []
     for gop in gops:
         before = np.median(gop[(gop[:, 0] > first - 2) & (gop[:, 0] < first - 0.5), 1])
-        high = gop[(gop[:, 0] >= over) & (gop[:, 1:].min(axis=1) > 2 * before), 0]
-        back.append(high.max() + GOP_FRAMES / FRAME_RATE - over if len(high) else 0.0)
+        # The first GOP that is back: this machine may stand still later, which is not for this row.
+        fine = gop[(gop[:, 0] >= over) & (gop[:, 1:].min(axis=1) <= 2 * before), 0]
+        back.append(fine.min() - over if len(fine) else np.inf)
     return [
         Row(
             "E4-3 D within a GOP",

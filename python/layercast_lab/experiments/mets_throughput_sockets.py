@@ -145,8 +145,10 @@ def e1b_sockets(context: Context) -> Report:
     loss = np.array([run.cell_loss for run in runs]).reshape(len(RATES), -1)
     offered = np.array(RATES, dtype=float)[:, None].repeat(len(seeds), axis=1)
     goodput = np.array([best(one, rate) for one, rate in zip(loss.T, offered.T, strict=True)])
-    first = np.array([next((r for r, v in zip(RATES, one, strict=True) if v > 0), np.inf) for one in loss.T])
-    good, start = float(np.median(goodput)), float(np.median(first))
+    # One run at one rate may fall into a moment in which this machine stood still: medians decide.
+    middle = np.median(loss, axis=1)
+    good = best(middle, np.array(RATES, dtype=float))
+    start = next((rate for rate, lost in zip(RATES, middle, strict=True) if lost > 0), np.inf)
     share = good / most.sent
     at_7500 = float(np.median(loss[RATES.index(7_500)]))
     rising = bool(np.median(loss[-1]) > np.median(loss[0]))
@@ -155,10 +157,10 @@ def e1b_sockets(context: Context) -> Report:
             "E1-4 goodput",
             "17 500 cells/s = 7.4 Mb/s",
             f"{thousands(good)} cells/s = {good * CELL_BITS / 1e6:.1f} Mb/s "
-            f"({thousands(goodput.min())} to {thousands(goodput.max())})",
+            f"(run by run {thousands(goodput.min())} to {thousands(goodput.max())})",
             "±3 % (of b1)",
             judge(abs(good / REPORTED_GOODPUT - 1) <= 0.03, trend=rising),
-            "highest rate with at most 1 % of the cells lost, packets of 8 kB",
+            "highest rate with at most 1 % of the cells lost in the median, packets of 8 kB",
         ),
         Row(
             "E1-5 goodput of the fastest sender",
@@ -170,11 +172,10 @@ def e1b_sockets(context: Context) -> Report:
         Row(
             "E1-6 drops begin",
             "beyond 8 000 cells/s",
-            f"at {thousands(start)} cells/s ({thousands(first.min())} to {thousands(first.max())}); "
-            f"{100 * at_7500:.3f} % at 7 500",
+            f"at {thousands(start)} cells/s; {100 * at_7500:.3f} % at 7 500",
             "7 000 to 11 000; at most 0.01 % at 7 500 (of b1)",
             judge(7_000 <= start <= 11_000 and at_7500 <= 1e-4, trend=rising),
-            f"the least rate offered that lost a cell in {seconds:g} s",
+            f"the least rate offered at which the median run of {seconds:g} s lost a cell",
         ),
         sockets.kernel_row([*runs, most]),
     ]
