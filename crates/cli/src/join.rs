@@ -317,6 +317,15 @@ fn explain(error: NetError) -> Failure {
              it needs a larger serve --delay-max"
                 .to_owned()
         }
+        NetError::Refused(refusal)
+            if matches!(
+                refusal.resource,
+                Resource::Token | Resource::TokenExpired
+            ) =>
+        {
+            "ask whoever serves it for a token (layercast token --identity FILE --flow NAME --url URL)"
+                .to_owned()
+        }
         NetError::Refused(_) => "try a lower --level, or a switch with more capacity".to_owned(),
         _ => return stats::net(error),
     };

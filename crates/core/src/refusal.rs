@@ -39,6 +39,8 @@ pub enum Resource {
     Policy,
     /// A valid token of the source for this flow and member.
     Token,
+    /// A token that is still valid: this one has expired.
+    TokenExpired,
     /// A flow of the source that is asked for: this one is signed by another, or by nobody.
     Identity,
     /// A node further on did not answer; milliseconds waited.
@@ -74,6 +76,9 @@ impl fmt::Display for Refusal {
                     f,
                     "{node}: the flow takes a valid token, for this flow and member"
                 );
+            }
+            Resource::TokenExpired => {
+                return write!(f, "{node}: the token for the flow has expired");
             }
             Resource::Identity => {
                 return write!(f, "{node}: the flow is not signed by the source asked for");

@@ -74,8 +74,15 @@ pub async fn run_join<O: Observer>(
         flow_by: None,
         receiver: Receiver::new(config, events, Clock::get().now())?,
     };
-    turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await?;
-    Ok(runtime.finish(inbox.peers, timer.lateness()).await)
+    match turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await {
+        Ok(()) => Ok(runtime.finish(inbox.peers, timer.lateness()).await),
+        Err(refused @ NetError::Refused(_)) => {
+            // Who is refused in mid-flow keeps what it got, and leaves in order.
+            runtime.finish(inbox.peers, timer.lateness()).await;
+            Err(refused)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The address of this host on the way to `upstream`: the kernel knows, without sending anything.

@@ -64,6 +64,14 @@ fn guest(addr: SocketAddr, name: &str, id: u32, token: Option<Token>) -> JoinCon
     join_config(addr, sink)
 }
 
+/// What a receiver was refused for.
+fn refused(ended: Result<JoinSummary, NetError>) -> Resource {
+    match ended {
+        Err(NetError::Refused(refusal)) => refusal.resource,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn everything_arrived(summary: &JoinSummary) {
     let receiver = &summary.receiver;
     assert_eq!(
@@ -99,11 +107,11 @@ async fn a_flow_that_takes_tokens_is_for_those_who_have_one() {
     for (id, (name, token)) in bad.into_iter().enumerate() {
         for addr in [server.addr, chuff.addr] {
             let config = guest(addr, name, 20 + id as u32, token.clone());
-            let refused = join(config).end().await;
-            assert!(
-                matches!(&refused, Err(NetError::Refused(refusal)) if refusal.resource == Resource::Token),
-                "{refused:?}"
-            );
+            let missing = match name {
+                "m1" => Resource::TokenExpired,
+                _ => Resource::Token,
+            };
+            assert_eq!(refused(join(config).end().await), missing);
         }
     }
     everything_arrived(&good.end().await.unwrap());
@@ -125,7 +133,9 @@ async fn whoever_gets_all_datagrams_without_a_key_plays_no_frame() {
     alice
         .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
         .await;
-    let sniffer = join(guest(lax.addr, "sniffer", 12, None));
+    // One that takes what comes, and asks for no key.
+    let sniffer = sink("sniffer", 12, DATAGRAMS);
+    let sniffer = join(join_config(lax.addr, sniffer));
     everything_arrived(&alice.end().await.unwrap());
     let sniffed = sniffer.end().await.unwrap();
     assert_eq!(sniffed.receiver.refused, None);
@@ -137,6 +147,40 @@ async fn whoever_gets_all_datagrams_without_a_key_plays_no_frame() {
     assert_eq!(sniffed.sink.played, Default::default());
     lax.stop().await;
     server.stop().await;
+}
+
+#[tokio::test]
+async fn who_has_no_valid_token_is_told_by_the_source_where_switches_let_anybody_in() {
+    let server = start(sealed(8)).await;
+    let lax = start(switch("lax", 2, DATAGRAMS, &[server.addr])).await;
+    let mut alice = join(guest(
+        lax.addr,
+        "alice",
+        11,
+        Some(token("film", "alice", 600)),
+    ));
+    alice
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+    let bad = [
+        (12, None, Resource::Token),
+        (13, Some(token("film", "alice", 600)), Resource::Token),
+        (14, Some(token("film", "bob", 0)), Resource::TokenExpired),
+    ];
+    for (id, token, missing) in bad {
+        let config = guest(lax.addr, "bob", id, token);
+        assert_eq!(refused(join(config).end().await), missing);
+    }
+    // A token that expires while the flow runs.
+    let short = guest(lax.addr, "carol", 15, Some(token("film", "carol", 3)));
+    let mut carol = join(short);
+    let playing = |event: &JoinEvent| matches!(event, JoinEvent::Second(p) if p.frames.base > 0);
+    carol.wait_for(playing).await;
+    assert_eq!(refused(carol.end().await), Resource::TokenExpired);
+    everything_arrived(&alice.end().await.unwrap());
+    lax.stop().await;
+    let source = &server.stop().await.sources["film"];
+    assert!(source.denied >= 3, "{source:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use layercast_core::{FlowId, Level};
+use layercast_core::{FlowId, Level, Resource};
 use thiserror::Error;
 
 use crate::octets::{OctetsError, Reader, put_name};
@@ -103,6 +103,16 @@ pub enum ProofError {
     /// Of a token that is not valid any more.
     #[error("the token has expired")]
     Expired,
+}
+
+impl ProofError {
+    /// What whoever shows such a proof is missing.
+    pub fn resource(self) -> Resource {
+        match self {
+            ProofError::Expired => Resource::TokenExpired,
+            _ => Resource::Token,
+        }
+    }
 }
 
 impl Claims {

@@ -197,6 +197,7 @@ fn reason(resource: Resource) -> &'static str {
         Resource::UnknownFlow => "no such flow",
         Resource::Policy => "policy of the flow",
         Resource::Token => "no valid token",
+        Resource::TokenExpired => "token expired",
         Resource::Identity => "signed by another source",
         Resource::Timeout => "no answer from upstream",
         Resource::Carriage => "cells here, datagrams there",

@@ -1,5 +1,5 @@
 use layercast_core::{FlowId, Level, NodeId, PortId, Time};
-use layercast_protect::{Claimant, Proof, SourceKey};
+use layercast_protect::{Claimant, Proof, ProofError, SourceKey};
 use layercast_wire::{Member, Opaque, Refusal, Resource, Signal};
 
 use crate::Switch;
@@ -58,18 +58,18 @@ impl Switch {
     ) -> Result<Pass, Refusal> {
         let level = match self.config.require_tokens {
             true => self.verified(now, from, id, member, proof.as_ref()),
-            false => Some(Level::FULL),
+            false => Ok(Level::FULL),
         };
         let member = member.clone();
         match level {
-            Some(level) => Ok(Pass {
+            Ok(level) => Ok(Pass {
                 member,
                 proof,
                 level,
             }),
-            None => {
+            Err(resource) => {
                 self.stats.rejected_signals.token += 1;
-                Err(self.refusal(Resource::Token, 0, 0))
+                Err(self.refusal(resource, 0, 0))
             }
         }
     }
@@ -81,25 +81,27 @@ impl Switch {
         id: FlowId,
         member: &Member,
         proof: Option<&Opaque>,
-    ) -> Option<Level> {
+    ) -> Result<Level, Resource> {
         let unix = self.config.clock.at(now);
         let ports = &self.ports;
-        let flow = self.flows.by_id(id)?;
+        let flow = self.flows.by_id(id).ok_or(Resource::UnknownFlow)?;
         // Whoever is here under that name stays who it is.
         let heard = flow.members.get(member);
         if heard.is_some_and(|heard| heard.port != from && ports.is_up(heard.port)) {
-            return None;
+            return Err(Resource::Token);
         }
-        let identity = flow.info.identity.as_ref()?;
-        let source = SourceKey(identity.key.0[..].try_into().ok()?);
+        let key = flow.info.identity.as_ref().map(|identity| &identity.key.0);
+        let source = key.and_then(|key| Some(SourceKey(key[..].try_into().ok()?)));
+        let source = source.ok_or(Resource::Token)?;
         let claimant = Claimant {
             flow_name: &flow.info.name,
             flow: id,
             member: &member.name,
             now: unix,
         };
-        let proof = Proof::check(&proof?.0, &source, &claimant).ok()?;
-        Some(proof.claims().level)
+        let proof = proof.ok_or(Resource::Token)?;
+        let proof = Proof::check(&proof.0, &source, &claimant).map_err(ProofError::resource)?;
+        Ok(proof.claims().level)
     }
 
     /// Sees to it that we have joined in the name of a member that is still here, and of those in that

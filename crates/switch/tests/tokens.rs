@@ -114,7 +114,7 @@ impl Bench {
 }
 
 fn refused(out: &[(PortId, Signal)]) -> bool {
-    matches!(out, [(_, Signal::JoinNak { refusal, .. })] if refusal.resource == Resource::Token)
+    matches!(out, [(_, Signal::JoinNak { refusal, .. })] if matches!(refusal.resource, Resource::Token | Resource::TokenExpired))
 }
 
 #[test]

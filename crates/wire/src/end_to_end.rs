@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::SignalError;
+use crate::{Refusal, SignalError};
 
 /// Most bytes of one control message of an application.
 pub const MAX_APP: usize = 16 * 1024;
@@ -35,6 +35,11 @@ pub enum Downward {
     KeyGrant {
         /// Signed by the source.
         grant: Opaque,
+    },
+    /// The key is not for the member, or not any more.
+    KeyDenied {
+        /// What it is missing.
+        refusal: Refusal,
     },
 }
 
@@ -102,6 +107,7 @@ impl Downward {
         match self {
             Downward::App(control) => control.check(),
             Downward::KeyGrant { grant } => grant.check("grant", MAX_PROOF),
+            Downward::KeyDenied { refusal } => crate::signal::name("node", &refusal.node),
         }
     }
 }

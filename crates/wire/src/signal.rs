@@ -563,7 +563,7 @@ impl MemberStats {
     }
 }
 
-fn name(field: &'static str, value: &str) -> Result<(), SignalError> {
+pub(crate) fn name(field: &'static str, value: &str) -> Result<(), SignalError> {
     text(field, value, MAX_NAME)
 }
 

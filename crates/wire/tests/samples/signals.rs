@@ -140,6 +140,13 @@ pub fn signals() -> Vec<Signal> {
                 next: 2,
             }),
         },
+        Signal::ToMember {
+            flow,
+            member: member.clone(),
+            body: Downward::KeyDenied {
+                refusal: refusal.clone(),
+            },
+        },
         Signal::Close {
             flow,
             undelivered: 3,

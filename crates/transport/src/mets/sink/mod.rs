@@ -76,7 +76,8 @@ pub enum SinkEvent {
         /// The flow as advertised.
         flow: Box<FlowInfo>,
     },
-    /// The network cannot carry the base layer; nothing is retried until
+    /// The network cannot carry the base layer, or there is no key for this member (any more); nothing
+    /// is retried until
     /// [`SinkInput::Rejoin`] or a new advertisement.
     Refused(Refusal),
     /// Play this frame now.

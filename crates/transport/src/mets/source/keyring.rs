@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
-use layercast_core::{FlowId, Layer, Level, Span, Time};
+use layercast_core::{FlowId, Layer, Level, Resource, Span, Time};
 use layercast_protect::{
-    Claimant, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher, Place, Proof, Random, Signer,
-    WallClock, grant,
+    Claimant, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher, Place, Proof, ProofError, Random,
+    Signer, WallClock, grant,
 };
 use layercast_wire::{FlowInfo, Identity, Member, MetsHeader, Payload};
 
@@ -35,6 +35,8 @@ pub(super) struct Keyring {
     holders: BTreeMap<Member, Holder>,
     /// Grants that are to be made: for whom, and whether of the next epoch.
     due: BTreeSet<(Member, bool)>,
+    /// Who is to be told that there is no key for it, and why.
+    denied: BTreeMap<Member, Resource>,
     /// Somebody has a key who should not.
     stale: bool,
     sealed: u64,
@@ -50,9 +52,14 @@ struct Holder {
     asked: Time,
 }
 
-/// Why a member is given no key, or may not join.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Denied;
+/// What a member that asked for a key is told.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The key, sealed for it.
+    Grant(Vec<u8>),
+    /// What it is missing.
+    Denied(Resource),
+}
 
 impl Keyring {
     pub fn new(protection: &SourceProtection, info: &FlowInfo) -> Keyring {
@@ -70,6 +77,7 @@ impl Keyring {
             next: None,
             holders: BTreeMap::new(),
             due: BTreeSet::new(),
+            denied: BTreeMap::new(),
             stale: false,
             sealed: 0,
         }
@@ -93,28 +101,49 @@ impl Keyring {
         self.current.epoch()
     }
 
-    /// Whether a member may join with this proof.
-    pub fn admits(&self, now: Time, member: &Member, proof: Option<&[u8]>) -> bool {
-        !self.tokens || proof.is_some_and(|proof| self.check(now, member, proof).is_ok())
+    /// Whether a member may join with this proof; if not, what it is missing.
+    pub fn admits(&self, now: Time, member: &Member, proof: Option<&[u8]>) -> Result<(), Resource> {
+        match proof {
+            _ if !self.tokens => Ok(()),
+            Some(proof) => self.check(now, member, proof).map(|_| ()),
+            None => Err(Resource::Token),
+        }
     }
 
-    fn check(&self, now: Time, member: &Member, proof: &[u8]) -> Result<Proof, Denied> {
+    fn check(&self, now: Time, member: &Member, proof: &[u8]) -> Result<Proof, Resource> {
         let claimant = Claimant {
             flow_name: &self.name,
             flow: self.flow,
             member: &member.name,
             now: self.clock.at(now),
         };
-        Proof::check(proof, &self.signer.public(), &claimant).map_err(|_| Denied)
+        Proof::check(proof, &self.signer.public(), &claimant).map_err(ProofError::resource)
     }
 
-    /// A member wants the key.
-    pub fn on_request(&mut self, now: Time, member: &Member, request: &[u8]) -> Result<(), Denied> {
+    /// A member wants the key; gives whether it gets it.
+    pub fn on_request(&mut self, now: Time, member: &Member, request: &[u8]) -> bool {
         let known = self.holders.get(member);
         if known.is_some_and(|holder| now < holder.asked.saturating_add(PATIENCE)) {
-            return Err(Denied);
+            return false;
         }
-        let holder = if self.tokens {
+        let holder = match self.holder(now, member, request) {
+            Ok(holder) => holder,
+            Err(resource) => {
+                self.denied.insert(member.clone(), resource);
+                return false;
+            }
+        };
+        self.denied.remove(member);
+        self.holders.insert(member.clone(), holder);
+        self.due.insert((member.clone(), false));
+        if self.next.is_some() {
+            self.due.insert((member.clone(), true));
+        }
+        true
+    }
+
+    fn holder(&self, now: Time, member: &Member, request: &[u8]) -> Result<Holder, Resource> {
+        Ok(if self.tokens {
             let proof = self.check(now, member, request)?;
             Holder {
                 exchange: proof.exchange,
@@ -124,18 +153,12 @@ impl Keyring {
             }
         } else {
             Holder {
-                exchange: request.try_into().map_err(|_| Denied)?,
+                exchange: request.try_into().map_err(|_| Resource::Token)?,
                 level: Level::FULL,
                 expires: u64::MAX,
                 asked: now,
             }
-        };
-        self.holders.insert(member.clone(), holder);
-        self.due.insert((member.clone(), false));
-        if self.next.is_some() {
-            self.due.insert((member.clone(), true));
-        }
-        Ok(())
+        })
     }
 
     /// A member is no more, or was not heard of for too long: it must not read on.
@@ -144,6 +167,7 @@ impl Keyring {
             self.stale = true;
             self.due.retain(|(other, _)| other != member);
         }
+        self.denied.remove(member);
     }
 
     /// Looks after expired tokens and begins a new epoch if one is due; called now and then.
@@ -154,6 +178,7 @@ impl Keyring {
         let expired: Vec<Member> = self.holders.iter().filter_map(expired).collect();
         for member in expired {
             self.on_gone(&member);
+            self.denied.insert(member, Resource::TokenExpired);
         }
         if (self.stale || self.sealed >= REKEY_AFTER) && self.next.is_none() {
             self.stale = false;
@@ -184,8 +209,11 @@ impl Keyring {
         true
     }
 
-    /// The next grant to send, and to whom.
-    pub fn poll(&mut self) -> Option<(Member, Vec<u8>)> {
+    /// The next answer to send, and to whom.
+    pub fn poll(&mut self) -> Option<(Member, Answer)> {
+        if let Some((member, resource)) = self.denied.pop_first() {
+            return Some((member, Answer::Denied(resource)));
+        }
         while let Some((member, next)) = self.due.pop_first() {
             let key = match (&self.next, next) {
                 (Some((_, key)), true) => key,
@@ -202,7 +230,7 @@ impl Keyring {
             let key = key.up_to(holder.level);
             // It fails for keys no honest member has.
             if let Ok(grant) = grant(&self.signer, &grantee, &key, self.random.draw()) {
-                return Some((member, grant));
+                return Some((member, Answer::Grant(grant)));
             }
         }
         None

@@ -18,7 +18,7 @@ use manage::Renegotiation;
 
 use super::adapter::{Announcement, SourceAdapter, Target};
 use super::controls::Controls;
-use super::keyring::{Keyring, OVERHEAD};
+use super::keyring::{Answer, Keyring, OVERHEAD};
 use super::members::Members;
 use super::pacing::Pacer;
 use super::packets::{Numbered, Numbering, Packetiser, fits};
@@ -479,9 +479,16 @@ impl Machine for Source {
         if let Some(signal) = self.signals.pop_front() {
             return Some(SourceTransmit::Signal(signal));
         }
-        if let Some((member, grant)) = self.keyring.as_mut().and_then(Keyring::poll) {
-            let (flow, grant) = (self.info.id, grant.into());
-            let body = Downward::KeyGrant { grant };
+        if let Some((member, answer)) = self.keyring.as_mut().and_then(Keyring::poll) {
+            let flow = self.info.id;
+            let body = match answer {
+                Answer::Grant(grant) => Downward::KeyGrant {
+                    grant: grant.into(),
+                },
+                Answer::Denied(resource) => Downward::KeyDenied {
+                    refusal: self.refusal(resource, 0, 0),
+                },
+            };
             return Some(SourceTransmit::Signal(Signal::ToMember {
                 flow,
                 member,

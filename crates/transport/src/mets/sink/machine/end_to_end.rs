@@ -31,6 +31,7 @@ impl Sink {
                 self.events.extend(message.map(SinkEvent::Control));
             }
             Downward::KeyGrant { grant } => self.on_grant(&grant.0),
+            Downward::KeyDenied { refusal } => self.on_denied(refusal),
         }
         self.flush_control(now);
     }

@@ -1,6 +1,6 @@
 use layercast_core::{Span, Time};
 use layercast_protect::{ExchangeKey, Random, SourceKey, open_grant};
-use layercast_wire::{FlowInfo, Opaque, Signal, Upward};
+use layercast_wire::{FlowInfo, Opaque, Refusal, Signal, Upward};
 
 use super::{Session, Sink};
 use crate::mets::SinkEvent;
@@ -72,10 +72,11 @@ impl Sink {
         }
         keys.next = now.saturating_add(RETRY);
         let request = match keys.tokens {
-            true => self.proof(now),
-            false => Some(keys.exchange.public().to_vec().into()),
+            // Who has no token hears from the source that one is needed.
+            true => self.proof(now).unwrap_or_default(),
+            false => keys.exchange.public().to_vec().into(),
         };
-        if let (Some(request), Some(flow)) = (request, &self.flow) {
+        if let Some(flow) = &self.flow {
             self.signals.push_back(Signal::ToSource {
                 flow: flow.id,
                 member: self.member(),
@@ -94,6 +95,19 @@ impl Sink {
     pub(super) fn next_request(&self) -> Option<Time> {
         let keys = self.keys.as_ref()?;
         (self.session == Session::Joined && self.wants_key()).then_some(keys.next)
+    }
+
+    /// The source has no key for this member: nothing more can be played, so the flow is given up.
+    pub(super) fn on_denied(&mut self, refusal: Refusal) {
+        let asks = self.keys.is_some() && self.session == Session::Joined;
+        let Some(flow) = self.flow.as_ref().filter(|_| asks) else {
+            self.stats.dropped.unknown += 1;
+            return;
+        };
+        let (flow, member) = (flow.id, self.member());
+        self.signals.push_back(Signal::Leave { flow, member });
+        self.session = Session::Refused;
+        self.events.push_back(SinkEvent::Refused(refusal));
     }
 
     pub(super) fn on_grant(&mut self, grant: &[u8]) {

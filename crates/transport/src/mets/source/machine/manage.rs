@@ -148,12 +148,12 @@ impl Source {
         }
         let base = spec.rate_at(Level::BASE);
         if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
-            return Err(Status::Admit(Refusal {
-                node: self.config.node.clone(),
-                resource: Resource::Link,
-                needed: base.0.into(),
-                available: limit.0.into(),
-            }));
+            let (needed, available) = (base.0.into(), limit.0.into());
+            return Err(Status::Admit(self.refusal(
+                Resource::Link,
+                needed,
+                available,
+            )));
         }
         Ok(FlowSpec {
             flow_id: self.info.spec.flow_id,

@@ -131,7 +131,7 @@ impl Source {
             Upward::KeyRequest { request } => {
                 let keyring = self.keyring.as_mut();
                 let granted = keyring.map(|keyring| keyring.on_request(now, &member, &request.0));
-                self.stats.denied += u64::from(granted != Some(Ok(())));
+                self.stats.denied += u64::from(granted != Some(true));
             }
         }
         self.flush_controls(now);
@@ -181,8 +181,8 @@ impl Source {
         }
         let proof = proof.as_ref().map(|proof| &proof.0[..]);
         let keyring = self.keyring.as_ref();
-        if keyring.is_some_and(|keyring| !keyring.admits(now, &member, proof)) {
-            return Some(self.nak(flow, Resource::Token, 0, 0));
+        if let Some(Err(resource)) = keyring.map(|keyring| keyring.admits(now, &member, proof)) {
+            return Some(self.nak(flow, resource, 0, 0));
         }
         let base = self.spec().rate_at(Level::BASE);
         if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
@@ -212,12 +212,16 @@ impl Source {
     }
 
     fn nak(&self, flow: FlowId, resource: Resource, needed: u64, available: u64) -> Signal {
-        let refusal = Refusal {
+        let refusal = self.refusal(resource, needed, available);
+        Signal::JoinNak { flow, refusal }
+    }
+
+    pub(super) fn refusal(&self, resource: Resource, needed: u64, available: u64) -> Refusal {
+        Refusal {
             node: self.config.node.clone(),
             resource,
             needed,
             available,
-        };
-        Signal::JoinNak { flow, refusal }
+        }
     }
 }
