@@ -6,6 +6,7 @@ mod common;
 use common::{CHAIN, run, scenario};
 use layercast_core::{CellRate, Level};
 use layercast_sim::SimSummary;
+use layercast_transport::mets::ReceiverSummary;
 
 fn with(more: &str) -> SimSummary {
     run(&scenario(&format!("{CHAIN}\n{more}")))
@@ -226,4 +227,48 @@ fn a_change_that_a_dead_link_swallows_times_out_and_is_void() {
         assert_eq!(then, now, "{from}-{to}");
     }
     assert_eq!(summary.receiver("near").unwrap().lost.base, 0);
+}
+
+#[test]
+fn a_filter_that_a_server_chooses_stands_next_to_it_for_everybody_until_it_is_chosen_no_more() {
+    let before = with("");
+    let summary = with(
+        r#"
+        [[request]]
+        at = "8s"
+        flow = "film"
+        option = { filter = ["jitter", { lowpass = 10 }] }
+        [[request]]
+        at = "14s"
+        flow = "film"
+        option = { filter = ["jitter"] }
+        [[request]]
+        at = "16s"
+        flow = "film"
+        option = { filter = ["drs", { lowpass = 10 }] }
+        "#,
+    );
+    assert_eq!(codes(&summary), ["OK", "OK", "EINVAL"]);
+    assert!(before.filters.is_empty());
+    let [filter] = &summary.filters[..] else {
+        panic!("{:?}", summary.filters);
+    };
+    assert_eq!((&*filter.node, &*filter.branch), ("source", "film/one"));
+    // Six seconds of 24 frames, from one start of a GOP of 12 to another.
+    let stats = filter.stats.filter;
+    assert!((132..=156).contains(&stats.frames), "{stats:?}");
+    let left = stats.bytes_out as f64 / stats.bytes_in as f64;
+    assert!((0.75..0.79).contains(&left), "{stats:?}");
+    for name in ["near", "middle", "far"] {
+        let [receiver, whole] = [&summary, &before].map(|it| it.receiver(name).unwrap());
+        assert_eq!((receiver.lost, receiver.late), Default::default(), "{name}");
+        assert_eq!(receiver.frames, whole.frames, "{name}");
+        let cells = |it: &ReceiverSummary| {
+            let while_filtered = it.series.iter().filter(|it| (9.5..13.5).contains(&it.t));
+            let cells = while_filtered.map(|it| it.cells.base + it.cells.e1 + it.cells.e2);
+            f64::from(cells.sum::<u32>())
+        };
+        let share = cells(receiver) / cells(whole);
+        assert!((0.74..0.80).contains(&share), "{name}: {share}");
+    }
 }

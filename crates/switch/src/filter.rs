@@ -27,7 +27,7 @@ const PEAK_FACTOR: f64 = 2.4;
 #[derive(Debug)]
 pub(crate) struct FilterPoint {
     filter: FlowFilter,
-    /// Asked for by a receiver, rather than configured here.
+    /// Asked for by a receiver, rather than configured here or chosen by the server.
     pub on_demand: bool,
     /// From the next GOP on there is no filter any more.
     pub ending: bool,

@@ -10,17 +10,24 @@ use crate::{Switch, SwitchEvent};
 
 /// Filters on branches (mets.md 2.11, 2.13): where they stand, and what leaves them.
 impl Switch {
-    /// The filter that the configuration has for a new branch.
+    /// Gives a new branch the filter that is there for everybody on it.
     pub(crate) fn place_filter(&mut self, now: Time, id: FlowId, port: PortId) {
-        let Some(flow) = self.flows.by_id(id) else {
-            return;
-        };
-        let neighbour = self.ports.get(port).map(|port| port.config.name.as_str());
-        let mut places = self.config.filters.iter();
-        let place = places.find(|place| place.is_on(&flow.info, neighbour.unwrap_or_default()));
-        if let Some(rule) = place.map(|place| place.rule) {
+        if let Some(rule) = self.filter_for_all(id, port) {
             self.set_filter(now, id, port, Some((rule, false)));
         }
+    }
+
+    /// The filter that the configuration has for a branch; or, in the node of the source, where every
+    /// branch passes, the one that the policy of the flow names (mets.md 2.2).
+    fn filter_for_all(&mut self, id: FlowId, port: PortId) -> Option<FilterRule> {
+        let neighbour = &self.ports.get(port)?.config.name;
+        let flow = self.flows.by_id(id)?;
+        let mut places = self.config.filters.iter();
+        let place = places.find(|place| place.is_on(&flow.info, neighbour));
+        let next_to_source = flow.upstream == PortId::LOCAL;
+        let kinds = flow.info.policy.filters.iter().filter(|_| next_to_source);
+        let chosen = kinds.copied().find_map(FilterRule::of_kind);
+        place.map(|place| place.rule).or(chosen)
     }
 
     /// Puts a filter on a branch, or takes it away; gives whether there is one then.
@@ -79,25 +86,31 @@ impl Switch {
         branch_is_filtered
     }
 
-    /// The specification of a flow changed: its filters begin anew.
+    /// A flow changed: its filters begin anew. What its server chose goes before what a receiver asked
+    /// for, and goes at a start of a GOP when it is chosen no more.
     pub(crate) fn renew_filters(&mut self, now: Time, id: FlowId) {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
-        let branches = flow.branches.iter();
-        let filters: Vec<_> = branches
-            .filter_map(|branch| {
-                let point = branch.filter.as_deref()?;
-                Some((branch.port, (point.rule(), point.on_demand)))
-            })
-            .collect();
-        for (port, rule) in filters {
-            self.set_filter(now, id, port, Some(rule));
+        let ports: Vec<PortId> = flow.branches.iter().map(|branch| branch.port).collect();
+        for port in ports {
+            let chosen = self.filter_for_all(id, port);
+            match (chosen, self.filter_at(id, port)) {
+                (Some(rule), _) => {
+                    self.set_filter(now, id, port, Some((rule, false)));
+                }
+                (None, Some(point)) if point.on_demand => {
+                    let rule = point.rule();
+                    self.set_filter(now, id, port, Some((rule, true)));
+                }
+                (None, Some(point)) => point.ending = true,
+                (None, None) => {}
+            }
         }
     }
 
     /// A receiver wants a filter, or none any more. It is put in as near to the source as nobody else
-    /// is served by the way; a filter of the configuration stays.
+    /// is served by the way; a filter of the configuration or of the server stays.
     pub(crate) fn on_filter<O: Observer>(
         &mut self,
         now: Time,

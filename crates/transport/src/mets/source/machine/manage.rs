@@ -161,19 +161,29 @@ impl Source {
         })
     }
 
-    /// Filters on coefficients exist for MPEG video, picture dropping where there are layers.
+    /// Filters on coefficients exist for MPEG video, picture dropping where there are layers. What is
+    /// sealed cannot be filtered on the way, and a branch has place for one filter.
     fn check_filters(&self, policy: &QosPolicy) -> Result<(), Status> {
         let spec = &self.info.spec;
         let mpeg = matches!(spec.media, Media::Mpeg1 | Media::Mpeg2);
+        let sealed = self.keyring.is_some();
         let has = |kind: &FilterKind| match kind {
             FilterKind::Jitter => true,
+            _ if sealed => false,
             FilterKind::PictureDrop => mpeg || spec.top_level() > Level::BASE,
             FilterKind::LowPass(_) | FilterKind::Drs => mpeg,
         };
-        match policy.filters.iter().find(|kind| !has(kind)) {
-            Some(&kind) => Err(Status::NoFilter(kind)),
-            None => Ok(()),
+        if let Some(&kind) = policy.filters.iter().find(|kind| !has(kind)) {
+            return Err(Status::NoFilter(kind));
         }
+        let of_network = |kind: &&FilterKind| **kind != FilterKind::Jitter;
+        if policy.filters.iter().filter(of_network).count() > 1 {
+            return Err(Status::Invalid {
+                field: "filters".into(),
+                problem: "name more than one filter for the network".into(),
+            });
+        }
+        Ok(())
     }
 
     fn set_own_policy(&mut self, now: Time, policy: QosPolicy) {
