@@ -105,6 +105,7 @@ pub fn options(args: &args::Serve) -> LiveOptions {
         rates,
         lead: args.lead,
         patience: args.patience.unwrap_or(defaults.patience),
+        ..defaults
     }
 }
 
@@ -137,10 +138,23 @@ pub fn in_words(event: &LiveEvent) -> String {
             "{frames} frames came faster than the flow takes them; it goes on at the next key frame"
         ),
         LiveEvent::Overload(over) => format!(
-            "{} takes {}, more than the {} reserved for it: start again with more --headroom, or --rates",
+            "{} takes {}, more than the {} reserved for it",
             over.layer,
             over.takes.rate(),
             over.reserved.rate()
+        ),
+        LiveEvent::Granted(spec) => {
+            let rates: Vec<String> = spec
+                .layers
+                .iter()
+                .filter(|(_, rate)| rate.mean.0 > 0)
+                .map(|(layer, rate)| format!("{layer} {}", rate.mean.rate()))
+                .collect();
+            format!("renegotiated: reserved are now {}", rates.join(", "))
+        }
+        LiveEvent::Refused(status) => format!(
+            "what the stream takes more cannot be reserved: {status}; it goes on with what it has, and is \
+             asked for again later"
         ),
         LiveEvent::End { stats } => {
             let lost = stats.ts.lost + stats.rtp.lost;

@@ -5,8 +5,8 @@ use std::path::Path;
 use layercast_core::{FlowId, FlowSpec, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::Clip;
 use layercast_net::{
-    Clock, Frames, LiveEvent, LiveInput, LocalSource, NodeConfig, clock_name, random_seed,
-    source_protection, wall_clock,
+    Clock, Frames, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name,
+    random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_sim::scenario::units::QueueSize;
@@ -27,6 +27,8 @@ use crate::teller::Teller;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
 const QUEUE: Span = Span::from_secs(1);
+/// Requests of a live stream on their way to its flow.
+const COMMANDS: usize = 4;
 
 /// Runs the command.
 pub fn run(args: &args::Serve) -> Outcome {
@@ -55,7 +57,13 @@ pub fn run(args: &args::Serve) -> Outcome {
         let teller = Teller::new(args.json, Lines::Stdout);
         let clock = Clock::get();
         let epoch = clock.now();
-        let Some(offer) = offer(input, args, path, epoch, &stop, &teller).await? else {
+        let (node_commands, commands) = mpsc::channel(COMMANDS);
+        let live = LiveFlow {
+            name: flow.clone(),
+            node: node_commands,
+        };
+        let offering = offer(input, args, path, live, epoch, &stop, &teller);
+        let Some(offer) = offering.await? else {
             return stop.outcome();
         };
         let start = clock
@@ -63,6 +71,7 @@ pub fn run(args: &args::Serve) -> Outcome {
             .saturating_add(args.start_in.unwrap_or_default());
         let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
         config.until_finished = !args.repeat;
+        config.commands = Some(commands);
         let protection = protection(args, &config)?;
         config.switch.require_tokens = args.require_tokens;
         let signed_by = protection
@@ -121,6 +130,7 @@ async fn offer(
     input: Input,
     args: &args::Serve,
     path: &Path,
+    flow: LiveFlow,
     epoch: Time,
     stop: &Stop,
     teller: &Teller,
@@ -150,7 +160,7 @@ async fn offer(
         () = stop.token.cancelled() => return Ok(None),
     };
     let greeting = format!("{name}\n{}", live::describe(learned.form, &learned.spec));
-    let (frames, events) = input.start(&options, &learned.spec);
+    let (frames, events) = input.start(&options, &learned.spec, flow);
     Ok(Some(Offer {
         spec: learned.spec,
         frames,

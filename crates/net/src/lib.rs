@@ -67,7 +67,7 @@ pub use identity::{Identity, IdentityError};
 pub use join::run_join;
 pub use layercast_protect::{Fingerprint, FingerprintError};
 pub use layercast_transport::mets::ControlError;
-pub use live::{Learned, LiveEvent, LiveFrom, LiveInput, LiveOptions};
+pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use protection::{sink_protection, source_protection};

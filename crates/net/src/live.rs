@@ -1,3 +1,4 @@
+mod growth;
 mod serving;
 
 use std::io::{self, Read};
@@ -5,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 
 use bytes::Bytes;
-use layercast_core::{FlowSpec, PerLayer, Rate, Span};
+use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
     Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, TimedFrame,
 };
@@ -16,7 +17,10 @@ use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::error::NetError;
 use crate::frames::Frames;
+use growth::Growth;
 use serving::Serving;
+
+pub use growth::LiveFlow;
 
 /// Asked of the kernel, so that a busy moment costs no datagram.
 const SOCKET_BUFFER: usize = 4 << 20;
@@ -51,6 +55,8 @@ pub struct LiveOptions {
     pub lead: Span,
     /// How long nothing may come at the start.
     pub patience: Span,
+    /// Over how much of it is held against what is reserved.
+    pub window: Span,
 }
 
 /// What was learned of a live stream.
@@ -63,7 +69,7 @@ pub struct Learned {
 }
 
 /// What happens at a live input.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum LiveEvent {
     /// Nothing came for some seconds.
     Silent,
@@ -76,8 +82,13 @@ pub enum LiveEvent {
         /// How many.
         frames: u64,
     },
-    /// A layer takes more than is reserved for it.
+    /// A layer takes more than is reserved for it; what follows is what came of asking for more, unless
+    /// its rates are fixed.
     Overload(Overload),
+    /// What the stream needs now is reserved.
+    Granted(Box<FlowSpec>),
+    /// It is not to be had; it is asked for again later, if the stream still needs it.
+    Refused(Status),
     /// The stream is over.
     End {
         /// What was seen of it.
@@ -93,6 +104,7 @@ impl Default for LiveOptions {
             rates: None,
             lead: Span::from_ms(200),
             patience: Span::from_secs(30),
+            window: Span::from_secs(10),
         }
     }
 }
@@ -259,17 +271,26 @@ impl LiveInput {
 
     /// Serves the stream as `spec` says: its frames, each with its time, and what happens to it. Events
     /// that nobody takes are dropped.
+    ///
+    /// A stream that outgrows `spec` has `flow` renegotiated, unless its rates were given.
     pub fn start(
         self,
         options: &LiveOptions,
         spec: &FlowSpec,
+        flow: LiveFlow,
     ) -> (Frames, mpsc::Receiver<LiveEvent>) {
         let (frames, taken) = mpsc::channel(FRAMES);
         let (events, heard) = mpsc::channel(64);
+        let growth = options.rates.is_none().then_some(Growth {
+            flow,
+            headroom_percent: options.headroom_percent,
+            asked: None,
+        });
         let serving = Serving {
             clock: LiveClock::new(options.lead),
             timeline: MediaTimeline::default(),
-            load: LiveLoad::new(spec),
+            load: LiveLoad::new(spec, options.window),
+            growth,
             frames,
             events,
             started: false,

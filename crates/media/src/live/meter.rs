@@ -84,10 +84,7 @@ impl SpecMeter {
             frames,
         };
         let mut spec = clip.flow_spec();
-        let more = |n: u32| {
-            let more = u64::from(n) * u64::from(100 + headroom_percent) / 100;
-            u32::try_from(more).unwrap_or(u32::MAX)
-        };
+        let more = |n| more(n, headroom_percent);
         for layer in Layer::ALL {
             let rate = &mut spec.layers[layer];
             rate.mean = CellRate(more(rate.mean.0));
@@ -98,14 +95,24 @@ impl SpecMeter {
                 rate.peak = rate.peak.max(rate.mean);
             }
         }
-        // Layers are cumulative: a stream without E1 frames has a place for them all the same.
-        if spec.layers.e2.mean.0 > 0 && spec.layers.e1.mean.0 == 0 {
-            spec.layers.e1.mean = CellRate(1);
-            spec.layers.e1.peak = CellRate(1);
-        }
+        fill_gap(&mut spec);
         let largest = spec.max_frame.saturating_mul(4).max(MIN_MAX_FRAME);
         spec.max_frame = largest.min(FlowSpec::MAX_FRAME);
         debug_assert!(spec.top_level() <= Level::FULL);
         Some(spec)
+    }
+}
+
+/// `n` and so many per cent more.
+pub(super) fn more(n: u32, headroom_percent: u32) -> u32 {
+    let more = u64::from(n) * (100 + u64::from(headroom_percent)) / 100;
+    u32::try_from(more).unwrap_or(u32::MAX)
+}
+
+/// Layers are cumulative: a stream without E1 frames has a place for them all the same.
+pub(super) fn fill_gap(spec: &mut FlowSpec) {
+    if spec.layers.e2.mean.0 > 0 && spec.layers.e1.mean.0 == 0 {
+        spec.layers.e1.mean = CellRate(1);
+        spec.layers.e1.peak = CellRate(1);
     }
 }

@@ -1,11 +1,13 @@
 //! A live stream on its way into a flow.
 
+use layercast_core::Span;
 use layercast_media::{LiveClock, LiveLoad, MediaTimeline, TimedFrame};
 use layercast_transport::mets::AppFrame;
 use layercast_wire::Payload;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
+use super::growth::Growth;
 use super::{LiveEvent, LiveInput, SILENT, Source};
 use crate::clock::Clock;
 
@@ -14,6 +16,7 @@ pub(super) struct Serving {
     pub clock: LiveClock,
     pub timeline: MediaTimeline,
     pub load: LiveLoad,
+    pub growth: Option<Growth>,
     pub frames: mpsc::Sender<AppFrame>,
     pub events: mpsc::Sender<LiveEvent>,
     /// A frame was passed on.
@@ -81,9 +84,7 @@ impl Serving {
             self.resyncs = self.clock.resyncs();
             self.tell(LiveEvent::Resync);
         }
-        if let Some(overload) = self.load.push(time, &frame) {
-            self.tell(LiveEvent::Overload(overload));
-        }
+        self.hold_against(time, &frame);
         let Some(data) = frame.data else { return true };
         if self.waiting && !frame.gop_start {
             self.dropped += 1;
@@ -115,6 +116,27 @@ impl Serving {
                 true
             }
             Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+
+    /// Sees to it that what the stream takes is reserved.
+    fn hold_against(&mut self, time: Span, frame: &layercast_media::Frame) {
+        if let Some(overload) = self.load.push(time, frame) {
+            self.tell(LiveEvent::Overload(overload));
+            if let Some(growth) = &mut self.growth {
+                growth.ask(&self.load);
+            }
+        }
+        match self.growth.as_mut().and_then(Growth::answer) {
+            None => {}
+            Some(Ok(spec)) => {
+                self.load.granted(&spec);
+                self.tell(LiveEvent::Granted(Box::new(spec)));
+            }
+            Some(Err(status)) => {
+                self.load.refused();
+                self.tell(LiveEvent::Refused(status));
+            }
         }
     }
 

@@ -1,0 +1,81 @@
+//! What becomes of a live stream that takes more than is reserved for its flow.
+
+use layercast_core::{FlowSpec, QosOption, Status};
+use layercast_media::LiveLoad;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::command::NodeCommand;
+
+/// The flow as which a live stream is served: whom to ask for more when the stream outgrows it.
+#[derive(Clone, Debug)]
+pub struct LiveFlow {
+    /// Its name.
+    pub name: String,
+    /// Leads to the node where it starts.
+    pub node: mpsc::Sender<NodeCommand>,
+}
+
+/// How a stream that outgrows its flow gets more.
+pub(super) struct Growth {
+    pub flow: LiveFlow,
+    pub headroom_percent: u32,
+    /// What was asked for, and not answered yet.
+    pub asked: Option<oneshot::Receiver<Result<FlowSpec, Status>>>,
+}
+
+impl Growth {
+    /// Asks everybody on the way for what the stream takes now, unless an answer is still to come.
+    pub fn ask(&mut self, load: &LiveLoad) {
+        if self.asked.is_some() {
+            return;
+        }
+        let (reply, answer) = oneshot::channel();
+        let (flow, load, headroom) = (self.flow.clone(), load.clone(), self.headroom_percent);
+        self.asked = Some(answer);
+        tokio::spawn(async move {
+            // Who stops meanwhile needs no answer.
+            let _ = reply.send(flow.renegotiate(|spec| load.grown(spec, headroom)).await);
+        });
+    }
+
+    /// The answer, once.
+    pub fn answer(&mut self) -> Option<Result<FlowSpec, Status>> {
+        let answer = match self.asked.as_mut()?.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => return None,
+            Err(oneshot::error::TryRecvError::Closed) => Err(Status::Closed),
+            Ok(answer) => answer,
+        };
+        self.asked = None;
+        Some(answer)
+    }
+}
+
+impl LiveFlow {
+    /// Has the flow changed from what it is now; gives what it is then.
+    async fn renegotiate(
+        &self,
+        change: impl FnOnce(&FlowSpec) -> FlowSpec,
+    ) -> Result<FlowSpec, Status> {
+        let flow = || self.name.clone();
+        let (reply, state) = oneshot::channel();
+        let ask = NodeCommand::Info {
+            flow: flow(),
+            reply,
+        };
+        self.node.send(ask).await.map_err(|_| Status::Closed)?;
+        let state = state.await.map_err(|_| Status::Closed)?;
+        let spec = change(&state.info.spec);
+        let (reply, status) = oneshot::channel();
+        let ask = NodeCommand::Request {
+            flow: flow(),
+            option: QosOption::FlowSpec(spec.clone()),
+            reply,
+        };
+        self.node.send(ask).await.map_err(|_| Status::Closed)?;
+        match status.await {
+            Ok(Status::Ok) => Ok(spec),
+            Ok(status) => Err(status),
+            Err(_) => Err(Status::Closed),
+        }
+    }
+}
