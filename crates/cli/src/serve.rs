@@ -200,7 +200,11 @@ pub fn node(
             _ => Loss::None,
         };
         let neighbour = layercast_net::Neighbour {
-            port: port(&named.name, Some(named.rate), named.queue),
+            // A delay that is known counts when a flow that promises one is joined over the link.
+            port: PortConfig {
+                delay: named.delay,
+                ..port(&named.name, Some(named.rate), named.queue)
+            },
             link: LinkConfig {
                 delay: named.delay,
                 loss,
