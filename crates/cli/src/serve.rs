@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use layercast_core::{FlowId, FlowSpec, GroupId, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_core::{FlowId, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::Clip;
 use layercast_net::{
     Clock, Frames, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name,
@@ -12,7 +12,7 @@ use layercast_protect::Signer;
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, Shaping, SourceConfig, SourceProtection};
-use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
+use layercast_wire::{Carriage, FlowInfo, Payload};
 use tokio::sync::mpsc;
 
 use crate::address;
@@ -256,30 +256,23 @@ fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig 
 
 fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> SourceConfig {
     let id = node_id(&args.name);
-    spec.flow_id = FlowId(node_id(flow).0.max(1));
+    let id_of_flow = FlowId(node_id(flow).0.max(1));
+    spec.flow_id = id_of_flow;
     spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
     let info = FlowInfo {
-        id: spec.flow_id,
-        name: flow.to_owned(),
-        group: GroupId(spec.flow_id.0),
         policy: QosPolicy {
             max_level: spec.top_level().max(Level::BASE),
             adapt: args.adapt,
             ..QosPolicy::default()
         },
         spec,
-        source: args.name.clone(),
         clock: clock_name(),
-        aal5_mark: Mark::Last,
-        revision: 0,
-        path_delay_us: 0,
         core: args.core.as_ref().map(|core| match core.as_str() {
             // No member is known when a flow opens here, and this node is nearest to the source.
             "auto" => args.name.clone(),
             name => name.to_owned(),
         }),
-        identity: None,
-        via: Default::default(),
+        ..FlowInfo::new(id_of_flow, flow, &args.name)
     };
     SourceConfig {
         start,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use layercast_core::{CellRate, FlowId, GroupId, NodeId, Span, Stream, Time};
+use layercast_core::{CellRate, FlowId, NodeId, Span, Stream, Time};
 use layercast_switch::{FilterPlace, SwitchConfig, choose_core};
 use layercast_transport::mets::{Shaping, Source, SourceConfig, stagger};
 use layercast_wire::FlowInfo;
@@ -198,19 +198,12 @@ impl Scenario {
             start += stagger(before, all, spec.frame_rate.due(1));
         }
         let flow = FlowInfo {
-            id,
-            name: entry.name.clone(),
-            group: GroupId(id.0),
             spec,
             policy: entry.policy.clone(),
-            source: entry.source.clone(),
             clock: CLOCK.into(),
             aal5_mark: self.aal5_mark,
-            revision: 0,
-            path_delay_us: 0,
-            identity: None,
             core: self.core_switch(i, node, topology)?,
-            via: Default::default(),
+            ..FlowInfo::new(id, &entry.name, &entry.source)
         };
         let profile = self.profile_of(node);
         let before = self.flows[..i]
