@@ -252,6 +252,11 @@ impl JitterFilter {
         if !recompute || !self.config.moves {
             return;
         }
+        self.retarget(play);
+    }
+
+    /// Moves the playout point to where the estimate calls for it.
+    fn retarget(&mut self, play: &mut Schedule) {
         let (from, to) = (play.delay, self.target(play));
         if from != to {
             play.catching_up = to < from;
@@ -276,12 +281,7 @@ impl JitterFilter {
         if !moved || !config.holds {
             return;
         }
-        let (from, to) = (play.delay, self.target(play));
-        if from != to {
-            play.catching_up = to < from;
-            play.delay = to;
-            self.emit(JitterEvent::PlayoutMoved { from, to });
-        }
+        self.retarget(play);
     }
 
     /// Without the filter: a frame is played when it is here, in order.

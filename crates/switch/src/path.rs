@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 
-use layercast_core::{Machine, Observer, PortId, Rate, Span, Time, earliest};
+use layercast_core::{CELL_PAYLOAD, Machine, Observer, PortId, Rate, Span, Time, earliest};
 use serde::{Deserialize, Serialize};
 
 use crate::port::{Carried, FrameFate, Port, Unit};
@@ -8,8 +8,6 @@ use crate::{
     ConfigError, Discard, Link, LinkConfig, LinkInput, LinkStats, PortConfig, QueueConfig,
 };
 
-/// Bytes that count as one cell of a queue.
-const CELL_PAYLOAD: usize = 48;
 /// To the path every datagram is a frame of its own; what is in it is not its business.
 const WHOLE: Unit = Unit {
     layer: layercast_core::Layer::Base,

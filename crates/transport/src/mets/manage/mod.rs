@@ -4,9 +4,32 @@
 mod names;
 
 use layercast_core::{
-    Alarm, CellRate, FlowId, FlowSpec, Layer, LayerRate, Level, MaintMode, QosOption, QosPolicy,
-    Status,
+    Alarm, CellRate, FlowId, FlowSpec, GroupInfo, GroupState, Layer, LayerRate, Level, MaintMode,
+    QosOption, QosPolicy, Status,
 };
+use layercast_wire::FlowInfo;
+
+/// What there is to know of the group of a flow (`getGroupInfo`).
+pub(super) fn group_info(
+    flow: &FlowInfo,
+    svc: Option<u16>,
+    members: u32,
+    state: GroupState,
+) -> GroupInfo {
+    GroupInfo {
+        name: flow.name.clone(),
+        group: flow.group,
+        flow: flow.id,
+        server: flow.source.clone(),
+        spec: flow.spec.clone(),
+        policy: flow.policy.clone(),
+        layers: GroupInfo::layer_table(&flow.spec),
+        core: flow.core.clone(),
+        svc,
+        members,
+        state,
+    }
+}
 
 /// The policy that results from an option other than `flowSpec`, if it can be had.
 pub(super) fn changed(policy: &QosPolicy, option: &QosOption) -> Result<QosPolicy, Status> {

@@ -1,6 +1,6 @@
 use layercast_core::{
     Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, Level, MaintMode, Metric, NodeId, QosPolicy,
-    Span,
+    Refusal, Resource, Span,
 };
 use layercast_protect::{Seed, SourceKey, Token, WallClock};
 use layercast_qos::{JitterConfig, Margin, ProbeMode};
@@ -175,6 +175,19 @@ impl SinkConfig {
         };
         let levels = [Level::FULL, Level::E1, Level::BASE].into_iter();
         levels.filter(|&level| level <= spec.top_level()).find(fits)
+    }
+
+    /// Whether this host can take the base layer of a flow.
+    pub(super) fn takes(&self, spec: &FlowSpec) -> Result<(), Refusal> {
+        match self.affordable(spec) {
+            Some(_) => Ok(()),
+            None => Err(Refusal {
+                node: self.node.clone(),
+                resource: Resource::ReceiverRate,
+                needed: spec.rate_at(Level::BASE).0.into(),
+                available: self.local_limit.unwrap_or_default().0.into(),
+            }),
+        }
     }
 
     /// The alarms of the user, and those that the bounds of the flow specification set.

@@ -253,11 +253,7 @@ impl Sink {
         if !self.is_from_source(flow) {
             return Err(refusal(Resource::Identity, 0, 0));
         }
-        if self.config.affordable(&flow.spec).is_none() {
-            let needed = flow.spec.rate_at(Level::BASE).0.into();
-            let available = self.config.local_limit.unwrap_or_default().0.into();
-            return Err(refusal(Resource::ReceiverRate, needed, available));
-        }
+        self.config.takes(&flow.spec)?;
         let wish = self.config.spec.as_ref();
         own_spec(&self.config.node, flow, wish).map_err(|status| match status {
             Status::Admit(refusal) => refusal,

@@ -1,12 +1,12 @@
 use layercast_core::{
-    FilterKind, FlowSpec, GroupInfo, GroupState, LeaveReason, Level, QosOption, QosPolicy, Refusal,
+    FilterKind, FlowSpec, GroupInfo, GroupState, LeaveReason, QosOption, QosPolicy, Refusal,
     RequestId, Resource, Serial, Span, Status, Time,
 };
 use layercast_wire::{FlowInfo, Signal};
 
 use super::{Session, Sink};
 use crate::mets::SinkEvent;
-use crate::mets::manage::{carried_over, changed, narrowed, within};
+use crate::mets::manage::{carried_over, changed, group_info, narrowed, within};
 
 /// The management interface of a client (mets.md 2.2): what it changes is its own affair.
 impl Sink {
@@ -35,24 +35,15 @@ impl Sink {
     pub fn group_info(&self) -> Option<GroupInfo> {
         let flow = self.flow.as_ref()?;
         let receiver = self.active.as_ref().map(|active| &active.receiver);
-        Some(GroupInfo {
-            name: flow.name.clone(),
-            group: flow.group,
-            flow: flow.id,
-            server: flow.source.clone(),
-            spec: flow.spec.clone(),
-            policy: flow.policy.clone(),
-            layers: GroupInfo::layer_table(&flow.spec),
-            core: flow.core.clone(),
-            svc: receiver.map(|receiver| receiver.vci).filter(|&vci| vci > 0),
-            // A client knows of itself.
-            members: u32::from(self.joined()),
-            state: match self.session {
-                Session::Closing { .. } => GroupState::Draining,
-                Session::Closed => GroupState::Closed,
-                _ => GroupState::Open,
-            },
-        })
+        let state = match self.session {
+            Session::Closing { .. } => GroupState::Draining,
+            Session::Closed => GroupState::Closed,
+            _ => GroupState::Open,
+        };
+        // A client knows of itself.
+        let members = u32::from(self.joined());
+        let svc = receiver.map(|receiver| receiver.vci).filter(|&vci| vci > 0);
+        Some(group_info(flow, svc, members, state))
     }
 
     /// Leaves the group: the branch is pruned, its reservations released (`leaveGroup`).
@@ -127,8 +118,8 @@ impl Sink {
             return;
         }
         let flow_id = flow.id;
-        self.signals.push_back(match self.check_change(flow) {
-            Ok(_) => Signal::ChangeAck {
+        self.signals.push_back(match self.config.takes(&flow.spec) {
+            Ok(()) => Signal::ChangeAck {
                 flow: flow_id,
                 member,
                 change,
@@ -178,19 +169,6 @@ impl Sink {
         self.events.push_back(SinkEvent::Renegotiated {
             flow: Box::new(flow),
         });
-    }
-
-    /// Whether this host can take what the flow would become.
-    fn check_change(&self, flow: &FlowInfo) -> Result<(), Refusal> {
-        if self.config.affordable(&flow.spec).is_some() {
-            return Ok(());
-        }
-        Err(Refusal {
-            node: self.config.node.clone(),
-            resource: Resource::ReceiverRate,
-            needed: flow.spec.rate_at(Level::BASE).0.into(),
-            available: self.config.local_limit.unwrap_or_default().0.into(),
-        })
     }
 
     /// Makes everything follow the policy and specification now in force.

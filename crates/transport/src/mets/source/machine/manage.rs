@@ -6,7 +6,7 @@ use layercast_wire::{FlowInfo, Signal};
 
 use super::{Phase, Source, drs_of};
 use crate::mets::SourceEvent;
-use crate::mets::manage::changed;
+use crate::mets::manage::{changed, group_info};
 
 /// How long the members may take to agree to a change (mets.md 2.10).
 const PATIENCE: Span = Span::from_secs(5);
@@ -62,26 +62,15 @@ impl Source {
 
     /// What there is to know of the group (`getGroupInfo`).
     pub fn group_info(&self) -> GroupInfo {
-        let flow = &self.info;
         let cells = self.config.carriage == layercast_wire::Carriage::Cells;
-        GroupInfo {
-            name: flow.name.clone(),
-            group: flow.group,
-            flow: flow.id,
-            server: flow.source.clone(),
-            spec: flow.spec.clone(),
-            policy: flow.policy.clone(),
-            layers: GroupInfo::layer_table(&flow.spec),
-            core: flow.core.clone(),
-            svc: cells.then_some(self.config.vci),
-            members: u32::try_from(self.members.len()).unwrap_or(u32::MAX),
-            state: match self.phase {
-                Phase::Live => GroupState::Open,
-                Phase::Draining { .. } => GroupState::Draining,
-                Phase::Lingering { .. } => GroupState::Lingering,
-                Phase::Closed => GroupState::Closed,
-            },
-        }
+        let state = match self.phase {
+            Phase::Live => GroupState::Open,
+            Phase::Draining { .. } => GroupState::Draining,
+            Phase::Lingering { .. } => GroupState::Lingering,
+            Phase::Closed => GroupState::Closed,
+        };
+        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        group_info(&self.info, cells.then_some(self.config.vci), members, state)
     }
 
     /// Takes no more frames; a change under way is void.
