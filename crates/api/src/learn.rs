@@ -1,5 +1,5 @@
 use layercast_core::{FlowSpec, FrameRate, Layer, Media};
-use layercast_media::{Clip, ClipInfo, Container, Picture};
+use layercast_media::{Clip, ClipInfo, Container};
 
 use crate::frame::Frame;
 
@@ -32,17 +32,12 @@ impl Learner {
             1 => &self.frames[..],
             _ => &self.frames[..self.frames.len() - 1],
         };
-        let frames = whole.iter().map(|frame| layercast_media::Frame {
-            picture: match frame.layer {
-                Layer::Base => Picture::I,
-                Layer::E1 => Picture::P,
-                Layer::E2 => Picture::B,
-            },
-            layer: frame.layer,
-            gop_start: frame.gop_start,
-            time: frame.time,
-            size: u32::try_from(frame.data.len()).unwrap_or(u32::MAX),
-            data: None,
+        let frames = whole.iter().map(|frame| {
+            let size = u32::try_from(frame.data.len()).unwrap_or(u32::MAX);
+            layercast_media::Frame {
+                time: frame.time,
+                ..layercast_media::Frame::of_layer(frame.layer, frame.gop_start, size)
+            }
         });
         let clip = Clip {
             info: ClipInfo {

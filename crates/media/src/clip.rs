@@ -115,6 +115,20 @@ impl Frame {
         }
     }
 
+    /// A frame of which only its place in a flow is known, with `size` bytes that nobody has: layers
+    /// stand for kinds of pictures, the other way round as in [`Picture::layer`].
+    pub fn of_layer(layer: Layer, gop_start: bool, size: u32) -> Frame {
+        let picture = match layer {
+            Layer::Base => Picture::I,
+            Layer::E1 => Picture::P,
+            Layer::E2 => Picture::B,
+        };
+        Frame {
+            gop_start,
+            ..Frame::sized(picture, size)
+        }
+    }
+
     /// The layer that carries it.
     pub const fn layer(&self) -> Layer {
         self.layer

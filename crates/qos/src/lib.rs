@@ -36,7 +36,7 @@ pub use probe::{Advice, DemandProbe, ProbeConfig, ProbeMode};
 pub use rate_probe::RateProbe;
 pub use scheduler::{FlowScheduler, Released, SchedulerConfig, SchedulerEvent};
 pub use shaper::{
-    BucketError, BucketParams, SerialHead, SerialPacer, SerialQueue, Shaper, ShaperConfig,
-    ShaperError, ShaperStats, queue_bound,
+    BucketError, BucketParams, PEAK_FACTOR, SerialHead, SerialPacer, SerialQueue, Shaper,
+    ShaperConfig, ShaperError, ShaperStats, queue_bound,
 };
 pub use timestamp::{SignedSpan, SourceTime, TimestampUnwrapper};

@@ -1,25 +1,20 @@
 use layercast_core::{
     CellRate, FlowId, FlowSpec, Layer, Level, OnPlenty, OnScarce, PerLayer, Serial, Span, Time,
 };
-use layercast_media::{FilterRule, FlowFilter, Frame, Picture};
+use layercast_media::{FilterRule, FlowFilter, Frame};
 use layercast_qos::{
-    BucketParams, Demand, DemandProbe, Grant, LevelPair, ProbeConfig, ProbeMode, Shaper,
-    ShaperConfig, ShaperError, Want, queue_bound,
+    BucketParams, Demand, DemandProbe, Grant, LevelPair, PEAK_FACTOR, ProbeConfig, ProbeMode,
+    Shaper, ShaperConfig, ShaperError, Want, queue_bound,
 };
 use layercast_wire::{
-    AdapterMsg, Assembler, Carriage, FlowInfo, LinkPdu, MAX_CELL_PAYLOAD, Mark, MetsHeader,
-    MetsPacket, Payload, Reassembler, Segmenter, packet_of,
+    AdapterMsg, Assembler, Carriage, DATAGRAM_PAYLOAD, FlowInfo, LinkPdu, MAX_CELL_PAYLOAD, Mark,
+    MetsHeader, MetsPacket, Payload, Reassembler, Segmenter, packet_of,
 };
 
 use crate::FilterStats;
 use crate::flow::{Told, Wish};
 use crate::port::Unit;
 use crate::selector::Step;
-
-/// Payload of a datagram, where no longer one came in (mets.md 3.3).
-const DATAGRAM_PAYLOAD: usize = 1_176;
-/// How much faster than their mean rate frames leave; as sources do (mets.md 2.5).
-const PEAK_FACTOR: f64 = 2.4;
 
 /// A filter on one branch of a flow: takes its frames apart from the stream, filters them and sends
 /// them on. Towards the receivers it is the source of the flow, towards the source a receiver
@@ -214,7 +209,9 @@ impl FilterPoint {
             None => Payload::Zeros(filtered.size),
         };
         let packets: Vec<MetsPacket> = MetsPacket::fragments(header, &payload, self.mtu).collect();
-        let cost = packets.iter().map(|packet| cost(packet, self.carriage));
+        let cost = packets
+            .iter()
+            .map(|packet| self.carriage.cost(packet.payload.len()));
         match self.shaper.make_room(flow, layer, cost.sum()) {
             Ok(()) => {}
             Err(ShaperError::Dropped(_)) => return,
@@ -466,30 +463,16 @@ impl Units<'_> {
     }
 }
 
-fn cost(packet: &MetsPacket, carriage: Carriage) -> u32 {
-    match carriage {
-        Carriage::Cells => layercast_core::aal5_cells(packet.encoded_len()),
-        Carriage::Datagrams => packet.encoded_len().div_ceil(layercast_core::CELL_PAYLOAD) as u32,
-    }
-}
-
-/// A frame as the filters take it: layers are kinds of pictures.
+/// A frame as the filters take it.
 fn frame_of(layer: Layer, gop_start: bool, payload: Payload) -> Frame {
+    let size = payload.len() as u32;
     Frame {
-        picture: match layer {
-            Layer::Base => Picture::I,
-            Layer::E1 => Picture::P,
-            Layer::E2 => Picture::B,
-        },
-        layer,
-        gop_start,
-        time: None,
-        size: payload.len() as u32,
         data: match payload {
             // Cells carry synthetic media as the zeros that they stand for.
             Payload::Bytes(bytes) if bytes.iter().any(|&byte| byte != 0) => Some(bytes),
             _ => None,
         },
+        ..Frame::of_layer(layer, gop_start, size)
     }
 }
 

@@ -34,7 +34,10 @@ pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
 pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
 pub use ip::{IPV4_HEADER, IpBody, IpError, Ipv4Packet};
-pub use link::{Carriage, DATAGRAM_CELLS, DecodeError, LinkPdu, UDP_IP_HEADER, decode_datagram};
+pub use link::{
+    Carriage, DATAGRAM_CELLS, DATAGRAM_PAYLOAD, DecodeError, LinkPdu, UDP_IP_HEADER,
+    decode_datagram,
+};
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};

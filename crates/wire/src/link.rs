@@ -1,10 +1,12 @@
 use bytes::Bytes;
-use layercast_core::{CELL_PAYLOAD, CELL_SIZE};
+use layercast_core::{CELL_PAYLOAD, CELL_SIZE, aal5_cells};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::adapter::ADAPTER_LEN;
-use crate::{AdapterError, AdapterMsg, Cell, CellError, FrameType, MetsError, MetsPacket};
+use crate::{
+    AdapterError, AdapterMsg, Cell, CellError, FrameType, METS_HEADER, MetsError, MetsPacket,
+};
 
 /// Bytes that UDP and IPv4 add to a datagram.
 pub const UDP_IP_HEADER: usize = 28;
@@ -20,6 +22,21 @@ pub enum Carriage {
     /// One METS packet, RES or ADAPT in a UDP datagram.
     #[default]
     Datagrams,
+}
+
+/// Media bytes of a METS packet in a datagram, if nobody asks for more or less (mets.md 3.3).
+pub const DATAGRAM_PAYLOAD: usize = 1_176;
+
+impl Carriage {
+    /// Cells that a METS packet with `payload` bytes of media takes, or counts as in a shaper
+    /// (mets.md 2.5).
+    pub fn cost(self, payload: usize) -> u32 {
+        let bytes = METS_HEADER + payload;
+        match self {
+            Carriage::Cells => aal5_cells(bytes),
+            Carriage::Datagrams => bytes.div_ceil(CELL_PAYLOAD) as u32,
+        }
+    }
 }
 
 /// A PDU as it stands on a link.

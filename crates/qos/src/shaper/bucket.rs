@@ -2,6 +2,9 @@ use layercast_core::{CellRate, Span};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// How much faster than their mean rate frames leave, if nobody says otherwise (mets.md 2.5).
+pub const PEAK_FACTOR: f64 = 2.4;
+
 /// Depth and refresh interval of a token bucket (mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct BucketParams {

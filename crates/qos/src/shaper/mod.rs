@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use layercast_core::{CELL_PAYLOAD, FlowId, Layer, PerLayer, Span, Time};
 use thiserror::Error;
 
-pub use bucket::{BucketError, BucketParams};
+pub use bucket::{BucketError, BucketParams, PEAK_FACTOR};
 pub use serial::{SerialHead, SerialPacer, SerialQueue};
 
 use bucket::Bucket;

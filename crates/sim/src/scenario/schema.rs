@@ -496,7 +496,7 @@ impl From<PlayoutSpec> for PlayoutConfig {
 
 impl Default for ShapingSpec {
     fn default() -> ShapingSpec {
-        ShapingSpec::PeakFactor(2.4)
+        ShapingSpec::PeakFactor(layercast_qos::PEAK_FACTOR)
     }
 }
 

@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, NodeId, Span, SpecError, Time};
 use layercast_protect::{Seed, WallClock};
-use layercast_qos::{BucketError, HostCost};
-use layercast_wire::{Carriage, FlowInfo, MAX_CELL_PAYLOAD, Mark};
+use layercast_qos::{BucketError, HostCost, PEAK_FACTOR};
+use layercast_wire::{Carriage, DATAGRAM_PAYLOAD, FlowInfo, MAX_CELL_PAYLOAD, Mark};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -121,8 +121,6 @@ pub enum SourceError {
 }
 
 impl SourceConfig {
-    /// Media bytes of a packet in a datagram (mets.md 3.3).
-    pub const DATAGRAM_PAYLOAD: u32 = 1_176;
     /// Least `mtu_payload` of sealed media.
     pub const LEAST_SEALED: u32 = 64;
     /// The first circuit given to sources.
@@ -137,7 +135,7 @@ impl SourceConfig {
             vci: SourceConfig::FIRST_VCI,
             mtu_payload: match carriage {
                 Carriage::Cells => MAX_CELL_PAYLOAD as u32,
-                Carriage::Datagrams => SourceConfig::DATAGRAM_PAYLOAD,
+                Carriage::Datagrams => DATAGRAM_PAYLOAD as u32,
             },
             shaping: Shaping::default(),
             clock_tick: Span::ZERO,
@@ -225,11 +223,15 @@ impl SourceConfig {
 
 impl Shaping {
     /// Frame-serial pacing, with the default token bucket while the receivers' rate is not known.
-    pub const SERIAL: Shaping = Shaping::Serial { peak_factor: 2.4 };
+    pub const SERIAL: Shaping = Shaping::Serial {
+        peak_factor: PEAK_FACTOR,
+    };
 }
 
 impl Default for Shaping {
     fn default() -> Shaping {
-        Shaping::Rate { peak_factor: 2.4 }
+        Shaping::Rate {
+            peak_factor: PEAK_FACTOR,
+        }
     }
 }

@@ -68,11 +68,7 @@ pub(super) struct Packetiser {
 impl Packetiser {
     /// Credits that the packets of a frame of `bytes` cost.
     pub fn cost(&self, bytes: usize) -> u32 {
-        let pdu = |payload: usize| match self.carriage {
-            Carriage::Cells => layercast_core::aal5_cells(layercast_wire::METS_HEADER + payload),
-            Carriage::Datagrams => (layercast_wire::METS_HEADER + payload)
-                .div_ceil(layercast_core::CELL_PAYLOAD) as u32,
-        };
+        let pdu = |payload| self.carriage.cost(payload);
         let media = self.mtu - self.overhead;
         let full = u32::try_from(bytes / media).unwrap_or(u32::MAX);
         let rest = match bytes % media {

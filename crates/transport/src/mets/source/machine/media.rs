@@ -1,5 +1,5 @@
-use layercast_core::{Cause, Layer, Observer, Span, Time, TraceEvent};
-use layercast_media::{FlowFilter, Frame, Picture};
+use layercast_core::{Cause, Observer, Span, Time, TraceEvent};
+use layercast_media::{FlowFilter, Frame};
 use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::{Payload, Signal};
 
@@ -193,18 +193,11 @@ fn reshape(drs: &mut FlowFilter, frame: &mut AppFrame, sends: bool) {
 /// The frame as the filters take it.
 fn media_frame(frame: &AppFrame) -> Frame {
     Frame {
-        picture: match frame.layer {
-            Layer::Base => Picture::I,
-            Layer::E1 => Picture::P,
-            Layer::E2 => Picture::B,
-        },
-        layer: frame.layer,
-        gop_start: frame.gop_start,
         time: frame.time,
-        size: frame.payload.len() as u32,
         data: match &frame.payload {
             Payload::Bytes(bytes) => Some(bytes.clone()),
             Payload::Zeros(_) => None,
         },
+        ..Frame::of_layer(frame.layer, frame.gop_start, frame.payload.len() as u32)
     }
 }
