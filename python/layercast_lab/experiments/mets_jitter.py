@@ -158,7 +158,7 @@ def stall_rows(runs: list[Frames]) -> list[Row]:
         Row(
             "E4-2 the stalls",
             "loss in 42.5-43.0 s, more in 43.0-43.5 s, then a group arrives at once",
-            f"{one:.0f} late, then {two:.0f}; {np.median(burst):.0f} frames arrive within two periods",
+            f"{one:g} late, then {two:g}; {np.median(burst):.0f} frames arrive within two periods",
             "second window at least the first, both above 0, burst visible",
             judge(two >= one > 0 and float(np.median(burst)) >= 4, trend=one > 0 and two > 0),
             "" if two >= one else "D has grown after the first stall and spares frames of the second",
