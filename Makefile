@@ -88,6 +88,7 @@ peers: ## srt-tools and GStreamer, for the comparisons
 interop: tools peers ## Streams and captures against ffmpeg, tshark and GStreamer
 	cargo test -p layercast-media --test ffmpeg --test filter --test corpus --test h264 --test ts --test rtp
 	cargo test -p layercast-wire --test tshark
+	LAYERCAST_LONG=1 cargo test -p layercast-net --test tun -- --nocapture
 	cargo test -p layercast-sim --test capture
 	cargo test -p layercast-cli --test live --test sockets
 
