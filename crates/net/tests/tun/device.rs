@@ -76,22 +76,20 @@ impl Bench {
         let now = self.now();
         while let Some(bytes) = self.inbound.poll_transmit(now, &mut Off) {
             busy = true;
-            match Ipv4Packet::decode(bytes) {
-                Ok(Ipv4Packet {
+            // The kernel's own chatter, such as router solicitations, is not for us.
+            if let Ok(Ipv4Packet {
+                src,
+                dst: OURS,
+                body: IpBody::Tcp(segment),
+                ..
+            }) = Ipv4Packet::decode(bytes)
+            {
+                let packet = TcpPacket {
                     src,
                     dst: OURS,
-                    body: IpBody::Tcp(segment),
-                    ..
-                }) => {
-                    let packet = TcpPacket {
-                        src,
-                        dst: OURS,
-                        segment,
-                    };
-                    self.endpoint.handle(now, packet, &mut Off);
-                }
-                // The kernel's own chatter, such as router solicitations, is not for us.
-                _ => {}
+                    segment,
+                };
+                self.endpoint.handle(now, packet, &mut Off);
             }
         }
         if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
