@@ -13,6 +13,7 @@ use crate::connection::{PeerId, PeerSender, Proven};
 use crate::egress::Egress;
 use crate::hello::Hello;
 use crate::sources::Sources;
+use slots::MAX_GONE;
 
 /// One port of a node.
 pub(crate) struct Port {

@@ -11,7 +11,7 @@ use crate::egress::Egress;
 use crate::hello::Hello;
 
 /// Most ports kept for neighbours that are gone and may come back.
-const MAX_GONE: usize = 64;
+pub(super) const MAX_GONE: usize = 64;
 
 impl Ports {
     /// A new port for a neighbour; the configuration for the switch, and a port that had to go.
