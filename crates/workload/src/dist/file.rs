@@ -78,8 +78,8 @@ impl Distribution {
                 .parse()
                 .map_err(|_| at(head.mean_line, Problem::Syntax("a number for the mean")))?;
             let found = law.mean();
-            // Written so that a mean which is not a number is refused, too.
-            if !((found - given).abs() <= MEAN_TOLERANCE * found) {
+            let off = (found - given).abs();
+            if off.is_nan() || off > MEAN_TOLERANCE * found {
                 return Err(at(head.mean_line, Problem::Mean { given, found }));
             }
         }

@@ -101,7 +101,7 @@ impl Formula {
     }
 
     fn check(self) -> Result<(), &'static str> {
-        let whole = |max: f64| max >= 1.0 && max <= TERMS && max.fract() == 0.0;
+        let whole = |max: f64| (1.0..=TERMS).contains(&max) && max.fract() == 0.0;
         let fine = match self {
             Formula::Exp { mean } => mean > 0.0,
             Formula::Pareto { alpha, k } => alpha > 0.0 && k > 0.0,
