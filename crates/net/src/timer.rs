@@ -95,12 +95,15 @@ impl Timer {
         }
     }
 
-    /// Takes note that deadlines up to `now` are being served, and counts how late.
-    pub fn served(&mut self, now: Time) {
-        if let Some(deadline) = self.armed.filter(|&deadline| deadline <= now) {
-            self.armed = None;
-            self.lateness.add(now.since(deadline));
-        }
+    /// Takes note that deadlines up to `now` are being served, counts how late, and tells.
+    pub fn served(&mut self, now: Time) -> Span {
+        let Some(deadline) = self.armed.filter(|&deadline| deadline <= now) else {
+            return Span::ZERO;
+        };
+        self.armed = None;
+        let late = now.since(deadline);
+        self.lateness.add(late);
+        late
     }
 
     /// How late the timers ran so far.

@@ -1,4 +1,4 @@
-use layercast_core::{Observer, Time};
+use layercast_core::{Observer, Span, Time};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
@@ -10,6 +10,13 @@ use crate::timer::Timer;
 
 /// Signals and commands served before the next look at the sockets.
 const INPUTS_PER_TURN: usize = 64;
+
+/// A turn that comes so late hears the sockets before the timers: those who judge silence must know
+/// what was said while nobody listened.
+const HELD_UP: Span = Span::from_ms(20);
+
+/// How often it then looks for more, so that a flood cannot stop the timers.
+const CATCH_UP: usize = 64;
 
 /// A node or a receiving host, as the loop that runs it sees it.
 pub(crate) trait Actor {
@@ -110,7 +117,13 @@ pub(crate) async fn turn_until_done<A: Actor, O: Observer>(
     let mut next = None;
     loop {
         let now = clock.now();
-        timer.served(now);
+        if timer.served(now) > HELD_UP {
+            for _ in 0..CATCH_UP {
+                if !actor.receive(now, obs) {
+                    break;
+                }
+            }
+        }
         actor.on_timeout(now, obs);
         let mut served = 0;
         while let Some(said) = next.take().or_else(|| inbox.try_next()) {
@@ -142,5 +155,87 @@ pub(crate) async fn turn_until_done<A: Actor, O: Observer>(
             said = inbox.next() => next = Some(said),
             () = shutdown.cancelled(), if !stopping => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::Off;
+
+    use super::*;
+
+    /// Is held up while it waits for the first time, with a timer due.
+    #[derive(Default)]
+    struct Sleepy {
+        turns: u32,
+        calls: Vec<(u32, &'static str)>,
+    }
+
+    impl Actor for Sleepy {
+        type Command = ();
+
+        fn on_timeout<O: Observer>(&mut self, _: Time, _: &mut O) {
+            self.calls.push((self.turns, "timers"));
+        }
+
+        fn on_peer<O: Observer>(
+            &mut self,
+            _: Time,
+            _: PeerEvent,
+            _: &mut O,
+        ) -> Result<(), NetError> {
+            Ok(())
+        }
+
+        fn on_command<O: Observer>(&mut self, _: Time, (): (), _: &mut O) {}
+
+        fn receive<O: Observer>(&mut self, _: Time, _: &mut O) -> bool {
+            self.calls.push((self.turns, "sockets"));
+            false
+        }
+
+        fn flush(&mut self) -> bool {
+            true
+        }
+
+        fn end_turn<O: Observer>(
+            &mut self,
+            now: Time,
+            _: bool,
+            _: &mut O,
+        ) -> Result<Turn, NetError> {
+            self.turns += 1;
+            Ok(match self.turns {
+                1 => Turn::Next(Some(now.saturating_add(Span::from_ms(1)))),
+                _ => Turn::Over,
+            })
+        }
+
+        async fn ready(&mut self, _: bool) {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_was_held_up_hears_what_came_before_it_judges_silence() {
+        let mut actor = Sleepy::default();
+        let (_peer, peers) = mpsc::channel(1);
+        let mut inbox = Inbox {
+            peers,
+            commands: None,
+        };
+        let mut timer = Timer::new().unwrap();
+        let shutdown = CancellationToken::new();
+        turn_until_done(&mut actor, &mut inbox, &mut timer, &shutdown, &mut Off)
+            .await
+            .unwrap();
+        let second: Vec<_> = actor.calls.iter().filter(|call| call.0 == 1).collect();
+        assert_eq!(second[0].1, "sockets", "{:?}", actor.calls);
+        assert_eq!(second[1].1, "timers");
+        assert_eq!(
+            actor.calls[0],
+            (0, "timers"),
+            "in time, the timers come first"
+        );
     }
 }

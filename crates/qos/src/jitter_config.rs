@@ -22,7 +22,7 @@ pub enum Margin {
     },
 }
 
-/// How a [`JitterFilter`] estimates and when it moves the playout point (mets.md 2.8).
+/// How a [`JitterFilter`](crate::JitterFilter) estimates and when it moves the playout point (mets.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct JitterConfig {
     /// Gain of the mean delay.
