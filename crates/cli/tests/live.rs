@@ -53,19 +53,71 @@ fn encoder(video: &str, to: &[&str]) -> Helper {
     Helper(command.spawn().expect("ffmpeg starts"))
 }
 
-/// Records what `input` gives for three seconds, as a player would open it.
+/// An encoder of a picture that is still for eight seconds, and then takes many times as much, to two
+/// places.
+fn growing(to: [u16; 2]) -> Helper {
+    let source = "testsrc2=size=160x120:rate=25,noise=alls=60:allf=t:enable='gt(t,8)'";
+    let outputs = to.map(|port| format!("udp://127.0.0.1:{port}?pkt_size=1316"));
+    let mut command = Command::new("ffmpeg");
+    command.args([
+        "-v", "error", "-nostdin", "-re", "-f", "lavfi", "-i", source,
+    ]);
+    for output in &outputs {
+        command
+            .args("-t 60 -c:v mpeg2video -q:v 8 -g 10 -bf 2 -f mpegts".split_whitespace())
+            .arg(output);
+    }
+    Helper(
+        command
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("ffmpeg starts"),
+    )
+}
+
+#[test]
+fn a_stream_that_outgrows_its_reservation_is_renegotiated_or_refused() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let ports = [port(), port()];
+    let _encoder = growing(ports);
+    let serve = |port: u16, more: &[&str]| {
+        let input = format!("udp://127.0.0.1:{port}");
+        let args = ["serve", &input, "--flow", "cam", "--measure", "2s"];
+        Running::start(&[&args, more].concat())
+    };
+    let [mut wide, mut narrow] = std::thread::scope(|scope| {
+        let narrow = scope.spawn(|| serve(ports[1], &["--port", "ann=260kbit/s"]));
+        [serve(ports[0], &[]), narrow.join().expect("it starts")]
+    });
+    let _receivers = [&wide, &narrow].map(|server| {
+        let child = layercast()
+            .args(["join", &server.url, "--name", "ann", "--level", "BL"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Helper(child.expect("the binary runs"))
+    });
+    wide.wait_for_event("more than the");
+    wide.wait_for_event("renegotiated: reserved are now BL");
+    let refused = narrow.wait_for_event("cannot be reserved: ");
+    assert!(refused.contains("not enough bandwidth"), "{refused}");
+}
+
+/// Records what `input` gives for six seconds, as a player would open it.
 fn recorder(input: &[&str], to: &Path) -> Helper {
     let child = Command::new("ffmpeg")
         .args(["-v", "warning", "-nostdin", "-y"])
         .args(input)
-        .args(["-t", "3", "-c", "copy", "-f", "mpegts"])
+        .args(["-t", "6", "-c", "copy", "-f", "mpegts"])
         .arg(to)
         .stderr(Stdio::piped())
         .spawn();
     Helper(child.expect("ffmpeg starts"))
 }
 
-/// A receiver that writes to `out` for `seconds`.
+/// A receiver that writes to `out`.
 fn receiver(address: &str, name: &str, level: &str, out: &str, more: &[&str]) -> Helper {
     let child = layercast()
         .args([
@@ -158,13 +210,14 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
         assert_eq!(ends_within(&mut recorder.0, SOON), Some(0));
         counts.push((decoded(&file, "0:v"), decoded(&file, "0:a")));
     }
-    // Three seconds of 25 pictures; at base level one picture in ten, and all the sound.
+    // Six seconds of 25 pictures, of the first two eras perhaps the base layer only; at base level one
+    // picture in ten, and all the sound.
     let [(full, sound), (base, base_sound)] = counts[..] else {
         panic!("two recordings");
     };
-    assert!((60..=85).contains(&full), "{full} pictures");
-    assert!((5..=9).contains(&base), "{base} pictures at base level");
-    assert!(sound >= 100 && base_sound >= 100, "{sound} {base_sound}");
+    assert!((95..=160).contains(&full), "{full} pictures");
+    assert!((12..=18).contains(&base), "{base} pictures at base level");
+    assert!(sound >= 200 && base_sound >= 200, "{sound} {base_sound}");
     if let Some(mut player) = played {
         assert_eq!(ends_within(&mut player.0, SOON), Some(0));
     }
@@ -258,7 +311,7 @@ fn a_transport_stream_in_rtp_and_mpeg_video_in_rtp_are_played() {
         let mut recorder = recorder(&input, &file);
         assert_eq!(ends_within(&mut recorder.0, SOON), Some(0), "{name}");
         let pictures = decoded(&file, "0:v");
-        assert!((45..=85).contains(&pictures), "{name}: {pictures} pictures");
+        assert!((90..=160).contains(&pictures), "{name}: {pictures} pictures");
     }
 }
 

@@ -47,6 +47,66 @@ fn nobody_there_is_told_at_once() {
 }
 
 #[test]
+fn a_join_over_a_way_that_takes_longer_than_promised_is_refused_where_it_became_too_long() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("delay"), 2);
+    let args = ["serve", &clip, "--flow", "test", "--name", "wren", "--loop"];
+    let links = ["--delay-max", "200ms", "--port", "rook=50Mbit/s,delay=60ms"];
+    let server = Running::start(&[&args[..], &links[..]].concat());
+    let args = ["switch", "--name", "rook", "--upstream", &server.url];
+    let links = ["far=50Mbit/s,delay=150ms", "near=50Mbit/s,delay=5ms"];
+    let switch = Running::start(&[&args[..], &["--port", links[0], "--port", links[1]]].concat());
+    let url = switch.url.replacen('?', "/test?", 1);
+    let near = run(&["join", &url, "--name", "near", "--for", "2s"]);
+    assert_eq!(near.status.code(), Some(0), "{}", complaint(&near));
+    let far = run(&["join", &url, "--name", "far", "--for", "2s"]);
+    assert_eq!(far.status.code(), Some(1));
+    let why = complaint(&far);
+    let (needed, rest) = why
+        .split_once("refused by rook: the path takes ")
+        .and_then(|(_, rest)| rest.split_once(' '))
+        .unwrap_or_else(|| panic!("{why}"));
+    assert!(
+        rest.starts_with("us, but only 200000 us are allowed"),
+        "{why}"
+    );
+    let needed: u32 = needed.parse().unwrap();
+    assert!((210_000..300_000).contains(&needed), "{why}");
+}
+
+#[test]
+fn what_a_receiver_wants_when_bandwidth_gets_scarce_is_done() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("scarce"), 4);
+    let args = ["serve", &clip, "--flow", "test", "--loop"];
+    // Enough for all of it at first, and after some seconds for little more than the base layer.
+    let ports = ["ann", "bob"].map(|name| format!("{name}=2Mbit/s,schedule=10s:12%"));
+    let ports = ["--port", &ports[0], "--port", &ports[1]];
+    let mut server = Running::start(&[&args[..], &ports[..]].concat());
+    let join = |name: &str, on_scarce: &str| {
+        let args = ["--name", name, "--on-scarce", on_scarce, "--json"];
+        let child = layercast()
+            .args(["join", &server.url])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        child.expect("the binary runs")
+    };
+    let (mut ann, mut bob) = (join("ann", "disconnect"), join("bob", "low-pass:6"));
+    // The clip has no end: that she does is what she asked for.
+    assert_eq!(ends_within(&mut ann, 4 * SOON), Some(0));
+    let filter = server.wait_for_event("filter low-pass:6 in the way of");
+    assert!(filter.ends_with("in the way of bob"), "{filter}");
+    bob.kill().expect("it runs");
+    bob.wait().expect("it ends");
+}
+
+#[test]
 fn a_received_clip_decodes_and_lists_and_statistics_agree() {
     if !have_ffmpeg() {
         return;

@@ -59,6 +59,54 @@ fn a_token_opens_what_is_closed_without_one() {
 }
 
 #[test]
+fn a_token_that_expires_ends_the_join_with_a_clear_line() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("expires");
+    let clip = make_clip(&folder, 2);
+    let identity = folder.join("server.pem");
+    let identity = identity.to_str().unwrap();
+    let args = [
+        "serve",
+        &clip,
+        "--flow",
+        "test",
+        "--identity",
+        identity,
+        "--require-tokens",
+        "--loop",
+    ];
+    let server = Running::start(&args);
+    let args = [
+        "token",
+        "--identity",
+        identity,
+        "--flow",
+        "test",
+        "--expires",
+        "4s",
+        "--url",
+        &server.url,
+    ];
+    let url = run(&args);
+    assert!(url.status.success(), "{}", complaint(&url));
+    let url = String::from_utf8(url.stdout).unwrap();
+    let got = folder.join("got.m1v");
+    for written in [true, false] {
+        let _ = std::fs::remove_file(&got);
+        let joined = run(&["join", url.trim(), "--out", got.to_str().unwrap()]);
+        assert_eq!(joined.status.code(), Some(1));
+        let why = complaint(&joined);
+        assert!(why.contains("the token for the flow has expired"), "{why}");
+        assert!(why.contains("layercast token"), "{why}");
+        // What came before is there.
+        let bytes = std::fs::metadata(&got).map_or(0, |it| it.len());
+        assert_eq!(bytes > 0, written);
+    }
+}
+
+#[test]
 fn a_token_needs_an_identity_that_is_there() {
     let missing = folder("no-token").join("missing.pem");
     let missing = missing.to_str().unwrap();

@@ -165,18 +165,15 @@ impl Running {
         }
     }
 
-    /// Waits for an event whose text contains `part`.
-    pub fn wait_for_event(&mut self, part: &str) {
+    /// Waits for an event whose text contains `part`, and gives the text.
+    pub fn wait_for_event(&mut self, part: &str) -> String {
         loop {
             let mut line = String::new();
             let read = self.lines.read_line(&mut line).expect("a line");
             assert!(read > 0, "ended before {part:?}");
             let line: Value = serde_json::from_str(&line).expect("JSON");
-            if line["text"]
-                .as_str()
-                .is_some_and(|text| text.contains(part))
-            {
-                return;
+            if let Some(text) = line["text"].as_str().filter(|text| text.contains(part)) {
+                return text.to_owned();
             }
         }
     }

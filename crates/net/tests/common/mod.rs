@@ -6,7 +6,7 @@ pub mod neighbour;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use layercast_core::{FlowId, FrameRate, GroupId, NodeId, Off, QosPolicy, Rate, Span};
+use layercast_core::{FlowId, FrameRate, NodeId, Off, QosPolicy, Rate, Span};
 use layercast_media::{Clip, Synthetic};
 use layercast_net::{
     CancellationToken, Clock, Frames, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour,
@@ -14,7 +14,7 @@ use layercast_net::{
 };
 use layercast_switch::{LinkConfig, PortConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, SinkConfig, SourceConfig};
-use layercast_wire::{Carriage, FlowInfo, Mark, Payload};
+use layercast_wire::{Carriage, FlowInfo, Payload};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -79,19 +79,10 @@ pub fn source(flow: &str, id: u32, carriage: Carriage, seconds: u32) -> LocalSou
     spec.flow_id = FlowId(id);
     spec.delay_max_ms = 800;
     let info = FlowInfo {
-        id: FlowId(id),
-        name: flow.into(),
-        group: GroupId(id),
         spec,
         policy: policy(),
-        source: "server".into(),
         clock: clock_name(),
-        aal5_mark: Mark::default(),
-        revision: 0,
-        path_delay_us: 0,
-        core: None,
-        identity: None,
-        via: Default::default(),
+        ..FlowInfo::new(FlowId(id), flow, "server")
     };
     let mut config = SourceConfig::new("server", NodeId(1), info, carriage);
     config.era = ERA;

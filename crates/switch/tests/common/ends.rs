@@ -1,8 +1,8 @@
 //! The least of a source and of a receiver.
 
 use layercast_core::{
-    CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, NodeId, PerLayer, PortId,
-    QosPolicy, Serial, Span, Time,
+    CellRate, FlowId, FlowSpec, Layer, LayerRate, Level, NodeId, PerLayer, PortId, Serial, Span,
+    Time,
 };
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Downward, Flags, FlowInfo, FrameType, LinkPdu, Mark, Member,
@@ -58,19 +58,9 @@ impl Source {
         };
         Source {
             info: FlowInfo {
-                id: FlowId(id),
-                name: format!("flow-{id}"),
-                group: GroupId(id),
                 spec,
-                policy: QosPolicy::default(),
-                source: "atc".into(),
                 clock: "one".into(),
-                aal5_mark: Mark::Last,
-                revision: 0,
-                path_delay_us: 0,
-                core: None,
-                identity: None,
-                via: Default::default(),
+                ..FlowInfo::new(FlowId(id), &format!("flow-{id}"), "atc")
             },
             carriage,
             sizes: PerLayer {

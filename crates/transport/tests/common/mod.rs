@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, Layer, LayerRate, Level, Machine, NodeId, Off, PerLayer,
-    QosPolicy, Serial, Span, Time,
+    Serial, Span, Time,
 };
 use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
 use layercast_transport::mets::{
@@ -16,8 +16,8 @@ use layercast_transport::mets::{
     SourceConfig, SourceEvent, SourceInput, SourceProtection, SourceTransmit, feed,
 };
 use layercast_wire::{
-    AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, Mark, MetsHeader,
-    MetsPacket, Payload, Signal,
+    AdapterKind, AdapterMsg, Carriage, Flags, FlowInfo, FrameType, LinkPdu, MetsHeader, MetsPacket,
+    Payload, Signal,
 };
 
 /// Coded order of IBBPBBPBBPBB.
@@ -33,8 +33,6 @@ pub fn flow(delay_max_ms: u32) -> FlowInfo {
         ..LayerRate::default()
     };
     FlowInfo {
-        id: FlowId(7),
-        name: "bunny".into(),
         group: GroupId(3),
         spec: FlowSpec {
             layers: PerLayer {
@@ -45,15 +43,8 @@ pub fn flow(delay_max_ms: u32) -> FlowInfo {
             delay_max_ms,
             ..FlowSpec::default()
         },
-        policy: QosPolicy::default(),
-        source: "atc".into(),
         clock: "test".into(),
-        aal5_mark: Mark::Last,
-        revision: 0,
-        path_delay_us: 0,
-        core: None,
-        identity: None,
-        via: Default::default(),
+        ..FlowInfo::new(FlowId(7), "bunny", "atc")
     }
 }
 

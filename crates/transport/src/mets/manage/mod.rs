@@ -1,8 +1,6 @@
 //! What both ends share of the management interface (mets.md 2.2): which options make which policy,
 //! and what a client may want of a flow.
 
-mod names;
-
 use layercast_core::{
     Alarm, CellRate, FlowId, FlowSpec, GroupInfo, GroupState, Layer, LayerRate, Level, MaintMode,
     QosOption, QosPolicy, Status,

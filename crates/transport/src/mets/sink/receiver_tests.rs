@@ -1,25 +1,15 @@
 use super::*;
-use layercast_core::{FlowSpec, GroupId, Layer, NodeId, Off, QosPolicy};
+use layercast_core::{FlowSpec, Layer, NodeId, Off};
 use layercast_wire::{Carriage, FrameType, MetsHeader, Payload};
 
 fn receiver() -> Receiver {
     let flow = FlowInfo {
-        id: FlowId(1),
-        name: "bunny".into(),
-        group: GroupId(1),
         spec: FlowSpec {
             delay_max_ms: 1_000,
             ..FlowSpec::default()
         },
-        policy: QosPolicy::default(),
-        source: "atc".into(),
         clock: "test".into(),
-        aal5_mark: CellMark::Last,
-        revision: 0,
-        path_delay_us: 0,
-        core: None,
-        identity: None,
-        via: Default::default(),
+        ..FlowInfo::new(FlowId(1), "bunny", "atc")
     };
     let config = SinkConfig::new("dwp", NodeId(1), "bunny", Carriage::Datagrams);
     Receiver::new(Time::ZERO, &config, &flow, &flow.spec)
