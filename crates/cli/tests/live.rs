@@ -93,7 +93,7 @@ fn a_stream_that_outgrows_its_reservation_is_renegotiated_or_refused() {
     });
     let _receivers = [&wide, &narrow].map(|server| {
         let child = layercast()
-            .args(["join", &server.url, "--name", "ann", "--level", "BL"])
+            .args(["join", &server.url, "--name", "ann", "--level", "0"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
