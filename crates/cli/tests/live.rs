@@ -311,7 +311,10 @@ fn a_transport_stream_in_rtp_and_mpeg_video_in_rtp_are_played() {
         let mut recorder = recorder(&input, &file);
         assert_eq!(ends_within(&mut recorder.0, SOON), Some(0), "{name}");
         let pictures = decoded(&file, "0:v");
-        assert!((90..=160).contains(&pictures), "{name}: {pictures} pictures");
+        assert!(
+            (90..=160).contains(&pictures),
+            "{name}: {pictures} pictures"
+        );
     }
 }
 
