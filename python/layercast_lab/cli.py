@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +50,9 @@ def reproduce(
         str | None, typer.Argument(help="An experiment id, such as mets/e5; see `layercast-lab list`.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Run all experiments, with a summary.")] = False,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="With --all: leave these out, such as '*-sockets' (repeatable).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for figures and the gallery.")] = Path("target/lab"),
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds to run instead of the default.")] = None,
@@ -67,6 +71,9 @@ def reproduce(
     if everything == (id is not None):
         errors.print("error: give either an experiment id or --all")
         raise typer.Exit(2)
+    if skip and not everything:
+        errors.print("error: --skip goes with --all")
+        raise typer.Exit(2)
     if id is not None and id not in found:
         errors.print(f"error: there is no experiment {id!r}; `layercast-lab list` names all", markup=False)
         raise typer.Exit(2)
@@ -76,7 +83,8 @@ def reproduce(
         return track(items, description=what, total=total, console=errors, disable=not errors.is_terminal)
 
     reports, failed = [], False
-    for name in found if id is None else [id]:
+    chosen = [name for name in found if not any(fnmatchcase(name, pattern) for pattern in skip or [])]
+    for name in chosen if id is None else [id]:
         context = Context(
             out=out / Path(name).parent, seeds=seeds, seconds=seconds, full=full, progress=progress
         )
