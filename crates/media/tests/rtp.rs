@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use common::{decode, encode, have_ffmpeg};
 use layercast_core::{Media, Serial, Span, Stream, Time};
@@ -58,13 +60,17 @@ fn take(datagrams: &[Vec<u8>]) -> (Vec<TimedFrame>, Ingest) {
     (frames, ingest)
 }
 
-fn clips() -> [(Clip, Media); 4] {
-    [
-        (clip("rtp.h264", H264), Media::H264),
-        (clip("rtp.m1v", &format!("{MPEG} mpeg1video")), Media::Mpeg1),
-        (clip("rtp.m2v", &format!("{MPEG} mpeg2video")), Media::Mpeg2),
-        (clip("rtp.ts", &format!("{H264} -f mpegts")), Media::MpegTs),
-    ]
+/// Encoded once: the tests run at the same time, and would write the same files.
+fn clips() -> &'static [(Clip, Media)] {
+    static CLIPS: OnceLock<[(Clip, Media); 4]> = OnceLock::new();
+    CLIPS.get_or_init(|| {
+        [
+            (clip("rtp.h264", H264), Media::H264),
+            (clip("rtp.m1v", &format!("{MPEG} mpeg1video")), Media::Mpeg1),
+            (clip("rtp.m2v", &format!("{MPEG} mpeg2video")), Media::Mpeg2),
+            (clip("rtp.ts", &format!("{H264} -f mpegts")), Media::MpegTs),
+        ]
+    })
 }
 
 #[test]
@@ -72,8 +78,8 @@ fn frames_come_back_with_even_times() {
     if !have_ffmpeg() {
         return;
     }
-    for (clip, media) in clips() {
-        let (frames, ingest) = take(&datagrams(&clip));
+    for &(ref clip, media) in clips() {
+        let (frames, ingest) = take(&datagrams(clip));
         assert_eq!(ingest.media(), Some(media));
         assert_eq!(ingest.stats().rtp.malformed + ingest.stats().rtp.lost, 0);
         let content = |frame: &Frame| (frame.layer(), frame.gop_start, frame.data.clone());
@@ -125,8 +131,8 @@ fn reordering_and_duplicates_change_nothing() {
     if !have_ffmpeg() {
         return;
     }
-    for (clip, media) in clips() {
-        let sent = datagrams(&clip);
+    for &(ref clip, media) in clips() {
+        let sent = datagrams(clip);
         let (expected, _) = take(&sent);
         let mut stream = Stream::new(7, "order");
         let mut mixed = sent.clone();
@@ -152,8 +158,8 @@ fn after_losses_what_is_passed_on_still_decodes() {
     if !have_ffmpeg() {
         return;
     }
-    for (clip, media) in clips().into_iter().take(3) {
-        let sent = datagrams(&clip);
+    for &(ref clip, media) in &clips()[..3] {
+        let sent = datagrams(clip);
         let mut stream = Stream::new(11, "loss");
         let kept: Vec<_> = sent.into_iter().filter(|_| !stream.chance(0.01)).collect();
         let (frames, ingest) = take(&kept);
