@@ -2,7 +2,18 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::{Running, complaint, decode, folder, have_ffmpeg, make_clip, run};
+
+/// A server of a flow for those with a token, and the file of its identity.
+fn closed(folder: &Path, more: &[&str]) -> (Running, String) {
+    let clip = make_clip(folder, 2);
+    let identity = folder.join("server.pem").to_str().unwrap().to_owned();
+    let args = ["serve", &clip, "--flow", "test", "--identity", &identity];
+    let server = Running::start(&[&args[..], &["--require-tokens"], more].concat());
+    (server, identity)
+}
 
 #[test]
 fn a_token_opens_what_is_closed_without_one() {
@@ -10,21 +21,7 @@ fn a_token_opens_what_is_closed_without_one() {
         return;
     }
     let folder = folder("token");
-    let clip = make_clip(&folder, 2);
-    let identity = folder.join("server.pem");
-    let identity = identity.to_str().unwrap();
-    let args = [
-        "serve",
-        &clip,
-        "--flow",
-        "test",
-        "--identity",
-        identity,
-        "--require-tokens",
-        "--start-when-joined",
-        "1",
-    ];
-    let server = Running::start(&args);
+    let (server, identity) = closed(&folder, &["--start-when-joined", "1"]);
     assert!(server.url.contains("&src="), "{}", server.url);
 
     let refused = run(&["join", &server.url]);
@@ -36,7 +33,7 @@ fn a_token_opens_what_is_closed_without_one() {
         let token = [
             "token",
             "--identity",
-            identity,
+            &identity,
             "--flow",
             "test",
             "--url",
@@ -64,24 +61,11 @@ fn a_token_that_expires_ends_the_join_with_a_clear_line() {
         return;
     }
     let folder = folder("expires");
-    let clip = make_clip(&folder, 2);
-    let identity = folder.join("server.pem");
-    let identity = identity.to_str().unwrap();
-    let args = [
-        "serve",
-        &clip,
-        "--flow",
-        "test",
-        "--identity",
-        identity,
-        "--require-tokens",
-        "--loop",
-    ];
-    let server = Running::start(&args);
+    let (server, identity) = closed(&folder, &["--loop"]);
     let args = [
         "token",
         "--identity",
-        identity,
+        &identity,
         "--flow",
         "test",
         "--expires",

@@ -36,20 +36,21 @@ pub(crate) struct Circuits {
     lives: Vec<Vec<(Time, Time)>>,
     /// When circuits that went idle were last cleared out.
     swept: Time,
-    sites: Vec<u32>,
+    /// The site of each host.
+    site_of: Vec<usize>,
 }
 
 type Key = (u64, u32, HostId, HostId);
 
 impl Circuits {
-    pub fn new(sharing: Sharing, idle: Span, sites: usize) -> Circuits {
+    pub fn new(sharing: Sharing, idle: Span, sites: usize, site_of: Vec<usize>) -> Circuits {
         Circuits {
             sharing,
             idle,
             open: BTreeMap::new(),
             lives: vec![Vec::new(); sites],
             swept: Time::ZERO,
-            sites: Vec::new(),
+            site_of,
         }
     }
 
@@ -59,11 +60,7 @@ impl Circuits {
         now: Time,
         (conversation, conn): (u64, ConnId),
         (app, from, to): (usize, HostId, HostId),
-        site_of: &[usize],
     ) {
-        if self.sites.is_empty() {
-            self.sites = site_of.iter().map(|&site| site as u32).collect();
-        }
         let key = match self.sharing {
             Sharing::Connection => (conversation, conn.0, from, to),
             // The control connection of FTP, its first, is an application of its own.
@@ -76,7 +73,7 @@ impl Circuits {
             }
             let (up, used) = *life;
             *life = (now, now);
-            self.lives[site_of[from.0 as usize]].push((up, used.saturating_add(self.idle)));
+            self.lives[self.site_of[from.0 as usize]].push((up, used.saturating_add(self.idle)));
         } else {
             self.open.insert(key, (now, now));
         }
@@ -87,11 +84,11 @@ impl Circuits {
     }
 
     fn sweep(&mut self, gone: impl Fn(Time, Span) -> bool) {
-        let (idle, lives, sites) = (self.idle, &mut self.lives, &self.sites);
+        let (idle, lives, site_of) = (self.idle, &mut self.lives, &self.site_of);
         self.open.retain(|key, &mut (up, used)| {
             let over = gone(used, idle);
             if over {
-                lives[sites[key.2.0 as usize] as usize].push((up, used.saturating_add(idle)));
+                lives[site_of[key.2.0 as usize]].push((up, used.saturating_add(idle)));
             }
             !over
         });

@@ -127,13 +127,13 @@ pub fn offered(
         config,
         totals: vec![empty; names.len()],
         names,
-        sites: site_of,
+        sites: site_of.clone(),
         running: Vec::new(),
         free: Vec::new(),
         heap: BinaryHeap::new(),
         pushed: 0,
         circuits: [Sharing::Connection, Sharing::Application]
-            .map(|how| Circuits::new(how, config.idle, sites)),
+            .map(|how| Circuits::new(how, config.idle, sites, site_of.clone())),
     };
     let end = Time::ZERO.saturating_add(config.duration);
     let mut events = 0;
@@ -201,7 +201,7 @@ impl Run {
     }
 
     fn event(&mut self, now: Time, event: Event) {
-        let (slot, input) = match event {
+        let (slot, number, input) = match event {
             Event::Wake(slot) => {
                 if let Some(running) = self.running[slot]
                     .as_mut()
@@ -215,14 +215,13 @@ impl Run {
             }
             Event::Deliver(slot, number, conn, bytes) => {
                 let end = End::Client;
-                ((slot, number), AppInput::Received { conn, end, bytes })
+                (slot, number, AppInput::Received { conn, end, bytes })
             }
             Event::End(slot, number, conn) => {
                 let end = End::Client;
-                ((slot, number), AppInput::Ended { conn, end })
+                (slot, number, AppInput::Ended { conn, end })
             }
         };
-        let (slot, number) = slot;
         if self.running[slot]
             .as_ref()
             .is_some_and(|it| it.number == number)
@@ -322,7 +321,7 @@ impl Run {
             } => {
                 self.carried(app, from, to, u64::from(bytes));
                 for circuits in &mut self.circuits {
-                    circuits.use_one(now, (number, ConnId(0)), (app, from, to), &self.sites);
+                    circuits.use_one(now, (number, ConnId(0)), (app, from, to));
                 }
                 Some(AppInput::Datagram { sent: now })
             }
@@ -339,8 +338,8 @@ impl Run {
     /// A segment and its acknowledgement: both directions of a connection are in use.
     fn used(&mut self, now: Time, app: usize, conn: (u64, ConnId), a: HostId, b: HostId) {
         for circuits in &mut self.circuits {
-            circuits.use_one(now, conn, (app, a, b), &self.sites);
-            circuits.use_one(now, conn, (app, b, a), &self.sites);
+            circuits.use_one(now, conn, (app, a, b));
+            circuits.use_one(now, conn, (app, b, a));
         }
     }
 }

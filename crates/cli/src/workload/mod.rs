@@ -105,14 +105,19 @@ fn number(value: f64) -> String {
     }
 }
 
+/// What samples are drawn from: `sample` and `compare` draw the same.
+fn stream(dist: &Distribution, seed: u64) -> Stream {
+    Stream::new(seed, &format!("workload/sample/{}", dist.name))
+}
+
 fn draws(dist: &Distribution, n: usize, seed: u64) -> Vec<f64> {
-    let mut stream = Stream::new(seed, &format!("workload/sample/{}", dist.name));
+    let mut stream = stream(dist, seed);
     (0..n).map(|_| dist.sample(&mut stream)).collect()
 }
 
 fn sample(args: &args::Sample) -> Outcome {
     let dist = find(&args.name)?;
-    let mut stream = Stream::new(args.seed, &format!("workload/sample/{}", dist.name));
+    let mut stream = stream(&dist, args.seed);
     let mut out = BufWriter::new(io::stdout().lock());
     writeln!(out, "{}_{}", dist.name.replace([',', ' '], "_"), dist.unit)?;
     for _ in 0..args.count {

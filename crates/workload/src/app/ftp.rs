@@ -98,14 +98,8 @@ impl Application for Ftp {
         match input {
             AppInput::Start => {
                 self.started = now;
-                self.out.act(Act::Connect {
-                    conn: CONTROL,
-                    opener: End::Client,
-                    from: self.client,
-                    from_port: None,
-                    to: self.server,
-                    to_port: CONTROL_PORT,
-                });
+                self.out
+                    .connect(CONTROL, self.client, self.server, CONTROL_PORT);
             }
             AppInput::Established { conn: CONTROL } => {
                 self.left = self.model.nitems.whole(&mut self.stream);

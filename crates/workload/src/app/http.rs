@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use layercast_core::{Stream, Time};
 
-use super::{Act, AppInput, Application, ConnId, End, HostId, MOMENT, Out, Record};
+use super::{AppInput, Application, ConnId, End, HostId, MOMENT, Out, Record};
 use crate::dist::Distribution;
 
 const PORT: u16 = 80;
@@ -49,6 +49,19 @@ pub struct Server {
     pub host: HostId,
     /// Weight; a probability is its share in the sum of all.
     pub weight: f64,
+}
+
+impl Server {
+    /// One of them, by weight; `None` if there is none.
+    pub fn choose(servers: &[Server], stream: &mut Stream) -> Option<HostId> {
+        let total: f64 = servers.iter().map(|server| server.weight).sum();
+        let mut left = stream.unit() * total;
+        let found = servers.iter().find(|server| {
+            left -= server.weight;
+            left < 0.0
+        });
+        found.or(servers.last()).map(|server| server.host)
+    }
 }
 
 /// A browser: pages from servers it chooses, one connection for each file, for ever.
@@ -111,19 +124,9 @@ impl Browser {
         }
     }
 
-    fn choose(&mut self) -> Option<HostId> {
-        let total: f64 = self.servers.iter().map(|server| server.weight).sum();
-        let mut left = self.stream.unit() * total;
-        let found = self.servers.iter().find(|server| {
-            left -= server.weight;
-            left < 0.0
-        });
-        found.or(self.servers.last()).map(|server| server.host)
-    }
-
     fn next_page(&mut self, now: Time) {
         if self.pages == 0 {
-            let Some(server) = self.choose() else {
+            let Some(server) = Server::choose(&self.servers, &mut self.stream) else {
                 return;
             };
             self.server = server;
@@ -148,14 +151,7 @@ impl Browser {
                 request: 0,
                 arrived: 0,
             });
-            self.out.act(Act::Connect {
-                conn: self.conn,
-                opener: End::Client,
-                from: self.client,
-                from_port: None,
-                to: self.server,
-                to_port: PORT,
-            });
+            self.out.connect(self.conn, self.client, self.server, PORT);
         }
         if self.open.is_empty() {
             if self.files > 0 {

@@ -22,6 +22,7 @@ pub use audio::{Audio, AudioModel};
 pub use ftp::{Ftp, FtpModel};
 pub use http::{Browser, HttpModel, Messages, Server};
 pub use push::{Push, PushModel};
+pub(crate) use replay::MAX_DATAGRAM;
 pub use replay::{Replay, Trace, TraceError};
 pub use telnet::{Telnet, TelnetModel};
 pub use video::{Video, VideoModel};
@@ -244,6 +245,18 @@ pub(crate) struct Out {
 impl Out {
     fn act(&mut self, act: Act) {
         self.acts.push_back(act);
+    }
+
+    /// Opens a connection from the user's host.
+    fn connect(&mut self, conn: ConnId, from: HostId, to: HostId, to_port: u16) {
+        self.act(Act::Connect {
+            conn,
+            opener: End::Client,
+            from,
+            from_port: None,
+            to,
+            to_port,
+        });
     }
 
     fn record(&mut self, record: Record) {

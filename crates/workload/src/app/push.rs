@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use layercast_core::{Stream, Time};
 
-use super::{Act, AppInput, Application, ConnId, End, HostId, Out, Record};
+use super::{AppInput, Application, ConnId, End, HostId, Out, Record};
 use crate::dist::Distribution;
 
 const CONN: ConnId = ConnId(0);
@@ -52,14 +52,7 @@ impl Application for Push {
         match input {
             AppInput::Start => {
                 self.started = now;
-                self.out.act(Act::Connect {
-                    conn: CONN,
-                    opener: End::Client,
-                    from: self.from,
-                    from_port: None,
-                    to: self.to,
-                    to_port: self.model.port,
-                });
+                self.out.connect(CONN, self.from, self.to, self.model.port);
             }
             AppInput::Established { .. } => {
                 for _ in 0..self.model.nitems.whole(&mut self.stream) {

@@ -6,7 +6,7 @@ use super::tally::Tally;
 use super::{AppInput, Application, HostId, Media, Out};
 
 /// Largest payload of a UDP datagram over IPv4 (RFC 768).
-const MAX_DATAGRAM: u32 = 65_507;
+pub(crate) const MAX_DATAGRAM: u32 = 65_507;
 
 /// A recorded stream of datagrams: when each was sent, from the first on, and its payload in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,16 +65,6 @@ impl Trace {
             true => Err(TraceError::Empty),
             false => Ok(Trace { packets }),
         }
-    }
-
-    /// How many datagrams it has.
-    pub fn len(&self) -> usize {
-        self.packets.len()
-    }
-
-    /// Whether it has none; a parsed trace has some.
-    pub fn is_empty(&self) -> bool {
-        self.packets.is_empty()
     }
 }
 

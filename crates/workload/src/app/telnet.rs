@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use layercast_core::{Stream, Time};
 
-use super::{Act, AppInput, Application, ConnId, End, HostId, MOMENT, Out, Record};
+use super::{AppInput, Application, ConnId, End, HostId, MOMENT, Out, Record};
 use crate::dist::Distribution;
 
 const PORT: u16 = 23;
@@ -94,14 +94,7 @@ impl Application for Telnet {
         match input {
             AppInput::Start => {
                 self.started = now;
-                self.out.act(Act::Connect {
-                    conn: CONN,
-                    opener: End::Client,
-                    from: self.client,
-                    from_port: None,
-                    to: self.server,
-                    to_port: PORT,
-                });
+                self.out.connect(CONN, self.client, self.server, PORT);
             }
             AppInput::Established { .. } => {
                 let took = now.since(self.started);

@@ -267,13 +267,7 @@ impl Source {
         match app.choose {
             Choose::Zipf => {
                 let servers = servers_of(population, self.site);
-                let total: f64 = servers.iter().map(|server| server.weight).sum();
-                let mut left = self.hosts.unit() * total;
-                let found = servers.iter().find(|server| {
-                    left -= server.weight;
-                    left < 0.0
-                });
-                found.or(servers.last()).map_or(HostId(0), |it| it.host)
+                Server::choose(&servers, &mut self.hosts).unwrap_or(HostId(0))
             }
             Choose::Uniform => {
                 let step = 1 + self.hosts.below(sites as u64 - 1) as usize;

@@ -5,8 +5,8 @@ use layercast_core::{Rate, Span};
 use serde::Deserialize;
 
 use crate::app::{
-    AudioModel, FtpModel, HttpModel, Messages, PushModel, TelnetModel, Trace, TraceError,
-    VideoModel,
+    AudioModel, FtpModel, HttpModel, MAX_DATAGRAM, Messages, PushModel, TelnetModel, Trace,
+    TraceError, VideoModel,
 };
 use crate::dist::{Dimension, DistError, Distribution};
 
@@ -196,9 +196,6 @@ struct FileArrival {
 fn span(seconds: f64) -> Option<Span> {
     (seconds > 0.0 && seconds < 3.2e7).then(|| Span::from_secs_f64(seconds))
 }
-
-/// Ethernet's, less the headers of IP and UDP.
-const MTU_PAYLOAD: u32 = 65_507;
 
 impl Workload {
     /// The composite workload of Mah's thesis, which comes with the program.
@@ -392,7 +389,7 @@ impl Reader {
         key: &'static str,
     ) -> Result<Distribution, WorkloadError> {
         let dist = self.dist(read, key, Dimension::Size)?;
-        match dist.quantile(1.0) <= f64::from(MTU_PAYLOAD) {
+        match dist.quantile(1.0) <= f64::from(MAX_DATAGRAM) {
             true => Ok(dist),
             false => Err(self.value(key, "must fit into a UDP datagram: at most 65507 B")),
         }
@@ -404,7 +401,7 @@ impl Reader {
             .payload
             .take()
             .ok_or_else(|| self.missing("payload"))?;
-        match (1..=MTU_PAYLOAD).contains(&payload) {
+        match (1..=MAX_DATAGRAM).contains(&payload) {
             true => Ok(payload),
             false => Err(self.value("payload", "must be 1 to 65507 bytes")),
         }
