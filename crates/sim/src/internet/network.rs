@@ -1,0 +1,284 @@
+use core::net::Ipv4Addr;
+
+use layercast_core::{Rate, Span, Time};
+use layercast_transport::tcp::TcpConfig;
+use layercast_workload::Workload;
+
+use crate::scenario::Ties;
+
+/// A node of an internetwork, by its place in [`Network::nodes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u32);
+
+/// An internetwork with what happens in it: what a scenario file says, with every default filled in.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Hosts and routers.
+    pub nodes: Vec<Node>,
+    /// Point-to-point links between them.
+    pub links: Vec<Link>,
+    /// Shared media.
+    pub lans: Vec<Lan>,
+    /// The ATM backbone, if there is one.
+    pub atm: Option<AtmBackbone>,
+    /// Connections and streams between two hosts.
+    pub flows: Vec<Flow>,
+    /// The applications of a population of hosts.
+    pub workload: Option<Population>,
+    /// How long to simulate.
+    pub duration: Span,
+    /// Samples before it do not count.
+    pub warm_up: Span,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Order of events at the same instant.
+    pub ties: Ties,
+    /// What a run may cost.
+    pub budget: Budget,
+}
+
+/// A host or a router.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name, unique.
+    pub name: String,
+    /// Its address, unique; a router has one for all its interfaces.
+    pub address: Ipv4Addr,
+    /// What it does with packets for others.
+    pub role: Role,
+    /// What each packet costs its processor.
+    pub cpu: CpuCost,
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// Sends and receives; attached to exactly one link or LAN.
+    Host(Box<TcpConfig>),
+    /// Forwards by static routes, the shortest paths by number of hops.
+    Router,
+}
+
+/// Time a FIFO processor needs for what arrives, before the node acts on it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CpuCost {
+    /// For each packet, its interrupt included.
+    pub per_packet: Span,
+    /// For each of its bytes.
+    pub per_byte: Span,
+    /// For each cell it came in, if it came over ATM.
+    pub per_cell: Span,
+}
+
+/// A full-duplex link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Link {
+    /// Its ends.
+    pub ends: [NodeIndex; 2],
+    /// From the first end to the second, and back.
+    pub ways: [Way; 2],
+    /// Time a bit is under way.
+    pub delay: Span,
+    /// Largest IP packet.
+    pub mtu: u32,
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Way {
+    /// Bits of IP packets a second, their headers included.
+    pub rate: Rate,
+    /// What waits for it.
+    pub queue: Queue,
+    /// Probability that a packet is lost on the way, each on its own.
+    pub loss: f64,
+}
+
+/// A FIFO queue; the packet being sent does not count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Queue {
+    /// How much may wait.
+    pub limit: Limit,
+    /// Early drops, if any.
+    pub red: Option<Red>,
+}
+
+/// A bound of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// None.
+    Unlimited,
+    /// So many packets.
+    Packets(u32),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// Random early detection (Floyd and Jacobson 1993), gentle if asked for (Floyd 2000), in packets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Red {
+    /// Below it nothing is dropped early.
+    pub min: f64,
+    /// Above it all is, or with `gentle` above twice of it.
+    pub max: f64,
+    /// Probability of a drop as the average comes to `max`.
+    pub max_p: f64,
+    /// Weight of the newest sample in the average.
+    pub weight: f64,
+    /// From `max` to twice `max` the probability grows from `max_p` to 1.
+    pub gentle: bool,
+}
+
+/// An idealised shared medium: first come, first served, no collisions (insane-simulator.md 2.3).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Lan {
+    /// Its name.
+    pub name: String,
+    /// Bits of IP packets a second, of all stations together.
+    pub rate: Rate,
+    /// From the end of sending to the arrival.
+    pub latency: Span,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Who is attached.
+    pub stations: Vec<NodeIndex>,
+}
+
+/// Switches, their links, and the routers at their edge.
+#[derive(Clone, Debug)]
+pub struct AtmBackbone {
+    /// Names of the switches.
+    pub switches: Vec<String>,
+    /// Links between them, and from routers to them.
+    pub links: Vec<AtmLink>,
+    /// What every output port does.
+    pub queue: AtmQueue,
+    /// How IP uses circuits, such as `noqos-conv-svc` (insane-study.md 2.1).
+    pub policy: String,
+    /// Time a controller takes for each message.
+    pub signalling_delay: Span,
+    /// Largest IP packet.
+    pub mtu: u32,
+}
+
+/// A full-duplex link that carries cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtmLink {
+    /// Its ends.
+    pub ends: [AtmEnd; 2],
+    /// Bits of cells a second, their headers included; each way.
+    pub rate: Rate,
+    /// Time a bit is under way.
+    pub delay: Span,
+}
+
+/// The end of an ATM link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtmEnd {
+    /// A switch, by its place in [`AtmBackbone::switches`].
+    Switch(u32),
+    /// The only adapter of a router.
+    Router(NodeIndex),
+}
+
+/// Limits of the output ports of switches and adapters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtmQueue {
+    /// What becomes of frames that have lost a cell, or will.
+    pub discard: Discard,
+    /// Cells of one circuit.
+    pub per_vc_limit: u32,
+    /// Cells of all.
+    pub port_limit: u32,
+    /// Circuits of a port.
+    pub max_vcs: u16,
+}
+
+/// Discarding of whole frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discard {
+    /// Cells are dropped one by one.
+    None,
+    /// The rest of a frame that lost a cell, but for its last.
+    Partial,
+    /// Whole frames above so many cells (Romanow and Floyd 1994).
+    Early(u32),
+}
+
+/// Traffic from one host to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Flow {
+    /// Its name, unique.
+    pub name: String,
+    /// The sender.
+    pub from: NodeIndex,
+    /// The receiver.
+    pub to: NodeIndex,
+    /// When it starts.
+    pub start: Time,
+    /// When nothing more is sent.
+    pub stop: Option<Time>,
+    /// What it sends.
+    pub traffic: Traffic,
+}
+
+/// What a flow sends.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Traffic {
+    /// A TCP connection that always has data: so many bytes, or without end.
+    Bulk(Option<u64>),
+    /// UDP datagrams.
+    Datagrams {
+        /// From the start of one to the start of the next.
+        gap: Law,
+        /// IP packets of so many bytes, headers of 28 bytes included.
+        size: SizeLaw,
+    },
+}
+
+/// How a time is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Law {
+    /// Always this.
+    Constant(Span),
+    /// Exponentially, with this mean.
+    Exponential(Span),
+}
+
+/// How a size in bytes is drawn.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum SizeLaw {
+    /// Always this.
+    Constant(u32),
+    /// Exponentially with this mean, rounded to a byte, from 29 bytes up to 65535.
+    Exponential(f64),
+}
+
+/// The applications of many hosts.
+#[derive(Clone, Debug)]
+pub struct Population {
+    /// Who starts what, and how often.
+    pub workload: Workload,
+    /// Its hosts: what the workload calls `HostId(n)` is the n-th of them.
+    pub hosts: Vec<NodeIndex>,
+    /// Which of them are the servers and workstations of which site.
+    pub sites: layercast_workload::Population,
+}
+
+/// Bounds of a run; one that comes to them stops with what it has, marked as partial.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Events.
+    pub events: u64,
+    /// Packets under way or waiting, in all queues together.
+    pub packets: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            events: 20_000_000_000,
+            packets: 4_000_000,
+        }
+    }
+}

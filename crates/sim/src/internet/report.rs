@@ -1,0 +1,177 @@
+use layercast_core::{Span, Time};
+use layercast_workload::app::Record;
+use serde::Serialize;
+
+/// How far a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Time,
+    /// Events so far.
+    pub events: u64,
+    /// Packets moved over a link or LAN so far.
+    pub packet_hops: u64,
+    /// Cells moved over an ATM link so far.
+    pub cell_hops: u64,
+}
+
+/// Why a run ended before its time; its report is partial.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// The caller wanted it.
+    Interrupted,
+    /// More events than the budget allows.
+    EventBudget,
+    /// More packets under way than the budget allows.
+    PacketBudget,
+}
+
+/// What a run found.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// Why it is partial; none if it is whole.
+    pub stopped: Option<Stopped>,
+    /// Events.
+    pub events: u64,
+    /// Packets moved over a link or LAN.
+    pub packet_hops: u64,
+    /// Cells moved over an ATM link.
+    pub cell_hops: u64,
+    /// One for each flow, in their order.
+    pub flows: Vec<FlowReport>,
+    /// One for each direction of a link, and for each LAN.
+    pub queues: Vec<QueueReport>,
+    /// One for each application of the workload.
+    pub applications: Vec<ApplicationReport>,
+    /// Packets that no queue dropped, but a node.
+    pub node_drops: NodeDrops,
+}
+
+/// What became of a flow, after the warm-up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowReport {
+    /// Its name.
+    pub name: String,
+    /// Bytes given to the receiving application.
+    pub bytes: u64,
+    /// These in bit/s of the time between warm-up, or start, and stop.
+    pub goodput_bps: f64,
+    /// Packets sent, retransmissions included; of TCP, segments.
+    pub sent: u64,
+    /// Packets that arrived; of TCP, segments.
+    pub received: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Mean time of a datagram from sender to receiver in seconds; none for TCP.
+    pub mean_delay: Option<f64>,
+    /// When the last byte of a bounded transfer arrived, in seconds.
+    pub completed: Option<f64>,
+}
+
+/// What one direction of a link did, after the warm-up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueueReport {
+    /// Such as `left->right`, or the name of a LAN.
+    pub name: String,
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Dropped because the queue was full.
+    pub dropped_full: u64,
+    /// Dropped early.
+    pub dropped_red: u64,
+    /// Lost on the way.
+    pub lost: u64,
+    /// Share of the time the link was sending.
+    pub utilisation: f64,
+    /// Mean number of packets waiting when one came.
+    pub mean_waiting: f64,
+    /// Mean time from coming to the start of sending, in seconds.
+    pub mean_wait: f64,
+    /// Most packets that waited.
+    pub max_waiting: u32,
+}
+
+/// What the conversations of an application measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ApplicationReport {
+    /// Its name.
+    pub name: String,
+    /// Conversations started.
+    pub started: u64,
+    /// Conversations over by the end.
+    pub ended: u64,
+}
+
+/// Packets dropped by nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct NodeDrops {
+    /// Out of hops.
+    pub ttl: u64,
+    /// No way to the destination.
+    pub no_route: u64,
+    /// Too large for the next link, and not to be fragmented.
+    pub too_big: u64,
+    /// Came to a host that is not its destination, or that nobody there waits for.
+    pub not_mine: u64,
+}
+
+/// A measurement of an application (insane-simulator.md 2.11).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Sample {
+    /// When it was made.
+    pub at: Time,
+    /// Which application, by its place in the workload.
+    pub application: u32,
+    /// Site of the user, from 0.
+    pub site: u32,
+    /// What was measured.
+    pub record: Record,
+}
+
+/// What a run tells while it goes on.
+pub trait Watch {
+    /// A measurement of an application.
+    fn sample(&mut self, sample: &Sample);
+
+    /// Whether to go on; asked every few thousand events.
+    fn progress(&mut self, progress: Progress) -> bool {
+        let _ = progress;
+        true
+    }
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn sample(&mut self, _: &Sample) {}
+}
+
+/// A mean of times without rounding.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct MeanSpan {
+    sum: u128,
+    count: u64,
+}
+
+impl MeanSpan {
+    pub(crate) fn add(&mut self, span: Span) {
+        self.sum += u128::from(span.as_ps());
+        self.count += 1;
+    }
+
+    /// In seconds; zero of none.
+    pub(crate) fn seconds(self) -> f64 {
+        match self.count {
+            0 => 0.0,
+            count => self.sum as f64 / count as f64 / 1e12,
+        }
+    }
+}
