@@ -6,6 +6,9 @@
 
 mod cell;
 mod contract;
+pub mod policy;
+mod setup;
 
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
+pub use setup::{AtmAddress, RejectCause, Tag};

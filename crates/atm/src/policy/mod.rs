@@ -1,0 +1,182 @@
+//! The policy space of IP over ATM: 103 names, the types of conversation, and what each is given
+//! (insane-study.md 2.1, 2.4, 3.1, 3.2).
+
+mod conversation;
+mod name;
+mod service;
+
+pub use conversation::{ConversationType, FlowKey, MediaKind};
+pub use name::{NameProblem, PolicyNameError};
+pub use service::Service;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The scheduler that keeps the promises of a QoS policy (insane-study.md 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Discipline {
+    /// Static priority: a level and no contract.
+    Sp,
+    /// Work-conserving RCSP.
+    Wc,
+    /// RCSP with rate-jitter control, not work-conserving.
+    Nwc,
+}
+
+/// The applications a QoS policy elevates (Table 4-6).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum AppSet {
+    /// Telnet.
+    Telnet,
+    /// FTP, control and data.
+    Ftp,
+    /// HTTP.
+    Http,
+    /// Audio.
+    Audio,
+    /// Video.
+    Video,
+    /// Telnet and HTTP.
+    Isp,
+    /// Audio and video.
+    Av,
+    /// All five.
+    Qos1,
+}
+
+/// Which packets share a circuit (insane-study.md 2.5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mux {
+    /// Those of one direction of a conversation.
+    Conv,
+    /// Those of one type between one pair of hosts.
+    App,
+    /// All that go to the same router.
+    Router,
+}
+
+/// When a circuit is opened, kept and closed (insane-study.md 2.6).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum VcManagement {
+    /// Opened by the first packet, never closed.
+    Pvc,
+    /// Closed when idle.
+    Svc,
+    /// Kept for others when idle, closed if none wants it.
+    SvcCache,
+}
+
+/// How IP uses ATM: one point of the space, written `<qos>-<mux>-<vc>`.
+///
+/// Only points that make sense can be made; [`Policy::all`] gives the 103.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Policy {
+    qos: Option<(Discipline, AppSet)>,
+    mux: Mux,
+    management: VcManagement,
+}
+
+/// Why three choices do not go together (insane-study.md 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum Rule {
+    /// An aggregate has no meaningful contract.
+    #[error("R1: router multiplexing mixes all conversations, so that it allows no QoS but noqos")]
+    R1,
+    /// A mesh of permanent circuits between all hosts is not feasible.
+    #[error("R2: permanent circuits (pvc) need router multiplexing")]
+    R2,
+}
+
+impl Policy {
+    /// The policy of these three choices; `None` elevates nobody.
+    pub fn new(
+        qos: Option<(Discipline, AppSet)>,
+        mux: Mux,
+        management: VcManagement,
+    ) -> Result<Policy, Rule> {
+        if mux == Mux::Router && qos.is_some() {
+            return Err(Rule::R1);
+        }
+        if management == VcManagement::Pvc && mux != Mux::Router {
+            return Err(Rule::R2);
+        }
+        Ok(Policy {
+            qos,
+            mux,
+            management,
+        })
+    }
+
+    /// All policies: those without QoS first.
+    pub fn all() -> impl Iterator<Item = Policy> {
+        let sets = Discipline::ALL.iter().flat_map(|&discipline| {
+            AppSet::ALL
+                .iter()
+                .map(move |&apps| Some((discipline, apps)))
+        });
+        std::iter::once(None).chain(sets).flat_map(|qos| {
+            Mux::ALL.iter().flat_map(move |&mux| {
+                VcManagement::ALL
+                    .iter()
+                    .filter_map(move |&management| Policy::new(qos, mux, management).ok())
+            })
+        })
+    }
+
+    /// The scheduler and whom it elevates; `None` is `noqos`.
+    pub fn qos(self) -> Option<(Discipline, AppSet)> {
+        self.qos
+    }
+
+    /// Which packets share a circuit.
+    pub fn mux(self) -> Mux {
+        self.mux
+    }
+
+    /// How long a circuit lives.
+    pub fn management(self) -> VcManagement {
+        self.management
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.qos {
+            None => write!(f, "noqos")?,
+            Some((discipline, apps)) => write!(f, "{}-{}", discipline.name(), apps.name())?,
+        }
+        write!(f, "-{}-{}", self.mux.name(), self.management.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_space_has_103_points_in_five_blocks() {
+        let names: BTreeSet<String> = Policy::all().map(|policy| policy.to_string()).collect();
+        assert_eq!(Policy::all().count(), 103);
+        assert_eq!(names.len(), 103);
+        let count = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
+        assert_eq!(count("noqos-conv-") + count("noqos-app-"), 4);
+        assert_eq!(count("noqos-router-"), 3);
+        for discipline in ["sp-", "wc-", "nwc-"] {
+            assert_eq!(count(discipline), 32, "{discipline}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_space_breaks_a_rule() {
+        let qos = Some((Discipline::Sp, AppSet::Av));
+        let new = Policy::new;
+        assert_eq!(new(qos, Mux::Router, VcManagement::Pvc), Err(Rule::R1));
+        assert_eq!(new(None, Mux::Conv, VcManagement::Pvc), Err(Rule::R2));
+        assert_eq!(new(qos, Mux::App, VcManagement::Pvc), Err(Rule::R2));
+    }
+}
