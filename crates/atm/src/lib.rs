@@ -6,9 +6,11 @@
 
 mod cell;
 mod contract;
+pub mod mapper;
 pub mod policy;
 mod setup;
 
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
+pub use mapper::FlowMapper;
 pub use setup::{AtmAddress, RejectCause, Tag};
