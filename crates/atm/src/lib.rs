@@ -6,11 +6,17 @@
 
 mod cell;
 mod contract;
+mod level;
 pub mod mapper;
 pub mod policy;
+mod queue;
 mod setup;
 
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
 pub use mapper::FlowMapper;
+pub use queue::{
+    ClassStats, Discard, Discipline, DropCause, Dropped, Drops, OutputQueue, QueueConfig,
+    QueueConfigError, QueueStats,
+};
 pub use setup::{AtmAddress, RejectCause, Tag};

@@ -1,0 +1,155 @@
+use layercast_core::{Rate, Span};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Octets of a cell on the line.
+const CELL_OCTETS: u64 = 53;
+
+/// In which order a port sends (insane-study.md 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub enum Discipline {
+    /// All data is best effort; signalling still goes first (the thesis' `noqos`).
+    #[default]
+    #[serde(rename = "fcfs")]
+    Fcfs,
+    /// Static priority, neither regulated nor admitted.
+    #[serde(rename = "sp")]
+    Sp,
+    /// Rate-controlled static priority that sends ineligible cells when nothing else waits.
+    #[serde(rename = "wc")]
+    RcspWc,
+    /// Rate-controlled static priority with rate-jitter control: ineligible cells are held.
+    #[serde(rename = "nwc")]
+    RcspNwc,
+}
+
+impl Discipline {
+    /// Whether contracts are regulated.
+    pub const fn regulates(self) -> bool {
+        matches!(self, Discipline::RcspWc | Discipline::RcspNwc)
+    }
+}
+
+/// What happens to the frame of a cell that finds no room (insane-simulator.md 2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Discard {
+    /// Nothing: the rest of it is queued.
+    None,
+    /// The rest of it is discarded, except its last cell, which delimits the next frame.
+    #[default]
+    Ppd,
+    /// As [`Discard::Ppd`]; and frames that begin while more than `threshold` cells wait are refused whole.
+    Epd {
+        /// Cells of the shared buffer.
+        threshold: u32,
+    },
+}
+
+/// The buffer and the scheduler of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueConfig {
+    /// The order of sending.
+    pub discipline: Discipline,
+    /// What becomes of a frame that lost a cell.
+    pub discard: Discard,
+    /// Most cells of one circuit in the shared buffer.
+    pub per_vc_limit: u32,
+    /// Cells of the shared buffer.
+    pub port_limit: u32,
+    /// How long the link takes for a cell.
+    pub cell_time: Span,
+    /// How far ahead of now a regulator may put a cell.
+    pub horizon: Span,
+    /// Cell times from one instant at which regulators release cells to the next.
+    pub grid_cells: u32,
+    /// Circuits a port can have; their numbers are below it.
+    pub max_vcs: u16,
+}
+
+/// Why a configuration is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum QueueConfigError {
+    /// A quantity is zero.
+    #[error("{0} must be more than zero")]
+    Zero(&'static str),
+    /// A cell takes so long that the grid of the regulators has no end.
+    #[error("a grid of {cells} times {cell_time} is too long")]
+    Grid {
+        /// Cell times.
+        cells: u32,
+        /// Time of a cell.
+        cell_time: Span,
+    },
+}
+
+impl QueueConfig {
+    /// First come, first served, with the buffers of insane-simulator.md 3, for a link of this rate.
+    pub fn new(rate: Rate) -> QueueConfig {
+        QueueConfig {
+            discipline: Discipline::default(),
+            discard: Discard::default(),
+            per_vc_limit: 170,
+            port_limit: 800,
+            cell_time: rate.time_for(CELL_OCTETS),
+            horizon: Span::from_secs(2),
+            grid_cells: 8,
+            max_vcs: 8_192,
+        }
+    }
+
+    /// Whether a queue can work with it.
+    pub fn validate(&self) -> Result<(), QueueConfigError> {
+        let zero = [
+            ("per_vc_limit", self.per_vc_limit == 0),
+            ("port_limit", self.port_limit == 0),
+            ("cell_time", self.cell_time == Span::ZERO),
+            ("horizon", self.horizon == Span::ZERO),
+            ("grid_cells", self.grid_cells == 0),
+            ("max_vcs", self.max_vcs == 0),
+        ];
+        if let Some((field, _)) = zero.into_iter().find(|(_, zero)| *zero) {
+            return Err(QueueConfigError::Zero(field));
+        }
+        if self.grid() == Span::MAX {
+            return Err(QueueConfigError::Grid {
+                cells: self.grid_cells,
+                cell_time: self.cell_time,
+            });
+        }
+        Ok(())
+    }
+
+    /// From one instant at which regulators release cells to the next.
+    pub fn grid(&self) -> Span {
+        self.cell_time.times(u64::from(self.grid_cells))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_t1_cell_takes_276_us_and_the_grid_is_2_2_ms() {
+        let config = QueueConfig::new(Rate::from_bps(1_536_000));
+        assert_eq!(config.cell_time, Span::from_ps(276_041_666));
+        assert_eq!(config.grid().as_us(), 2_208);
+        assert_eq!(config.validate(), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        let good = QueueConfig::new(Rate::from_bps(1_536_000));
+        let error = |config: QueueConfig| config.validate().unwrap_err();
+        let port_limit = QueueConfig {
+            port_limit: 0,
+            ..good
+        };
+        assert_eq!(error(port_limit), QueueConfigError::Zero("port_limit"));
+        let dead = QueueConfig::new(Rate::from_bps(0));
+        assert!(matches!(error(dead), QueueConfigError::Grid { .. }));
+        let instant = QueueConfig::new(Rate::from_bps(u64::MAX));
+        assert_eq!(error(instant), QueueConfigError::Zero("cell_time"));
+    }
+}

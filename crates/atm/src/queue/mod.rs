@@ -1,0 +1,434 @@
+//! The buffer and the scheduler of one output port of a switch or adapter.
+
+mod config;
+mod regulator;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
+
+use layercast_core::{Span, Time};
+
+use crate::level::{LEVELS, level_bound};
+use crate::{Cell, Class, TrafficSpec, Vcid};
+use regulator::{Head, Held, Regulator};
+
+pub use config::{Discard, Discipline, QueueConfig, QueueConfigError};
+pub use stats::{ClassStats, DropCause, Dropped, Drops, QueueStats};
+
+/// One ring of cells for each delay level, then signalling, then best effort; served in this order.
+const RINGS: usize = LEVELS + 2;
+const SIGNALLING: u8 = LEVELS as u8;
+const BEST_EFFORT: u8 = SIGNALLING + 1;
+
+/// How the frame that is passing fares.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Fate {
+    #[default]
+    Whole,
+    Damaged,
+    Refused,
+}
+
+/// What the queue knows of a circuit.
+#[derive(Debug)]
+struct Circuit {
+    open: bool,
+    /// Its cells have a contract. Its regulator may outlive that for cells held before.
+    regulated: bool,
+    ring: u8,
+    fate: Fate,
+    /// Cells in the queue, those of the regulator included.
+    count: u32,
+    /// Most cells in the queue if it has a contract.
+    reserved: u32,
+    regulator: Option<Box<Regulator>>,
+}
+
+impl Circuit {
+    const CLOSED: Circuit = Circuit {
+        open: false,
+        regulated: false,
+        ring: BEST_EFFORT,
+        fate: Fate::Whole,
+        count: 0,
+        reserved: 0,
+        regulator: None,
+    };
+}
+
+/// Where a cell goes.
+enum Place {
+    Ring,
+    Regulator(Time),
+}
+
+/// The cells that wait for one link, and which goes next (insane-simulator.md 2.4, insane-study.md 2.2).
+///
+/// It is not the transmitter: whoever drives the link calls [`OutputQueue::dequeue`] when it is free. Not
+/// preemptive, first come first served inside a class. Under the two RCSP disciplines a circuit has a delay
+/// level only with a valid contract, and its cells have buffers of their own; all other cells, and those that
+/// wait ineligible in the work-conserving form, share the buffer of the port.
+///
+/// Cells that become eligible in one slot of the grid go in the order of their exact eligibility, then of
+/// arrival. `now` never goes backwards.
+#[derive(Debug)]
+pub struct OutputQueue {
+    config: QueueConfig,
+    grid: Span,
+    rings: [VecDeque<Cell>; RINGS],
+    /// Bit `i` is set while ring `i` holds a cell.
+    waiting: u8,
+    /// The first held cell of each circuit that has one.
+    heads: BinaryHeap<Reverse<Head>>,
+    /// When the first of them goes to its ring.
+    due: Time,
+    circuits: Vec<Circuit>,
+    len: u32,
+    /// Cells in the shared buffer.
+    shared: u32,
+    stats: QueueStats,
+}
+
+impl OutputQueue {
+    /// An empty queue without circuits.
+    pub fn new(config: QueueConfig) -> Result<OutputQueue, QueueConfigError> {
+        config.validate()?;
+        Ok(OutputQueue {
+            config,
+            grid: config.grid(),
+            rings: Default::default(),
+            waiting: 0,
+            heads: BinaryHeap::new(),
+            due: Time::MAX,
+            circuits: Vec::new(),
+            len: 0,
+            shared: 0,
+            stats: QueueStats::default(),
+        })
+    }
+
+    /// Cells of this circuit may come; `vc` is its number on the link that this queue serves.
+    ///
+    /// An open circuit gets the new class and contract for the cells to come. A contract that does not
+    /// validate counts as none, and a number from `max_vcs` on is not opened: its cells are dropped as
+    /// [`DropCause::UnknownVc`].
+    pub fn open(&mut self, vc: Vcid, class: Class, traffic: Option<TrafficSpec>) {
+        if vc.0 >= self.config.max_vcs {
+            return;
+        }
+        let regulates = self.config.discipline.regulates();
+        let contract = traffic.filter(|traffic| regulates && traffic.validate().is_ok());
+        let ring = match (class, self.config.discipline) {
+            (Class::Signalling, _) => SIGNALLING,
+            (Class::Level(level), Discipline::Sp) => level.min(LEVELS as u8 - 1),
+            (Class::Level(level), _) if contract.is_some() => level.min(LEVELS as u8 - 1),
+            _ => BEST_EFFORT,
+        };
+        let contract = contract.filter(|_| ring < SIGNALLING);
+        let index = usize::from(vc.0);
+        if self.circuits.len() <= index {
+            self.circuits.resize_with(index + 1, || Circuit::CLOSED);
+        }
+        let reserved = contract.map_or(0, |traffic| self.reserved(ring, &traffic));
+        let circuit = &mut self.circuits[index];
+        circuit.open = true;
+        circuit.ring = ring;
+        circuit.regulated = contract.is_some();
+        circuit.reserved = reserved;
+        circuit.fate = Fate::Whole;
+        match (&mut circuit.regulator, contract) {
+            (Some(regulator), Some(traffic)) => regulator.change(&traffic),
+            (slot @ None, Some(traffic)) => *slot = Some(Box::new(Regulator::new(&traffic))),
+            (slot @ Some(_), None) if circuit.count == 0 => *slot = None,
+            (_, None) => {}
+        }
+    }
+
+    /// No more cells of this circuit: those still queued are sent, then it is forgotten.
+    pub fn close(&mut self, vc: Vcid) {
+        if let Some(circuit) = self.circuits.get_mut(usize::from(vc.0)) {
+            circuit.open = false;
+            if circuit.count == 0 {
+                *circuit = Circuit::CLOSED;
+            }
+        }
+    }
+
+    /// Takes a cell, or drops it and says why.
+    #[inline]
+    pub fn enqueue(&mut self, now: Time, cell: Cell) -> Result<(), Dropped> {
+        if self.due <= now {
+            self.promote(now);
+        }
+        self.stats.received += 1;
+        let index = usize::from(cell.vc.0);
+        let ring = match self.circuits.get(index) {
+            Some(circuit) if circuit.open => circuit.ring,
+            _ => {
+                self.stats.dropped.count(DropCause::UnknownVc);
+                let cause = DropCause::UnknownVc;
+                return Err(Dropped { cause });
+            }
+        };
+        let class = &mut self.stats.classes[usize::from(ring)];
+        class.received += 1;
+        let place = match self.find_room(now, cell) {
+            Ok(place) => place,
+            Err(cause) => {
+                self.stats.classes[usize::from(ring)].dropped += 1;
+                self.stats.dropped.count(cause);
+                return Err(Dropped { cause });
+            }
+        };
+        self.circuits[index].count += 1;
+        match place {
+            Place::Ring => {
+                self.rings[usize::from(ring)].push_back(cell);
+                self.waiting |= 1 << ring;
+                self.shared += u32::from(self.shares(ring));
+            }
+            Place::Regulator(eligible) => self.hold(cell, eligible, ring),
+        }
+        self.len += 1;
+        self.stats.max_len = self.stats.max_len.max(self.len);
+        self.check();
+        Ok(())
+    }
+
+    /// The next cell to send now; none if nothing is held or nothing may go yet.
+    #[inline]
+    pub fn dequeue(&mut self, now: Time) -> Option<Cell> {
+        if self.due <= now {
+            self.promote(now);
+        }
+        let (cell, ring) = if self.waiting != 0 {
+            let ring = self.waiting.trailing_zeros() as u8;
+            let cells = &mut self.rings[usize::from(ring)];
+            let cell = cells.pop_front()?;
+            if cells.is_empty() {
+                self.waiting &= !(1 << ring);
+            }
+            self.shared -= u32::from(self.shares(ring));
+            (cell, ring)
+        } else if self.config.discipline == Discipline::RcspWc {
+            let held = self.take_held()?;
+            (held.cell, held.ring)
+        } else {
+            return None;
+        };
+        self.len -= 1;
+        self.stats.sent += 1;
+        self.stats.classes[usize::from(ring)].sent += 1;
+        let circuit = &mut self.circuits[usize::from(cell.vc.0)];
+        circuit.count -= 1;
+        if circuit.count == 0 && !circuit.open {
+            *circuit = Circuit::CLOSED;
+        }
+        self.check();
+        Some(cell)
+    }
+
+    /// When to ask again after [`OutputQueue::dequeue`] gave nothing, though cells are held: only under
+    /// [`Discipline::RcspNwc`]. A cell that comes in between may go earlier.
+    pub fn next_eligible(&self) -> Option<Time> {
+        (self.waiting == 0 && !self.heads.is_empty()).then_some(self.due)
+    }
+
+    /// Cells held, ineligible ones included.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no cell is held.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What it has seen.
+    pub fn stats(&self) -> &QueueStats {
+        &self.stats
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &QueueConfig {
+        &self.config
+    }
+
+    /// Buffers of a circuit with a contract: what may come within this bound and the one before, and what a
+    /// regulator may hold up to its horizon (insane-study.md 6).
+    fn reserved(&self, ring: u8, traffic: &TrafficSpec) -> u32 {
+        let bound = level_bound(ring, self.config.cell_time).times(2);
+        let x_min = traffic.x_min.as_ps();
+        let in_bounds = bound.as_ps().div_ceil(x_min);
+        let in_horizon = self.config.horizon.as_ps() / x_min + 1;
+        in_bounds.max(in_horizon).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Whether the cells of this ring are in the shared buffer.
+    fn shares(&self, ring: u8) -> bool {
+        ring >= SIGNALLING || !self.config.discipline.regulates()
+    }
+
+    /// Where the cell of an open circuit goes, if anywhere. Only a cell that is taken counts for its contract.
+    #[inline]
+    fn find_room(&mut self, now: Time, cell: Cell) -> Result<Place, DropCause> {
+        let config = &self.config;
+        let circuit = &mut self.circuits[usize::from(cell.vc.0)];
+        match circuit.fate {
+            Fate::Whole => {}
+            // The last cell delimits the next frame, so it has its chance.
+            _ if cell.is_last() => circuit.fate = Fate::Whole,
+            Fate::Damaged => return Err(DropCause::Ppd),
+            Fate::Refused => return Err(DropCause::Epd),
+        }
+        let wish = circuit.wish(now, config, self.grid);
+        let crowded = match config.discard {
+            Discard::Epd { threshold } => cell.is_first() && self.shared > threshold,
+            Discard::None | Discard::Ppd => false,
+        };
+        let (cause, fate) = if wish.shared && crowded {
+            (DropCause::Epd, Fate::Refused)
+        } else if wish.late {
+            (DropCause::Regulator, Fate::Damaged)
+        } else if wish.full {
+            (DropCause::VcLimit, Fate::Damaged)
+        } else if wish.shared && self.shared >= config.port_limit {
+            (DropCause::PortLimit, Fate::Damaged)
+        } else {
+            if let (Some(eligible), Some(regulator)) = (wish.eligible, &mut circuit.regulator) {
+                regulator.charge(eligible);
+            }
+            return Ok(wish.place);
+        };
+        if config.discard != Discard::None && !cell.is_last() {
+            circuit.fate = fate;
+        }
+        Err(cause)
+    }
+
+    fn hold(&mut self, cell: Cell, eligible: Time, ring: u8) {
+        let Some(regulator) = &mut self.circuits[usize::from(cell.vc.0)].regulator else {
+            return;
+        };
+        let held = Held {
+            cell,
+            eligible,
+            order: self.stats.received,
+            ring,
+        };
+        if regulator.held.is_empty() {
+            self.heads.push(Reverse(held.head()));
+            self.due = self.due.min(on_grid(self.grid, eligible));
+        }
+        regulator.held.push_back(held);
+        self.shared += u32::from(self.config.discipline == Discipline::RcspWc);
+    }
+
+    /// Cells that are eligible by now go to their rings.
+    fn promote(&mut self, now: Time) {
+        while self.due <= now {
+            let Some(held) = self.take_held() else { return };
+            self.rings[usize::from(held.ring)].push_back(held.cell);
+            self.waiting |= 1 << held.ring;
+        }
+    }
+
+    /// The held cell that is eligible first.
+    fn take_held(&mut self) -> Option<Held> {
+        let mut head = self.heads.peek_mut()?;
+        let circuit = &mut self.circuits[usize::from(head.0.vc.0)];
+        let regulator = circuit.regulator.as_mut()?;
+        let held = regulator.held.pop_front()?;
+        match regulator.held.front() {
+            Some(next) => {
+                head.0 = next.head();
+                drop(head);
+            }
+            None => {
+                PeekMut::pop(head);
+            }
+        }
+        self.due = self
+            .heads
+            .peek()
+            .map_or(Time::MAX, |head| on_grid(self.grid, head.0.eligible));
+        self.shared -= u32::from(self.config.discipline == Discipline::RcspWc);
+        Some(held)
+    }
+
+    fn check(&self) {
+        let stats = &self.stats;
+        debug_assert_eq!(
+            stats.received,
+            stats.sent + stats.dropped.total() + u64::from(self.len)
+        );
+    }
+
+    /// Cells found by counting, for the tests of conservation.
+    #[cfg(test)]
+    fn count_held(&self) -> usize {
+        let rings: usize = self.rings.iter().map(VecDeque::len).sum();
+        let regulators = self.circuits.iter().flat_map(|circuit| &circuit.regulator);
+        rings
+            + regulators
+                .map(|regulator| regulator.held.len())
+                .sum::<usize>()
+    }
+}
+
+impl Circuit {
+    /// Where a cell that comes now should go, and what is in the way inside its own circuit.
+    #[inline]
+    fn wish(&mut self, now: Time, config: &QueueConfig, grid: Span) -> Wish {
+        let regulator = match &mut self.regulator {
+            Some(regulator) if self.regulated => regulator,
+            _ => {
+                return Wish {
+                    place: Place::Ring,
+                    shared: true,
+                    late: false,
+                    full: self.count >= config.per_vc_limit,
+                    eligible: None,
+                };
+            }
+        };
+        let eligible = regulator.eligible(now);
+        let held = !regulator.held.is_empty() || on_grid(grid, eligible) > now;
+        let shared = held && config.discipline == Discipline::RcspWc;
+        Wish {
+            place: if held {
+                Place::Regulator(eligible)
+            } else {
+                Place::Ring
+            },
+            shared,
+            late: eligible.since(now) > config.horizon,
+            full: self.count >= self.reserved
+                || shared && regulator.held.len() >= config.per_vc_limit as usize,
+            eligible: Some(eligible),
+        }
+    }
+}
+
+/// What a cell would need.
+struct Wish {
+    place: Place,
+    /// Room in the shared buffer.
+    shared: bool,
+    /// It would wait longer than the horizon.
+    late: bool,
+    /// Its circuit has all its room.
+    full: bool,
+    /// What to charge its contract with.
+    eligible: Option<Time>,
+}
+
+/// The first instant of the grid not before `at`: regulators work in slots.
+fn on_grid(grid: Span, at: Time) -> Time {
+    let slots = at.as_ps().div_ceil(grid.as_ps());
+    Time::from_ps(slots.saturating_mul(grid.as_ps()))
+}
