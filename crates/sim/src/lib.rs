@@ -6,6 +6,7 @@
 //! seed give the same bytes.
 
 mod exchange;
+pub mod internet;
 mod kernel;
 mod node;
 pub mod scenario;

@@ -59,9 +59,9 @@ pub struct FlowReport {
     pub bytes: u64,
     /// These in bit/s of the time between warm-up, or start, and stop.
     pub goodput_bps: f64,
-    /// Packets sent, retransmissions included; of TCP, segments.
+    /// Datagrams sent; of TCP, segments, retransmissions included.
     pub sent: u64,
-    /// Packets that arrived; of TCP, segments.
+    /// Datagrams that arrived; of TCP, segments that came back to the sender.
     pub received: u64,
     /// Segments sent again.
     pub retransmitted: u64,
@@ -118,8 +118,6 @@ pub struct NodeDrops {
     pub ttl: u64,
     /// No way to the destination.
     pub no_route: u64,
-    /// Too large for the next link, and not to be fragmented.
-    pub too_big: u64,
     /// Came to a host that is not its destination, or that nobody there waits for.
     pub not_mine: u64,
 }

@@ -8,7 +8,9 @@ use layercast_wire::{Payload, TcpFlags, TcpSegment};
 use super::connection::{Connection, Host, Key, State, Told, reset_for};
 use super::table::Table;
 use super::ticks::Ticks;
-use super::{ConnId, TcpConfig, TcpConfigError, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats};
+use super::{
+    ConnId, TcpConfig, TcpConfigError, TcpCounts, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats,
+};
 
 /// The ports an active open chooses from (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
@@ -201,6 +203,11 @@ impl Endpoint {
         self.table.get(id).map(|c| c.info(&self.host))
     }
 
+    /// What a connection did so far.
+    pub fn counts(&self, id: ConnId) -> Option<TcpCounts> {
+        self.table.get(id).map(|connection| connection.counts)
+    }
+
     /// Bytes that can be read now, and whether the end of the stream follows them.
     pub fn available(&self, id: ConnId) -> Option<(usize, bool)> {
         self.table.get(id).map(Connection::available)
@@ -292,6 +299,8 @@ impl Endpoint {
         let (key, state) = (connection.key, connection.state);
         self.stats.retransmitted += outcome.retransmitted;
         self.stats.timeouts += outcome.timeouts;
+        connection.counts.retransmitted += outcome.retransmitted;
+        connection.counts.timeouts += outcome.timeouts;
         self.stats.fast_retransmits += outcome.fast_retransmits;
         let passive = connection.passive;
         if before != state {
@@ -429,6 +438,7 @@ impl Machine for Endpoint {
             self.forget(id, false);
             return self.on_stray(now, key, &segment, obs);
         }
+        connection.counts.received += 1;
         connection.on_segment(&self.host, now, segment);
         self.touch(id);
         self.settle(now, id, before, obs);
@@ -463,6 +473,7 @@ impl Machine for Endpoint {
             let before = connection.state;
             let (src, dst) = (*connection.key.local.ip(), *connection.key.remote.ip());
             let segment = connection.poll(&self.host, now);
+            connection.counts.sent += u64::from(segment.is_some());
             self.table.arm(id);
             if let Some(segment) = segment {
                 self.stats.sent += 1;

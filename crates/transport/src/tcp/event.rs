@@ -24,6 +24,13 @@ pub struct ConnId {
     pub(crate) generation: u32,
 }
 
+impl ConnId {
+    /// A small number that no other open connection of the endpoint has; after it closed, the next may.
+    pub fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
 /// Why a connection failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum Failure {
@@ -104,6 +111,19 @@ pub struct TcpStats {
     pub refused_syns: u64,
     /// Resets sent for segments that belong to nothing.
     pub stray: u64,
+}
+
+/// What a connection did so far, in segments.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TcpCounts {
+    /// That were sent, retransmissions included.
+    pub sent: u64,
+    /// That came.
+    pub received: u64,
+    /// That were sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
 }
 
 /// A snapshot of a connection.

@@ -25,4 +25,4 @@ mod ticks;
 pub use config::{Profile, Quirks, TcpConfig, TcpConfigError, Variant};
 pub use connection::State;
 pub use endpoint::Endpoint;
-pub use event::{ConnId, Failure, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats};
+pub use event::{ConnId, Failure, TcpCounts, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats};

@@ -20,7 +20,7 @@ use super::reassembly::Reassembly;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::ticks::Ticks;
-use super::{Failure, TcpConfig, TcpError, TcpInfo};
+use super::{Failure, TcpConfig, TcpCounts, TcpError, TcpInfo};
 
 pub(crate) use input::{Outcome, reset_for};
 
@@ -124,6 +124,7 @@ pub(crate) struct Connection {
     pub(crate) timers: Timers,
     /// What happened to it since the endpoint last looked.
     pub(crate) outcome: Outcome,
+    pub(crate) counts: TcpCounts,
 
     // What we send.
     iss: Serial,
@@ -207,6 +208,7 @@ impl Connection {
                 ..Timers::default()
             },
             outcome: Outcome::default(),
+            counts: TcpCounts::default(),
             iss,
             una: 0,
             nxt: 0,

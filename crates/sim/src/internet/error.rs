@@ -1,0 +1,70 @@
+use core::net::Ipv4Addr;
+
+use layercast_transport::tcp::TcpConfigError;
+use layercast_workload::PopulationError;
+use thiserror::Error;
+
+/// Why an internetwork cannot be simulated.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum NetworkError {
+    /// Two nodes have one name.
+    #[error("two nodes are called {0:?}")]
+    Name(String),
+    /// Two nodes have one address.
+    #[error("{first:?} and {second:?} both have the address {address}")]
+    Address {
+        /// The address.
+        address: Ipv4Addr,
+        /// Who has it.
+        first: String,
+        /// Who has it, too.
+        second: String,
+    },
+    /// A part refers to a node there is not.
+    #[error("{part}: there is no node {index}")]
+    NoNode {
+        /// Such as `link 3`.
+        part: String,
+        /// What it says.
+        index: u32,
+    },
+    /// A value that cannot be.
+    #[error("{part}: {problem}")]
+    Value {
+        /// Such as `link 3`.
+        part: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A host is attached to nothing, or to more than one link.
+    #[error(
+        "host {host:?} is attached to {count} links and LANs: a host has exactly one, a router may have more"
+    )]
+    Attachment {
+        /// The host.
+        host: String,
+        /// How many it has.
+        count: usize,
+    },
+    /// There is no way from one host to another.
+    #[error("flow {flow:?}: there is no way from {from:?} to {to:?}")]
+    NoWay {
+        /// The flow.
+        flow: String,
+        /// The sender.
+        from: String,
+        /// The receiver.
+        to: String,
+    },
+    /// A TCP configuration that cannot be.
+    #[error("host {host:?}: {error}")]
+    Tcp {
+        /// The host.
+        host: String,
+        /// What is wrong.
+        error: TcpConfigError,
+    },
+    /// The workload does not fit the hosts.
+    #[error("workload: {0}")]
+    Population(#[from] PopulationError),
+}

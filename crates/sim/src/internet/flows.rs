@@ -1,0 +1,213 @@
+//! Flows: one connection that always has data, or a stream of datagrams.
+
+use layercast_core::{Span, Stream, Time};
+use layercast_transport::tcp::{ConnId, TcpCounts};
+
+use super::hosts::{TTL, User};
+use super::packet::{Body, Datagram, Owner, Packet};
+use super::report::MeanSpan;
+use super::{Flow, FlowReport, Internet, Law, SizeLaw, Traffic};
+use crate::kernel::SourceId;
+
+/// The port of a flow's receiver.
+const PORT: u16 = 5_001;
+
+#[derive(Debug)]
+pub(super) struct FlowState {
+    flow: Flow,
+    source: SourceId,
+    stream: Stream,
+    /// Places of its ends among the hosts.
+    ends: (u32, u32),
+    connection: Option<ConnId>,
+    /// Counts of the connection when the warm-up ended, and when it was last looked at.
+    before: TcpCounts,
+    last: TcpCounts,
+    bytes: u64,
+    sent: u64,
+    received: u64,
+    delay: MeanSpan,
+    completed: Option<Time>,
+}
+
+impl FlowState {
+    pub fn new(flow: &Flow, source: SourceId, hosts: (u32, u32), seed: u64) -> FlowState {
+        FlowState {
+            stream: Stream::new(seed, &format!("flow/{}", flow.name)),
+            flow: flow.clone(),
+            source,
+            ends: hosts,
+            connection: None,
+            before: TcpCounts::default(),
+            last: TcpCounts::default(),
+            bytes: 0,
+            sent: 0,
+            received: 0,
+            delay: MeanSpan::default(),
+            completed: None,
+        }
+    }
+
+    fn gap(&mut self, law: Law) -> Span {
+        match law {
+            Law::Constant(gap) => gap,
+            Law::Exponential(mean) => {
+                Span::from_secs_f64(self.stream.exponential(mean.as_secs_f64()))
+            }
+        }
+    }
+
+    fn size(&mut self, law: SizeLaw) -> u32 {
+        match law {
+            SizeLaw::Constant(size) => size,
+            SizeLaw::Exponential(mean) => {
+                self.stream.exponential(mean).round().clamp(29.0, 65_535.0) as u32
+            }
+        }
+    }
+}
+
+impl Internet {
+    /// A flow starts, sends its next datagram, or stops.
+    pub(super) fn wake_flow(&mut self, n: u32) {
+        let flow = &self.flows[n as usize];
+        let over = flow.flow.stop.is_some_and(|stop| stop <= self.now);
+        match flow.flow.traffic {
+            Traffic::Bulk(bytes) if !over => self.open_flow(n, bytes),
+            Traffic::Bulk(_) => {
+                if let Some(id) = flow.connection {
+                    self.shut(flow.ends.0, id);
+                }
+            }
+            Traffic::Datagrams { gap, size } if !over => self.send_datagram(n, gap, size),
+            Traffic::Datagrams { .. } => {}
+        }
+    }
+
+    fn open_flow(&mut self, n: u32, bytes: Option<u64>) {
+        let flow = &self.flows[n as usize];
+        let (from, to) = flow.ends;
+        let (stop, source) = (flow.flow.stop, flow.source);
+        let users = (User::Sender(n), User::Receiver(n));
+        let Some(id) = self.connect((from, 0), (to, PORT), users) else {
+            return;
+        };
+        self.flows[n as usize].connection = Some(id);
+        self.write(from, id, bytes.unwrap_or(u64::MAX));
+        if bytes.is_some() {
+            self.shut(from, id);
+        }
+        self.kernel.schedule(source, stop);
+    }
+
+    fn send_datagram(&mut self, n: u32, gap: Law, size: SizeLaw) {
+        let now = self.now;
+        let flow = &mut self.flows[n as usize];
+        flow.sent += 1;
+        let (gap, bytes) = (flow.gap(gap), flow.size(size));
+        let (src, dst) = (flow.flow.from, flow.flow.to);
+        self.kernel
+            .schedule(flow.source, Some(now.saturating_add(gap)));
+        let owner = Owner::Flow(n);
+        let body = Body::Udp(Datagram { owner, sent: now });
+        self.originate(Packet {
+            src,
+            dst,
+            bytes,
+            ttl: TTL,
+            body,
+        });
+    }
+
+    /// A datagram arrived where it goes.
+    pub(super) fn datagram(&mut self, datagram: Datagram, bytes: u32) {
+        match datagram.owner {
+            Owner::Flow(n) => {
+                let delay = self.now.since(datagram.sent);
+                let flow = &mut self.flows[n as usize];
+                flow.received += 1;
+                flow.bytes += u64::from(bytes - 28);
+                flow.delay.add(delay);
+            }
+            Owner::Conversation(slot, number) => {
+                let sent = datagram.sent;
+                self.tell(
+                    slot,
+                    number,
+                    layercast_workload::app::AppInput::Datagram { sent },
+                );
+            }
+        }
+    }
+
+    pub(super) fn flow_received(&mut self, n: u32, bytes: u64) {
+        self.flows[n as usize].bytes += bytes;
+    }
+
+    pub(super) fn flow_completed(&mut self, n: u32) {
+        self.flows[n as usize].completed.get_or_insert(self.now);
+    }
+
+    /// What the connection of a flow counted; of one that is over, what was known last.
+    fn count_flow(&mut self, n: usize) -> TcpCounts {
+        let flow = &self.flows[n];
+        let endpoint = &self.hosts[flow.ends.0 as usize].endpoint;
+        let counts = flow.connection.and_then(|id| endpoint.counts(id));
+        let flow = &mut self.flows[n];
+        if let Some(counts) = counts {
+            flow.last = counts;
+        }
+        flow.last
+    }
+
+    /// The connection of a flow is about to go.
+    pub(super) fn flow_closes(&mut self, n: u32) {
+        self.count_flow(n as usize);
+        self.flows[n as usize].connection = None;
+    }
+
+    pub(super) fn restart_flow(&mut self, n: usize) {
+        let before = self.count_flow(n);
+        let flow = &mut self.flows[n];
+        flow.before = before;
+        (flow.bytes, flow.sent, flow.received) = (0, 0, 0);
+        flow.delay = MeanSpan::default();
+    }
+
+    pub(super) fn flow_report(&mut self, n: usize, since: Time) -> FlowReport {
+        let counts = self.count_flow(n);
+        let flow = &self.flows[n];
+        let TcpCounts {
+            sent,
+            received,
+            retransmitted,
+            timeouts,
+        } = flow.before;
+        let is_tcp = matches!(flow.flow.traffic, Traffic::Bulk(_));
+        let from = since.max(flow.flow.start);
+        let to = flow.completed.or(flow.flow.stop).unwrap_or(self.now);
+        let seconds = to.min(self.now).since(from).as_secs_f64();
+        FlowReport {
+            name: flow.flow.name.clone(),
+            bytes: flow.bytes,
+            goodput_bps: match seconds > 0.0 {
+                true => flow.bytes as f64 * 8.0 / seconds,
+                false => 0.0,
+            },
+            sent: if is_tcp {
+                counts.sent - sent
+            } else {
+                flow.sent
+            },
+            received: if is_tcp {
+                counts.received - received
+            } else {
+                flow.received
+            },
+            retransmitted: counts.retransmitted - retransmitted,
+            timeouts: counts.timeouts - timeouts,
+            mean_delay: (!is_tcp).then(|| flow.delay.seconds()),
+            completed: flow.completed.map(Time::as_secs_f64),
+        }
+    }
+}

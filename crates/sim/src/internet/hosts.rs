@@ -1,0 +1,344 @@
+//! TCP of the hosts: who uses which connection, and what its endpoint says to them.
+
+use core::net::SocketAddrV4;
+use std::collections::BTreeMap;
+
+use layercast_core::{Machine, Off};
+use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent, TcpPacket};
+use layercast_wire::{Payload, TcpSegment};
+use layercast_workload::app;
+
+use super::packet::{Body, IP_HEADER, Packet};
+use super::{Internet, NodeIndex};
+use crate::kernel::SourceId;
+
+/// Hops a packet may make (RFC 1700).
+pub(super) const TTL: u8 = 64;
+/// Connections nobody accepted yet, for each port: we accept at once.
+const BACKLOG: usize = 1 << 20;
+/// How much is written at a time to a connection without end.
+const CHUNK: u64 = 1 << 20;
+
+/// A host with TCP.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub node: NodeIndex,
+    pub endpoint: Endpoint,
+    timer: SourceId,
+    /// By the slot of the connection.
+    sockets: Vec<Socket>,
+    /// Who waits for a connection from a peer to one of our ports.
+    expected: BTreeMap<(SocketAddrV4, u16), User>,
+    is_touched: bool,
+    /// Next port for a connection that the other side opens.
+    next_port: u16,
+}
+
+/// One side of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Socket {
+    user: User,
+    /// Bytes to be written yet; `u64::MAX`: without end.
+    unsent: u64,
+    /// Nothing will be written after these.
+    shut: bool,
+}
+
+/// Who has a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum User {
+    Nobody,
+    Sender(u32),
+    Receiver(u32),
+    Conversation {
+        slot: u32,
+        number: u64,
+        conn: app::ConnId,
+        end: app::End,
+    },
+}
+
+impl Host {
+    pub fn new(endpoint: Endpoint, node: NodeIndex, timer: SourceId) -> Host {
+        Host {
+            node,
+            endpoint,
+            timer,
+            sockets: Vec::new(),
+            expected: BTreeMap::new(),
+            is_touched: false,
+            next_port: 0,
+        }
+    }
+
+    fn attach(&mut self, id: ConnId, user: User) {
+        let place = id.index();
+        let empty = Socket {
+            user: User::Nobody,
+            unsent: 0,
+            shut: false,
+        };
+        if self.sockets.len() <= place {
+            self.sockets.resize(place + 1, empty);
+        }
+        self.sockets[place] = Socket { user, ..empty };
+    }
+
+    /// Who has a connection; a failed one is there no more, but still has its socket.
+    fn user(&self, id: ConnId) -> User {
+        self.sockets
+            .get(id.index())
+            .map_or(User::Nobody, |it| it.user)
+    }
+
+    fn detach(&mut self, id: ConnId) {
+        self.attach(id, User::Nobody);
+    }
+
+    /// A port for the other side to connect to.
+    fn own_port(&mut self) -> u16 {
+        // Below the ephemeral ports, above the well-known ones.
+        self.next_port = (self.next_port + 1) % 40_000;
+        5_000 + self.next_port
+    }
+}
+
+impl Internet {
+    /// The TCP of a host may have something to say.
+    pub(super) fn touch(&mut self, host: u32) {
+        let state = &mut self.hosts[host as usize];
+        if !std::mem::replace(&mut state.is_touched, true) {
+            self.touched.push(host);
+        }
+    }
+
+    /// A segment for a host.
+    pub(super) fn segment(&mut self, host: u32, src: NodeIndex, segment: TcpSegment) {
+        let state = &mut self.hosts[host as usize];
+        let packet = TcpPacket {
+            src: self.node_addresses[src.0 as usize],
+            dst: self.node_addresses[state.node.0 as usize],
+            segment,
+        };
+        state.endpoint.handle(self.now, packet, &mut Off);
+        self.touch(host);
+    }
+
+    /// Lets all that was touched say what it has to say.
+    pub(super) fn settle_hosts(&mut self) {
+        while let Some(host) = self.touched.pop() {
+            self.hosts[host as usize].is_touched = false;
+            self.settle(host);
+        }
+    }
+
+    fn settle(&mut self, host: u32) {
+        loop {
+            // What arrived is read before anything is sent, as a user process would be woken first.
+            while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
+                self.tcp_event(host, event);
+            }
+            let state = &mut self.hosts[host as usize];
+            let Some(packet) = state.endpoint.poll_transmit(self.now, &mut Off) else {
+                break;
+            };
+            self.send_segment(host, packet);
+        }
+        let state = &self.hosts[host as usize];
+        let next = state.endpoint.next_timeout().map(|at| at.max(self.now));
+        self.kernel.schedule(state.timer, next);
+    }
+
+    fn send_segment(&mut self, host: u32, packet: TcpPacket) {
+        let Some(dst) = self.addresses.find(packet.dst) else {
+            self.drops.no_route += 1;
+            return;
+        };
+        let bytes = IP_HEADER + packet.segment.encoded_len() as u32;
+        self.originate(Packet {
+            src: self.hosts[host as usize].node,
+            dst,
+            bytes,
+            ttl: TTL,
+            body: Body::Tcp(packet.segment),
+        });
+    }
+
+    fn tcp_event(&mut self, host: u32, event: TcpEvent) {
+        let state = &mut self.hosts[host as usize];
+        match event {
+            TcpEvent::Incoming(port) => {
+                while let Some((id, peer)) = self.hosts[host as usize].endpoint.accept(port) {
+                    self.accepted(host, id, peer, port);
+                }
+            }
+            TcpEvent::Connected(id) => match state.user(id) {
+                User::Sender(_) => self.pump(host, id),
+                User::Conversation {
+                    slot, number, conn, ..
+                } => self.tell(slot, number, app::AppInput::Established { conn }),
+                _ => {}
+            },
+            TcpEvent::Readable(id) => {
+                let mut bytes = 0;
+                while let Ok(Some(data)) = state.endpoint.read(id, usize::MAX) {
+                    bytes += data.len() as u64;
+                }
+                match state.user(id) {
+                    User::Receiver(flow) => self.flow_received(flow, bytes),
+                    User::Conversation {
+                        slot,
+                        number,
+                        conn,
+                        end,
+                    } => self.tell(slot, number, app::AppInput::Received { conn, end, bytes }),
+                    _ => {}
+                }
+            }
+            TcpEvent::Writable(id) => self.pump(host, id),
+            TcpEvent::PeerClosed(id) => match state.user(id) {
+                User::Receiver(flow) => {
+                    self.flow_completed(flow);
+                    self.shut(host, id);
+                }
+                User::Conversation {
+                    slot,
+                    number,
+                    conn,
+                    end,
+                } => self.tell(slot, number, app::AppInput::Ended { conn, end }),
+                _ => self.shut(host, id),
+            },
+            TcpEvent::Closed(id) => {
+                if let User::Conversation {
+                    slot, number, conn, ..
+                } = self.released(host, id)
+                {
+                    self.forget_connection(slot, number, conn);
+                }
+                let _ = self.hosts[host as usize].endpoint.close(self.now, id);
+                self.touch(host);
+            }
+            TcpEvent::Failed(id, _) => {
+                // The connection is gone already: nothing can be done to it when its user hears of it.
+                if let User::Conversation {
+                    slot, number, conn, ..
+                } = self.released(host, id)
+                {
+                    self.tell(slot, number, app::AppInput::Failed { conn });
+                }
+            }
+        }
+    }
+
+    /// Nobody has a connection any more; gives who had it.
+    fn released(&mut self, host: u32, id: ConnId) -> User {
+        let state = &mut self.hosts[host as usize];
+        let user = state.user(id);
+        state.detach(id);
+        match user {
+            User::Sender(flow) => self.flow_closes(flow),
+            User::Conversation {
+                slot,
+                number,
+                conn,
+                end,
+            } => self.parted(slot, number, conn, end),
+            _ => {}
+        }
+        user
+    }
+
+    fn accepted(&mut self, host: u32, id: ConnId, peer: SocketAddrV4, port: u16) {
+        let state = &mut self.hosts[host as usize];
+        let user = state.expected.remove(&(peer, port));
+        state.attach(id, user.unwrap_or(User::Nobody));
+        match user {
+            Some(User::Conversation {
+                slot,
+                number,
+                conn,
+                end,
+            }) => self.joined(slot, number, conn, end, host, id),
+            Some(_) => {}
+            None => self.shut(host, id),
+        }
+    }
+
+    /// Opens a connection; both its sides have their users from now on. Port 0 of the peer: it chooses one.
+    pub(super) fn connect(
+        &mut self,
+        (from, from_port): (u32, u16),
+        (to, to_port): (u32, u16),
+        users: (User, User),
+    ) -> Option<ConnId> {
+        let address = |world: &Internet, host: u32| {
+            world.node_addresses[world.hosts[host as usize].node.0 as usize]
+        };
+        let (local, remote) = (address(self, from), address(self, to));
+        let server = &mut self.hosts[to as usize];
+        let to_port = match to_port {
+            0 => server.own_port(),
+            port => port,
+        };
+        // It may listen there already.
+        let _ = server.endpoint.listen(to_port, BACKLOG);
+        let now = self.now;
+        let client = &mut self.hosts[from as usize];
+        let (local, remote) = (
+            SocketAddrV4::new(local, from_port),
+            SocketAddrV4::new(remote, to_port),
+        );
+        let id = client.endpoint.connect(now, local, remote).ok()?;
+        client.attach(id, users.0);
+        let local = client.endpoint.info(id)?.local;
+        let server = &mut self.hosts[to as usize];
+        server.expected.insert((local, to_port), users.1);
+        self.touch(from);
+        Some(id)
+    }
+
+    /// Queues bytes on a connection; `u64::MAX`: without end.
+    pub(super) fn write(&mut self, host: u32, id: ConnId, bytes: u64) {
+        if let Some(socket) = self.hosts[host as usize].sockets.get_mut(id.index()) {
+            socket.unsent = socket.unsent.saturating_add(bytes);
+            self.pump(host, id);
+        }
+    }
+
+    /// Nothing more will be written after what was.
+    pub(super) fn shut(&mut self, host: u32, id: ConnId) {
+        if let Some(socket) = self.hosts[host as usize].sockets.get_mut(id.index()) {
+            socket.shut = true;
+            if socket.unsent == u64::MAX {
+                socket.unsent = 0;
+            }
+            self.pump(host, id);
+        }
+    }
+
+    fn pump(&mut self, host: u32, id: ConnId) {
+        let state = &mut self.hosts[host as usize];
+        let Some(socket) = state.sockets.get_mut(id.index()) else {
+            return;
+        };
+        while socket.unsent > 0 {
+            let chunk = socket.unsent.min(CHUNK);
+            let data = Payload::Zeros(chunk as u32);
+            let Ok(taken) = state.endpoint.write(id, &data) else {
+                socket.unsent = 0;
+                break;
+            };
+            if socket.unsent != u64::MAX {
+                socket.unsent -= taken as u64;
+            }
+            if (taken as u64) < chunk {
+                break;
+            }
+        }
+        if socket.shut && socket.unsent == 0 {
+            let _ = state.endpoint.shutdown(id);
+        }
+        self.touch(host);
+    }
+}

@@ -1,0 +1,24 @@
+//! Internetworks: hosts with TCP and UDP, routers, links, shared media, applications.
+//!
+//! A [`Network`] says what there is; an [`Internet`] runs it and gives a [`Report`]. All of TCP and of the
+//! applications are the machines of `transport` and `workload`; here they get addresses, routes, queues
+//! and time.
+
+mod apps;
+mod build;
+mod error;
+mod flows;
+mod hosts;
+mod network;
+mod packet;
+mod pipe;
+mod report;
+mod routes;
+mod world;
+
+pub use error::NetworkError;
+pub use network::*;
+pub use report::{
+    ApplicationReport, FlowReport, NodeDrops, Progress, QueueReport, Report, Sample, Stopped, Watch,
+};
+pub use world::Internet;

@@ -1,0 +1,242 @@
+use layercast_core::Time;
+use layercast_wire::TcpSegment;
+
+use super::NodeIndex;
+
+/// Bytes of an IP header without options.
+pub(crate) const IP_HEADER: u32 = 20;
+
+/// A packet by its place among all there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PacketId(pub u32);
+
+/// An IP packet under way. It stays where it is: links and queues pass its number on.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    pub src: NodeIndex,
+    pub dst: NodeIndex,
+    /// With all headers.
+    pub bytes: u32,
+    pub ttl: u8,
+    pub body: Body,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// No packet is here now.
+    Free,
+    Tcp(TcpSegment),
+    Udp(Datagram),
+    /// A part of the packet of a group.
+    Fragment(u32),
+}
+
+/// A UDP datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    pub owner: Owner,
+    pub sent: Time,
+}
+
+/// Whose datagram it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// Of a flow, by its number.
+    Flow(u32),
+    /// Of a conversation: its slot, and its number there.
+    Conversation(u32, u64),
+}
+
+/// A packet that was cut: it arrives when all its parts have.
+#[derive(Debug)]
+struct Group {
+    whole: PacketId,
+    /// Parts neither arrived nor lost.
+    alive: u32,
+    lost: bool,
+}
+
+/// All packets under way.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    all: Vec<Packet>,
+    free: Vec<PacketId>,
+    groups: Vec<Group>,
+    free_groups: Vec<u32>,
+}
+
+impl Packets {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    pub fn add(&mut self, packet: Packet) -> PacketId {
+        match self.free.pop() {
+            Some(id) => {
+                self.all[id.0 as usize] = packet;
+                id
+            }
+            None => {
+                self.all.push(packet);
+                PacketId(self.all.len() as u32 - 1)
+            }
+        }
+    }
+
+    pub fn get(&self, id: PacketId) -> &Packet {
+        &self.all[id.0 as usize]
+    }
+
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.all[id.0 as usize]
+    }
+
+    /// Takes a packet out for good.
+    pub fn take(&mut self, id: PacketId) -> Body {
+        self.free.push(id);
+        std::mem::replace(&mut self.all[id.0 as usize].body, Body::Free)
+    }
+
+    /// Forgets a packet that got lost, and with the last part of one the whole of it.
+    pub fn lose(&mut self, id: PacketId) {
+        if let Body::Fragment(group) = self.take(id) {
+            self.groups[group as usize].lost = true;
+            self.settle(group);
+        }
+    }
+
+    /// Cuts a packet into parts of at most `mtu` bytes (RFC 791 2.3); they are in `parts` in order.
+    pub fn cut(&mut self, id: PacketId, mtu: u32, parts: &mut Vec<PacketId>) {
+        let Packet {
+            src,
+            dst,
+            bytes,
+            ttl,
+            ref body,
+        } = *self.get(id);
+        let step = (mtu - IP_HEADER) / 8 * 8;
+        let data = bytes - IP_HEADER;
+        let count = data.div_ceil(step);
+        // A part that is cut again belongs to the same packet.
+        let group = match *body {
+            Body::Fragment(group) => {
+                self.take(id);
+                self.groups[group as usize].alive += count - 1;
+                group
+            }
+            _ => self.group(id, count),
+        };
+        parts.clear();
+        for part in 0..count {
+            let bytes = IP_HEADER + step.min(data - part * step);
+            let body = Body::Fragment(group);
+            parts.push(self.add(Packet {
+                src,
+                dst,
+                bytes,
+                ttl,
+                body,
+            }));
+        }
+    }
+
+    fn group(&mut self, whole: PacketId, alive: u32) -> u32 {
+        let group = Group {
+            whole,
+            alive,
+            lost: false,
+        };
+        match self.free_groups.pop() {
+            Some(place) => {
+                self.groups[place as usize] = group;
+                place
+            }
+            None => {
+                self.groups.push(group);
+                self.groups.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A part arrived where the packet goes: gives the packet if it was the last one, and none is lost.
+    pub fn join(&mut self, id: PacketId) -> Option<PacketId> {
+        let Body::Fragment(group) = self.get(id).body else {
+            return Some(id);
+        };
+        self.take(id);
+        self.settle(group)
+    }
+
+    fn settle(&mut self, place: u32) -> Option<PacketId> {
+        let group = &mut self.groups[place as usize];
+        group.alive -= 1;
+        if group.alive > 0 {
+            return None;
+        }
+        let (whole, lost) = (group.whole, group.lost);
+        self.free_groups.push(place);
+        if lost {
+            self.take(whole);
+            return None;
+        }
+        Some(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(bytes: u32) -> Packet {
+        let owner = Owner::Flow(0);
+        let body = Body::Udp(Datagram {
+            owner,
+            sent: Time::ZERO,
+        });
+        Packet {
+            src: NodeIndex(0),
+            dst: NodeIndex(1),
+            bytes,
+            ttl: 9,
+            body,
+        }
+    }
+
+    #[test]
+    fn parts_carry_every_byte_and_make_the_packet_again() {
+        let (mut packets, mut parts, mut again) = (Packets::default(), Vec::new(), Vec::new());
+        let whole = packets.add(packet(4_020));
+        packets.cut(whole, 1_500, &mut parts);
+        let sizes = |ids: &[PacketId], packets: &Packets| -> Vec<u32> {
+            ids.iter().map(|&id| packets.get(id).bytes).collect()
+        };
+        assert_eq!(sizes(&parts, &packets), [1_500, 1_500, 1_060]);
+        packets.cut(parts[0], 576, &mut again);
+        assert_eq!(sizes(&again, &packets), [572, 572, 396]);
+        assert_eq!(packets.join(again[2]), None);
+        assert_eq!(packets.join(parts[2]), None);
+        assert_eq!(packets.join(again[0]), None);
+        assert_eq!(packets.join(parts[1]), None);
+        assert_eq!(packets.join(again[1]), Some(whole));
+        packets.take(whole);
+        assert_eq!(packets.len(), 0);
+    }
+
+    #[test]
+    fn with_one_part_lost_nothing_arrives_and_nothing_stays() {
+        let (mut packets, mut parts) = (Packets::default(), Vec::new());
+        for lost in 0..3 {
+            let whole = packets.add(packet(4_020));
+            packets.cut(whole, 1_500, &mut parts);
+            for (n, &part) in parts.iter().enumerate() {
+                if n == lost {
+                    packets.lose(part);
+                } else {
+                    assert_eq!(packets.join(part), None);
+                }
+            }
+            assert_eq!(packets.len(), 0);
+        }
+    }
+}

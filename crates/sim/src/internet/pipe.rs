@@ -1,0 +1,242 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Rate, Span, Stream, Time};
+
+use super::packet::PacketId;
+use super::report::MeanSpan;
+use super::{Limit, NodeIndex, Queue, QueueReport, Red};
+
+/// A FIFO queue, the link behind it, and what is under way on it.
+///
+/// Who comes first leaves first, so that all about a packet is known when it comes: it costs one event,
+/// its arrival, and only the first of them stands in the event queue.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    pub name: String,
+    rate: Rate,
+    delay: Span,
+    pub mtu: u32,
+    limit: Limit,
+    red: Option<RedState>,
+    loss: f64,
+    chance: Stream,
+    /// When it has sent all that is waiting.
+    busy_until: Time,
+    flights: VecDeque<Flight>,
+    /// When those that wait start to be sent, and their bytes.
+    waiting: VecDeque<(Time, u32)>,
+    waiting_bytes: u64,
+    counts: Counts,
+}
+
+/// A packet under way, or waiting for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub arrival: Time,
+    pub packet: PacketId,
+    pub to: NodeIndex,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    offered: u64,
+    sent: u64,
+    bytes: u64,
+    full: u64,
+    early: u64,
+    lost: u64,
+    /// Time to send all that was accepted.
+    busy: u128,
+    seen: u64,
+    wait: MeanSpan,
+    max_waiting: u32,
+}
+
+/// What became of a packet that was offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Offered {
+    /// It will arrive, and is the first to: an event is due then.
+    First(Time),
+    /// It will arrive after others.
+    Later,
+    /// It will not.
+    Dropped,
+}
+
+impl Pipe {
+    pub fn new(name: String, rate: Rate, delay: Span, mtu: u32, seed: u64) -> Pipe {
+        let chance = Stream::new(seed, &format!("pipe/{name}"));
+        Pipe {
+            name,
+            rate,
+            delay,
+            mtu,
+            limit: Limit::Unlimited,
+            red: None,
+            loss: 0.0,
+            chance,
+            busy_until: Time::ZERO,
+            flights: VecDeque::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn with_queue(mut self, queue: Queue, loss: f64) -> Pipe {
+        self.limit = queue.limit;
+        self.red = queue.red.map(RedState::new);
+        self.loss = loss;
+        self
+    }
+
+    /// Takes a packet of so many bytes that goes `to` a node at the other end.
+    pub fn offer(&mut self, now: Time, packet: PacketId, bytes: u32, to: NodeIndex) -> Offered {
+        // At one instant what leaves the queue does so before what comes.
+        while let Some(&(start, bytes)) = self.waiting.front()
+            && start <= now
+        {
+            self.waiting.pop_front();
+            self.waiting_bytes -= u64::from(bytes);
+        }
+        let waiting = self.waiting.len() as u32;
+        self.counts.offered += 1;
+        self.counts.seen += u64::from(waiting);
+        let sending = self.rate.time_for(u64::from(bytes));
+        let idle = now.since(self.busy_until);
+        if let Some(red) = &mut self.red
+            && red.drops(waiting, idle, sending, &mut self.chance)
+        {
+            self.counts.early += 1;
+            return Offered::Dropped;
+        }
+        let start = self.busy_until.max(now);
+        let full = match self.limit {
+            Limit::Unlimited => false,
+            Limit::Packets(limit) => waiting >= limit,
+            Limit::Bytes(limit) => self.waiting_bytes + u64::from(bytes) > limit,
+        };
+        if full && start > now {
+            self.counts.full += 1;
+            return Offered::Dropped;
+        }
+        if start > now {
+            self.waiting.push_back((start, bytes));
+            self.waiting_bytes += u64::from(bytes);
+            self.counts.max_waiting = self.counts.max_waiting.max(waiting + 1);
+        }
+        self.counts.wait.add(start.since(now));
+        self.counts.sent += 1;
+        self.counts.bytes += u64::from(bytes);
+        self.counts.busy += u128::from(sending.as_ps());
+        self.busy_until = start.saturating_add(sending);
+        if self.loss > 0.0 && self.chance.chance(self.loss) {
+            self.counts.lost += 1;
+            return Offered::Dropped;
+        }
+        let arrival = self.busy_until.saturating_add(self.delay);
+        let first = self.flights.is_empty();
+        self.flights.push_back(Flight {
+            arrival,
+            packet,
+            to,
+        });
+        match first {
+            true => Offered::First(arrival),
+            false => Offered::Later,
+        }
+    }
+
+    /// The packet that arrives next.
+    pub fn arrive(&mut self) -> Option<Flight> {
+        self.flights.pop_front()
+    }
+
+    /// When the next one does.
+    pub fn next_arrival(&self) -> Option<Time> {
+        self.flights.front().map(|flight| flight.arrival)
+    }
+
+    /// Forgets what was counted until now.
+    pub fn restart(&mut self, now: Time) {
+        self.counts = Counts {
+            busy: u128::from(self.busy_until.since(now).as_ps()),
+            ..Counts::default()
+        };
+    }
+
+    pub fn report(&self, now: Time, since: Time) -> QueueReport {
+        let counts = &self.counts;
+        let busy = counts.busy - u128::from(self.busy_until.since(now).as_ps()).min(counts.busy);
+        let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+        QueueReport {
+            name: self.name.clone(),
+            offered: counts.offered,
+            sent: counts.sent,
+            bytes: counts.bytes,
+            dropped_full: counts.full,
+            dropped_red: counts.early,
+            lost: counts.lost,
+            utilisation: ratio(busy as f64, now.since(since).as_ps() as f64),
+            mean_waiting: ratio(counts.seen as f64, counts.offered as f64),
+            mean_wait: counts.wait.seconds(),
+            max_waiting: counts.max_waiting,
+        }
+    }
+}
+
+/// Random early detection (Floyd and Jacobson 1993).
+#[derive(Debug)]
+struct RedState {
+    red: Red,
+    average: f64,
+    /// Packets since the last one that was dropped; none while the average is low.
+    since: Option<u32>,
+}
+
+impl RedState {
+    fn new(red: Red) -> RedState {
+        RedState {
+            red,
+            average: 0.0,
+            since: None,
+        }
+    }
+
+    /// Whether a packet is dropped that finds so many waiting; with none, the link may have been idle.
+    fn drops(&mut self, waiting: u32, idle: Span, sending: Span, chance: &mut Stream) -> bool {
+        let Red {
+            min,
+            max,
+            max_p,
+            weight,
+            gentle,
+        } = self.red;
+        // As if so many small samples of zero had been taken: what the link could have sent meanwhile.
+        if idle > Span::ZERO && sending > Span::ZERO {
+            let missed = idle.as_ps() as f64 / sending.as_ps() as f64;
+            self.average *= libm::pow(1.0 - weight, missed);
+        }
+        self.average += weight * (f64::from(waiting) - self.average);
+        let probability = if self.average < min {
+            self.since = None;
+            return false;
+        } else if self.average < max {
+            max_p * (self.average - min) / (max - min)
+        } else if gentle && self.average < 2.0 * max {
+            max_p + (1.0 - max_p) * (self.average - max) / max
+        } else {
+            self.since = Some(0);
+            return true;
+        };
+        let since = self.since.map_or(0, |count| count + 1);
+        self.since = Some(since);
+        // Drops evenly spread: uniform between them, not geometric.
+        let spread = 1.0 - f64::from(since) * probability;
+        if spread <= 0.0 || chance.chance(probability / spread) {
+            self.since = Some(0);
+            return true;
+        }
+        false
+    }
+}

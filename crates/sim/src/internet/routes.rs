@@ -1,0 +1,222 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Network, NodeIndex, Role};
+
+/// Where a packet goes next: out of an interface, to a node at its other side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hop {
+    pub interface: Interface,
+    pub next: NodeIndex,
+}
+
+/// Something a node sends on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Interface {
+    /// A link or LAN, by its number among the pipes.
+    Pipe(u32),
+}
+
+/// The static routes of all nodes: shortest paths by number of hops; flows are spread over equal ones.
+///
+/// Hosts are attached to one node, or one LAN, so that only the nodes which forward have tables, and only
+/// of each other.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    /// For each node its number among those that forward, or `NONE`.
+    forwarder: Vec<u32>,
+    /// For each host, whom it sends to what is not for its neighbours.
+    gateway: Vec<Option<Hop>>,
+    /// For each host, the forwarder it is reached through, and the last hop.
+    home: Vec<Option<(u32, Hop)>>,
+    /// For each host the link or LAN it is attached to.
+    medium: Vec<Option<Interface>>,
+    /// For each pair of forwarders, where its hops start and end in `hops`.
+    table: Vec<(u32, u32)>,
+    hops: Vec<Hop>,
+    forwarders: usize,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Who reaches whom directly.
+#[derive(Debug)]
+pub(crate) struct Adjacency {
+    /// For each host the link or LAN it is attached to.
+    pub medium: Vec<Option<Interface>>,
+    /// For each node how it reaches its neighbours; of a host only the routers among them.
+    pub hops: Vec<Vec<Hop>>,
+}
+
+impl Routes {
+    /// The routes of a network whose nodes reach each other directly as `adjacent` says.
+    pub fn new(network: &Network, adjacency: Adjacency) -> Routes {
+        let Adjacency { medium, hops } = adjacency;
+        let routers: Vec<NodeIndex> = (0..network.nodes.len() as u32)
+            .map(NodeIndex)
+            .filter(|node| matches!(network.nodes[node.0 as usize].role, Role::Router))
+            .collect();
+        let mut forwarder = vec![NONE; network.nodes.len()];
+        for (n, router) in routers.iter().enumerate() {
+            forwarder[router.0 as usize] = n as u32;
+        }
+        let is_host = |node: usize| forwarder[node] == NONE;
+        let mut gateway = vec![None; network.nodes.len()];
+        let mut home = vec![None; network.nodes.len()];
+        for node in (0..network.nodes.len()).filter(|&node| is_host(node)) {
+            gateway[node] = hops[node].first().copied();
+        }
+        for (n, router) in routers.iter().enumerate() {
+            for hop in &hops[router.0 as usize] {
+                let host = hop.next.0 as usize;
+                if is_host(host) && home[host].is_none() {
+                    home[host] = Some((n as u32, *hop));
+                }
+            }
+        }
+        let mut routes = Routes {
+            forwarder,
+            gateway,
+            home,
+            medium,
+            table: Vec::new(),
+            hops: Vec::new(),
+            forwarders: routers.len(),
+        };
+        routes.fill(&routers, &hops);
+        routes
+    }
+
+    /// Shortest paths from every router to every other.
+    fn fill(&mut self, routers: &[NodeIndex], hops: &[Vec<Hop>]) {
+        let count = routers.len();
+        self.table = vec![(0, 0); count * count];
+        // Routers only: hosts do not forward.
+        let towards: Vec<Vec<(u32, Hop)>> = routers
+            .iter()
+            .map(|router| {
+                let hops = hops[router.0 as usize].iter();
+                hops.filter_map(|hop| match self.forwarder[hop.next.0 as usize] {
+                    NONE => None,
+                    n => Some((n, *hop)),
+                })
+                .collect()
+            })
+            .collect();
+        let mut distance = vec![NONE; count];
+        let mut line = VecDeque::new();
+        for to in 0..count {
+            distance.fill(NONE);
+            distance[to] = 0;
+            line.push_back(to);
+            while let Some(at) = line.pop_front() {
+                for &(n, _) in &towards[at] {
+                    if distance[n as usize] == NONE {
+                        distance[n as usize] = distance[at] + 1;
+                        line.push_back(n as usize);
+                    }
+                }
+            }
+            for from in (0..count).filter(|&from| from != to && distance[from] != NONE) {
+                let start = self.hops.len() as u32;
+                let nearer = towards[from]
+                    .iter()
+                    .filter(|(n, _)| distance[*n as usize] + 1 == distance[from]);
+                self.hops.extend(nearer.map(|(_, hop)| *hop));
+                self.table[from * count + to] = (start, self.hops.len() as u32);
+            }
+        }
+    }
+
+    /// Where `at` sends a packet for the host `to`; of equal ways the same for the same `flow`.
+    pub fn next(&self, at: NodeIndex, to: NodeIndex, flow: u32) -> Option<Hop> {
+        let (from, dst) = (at.0 as usize, to.0 as usize);
+        if self.forwarder[from] == NONE {
+            let medium = self.medium[from]?;
+            if self.medium[dst] == Some(medium) || self.gateway[from].is_none() {
+                return self.directly(at, to);
+            }
+            return self.gateway[from];
+        }
+        let (home, last) = self.home[dst]?;
+        let here = self.forwarder[from];
+        if home == here {
+            return Some(last);
+        }
+        let (start, end) = self.table[here as usize * self.forwarders + home as usize];
+        match end - start {
+            0 => None,
+            1 => Some(self.hops[start as usize]),
+            ways => Some(self.hops[(start + flow % ways) as usize]),
+        }
+    }
+
+    /// To a host on the same medium.
+    fn directly(&self, at: NodeIndex, to: NodeIndex) -> Option<Hop> {
+        let interface = self.medium[at.0 as usize]?;
+        let there = self.medium[to.0 as usize]?;
+        let (Interface::Pipe(a), Interface::Pipe(b)) = (interface, there);
+        // The two directions of a link are two pipes, one after the other.
+        (a == b || a ^ 1 == b).then_some(Hop {
+            interface,
+            next: to,
+        })
+    }
+
+    /// Whether packets from one host come to another.
+    pub fn reaches(&self, from: NodeIndex, to: NodeIndex) -> bool {
+        let mut at = from;
+        // A shortest path visits nobody twice.
+        for _ in 0..self.forwarders + 2 {
+            match self.next(at, to, 0) {
+                Some(hop) if hop.next == to => return true,
+                Some(hop) => at = hop.next,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// Finds the node that has an address.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    base: u32,
+    dense: Vec<u32>,
+    sparse: BTreeMap<u32, u32>,
+}
+
+impl Addresses {
+    pub fn new(network: &Network) -> Addresses {
+        let of = |n: usize| u32::from(network.nodes[n].address);
+        let all = 0..network.nodes.len();
+        let base = all.clone().map(of).min().unwrap_or(0);
+        let span = u64::from(all.clone().map(of).max().unwrap_or(0) - base) + 1;
+        let (mut dense, mut sparse) = (Vec::new(), BTreeMap::new());
+        // One look instead of a search where the addresses lie together.
+        if span <= 65_536 + 4 * network.nodes.len() as u64 {
+            dense.resize(span as usize, NONE);
+            for n in all {
+                dense[(of(n) - base) as usize] = n as u32;
+            }
+        } else {
+            sparse.extend(all.map(|n| (of(n), n as u32)));
+        }
+        Addresses {
+            base,
+            dense,
+            sparse,
+        }
+    }
+
+    pub fn find(&self, address: core::net::Ipv4Addr) -> Option<NodeIndex> {
+        let address = u32::from(address);
+        let found = match self.dense.is_empty() {
+            true => self.sparse.get(&address).copied(),
+            false => {
+                let place = address.checked_sub(self.base)? as usize;
+                self.dense.get(place).copied().filter(|&n| n != NONE)
+            }
+        };
+        found.map(NodeIndex)
+    }
+}

@@ -1,0 +1,388 @@
+use core::net::Ipv4Addr;
+use std::collections::VecDeque;
+
+use layercast_core::{Machine, Off, Time};
+
+use super::apps::Apps;
+use super::flows::FlowState;
+use super::hosts::Host;
+use super::packet::{Body, Packet, PacketId, Packets};
+use super::pipe::{Offered, Pipe};
+use super::routes::{Addresses, Interface, Routes};
+use super::{
+    Budget, CpuCost, Network, NetworkError, NodeDrops, NodeIndex, Progress, Report, Sample,
+    Stopped, Watch,
+};
+use crate::kernel::{Kernel, SourceId};
+
+/// A running internetwork.
+#[derive(Debug)]
+pub struct Internet {
+    pub(super) now: Time,
+    pub(super) kernel: Kernel,
+    /// What each event source is.
+    pub(super) sources: Vec<Source>,
+    pub(super) nodes: Vec<NodeState>,
+    pub(super) node_addresses: Vec<Ipv4Addr>,
+    pub(super) pipes: Vec<Pipe>,
+    pub(super) packets: Packets,
+    pub(super) routes: Routes,
+    pub(super) addresses: Addresses,
+    pub(super) hosts: Vec<Host>,
+    pub(super) flows: Vec<FlowState>,
+    pub(super) apps: Option<Apps>,
+    /// Hosts whose TCP has been touched and may have something to say.
+    pub(super) touched: Vec<u32>,
+    /// Measurements not handed over yet.
+    pub(super) samples: Vec<Sample>,
+    /// Parts of the packet being cut.
+    parts: Vec<PacketId>,
+    pub(super) drops: NodeDrops,
+    end: Time,
+    warm: Time,
+    budget: Budget,
+    events: u64,
+    packet_hops: u64,
+}
+
+/// What an event source is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// The first packet of a pipe arrives.
+    Pipe(u32),
+    /// A node has finished with a packet.
+    Cpu(u32),
+    /// A timer of the TCP of a host.
+    Tcp(u32),
+    /// A flow starts, sends or stops.
+    Flow(u32),
+    /// A conversation begins.
+    Arrivals,
+    /// A timer of a conversation.
+    Conversation(u32),
+    /// The warm-up is over.
+    Warm,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeState {
+    /// Its place among the hosts, if it is one.
+    pub host: Option<u32>,
+    /// Its processor, if that costs time.
+    pub cpu: Option<Cpu>,
+}
+
+/// A processor that takes its time for each packet, first come, first served.
+#[derive(Debug)]
+pub(super) struct Cpu {
+    pub cost: CpuCost,
+    /// When it has finished with each.
+    pub line: VecDeque<(Time, PacketId)>,
+    pub busy_until: Time,
+    pub source: SourceId,
+}
+
+/// How often the watcher is asked, in events.
+const LOOK: u64 = 16_384;
+
+impl Internet {
+    /// Builds the machines of a network; nothing has happened yet.
+    pub fn new(network: &Network) -> Result<Internet, NetworkError> {
+        let built = super::build::build(network)?;
+        let mut kernel = Kernel::new(network.ties, network.seed);
+        let mut sources = Vec::new();
+        for n in 0..built.pipes.len() as u32 {
+            kernel.add();
+            sources.push(Source::Pipe(n));
+        }
+        let mut world = Internet {
+            now: Time::ZERO,
+            kernel,
+            sources,
+            nodes: Vec::new(),
+            node_addresses: network.nodes.iter().map(|node| node.address).collect(),
+            pipes: built.pipes,
+            packets: Packets::default(),
+            routes: built.routes,
+            addresses: built.addresses,
+            hosts: Vec::new(),
+            flows: Vec::new(),
+            apps: None,
+            touched: Vec::new(),
+            samples: Vec::new(),
+            parts: Vec::new(),
+            drops: NodeDrops::default(),
+            end: Time::ZERO.saturating_add(network.duration),
+            warm: Time::ZERO.saturating_add(network.warm_up),
+            budget: network.budget,
+            events: 0,
+            packet_hops: 0,
+        };
+        let mut endpoints = built.endpoints.into_iter().peekable();
+        for (n, node) in network.nodes.iter().enumerate() {
+            let host = endpoints.next_if(|(_, node)| node.0 as usize == n);
+            let host = host.map(|(endpoint, node)| {
+                let number = world.hosts.len() as u32;
+                let timer = world.source(Source::Tcp(number));
+                world.hosts.push(Host::new(endpoint, node, timer));
+                number
+            });
+            let cpu = (node.cpu != CpuCost::default()).then(|| Cpu {
+                cost: node.cpu,
+                line: VecDeque::new(),
+                busy_until: Time::ZERO,
+                source: world.source(Source::Cpu(n as u32)),
+            });
+            world.nodes.push(NodeState { host, cpu });
+        }
+        let host = |world: &Internet, node: NodeIndex| {
+            let host = world.nodes[node.0 as usize].host;
+            host.unwrap_or_default()
+        };
+        for (n, flow) in network.flows.iter().enumerate() {
+            let source = world.source(Source::Flow(n as u32));
+            let ends = (host(&world, flow.from), host(&world, flow.to));
+            world
+                .flows
+                .push(FlowState::new(flow, source, ends, network.seed));
+            world.kernel.schedule(source, Some(flow.start));
+        }
+        if let Some(population) = &network.workload {
+            let source = world.source(Source::Arrivals);
+            let hosts = population.hosts.iter().map(|&node| host(&world, node));
+            let apps = Apps::new(population, hosts.collect(), network.seed)?;
+            world.kernel.schedule(source, apps.next_arrival());
+            world.apps = Some(apps);
+        }
+        if world.warm > Time::ZERO {
+            let source = world.source(Source::Warm);
+            world.kernel.schedule(source, Some(world.warm));
+        }
+        Ok(world)
+    }
+
+    pub(super) fn source(&mut self, what: Source) -> SourceId {
+        self.sources.push(what);
+        self.kernel.add()
+    }
+
+    /// Runs to the end, or until the watcher or the budget stops it.
+    pub fn run<W: Watch>(&mut self, watch: &mut W) -> Report {
+        let mut stopped = None;
+        while let Some((at, source)) = self.kernel.next().filter(|(at, _)| *at <= self.end) {
+            self.now = at;
+            self.events += 1;
+            if self.events % LOOK == 0 {
+                stopped = self.look(watch);
+                if stopped.is_some() {
+                    break;
+                }
+            }
+            self.event(source);
+            if !self.samples.is_empty() {
+                self.hand_over(watch);
+            }
+        }
+        if stopped.is_none() {
+            self.now = self.end;
+        }
+        self.hand_over(watch);
+        self.report(stopped)
+    }
+
+    fn look<W: Watch>(&mut self, watch: &mut W) -> Option<Stopped> {
+        let progress = Progress {
+            now: self.now,
+            events: self.events,
+            packet_hops: self.packet_hops,
+            cell_hops: 0,
+        };
+        if !watch.progress(progress) {
+            Some(Stopped::Interrupted)
+        } else if self.events >= self.budget.events {
+            Some(Stopped::EventBudget)
+        } else if self.packets.len() > self.budget.packets as usize {
+            Some(Stopped::PacketBudget)
+        } else {
+            None
+        }
+    }
+
+    fn hand_over<W: Watch>(&mut self, watch: &mut W) {
+        for sample in self.samples.drain(..) {
+            watch.sample(&sample);
+        }
+    }
+
+    fn event(&mut self, source: SourceId) {
+        match self.sources[source.0 as usize] {
+            Source::Pipe(n) => {
+                let pipe = &mut self.pipes[n as usize];
+                let flight = pipe.arrive();
+                let next = pipe.next_arrival();
+                self.kernel.schedule(source, next);
+                if let Some(flight) = flight {
+                    self.packet_hops += 1;
+                    self.arrive(flight.to, flight.packet, 0);
+                }
+            }
+            Source::Cpu(n) => self.processed(NodeIndex(n), source),
+            Source::Tcp(n) => {
+                self.kernel.schedule(source, None);
+                let host = &mut self.hosts[n as usize];
+                host.endpoint.on_timeout(self.now, &mut Off);
+                self.touch(n);
+            }
+            Source::Flow(n) => {
+                self.kernel.schedule(source, None);
+                self.wake_flow(n);
+            }
+            Source::Arrivals => self.begin_conversations(source),
+            Source::Conversation(n) => {
+                self.kernel.schedule(source, None);
+                self.wake_conversation(n);
+            }
+            Source::Warm => {
+                self.kernel.schedule(source, None);
+                self.restart_counts();
+            }
+        }
+        self.settle_hosts();
+    }
+
+    /// A packet comes to a node, in so many cells if it came over ATM.
+    fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
+        let Some(cpu) = &mut self.nodes[at.0 as usize].cpu else {
+            return self.process(at, packet);
+        };
+        let CpuCost {
+            per_packet,
+            per_byte,
+            per_cell,
+        } = cpu.cost;
+        let bytes = self.packets.get(packet).bytes;
+        let cost = per_packet + per_byte.times(u64::from(bytes)) + per_cell.times(u64::from(cells));
+        cpu.busy_until = cpu.busy_until.max(self.now).saturating_add(cost);
+        if cpu.line.is_empty() {
+            self.kernel.schedule(cpu.source, Some(cpu.busy_until));
+        }
+        cpu.line.push_back((cpu.busy_until, packet));
+    }
+
+    fn processed(&mut self, at: NodeIndex, source: SourceId) {
+        let Some(cpu) = &mut self.nodes[at.0 as usize].cpu else {
+            return;
+        };
+        let done = cpu.line.pop_front();
+        let next = cpu.line.front().map(|(at, _)| *at);
+        self.kernel.schedule(source, next);
+        if let Some((_, packet)) = done {
+            self.process(at, packet);
+        }
+    }
+
+    fn process(&mut self, at: NodeIndex, id: PacketId) {
+        let packet = self.packets.get_mut(id);
+        if packet.dst == at {
+            return self.receive(at, id);
+        }
+        if self.nodes[at.0 as usize].host.is_some() {
+            self.drops.not_mine += 1;
+            return self.packets.lose(id);
+        }
+        packet.ttl -= 1;
+        if packet.ttl == 0 {
+            self.drops.ttl += 1;
+            return self.packets.lose(id);
+        }
+        self.send(at, id);
+    }
+
+    /// A packet for the node itself.
+    fn receive(&mut self, at: NodeIndex, id: PacketId) {
+        let Some(id) = self.packets.join(id) else {
+            return;
+        };
+        let (src, bytes) = (self.packets.get(id).src, self.packets.get(id).bytes);
+        match (self.packets.take(id), self.nodes[at.0 as usize].host) {
+            (Body::Tcp(segment), Some(host)) => self.segment(host, src, segment),
+            (Body::Udp(datagram), Some(_)) => self.datagram(datagram, bytes),
+            _ => self.drops.not_mine += 1,
+        }
+    }
+
+    /// Sends a packet of this node, or one it forwards, on its way.
+    pub(super) fn send(&mut self, at: NodeIndex, id: PacketId) {
+        let packet = self.packets.get(id);
+        // All packets between two hosts take one way.
+        let flow = packet.src.0.wrapping_mul(0x9e37_79b9) ^ packet.dst.0.wrapping_mul(0x85eb_ca6b);
+        let Some(hop) = self.routes.next(at, packet.dst, flow >> 7) else {
+            self.drops.no_route += 1;
+            return self.packets.lose(id);
+        };
+        let bytes = packet.bytes;
+        let Interface::Pipe(n) = hop.interface;
+        let mtu = self.pipes[n as usize].mtu;
+        if bytes <= mtu {
+            return self.offer(n, id, bytes, hop.next);
+        }
+        let mut parts = std::mem::take(&mut self.parts);
+        self.packets.cut(id, mtu, &mut parts);
+        for &part in &parts {
+            let bytes = self.packets.get(part).bytes;
+            self.offer(n, part, bytes, hop.next);
+        }
+        self.parts = parts;
+    }
+
+    fn offer(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
+        match self.pipes[pipe as usize].offer(self.now, id, bytes, to) {
+            // Pipes are the first sources.
+            Offered::First(at) => self.kernel.schedule(SourceId(pipe), Some(at)),
+            Offered::Later => {}
+            Offered::Dropped => self.packets.lose(id),
+        }
+    }
+
+    /// Puts a new packet on its way.
+    pub(super) fn originate(&mut self, packet: Packet) {
+        let at = packet.src;
+        let id = self.packets.add(packet);
+        if self.packets.get(id).dst == at {
+            // To itself: nothing is modelled of a loopback.
+            return self.receive(at, id);
+        }
+        self.send(at, id);
+    }
+
+    fn restart_counts(&mut self) {
+        for pipe in &mut self.pipes {
+            pipe.restart(self.now);
+        }
+        for n in 0..self.flows.len() {
+            self.restart_flow(n);
+        }
+        self.drops = NodeDrops::default();
+    }
+
+    fn report(&mut self, stopped: Option<Stopped>) -> Report {
+        let since = self.warm.min(self.now);
+        Report {
+            seconds: self.now.as_secs_f64(),
+            stopped,
+            events: self.events,
+            packet_hops: self.packet_hops,
+            cell_hops: 0,
+            flows: (0..self.flows.len())
+                .map(|n| self.flow_report(n, since))
+                .collect(),
+            queues: self
+                .pipes
+                .iter()
+                .map(|it| it.report(self.now, since))
+                .collect(),
+            applications: self.apps.as_ref().map_or(Vec::new(), Apps::report),
+            node_drops: self.drops,
+        }
+    }
+}

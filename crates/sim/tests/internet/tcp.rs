@@ -1,0 +1,71 @@
+use layercast_core::Span;
+use layercast_sim::internet::*;
+
+use super::common::*;
+
+#[test]
+fn ten_flows_fill_a_link_and_share_it() {
+    let limit = Limit::Packets(200);
+    let network = dumbbell(10, 100_000_000, Span::from_ms(10), limit, 20.0);
+    let report = run(&network);
+    let total: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
+    // 1448 of 1500 bytes are data.
+    assert!(total > 0.93 * 96.5e6 && total < 96.6e6, "{total}");
+    let squares: f64 = report.flows.iter().map(|it| it.goodput_bps.powi(2)).sum();
+    let fairness = total * total / (10.0 * squares);
+    assert!(fairness > 0.8, "{fairness}");
+    let bottleneck = &report.queues[0];
+    assert!(bottleneck.dropped_full > 0);
+    assert_eq!(bottleneck.max_waiting, 200);
+    assert!(bottleneck.utilisation > 0.95 && bottleneck.utilisation <= 1.0);
+    let retransmitted: u64 = report.flows.iter().map(|flow| flow.retransmitted).sum();
+    assert!(retransmitted >= bottleneck.dropped_full / 2);
+}
+
+#[test]
+fn a_bounded_transfer_ends_and_says_when() {
+    let mut network = dumbbell(1, 10_000_000, Span::from_ms(20), Limit::Unlimited, 10.0);
+    network.flows[0].traffic = Traffic::Bulk(Some(1_000_000));
+    let flow = &run(&network).flows[0];
+    assert_eq!(flow.bytes, 1_000_000);
+    // The bytes with their headers at 10 Mb/s, and a few round trips of 44 ms.
+    let least = 1_000_000.0 * 1_500.0 / 1_448.0 * 8.0 / 10e6;
+    let took = flow.completed.expect("an end");
+    assert!(took > least && took < least + 0.4, "{took}");
+    assert_eq!((flow.retransmitted, flow.timeouts), (0, 0));
+}
+
+#[test]
+fn loss_on_the_way_loses_no_data() {
+    let mut network = dumbbell(1, 10_000_000, Span::from_ms(5), Limit::Unlimited, 60.0);
+    network.flows[0].traffic = Traffic::Bulk(Some(2_000_000));
+    for way in &mut network.links[0].ways {
+        way.loss = 0.02;
+    }
+    let report = run(&network);
+    assert_eq!(report.flows[0].bytes, 2_000_000);
+    assert!(report.flows[0].completed.is_some());
+    assert!(report.queues[0].lost > 10 && report.flows[0].retransmitted >= report.queues[0].lost);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_one_another() {
+    let bytes = |seed| {
+        let mut network = dumbbell(3, 5_000_000, Span::from_ms(10), Limit::Packets(20), 5.0);
+        network.seed = seed;
+        serde_json::to_string(&run(&network)).expect("JSON")
+    };
+    assert_eq!(bytes(1), bytes(1));
+    assert_ne!(bytes(1), bytes(2));
+}
+
+#[test]
+fn large_segments_are_cut_and_put_together() {
+    let mut network = dumbbell(1, 10_000_000, Span::from_ms(1), Limit::Unlimited, 5.0);
+    network.flows[0].traffic = Traffic::Bulk(Some(300_000));
+    network.links[0].mtu = 576;
+    let report = run(&network);
+    assert_eq!(report.flows[0].bytes, 300_000);
+    // Each segment of 1500 bytes goes in three parts through the middle.
+    assert!(report.queues[0].sent > 3 * 207);
+}
