@@ -4,7 +4,6 @@ use layercast_core::{Rate, Stream};
 use layercast_transport::tcp::Endpoint;
 use rand_core::RngCore;
 
-use super::packet::IP_HEADER;
 use super::pipe::Pipe;
 use super::routes::{Addresses, Adjacency, Hop, Interface, Routes};
 use super::{Lan, Limit, Link, Network, NetworkError, NodeIndex, Queue, Role, SizeLaw, Traffic};
@@ -274,7 +273,6 @@ fn medium(part: &str, mtu: u32, rates: [Rate; 2]) -> Result<(), NetworkError> {
     if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
         return Err(value(part, "mtu must be from 68 to 65535 bytes"));
     }
-    debug_assert!(MIN_MTU >= IP_HEADER + 8);
     if rates.iter().any(|rate| rate.as_bps() == 0) {
         return Err(value(part, "rate must be more than zero"));
     }

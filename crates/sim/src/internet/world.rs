@@ -172,7 +172,7 @@ impl Internet {
         while let Some((at, source)) = self.kernel.next().filter(|(at, _)| *at <= self.end) {
             self.now = at;
             self.events += 1;
-            if self.events % LOOK == 0 {
+            if self.events.is_multiple_of(LOOK) {
                 stopped = self.look(watch);
                 if stopped.is_some() {
                     break;
