@@ -11,6 +11,7 @@ pub mod mapper;
 pub mod policy;
 mod queue;
 mod setup;
+pub mod signal;
 
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
@@ -20,3 +21,4 @@ pub use queue::{
     QueueConfigError, QueueStats,
 };
 pub use setup::{AtmAddress, RejectCause, Tag};
+pub use signal::Controller;

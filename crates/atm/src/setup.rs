@@ -36,6 +36,9 @@ pub enum RejectCause {
     /// No route to the address.
     #[error("unknown destination")]
     UnknownDestination,
+    /// The signalling channel of a link on the way is full.
+    #[error("too many signalling messages wait")]
+    Congested,
     /// No answer in time.
     #[error("no answer in time")]
     Timeout,

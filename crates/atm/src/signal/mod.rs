@@ -1,0 +1,28 @@
+//! Signalling in the way of the Tenet suite's RCAP, simplified: one round trip sets a circuit up
+//! (insane-simulator.md 2.5).
+//!
+//! ```text
+//!  host          switch        switch          host
+//!   | SETUP ------> | SETUP ------> | SETUP ------> |   circuit numbers and reservations on the way
+//!   | <---- CONNECT | <---- CONNECT | <---- CONNECT |   tables
+//!   |               |               |               |
+//!   | RELEASE ----> | RELEASE ----> | RELEASE ----> |   given back as it passes
+//! ```
+//!
+//! Neighbours talk through a [`GoBackN`] channel, so that no message is lost or comes twice; what goes
+//! wrong beyond that ends with the watchdog, which undoes both directions. Circuits are simplex.
+
+mod api;
+mod controller;
+mod go_back_n;
+mod message;
+#[cfg(test)]
+mod tests;
+mod vcids;
+
+pub use api::{
+    Connection, ControllerConfig, ControllerEvent, ControllerInput, ControllerStats, PortAdmission,
+};
+pub use controller::Controller;
+pub use go_back_n::{ChannelFull, GoBackN, GoBackNConfig, GoBackNStats};
+pub use message::{Body, CallId, Message, Setup, SignalCell};
