@@ -4,15 +4,18 @@
 //! Specifications: insane-simulator.md 2.4 to 2.6, insane-study.md 2 and vbr-atm-lan.md 2. A cell here is a
 //! small value that names its frame; nobody copies its 48 octets (those of the wire are `wire::Cell`).
 
+mod admission;
 mod cell;
 mod contract;
 mod level;
 pub mod mapper;
 pub mod policy;
 mod queue;
+mod reassembly;
 mod setup;
 pub mod signal;
 
+pub use admission::{Admission, AdmissionError, Reservation};
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
 pub use mapper::FlowMapper;
@@ -20,5 +23,6 @@ pub use queue::{
     ClassStats, Discard, Discipline, DropCause, Dropped, Drops, OutputQueue, QueueConfig,
     QueueConfigError, QueueStats,
 };
+pub use reassembly::{Outcome, Reassembler, ReassemblyStats};
 pub use setup::{AtmAddress, RejectCause, Tag};
 pub use signal::Controller;

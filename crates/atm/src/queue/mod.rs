@@ -1,5 +1,6 @@
 //! The buffer and the scheduler of one output port of a switch or adapter.
 
+mod circuit;
 mod config;
 mod regulator;
 mod stats;
@@ -14,6 +15,7 @@ use layercast_core::{Span, Time};
 
 use crate::level::{LEVELS, level_bound};
 use crate::{Cell, Class, TrafficSpec, Vcid};
+use circuit::{Circuit, Fate, Place};
 use regulator::{Head, Held, Regulator};
 
 pub use config::{Discard, Discipline, QueueConfig, QueueConfigError};
@@ -23,48 +25,6 @@ pub use stats::{ClassStats, DropCause, Dropped, Drops, QueueStats};
 const RINGS: usize = LEVELS + 2;
 const SIGNALLING: u8 = LEVELS as u8;
 const BEST_EFFORT: u8 = SIGNALLING + 1;
-
-/// How the frame that is passing fares.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Fate {
-    #[default]
-    Whole,
-    Damaged,
-    Refused,
-}
-
-/// What the queue knows of a circuit.
-#[derive(Debug)]
-struct Circuit {
-    open: bool,
-    /// Its cells have a contract. Its regulator may outlive that for cells held before.
-    regulated: bool,
-    ring: u8,
-    fate: Fate,
-    /// Cells in the queue, those of the regulator included.
-    count: u32,
-    /// Most cells in the queue if it has a contract.
-    reserved: u32,
-    regulator: Option<Box<Regulator>>,
-}
-
-impl Circuit {
-    const CLOSED: Circuit = Circuit {
-        open: false,
-        regulated: false,
-        ring: BEST_EFFORT,
-        fate: Fate::Whole,
-        count: 0,
-        reserved: 0,
-        regulator: None,
-    };
-}
-
-/// Where a cell goes.
-enum Place {
-    Ring,
-    Regulator(Time),
-}
 
 /// The cells that wait for one link, and which goes next (insane-simulator.md 2.4, insane-study.md 2.2).
 ///
@@ -378,53 +338,6 @@ impl OutputQueue {
                 .map(|regulator| regulator.held.len())
                 .sum::<usize>()
     }
-}
-
-impl Circuit {
-    /// Where a cell that comes now should go, and what is in the way inside its own circuit.
-    #[inline]
-    fn wish(&mut self, now: Time, config: &QueueConfig, grid: Span) -> Wish {
-        let regulator = match &mut self.regulator {
-            Some(regulator) if self.regulated => regulator,
-            _ => {
-                return Wish {
-                    place: Place::Ring,
-                    shared: true,
-                    late: false,
-                    full: self.count >= config.per_vc_limit,
-                    eligible: None,
-                };
-            }
-        };
-        let eligible = regulator.eligible(now);
-        let held = !regulator.held.is_empty() || on_grid(grid, eligible) > now;
-        let shared = held && config.discipline == Discipline::RcspWc;
-        Wish {
-            place: if held {
-                Place::Regulator(eligible)
-            } else {
-                Place::Ring
-            },
-            shared,
-            late: eligible.since(now) > config.horizon,
-            full: self.count >= self.reserved
-                || shared && regulator.held.len() >= config.per_vc_limit as usize,
-            eligible: Some(eligible),
-        }
-    }
-}
-
-/// What a cell would need.
-struct Wish {
-    place: Place,
-    /// Room in the shared buffer.
-    shared: bool,
-    /// It would wait longer than the horizon.
-    late: bool,
-    /// Its circuit has all its room.
-    full: bool,
-    /// What to charge its contract with.
-    eligible: Option<Time>,
 }
 
 /// The first instant of the grid not before `at`: regulators work in slots.

@@ -1,0 +1,198 @@
+use serde::Serialize;
+
+use crate::{Cell, FrameId, Vcid};
+
+/// What became of a cell at the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It waits for the last cell.
+    More,
+    /// It was the last, and the frame is whole.
+    Complete(FrameId),
+    /// It was the last of something that the length and the CRC give away: all is discarded.
+    Damaged {
+        /// Cells discarded, this one included.
+        cells: u32,
+        /// Frames they were of.
+        frames: u32,
+    },
+}
+
+/// What a receiver has seen: cells = delivered + discarded + held, always.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct ReassemblyStats {
+    /// Cells that came.
+    pub cells: u64,
+    /// Cells of whole frames.
+    pub delivered: u64,
+    /// Cells of what was no frame, or of circuits that ended within one.
+    pub discarded: u64,
+    /// Cells that wait for the last of their frame.
+    pub held: u64,
+    /// Frames delivered.
+    pub complete: u64,
+    /// Times that a last cell ended something else than a frame.
+    pub damaged: u64,
+}
+
+/// What came on a circuit since the last last cell.
+#[derive(Clone, Copy, Default, Debug)]
+struct Partial {
+    cells: u32,
+    /// Frames that the cells are of; more than one if a last cell was lost.
+    frames: u32,
+    frame: Option<FrameId>,
+}
+
+/// The receiving half of an AAL5-like adaptation layer (insane-simulator.md 2.4): a frame is delivered if all
+/// its cells and none of another came between two last cells. A lost last cell thus takes the next frame along.
+#[derive(Default, Debug)]
+pub struct Reassembler {
+    circuits: Vec<Partial>,
+    stats: ReassemblyStats,
+}
+
+impl Reassembler {
+    /// Without circuits; they begin with their first cell.
+    pub fn new() -> Reassembler {
+        Reassembler::default()
+    }
+
+    /// Takes the next cell of its circuit; `cells_of` tells how many cells a frame has.
+    ///
+    /// The cells of a circuit come in the order in which they were sent, each at most once.
+    #[inline]
+    pub fn push(&mut self, cell: Cell, cells_of: impl Fn(FrameId) -> u32) -> Outcome {
+        let index = usize::from(cell.vc.0);
+        if self.circuits.len() <= index {
+            self.circuits.resize(index + 1, Partial::default());
+        }
+        let partial = &mut self.circuits[index];
+        partial.cells = partial.cells.saturating_add(1);
+        if partial.frame != Some(cell.frame) {
+            partial.frame = Some(cell.frame);
+            partial.frames = partial.frames.saturating_add(1);
+        }
+        self.stats.cells += 1;
+        self.stats.held += 1;
+        if !cell.is_last() {
+            return Outcome::More;
+        }
+        let Partial { cells, frames, .. } = std::mem::take(partial);
+        self.stats.held -= u64::from(cells);
+        if frames == 1 && cells == cells_of(cell.frame) {
+            self.stats.delivered += u64::from(cells);
+            self.stats.complete += 1;
+            Outcome::Complete(cell.frame)
+        } else {
+            self.stats.discarded += u64::from(cells);
+            self.stats.damaged += 1;
+            Outcome::Damaged { cells, frames }
+        }
+    }
+
+    /// A circuit is closed: the cells that waited on it are discarded; how many.
+    pub fn forget(&mut self, vc: Vcid) -> u32 {
+        let circuit = self.circuits.get_mut(usize::from(vc.0));
+        let cells = circuit.map_or(0, |partial| std::mem::take(partial).cells);
+        self.stats.held -= u64::from(cells);
+        self.stats.discarded += u64::from(cells);
+        cells
+    }
+
+    /// What it has seen.
+    pub fn stats(&self) -> &ReassemblyStats {
+        &self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VC: Vcid = Vcid(3);
+
+    fn cells_of(sizes: &[u32]) -> Vec<Cell> {
+        let frames = sizes.iter().zip(0..);
+        let cells = frames.flat_map(|(size, frame)| {
+            (0..*size).map(move |index| Cell::of(FrameId(frame), VC, index, *size))
+        });
+        cells.collect()
+    }
+
+    /// What an adaptation layer with a perfect CRC delivers: it looks at whole cells between last cells.
+    fn oracle(sent: &[Cell], arrived: &[Cell]) -> Vec<FrameId> {
+        let between = arrived.split_inclusive(|cell| cell.is_last());
+        let whole = between.filter(|cells| {
+            let frame = cells[cells.len() - 1].frame;
+            let all: Vec<_> = sent.iter().filter(|cell| cell.frame == frame).collect();
+            cells[cells.len() - 1].is_last() && all.into_iter().eq(cells.iter())
+        });
+        whole.map(|cells| cells[0].frame).collect()
+    }
+
+    #[test]
+    fn every_loss_in_three_frames_is_judged_as_by_an_oracle() {
+        let mut damaged_by_its_predecessor = 0;
+        for sizes in (0..27).map(|n| [n % 3 + 1, n / 3 % 3 + 1, n / 9 + 1]) {
+            let sent = cells_of(&sizes);
+            for pattern in 0..1_u32 << sent.len() {
+                let kept = (0..sent.len()).filter(|bit| pattern >> bit & 1 == 1);
+                let arrived: Vec<_> = kept.map(|index| sent[index]).collect();
+                let mut reassembler = Reassembler::new();
+                let size = |frame: FrameId| sizes[frame.0 as usize];
+                let mut delivered = Vec::new();
+                for cell in &arrived {
+                    match reassembler.push(*cell, size) {
+                        Outcome::Complete(frame) => delivered.push(frame),
+                        Outcome::Damaged { cells, frames } => {
+                            assert!(cells >= 1 && frames <= 3);
+                            let whole = |cell: &&Cell| sent.contains(cell);
+                            let of_it = arrived.iter().filter(|other| other.frame == cell.frame);
+                            let all = of_it.filter(whole).count() as u32 == size(cell.frame);
+                            damaged_by_its_predecessor += u32::from(all);
+                        }
+                        Outcome::More => {}
+                    }
+                }
+                assert_eq!(delivered, oracle(&sent, &arrived), "{sizes:?} {pattern:b}");
+                let stats = *reassembler.stats();
+                assert_eq!(stats.cells, arrived.len() as u64);
+                assert_eq!(stats.cells, stats.delivered + stats.discarded + stats.held);
+                assert_eq!(u64::from(reassembler.forget(VC)), stats.held);
+                assert_eq!(reassembler.stats().held, 0);
+            }
+        }
+        assert!(damaged_by_its_predecessor > 0);
+    }
+
+    #[test]
+    fn a_lost_last_cell_takes_the_next_frame_along_but_not_the_one_after() {
+        let sent = cells_of(&[3, 2, 2]);
+        let mut reassembler = Reassembler::new();
+        let size = |frame: FrameId| [3, 2, 2][frame.0 as usize];
+        let mut outcomes = Vec::new();
+        for cell in sent.iter().enumerate().filter(|(index, _)| *index != 2) {
+            outcomes.push(reassembler.push(*cell.1, size));
+        }
+        let damaged = Outcome::Damaged {
+            cells: 4,
+            frames: 2,
+        };
+        let more = Outcome::More;
+        let complete = Outcome::Complete(FrameId(2));
+        assert_eq!(outcomes, [more, more, more, damaged, more, complete]);
+    }
+
+    #[test]
+    fn circuits_do_not_mix() {
+        let mut reassembler = Reassembler::new();
+        let cell = |vc, index| Cell::of(FrameId(vc), Vcid(vc as u16), index, 2);
+        for vc in [1, 2] {
+            assert_eq!(reassembler.push(cell(vc, 0), |_| 2), Outcome::More);
+        }
+        assert_eq!(reassembler.forget(Vcid(1)), 1);
+        let done = reassembler.push(cell(2, 1), |_| 2);
+        assert_eq!(done, Outcome::Complete(FrameId(2)));
+    }
+}
