@@ -5,19 +5,26 @@
 //! small value that names its frame; nobody copies its 48 octets (those of the wire are `wire::Cell`).
 
 mod admission;
+mod cac;
 mod cell;
 mod contract;
+mod gcra;
 mod level;
 pub mod mapper;
 pub mod policy;
 mod queue;
 mod reassembly;
 mod setup;
+mod shaper;
 pub mod signal;
+mod train;
+mod upc;
 
 pub use admission::{Admission, AdmissionError, Reservation};
+pub use cac::{Cac, CacError};
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
+pub use gcra::{Gcra, burst_size, burst_tolerance};
 pub use mapper::FlowMapper;
 pub use queue::{
     ClassStats, Discard, Discipline, DropCause, Dropped, Drops, OutputQueue, QueueConfig,
@@ -25,4 +32,9 @@ pub use queue::{
 };
 pub use reassembly::{Outcome, Reassembler, ReassemblyStats};
 pub use setup::{AtmAddress, RejectCause, Tag};
+pub use shaper::CellShaper;
 pub use signal::Controller;
+pub use train::{Train, cells_of_packet, steady_cells};
+pub use upc::{
+    CellContract, CellContractError, Conformance, Exceeded, Peak, Sustained, Upc, UpcStats, Verdict,
+};
