@@ -117,10 +117,11 @@ mod tests {
             let [peak, spacing] = [peak, spacing].map(Span::from_ps);
             let cells = steady_cells(&contract, peak, spacing).expect("a limit") as u32;
             let gap = spacing.saturating_sub(peak);
-            let flow = |cells| count(&Train { cells, peak, gap }, &contract, 1_000);
-            prop_assert!(cells == 0 || flow(cells) == 1_000);
+            let flow = |cells, most| count(&Train { cells, peak, gap }, &contract, most) == most;
+            prop_assert!(cells == 0 || flow(cells, 1_000));
+            // One cell more uses up the tolerance, of less than 8000 ps, by a picosecond or more each time.
             // Closer than the peak is none of our trains.
-            prop_assert!(spacing < peak || flow(cells + 1) < 1_000);
+            prop_assert!(spacing < peak || !flow(cells + 1, 10_000));
         }
     }
 
