@@ -14,6 +14,7 @@ mod packet;
 mod pipe;
 mod report;
 mod routes;
+pub mod scenario;
 mod world;
 
 pub use error::NetworkError;

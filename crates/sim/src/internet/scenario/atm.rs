@@ -1,0 +1,295 @@
+//! `[atm]`: switches, their links, and what their ports do.
+
+use layercast_core::{Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::build::{Builder, Thing, check_delay, check_mtu, check_rate, check_span, kind};
+use super::components::Components;
+use super::error::{Problem, ScenarioError};
+use super::place::Place;
+use super::quantity::{MOST_QUEUED, Text};
+use super::range::{names, pairs};
+use super::schema::mtu;
+use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, AtmQueue, Discard, NodeIndex};
+
+/// The ATM backbone: routers reach it through one adapter each.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AtmSpec {
+    /// How IP uses circuits: `<qos>-<mux>-<vc>`, such as "noqos-conv-svc" or "sp-telnet-app-svccache".
+    pub policy: String,
+    /// Limits of the output ports of switches and adapters.
+    pub queue: AtmQueueSpec,
+    /// Time a controller takes for each signalling message.
+    pub signalling_delay: Text<Span>,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Switches.
+    #[serde(rename = "switch", skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchSpec>,
+    /// Links that carry cells.
+    #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<AtmLinkSpec>,
+}
+
+impl Default for AtmSpec {
+    fn default() -> AtmSpec {
+        AtmSpec {
+            policy: "noqos-conv-svc".to_owned(),
+            queue: AtmQueueSpec::default(),
+            signalling_delay: Text(Span::ZERO),
+            mtu: mtu(),
+            switches: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+}
+
+/// Limits of an output port, in cells.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AtmQueueSpec {
+    /// What becomes of frames that have lost a cell, or will.
+    pub discard: DiscardName,
+    /// Early discard begins above so many cells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_above: Option<u64>,
+    /// Cells of one circuit.
+    pub per_vc_limit: u64,
+    /// Cells of all circuits without contract.
+    pub port_limit: u64,
+    /// Circuits of a port.
+    pub max_vcs: u64,
+}
+
+impl Default for AtmQueueSpec {
+    fn default() -> AtmQueueSpec {
+        AtmQueueSpec {
+            discard: DiscardName::Partial,
+            early_above: None,
+            per_vc_limit: 170,
+            port_limit: 800,
+            max_vcs: 8_192,
+        }
+    }
+}
+
+/// Discarding of whole frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiscardName {
+    /// Cells are dropped one by one.
+    None,
+    /// The rest of a frame that lost a cell, but for its last.
+    Partial,
+    /// Whole frames above `early_above` cells.
+    Early,
+}
+
+/// A switch, or with a range in its name many.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchSpec {
+    /// Unique.
+    pub name: String,
+}
+
+/// A full-duplex link between two switches, or between a router and a switch.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AtmLinkSpec {
+    /// Two switches, or a router and a switch; also with ranges.
+    pub ends: [String; 2],
+    /// Bits of cells a second, headers included; "3622 cells/s" too.
+    pub rate: Text<Rate>,
+    /// Time a bit is under way.
+    pub delay: Text<Span>,
+}
+
+const PLACE: Place = Place::only("atm");
+
+impl AtmSpec {
+    /// Adds its switches and links.
+    pub(super) fn build(&self, to: &mut Builder<'_>) -> Result<(), ScenarioError> {
+        for (i, switch) in self.switches.iter().enumerate() {
+            let place = Place::nth("atm.switch", i);
+            for name in names(&place.field("name"), &switch.name)? {
+                to.switch(place, name)?;
+            }
+        }
+        for (i, link) in self.links.iter().enumerate() {
+            let place = Place::nth("atm.link", i);
+            check_rate(&place.field("rate"), link.rate.0)?;
+            check_delay(&place.field("delay"), link.delay.0)?;
+            let [left, right] = &link.ends;
+            let left = names(&place.field("ends[0]"), left)?;
+            let right = names(&place.field("ends[1]"), right)?;
+            for ends in pairs(&place.field("ends"), left, right)? {
+                self.link(to, place, link, &ends)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn link(
+        &self,
+        to: &mut Builder<'_>,
+        place: Place,
+        spec: &AtmLinkSpec,
+        names: &[String; 2],
+    ) -> Result<(), ScenarioError> {
+        let fields = [place.field("ends[0]"), place.field("ends[1]")];
+        let end = |i: usize| end(to, &fields[i], &names[i]);
+        let ends = [end(0)?, end(1)?];
+        if ends[0] == ends[1] {
+            let problem = Problem::Loop(names[0].clone());
+            return Err(ScenarioError::new(place.field("ends"), problem));
+        }
+        if let [AtmEnd::Router(_), AtmEnd::Router(_)] = ends {
+            let accepted = "a switch at one end at least; routers without a switch have a [[link]]";
+            let value = format!("{:?} and {:?}, two routers", names[0], names[1]);
+            return Err(ScenarioError::value(place.field("ends"), value, accepted));
+        }
+        let same = |link: &&AtmLink| link.ends == ends || link.ends == [ends[1], ends[0]];
+        if to.atm_links.iter().any(|link| same(&link)) {
+            let problem = Problem::Duplicate {
+                what: "link",
+                name: format!("{}-{}", names[0], names[1]),
+                first: "an atm.link before".to_owned(),
+            };
+            return Err(ScenarioError::new(place.field("ends"), problem));
+        }
+        for (i, end) in ends.iter().enumerate() {
+            if let AtmEnd::Router(router) = end {
+                to.adapter(place, &format!("ends[{i}]"), *router)?;
+            }
+        }
+        to.atm_link(AtmLink {
+            ends,
+            rate: spec.rate.0,
+            delay: spec.delay.0,
+        });
+        Ok(())
+    }
+
+    /// The backbone of all switches and links there are.
+    pub(super) fn finish(&self, from: &mut Builder<'_>) -> Result<AtmBackbone, ScenarioError> {
+        check_mtu(&PLACE.field("mtu"), self.mtu)?;
+        let (field, most) = (PLACE.field("signalling_delay"), Span::from_secs(60));
+        check_span(&field, self.signalling_delay.0, Span::ZERO, most)?;
+        let queue = self.queue.queue()?;
+        let (switches, links) = (
+            std::mem::take(&mut from.switches),
+            std::mem::take(&mut from.atm_links),
+        );
+        if switches.is_empty() {
+            let problem = Problem::Missing("a backbone needs a [[atm.switch]] at least".to_owned());
+            return Err(ScenarioError::new(PLACE.field("switch"), problem));
+        }
+        connected(from, &switches, &links)?;
+        Ok(AtmBackbone {
+            switches,
+            links,
+            queue,
+            policy: self.policy.clone(),
+            signalling_delay: self.signalling_delay.0,
+            mtu: self.mtu,
+        })
+    }
+}
+
+impl AtmQueueSpec {
+    fn queue(&self) -> Result<AtmQueue, ScenarioError> {
+        let bounded = |name: &str, value: u64, most: u64| {
+            let field = format!("atm.queue.{name}");
+            match (1..=most).contains(&value) {
+                true => Ok(value as u32),
+                false => Err(ScenarioError::value(field, value, format!("1 to {most}"))),
+            }
+        };
+        let discard = match (self.discard, self.early_above) {
+            (DiscardName::None, None) => Discard::None,
+            (DiscardName::Partial, None) => Discard::Partial,
+            (DiscardName::Early, Some(above)) => {
+                Discard::Early(bounded("early_above", above, MOST_QUEUED)?)
+            }
+            (DiscardName::Early, None) => {
+                let problem = Problem::Missing("discard = \"early\" needs it".to_owned());
+                return Err(ScenarioError::new("atm.queue.early_above", problem));
+            }
+            (_, Some(_)) => {
+                let problem = Problem::Needless("it needs discard = \"early\"".to_owned());
+                return Err(ScenarioError::new("atm.queue.early_above", problem));
+            }
+        };
+        Ok(AtmQueue {
+            discard,
+            per_vc_limit: bounded("per_vc_limit", self.per_vc_limit, MOST_QUEUED)?,
+            port_limit: bounded("port_limit", self.port_limit, MOST_QUEUED)?,
+            max_vcs: bounded("max_vcs", self.max_vcs, 65_000)? as u16,
+        })
+    }
+}
+
+impl Builder<'_> {
+    /// Takes note that a router has an adapter, its only one.
+    pub(super) fn adapter(
+        &mut self,
+        place: Place,
+        field: &str,
+        router: NodeIndex,
+    ) -> Result<(), ScenarioError> {
+        let there = |link: &AtmLink| link.ends.contains(&AtmEnd::Router(router));
+        if self.atm_links.iter().any(there) {
+            let problem = Problem::Attachment(format!(
+                "the router {:?} has an ATM link already; a router has one adapter",
+                self.nodes[router.0 as usize].name
+            ));
+            return Err(ScenarioError::new(place.field(field), problem));
+        }
+        self.attach(router, place);
+        Ok(())
+    }
+
+    /// Adds a link that was checked.
+    pub(super) fn atm_link(&mut self, link: AtmLink) {
+        self.atm_links.push(link);
+    }
+}
+
+fn end(of: &Builder<'_>, field: &str, name: &str) -> Result<AtmEnd, ScenarioError> {
+    match of.thing(field, "switch or router", name)? {
+        Thing::Switch(index) => Ok(AtmEnd::Switch(index)),
+        Thing::Router(index) => Ok(AtmEnd::Router(index)),
+        thing => {
+            let accepted = "a switch or router: hosts reach the backbone through a router";
+            Err(kind(field, name, thing, accepted))
+        }
+    }
+}
+
+/// Checks that every switch reaches every other.
+fn connected(
+    from: &Builder<'_>,
+    switches: &[String],
+    links: &[AtmLink],
+) -> Result<(), ScenarioError> {
+    let mut sets = Components::new(switches.len());
+    for link in links {
+        if let [AtmEnd::Switch(a), AtmEnd::Switch(b)] = link.ends {
+            sets.join(a, b);
+        }
+    }
+    for (i, switch) in switches.iter().enumerate() {
+        if !sets.same(0, i as u32) {
+            let problem = Problem::NoPath {
+                from: switches[0].clone(),
+                to: switch.clone(),
+            };
+            let place = from.place_of(switch).unwrap_or(PLACE);
+            return Err(ScenarioError::new(place.field("name"), problem));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,494 @@
+//! Nodes, links and LANs of a network, each checked as it is added.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use layercast_core::{Rate, Span};
+use layercast_transport::tcp::{Profile, TcpConfig};
+
+use super::error::{Problem, ScenarioError};
+use super::place::Place;
+use super::range::MOST;
+use super::schema::{CpuSpec, LineSpec, RedSpec, Scenario};
+use super::tcp::PROFILES;
+use crate::internet::network::{
+    AtmLink, CpuCost, Lan, Limit, Link, Node, NodeIndex, Queue, Role, Way,
+};
+use crate::scenario::units::Quantity;
+
+/// What a name is the name of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Thing {
+    Host(NodeIndex),
+    Router(NodeIndex),
+    Switch(u32),
+    Lan,
+}
+
+impl Thing {
+    pub fn kind(self) -> &'static str {
+        match self {
+            Thing::Host(_) => "host",
+            Thing::Router(_) => "router",
+            Thing::Switch(_) => "switch",
+            Thing::Lan => "LAN",
+        }
+    }
+}
+
+/// What a node is attached to.
+#[derive(Clone, Copy, Default, Debug)]
+struct Attached {
+    count: u32,
+    first: Option<Place>,
+    last: Option<Place>,
+}
+
+/// A network that grows.
+#[derive(Debug)]
+pub(super) struct Builder<'a> {
+    tcp: BTreeMap<&'a str, TcpConfig>,
+    default_tcp: TcpConfig,
+    names: BTreeMap<String, (Thing, Place)>,
+    addresses: BTreeMap<Ipv4Addr, Place>,
+    pairs: BTreeMap<[NodeIndex; 2], Place>,
+    places: Vec<Place>,
+    attached: Vec<Attached>,
+    pub nodes: Vec<Node>,
+    pub links: Vec<Link>,
+    pub lans: Vec<Lan>,
+    pub switches: Vec<String>,
+    pub atm_links: Vec<AtmLink>,
+    /// Workstations and servers of the sites that the topology has.
+    pub sites: Vec<[Vec<NodeIndex>; 2]>,
+}
+
+impl<'a> Builder<'a> {
+    /// With the TCP configurations of the scenario.
+    pub fn new(scenario: &'a Scenario) -> Result<Builder<'a>, ScenarioError> {
+        let mut tcp = BTreeMap::new();
+        for (name, spec) in &scenario.tcp {
+            let field = format!("tcp.{name}");
+            check_name(&field, name)?;
+            if PROFILES.iter().any(|(profile, _)| profile == name) {
+                let accepted = "a name that is no profile, or \"default\"";
+                return Err(ScenarioError::value(field, format!("{name:?}"), accepted));
+            }
+            tcp.insert(name.as_str(), spec.config(&field)?);
+        }
+        let default_tcp = tcp.get("default").cloned();
+        Ok(Builder {
+            default_tcp: default_tcp.unwrap_or_else(|| Profile::Modern.into()),
+            tcp,
+            names: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            places: Vec::new(),
+            attached: Vec::new(),
+            nodes: Vec::new(),
+            links: Vec::new(),
+            lans: Vec::new(),
+            switches: Vec::new(),
+            atm_links: Vec::new(),
+            sites: Vec::new(),
+        })
+    }
+
+    /// Whether the scenario says what hosts have that name no TCP.
+    pub fn has_default_tcp(&self) -> bool {
+        self.tcp.contains_key("default")
+    }
+
+    fn tcp_called(&self, field: &str, name: Option<&str>) -> Result<TcpConfig, ScenarioError> {
+        let Some(name) = name else {
+            return Ok(self.default_tcp.clone());
+        };
+        if let Some(config) = self.tcp.get(name) {
+            return Ok(config.clone());
+        }
+        match PROFILES.iter().find(|(profile, _)| *profile == name) {
+            Some(&(_, profile)) => Ok(profile.into()),
+            None => {
+                let profiles = PROFILES.iter().map(|(name, _)| *name);
+                let known = self.tcp.keys().copied().chain(profiles);
+                Err(unknown(field, "TCP configuration", name, known))
+            }
+        }
+    }
+
+    /// Adds a host.
+    pub fn host(
+        &mut self,
+        place: Place,
+        name: String,
+        address: Option<Ipv4Addr>,
+        tcp: Option<&str>,
+        cpu: CpuSpec,
+    ) -> Result<NodeIndex, ScenarioError> {
+        let tcp = self.tcp_called(&place.field("tcp"), tcp)?;
+        let index = NodeIndex(self.nodes.len() as u32);
+        self.name(place, &name, Thing::Host(index))?;
+        self.node(place, name, address, Role::Host(Box::new(tcp)), cpu)
+    }
+
+    /// Adds a router.
+    pub fn router(
+        &mut self,
+        place: Place,
+        name: String,
+        address: Option<Ipv4Addr>,
+        cpu: CpuSpec,
+    ) -> Result<NodeIndex, ScenarioError> {
+        let index = NodeIndex(self.nodes.len() as u32);
+        self.name(place, &name, Thing::Router(index))?;
+        self.node(place, name, address, Role::Router, cpu)
+    }
+
+    fn node(
+        &mut self,
+        place: Place,
+        name: String,
+        address: Option<Ipv4Addr>,
+        role: Role,
+        cpu: CpuSpec,
+    ) -> Result<NodeIndex, ScenarioError> {
+        let count = self.nodes.len() as u64 + 1;
+        if count > MOST {
+            let (what, most) = ("nodes", MOST);
+            let problem = Problem::TooMany { what, count, most };
+            return Err(ScenarioError::new(place, problem));
+        }
+        if let Some(address) = address {
+            check_address(&place.field("address"), address)?;
+            if let Some(first) = self.addresses.insert(address, place) {
+                let problem = Problem::Duplicate {
+                    what: "address",
+                    name: address.to_string(),
+                    first: first.to_string(),
+                };
+                return Err(ScenarioError::new(place.field("address"), problem));
+            }
+        }
+        let CpuCost {
+            per_packet,
+            per_byte,
+            per_cell,
+        } = cpu.cost();
+        for (name, cost) in [
+            ("cpu.per_packet", per_packet),
+            ("cpu.per_byte", per_byte),
+            ("cpu.per_cell", per_cell),
+        ] {
+            check_span(&place.field(name), cost, Span::ZERO, Span::from_secs(1))?;
+        }
+        self.nodes.push(Node {
+            name,
+            address: address.unwrap_or(Ipv4Addr::UNSPECIFIED),
+            role,
+            cpu: cpu.cost(),
+        });
+        self.places.push(place);
+        self.attached.push(Attached::default());
+        Ok(NodeIndex(count as u32 - 1))
+    }
+
+    /// Adds a switch.
+    pub fn switch(&mut self, place: Place, name: String) -> Result<(), ScenarioError> {
+        let index = self.switches.len() as u32;
+        self.name(place, &name, Thing::Switch(index))?;
+        self.switches.push(name);
+        Ok(())
+    }
+
+    /// Adds a shared medium.
+    pub fn lan(
+        &mut self,
+        place: Place,
+        name: String,
+        rate: Rate,
+        latency: Span,
+        mtu: u32,
+        stations: Vec<NodeIndex>,
+    ) -> Result<(), ScenarioError> {
+        self.name(place, &name, Thing::Lan)?;
+        check_rate(&place.field("rate"), rate)?;
+        check_delay(&place.field("latency"), latency)?;
+        check_mtu(&place.field("mtu"), mtu)?;
+        for &station in &stations {
+            self.attach(station, place);
+        }
+        self.lans.push(Lan {
+            name,
+            rate,
+            latency,
+            mtu,
+            stations,
+        });
+        Ok(())
+    }
+
+    /// Adds a link between two nodes; `within` is where in `place` its values are.
+    pub fn link(
+        &mut self,
+        place: Place,
+        within: &str,
+        ends: [&str; 2],
+        line: &LineSpec,
+    ) -> Result<(), ScenarioError> {
+        let at = |name: &str| place.field(format_args!("{within}{name}"));
+        let a = self.node_called(&at("ends[0]"), ends[0])?;
+        let b = self.node_called(&at("ends[1]"), ends[1])?;
+        if a == b {
+            return Err(ScenarioError::new(at("ends"), Problem::Loop(ends[0].to_owned())));
+        }
+        if let Some(first) = self.pairs.insert([a.min(b), a.max(b)], place) {
+            let problem = Problem::Duplicate {
+                what: "link",
+                name: format!("{}-{}", ends[0], ends[1]),
+                first: first.to_string(),
+            };
+            return Err(ScenarioError::new(at("ends"), problem));
+        }
+        check_delay(&at("delay"), line.delay.0)?;
+        check_mtu(&at("mtu"), line.mtu)?;
+        let there = way(&at, line.rate.0, line.queue.0, line.red, line.loss)?;
+        let back = line.back.unwrap_or_default();
+        let red = match back.queue {
+            Some(_) => back.red,
+            None => back.red.or(line.red),
+        };
+        let back = way(
+            &|name| at(&format!("back.{name}")),
+            back.rate.unwrap_or(line.rate).0,
+            back.queue.unwrap_or(line.queue).0,
+            red,
+            back.loss.unwrap_or(line.loss),
+        )?;
+        self.attach(a, place);
+        self.attach(b, place);
+        self.links.push(Link {
+            ends: [a, b],
+            ways: [there, back],
+            delay: line.delay.0,
+            mtu: line.mtu,
+        });
+        Ok(())
+    }
+
+    /// Takes note that a node is attached to what is at `place`.
+    pub fn attach(&mut self, node: NodeIndex, place: Place) {
+        let attached = &mut self.attached[node.0 as usize];
+        attached.count += 1;
+        attached.first.get_or_insert(place);
+        attached.last = Some(place);
+    }
+
+    /// What has a name.
+    pub fn thing(&self, field: &str, what: &'static str, name: &str) -> Result<Thing, ScenarioError> {
+        match self.names.get(name) {
+            Some(&(thing, _)) => Ok(thing),
+            None => Err(unknown(field, what, name, self.names.keys().map(String::as_str))),
+        }
+    }
+
+    /// The host or router of a name.
+    pub fn node_called(&self, field: &str, name: &str) -> Result<NodeIndex, ScenarioError> {
+        match self.thing(field, "host or router", name)? {
+            Thing::Host(index) | Thing::Router(index) => Ok(index),
+            thing => Err(kind(field, name, thing, "a host or router")),
+        }
+    }
+
+    /// The host of a name.
+    pub fn host_called(&self, field: &str, name: &str) -> Result<NodeIndex, ScenarioError> {
+        match self.thing(field, "host", name)? {
+            Thing::Host(index) => Ok(index),
+            thing => Err(kind(field, name, thing, "a host: only hosts send and receive")),
+        }
+    }
+
+    fn name(&mut self, place: Place, name: &str, thing: Thing) -> Result<(), ScenarioError> {
+        check_name(&place.field("name"), name)?;
+        if let Some((_, first)) = self.names.insert(name.to_owned(), (thing, place)) {
+            let problem = Problem::Duplicate {
+                what: "the name",
+                name: format!("{name:?}"),
+                first: first.to_string(),
+            };
+            return Err(ScenarioError::new(place.field("name"), problem));
+        }
+        Ok(())
+    }
+
+    /// Where the thing of a name is in the scenario.
+    pub fn place_of(&self, name: &str) -> Option<Place> {
+        self.names.get(name).map(|&(_, place)| place)
+    }
+
+    /// Checks that every host has one attachment, and every router any.
+    pub fn check_attachments(&self) -> Result<(), ScenarioError> {
+        for ((node, place), attached) in self.nodes.iter().zip(&self.places).zip(&self.attached) {
+            let name = &node.name;
+            let problem = match (&node.role, attached) {
+                (_, Attached { count: 0, .. }) => {
+                    format!("{name:?} is attached to nothing; add a [[link]] or name it in a [[lan]]")
+                }
+                (Role::Host(_), Attached { count: 2.., first: Some(first), last: Some(last) }) => {
+                    format!(
+                        "the host {name:?} is attached to {first} and {last}; hosts have one attachment \
+                         and do not forward: make it a [[router]], or remove one"
+                    )
+                }
+                _ => continue,
+            };
+            return Err(ScenarioError::new(place.field("name"), Problem::Attachment(problem)));
+        }
+        Ok(())
+    }
+
+    /// Gives addresses of 10.0.0.0/8 to the nodes that have none, in their order.
+    pub fn assign_addresses(&mut self) {
+        let mut next = u32::from(Ipv4Addr::new(10, 0, 0, 1));
+        for node in &mut self.nodes {
+            if !node.address.is_unspecified() {
+                continue;
+            }
+            // Those that look like the number or the broadcast of a network are left out.
+            while matches!(next & 0xff, 0 | 0xff) || self.addresses.contains_key(&next.into()) {
+                next += 1;
+            }
+            node.address = next.into();
+            next += 1;
+        }
+    }
+}
+
+/// The error for a name that nothing has, with the name that is most like it.
+pub(super) fn unknown<'n>(
+    field: &str,
+    what: &'static str,
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> ScenarioError {
+    let near = known.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
+    let best = near.filter(|(near, _)| *near >= 0.5).max_by(|a, b| a.0.total_cmp(&b.0));
+    let problem = Problem::Unknown {
+        what,
+        name: name.to_owned(),
+        nearest: best.map(|(_, known)| known.to_owned()),
+    };
+    ScenarioError::new(field, problem)
+}
+
+/// The error for something of the wrong kind.
+pub(super) fn kind(
+    field: &str,
+    name: &str,
+    thing: Thing,
+    accepted: &'static str,
+) -> ScenarioError {
+    let problem = Problem::Kind {
+        name: name.to_owned(),
+        is: thing.kind(),
+        accepted,
+    };
+    ScenarioError::new(field, problem)
+}
+
+/// A direction of a link; `at` gives the paths of its fields.
+fn way(
+    at: &dyn Fn(&str) -> String,
+    rate: Rate,
+    limit: Limit,
+    red: Option<RedSpec>,
+    loss: f64,
+) -> Result<Way, ScenarioError> {
+    check_rate(&at("rate"), rate)?;
+    if matches!(limit, Limit::Packets(0) | Limit::Bytes(0)) {
+        return Err(ScenarioError::value(at("queue"), limit.write(), Limit::ACCEPTED));
+    }
+    if !(0.0..=1.0).contains(&loss) {
+        return Err(ScenarioError::value(at("loss"), loss, "a probability: 0 to 1"));
+    }
+    if let Some(red) = red {
+        let rules = [
+            (red.min > 0.0 && red.min < 1e9, "min", red.min, "a number of packets above 0"),
+            (red.max > red.min && red.max < 1e9, "max", red.max, "a number of packets above min"),
+            (red.max_p > 0.0 && red.max_p <= 1.0, "max_p", red.max_p, "a probability above 0"),
+            (red.weight > 0.0 && red.weight <= 1.0, "weight", red.weight, "above 0, at most 1"),
+        ];
+        if let Some(&(_, name, value, accepted)) = rules.iter().find(|(fine, ..)| !fine) {
+            let field = at(&format!("red.{name}"));
+            return Err(ScenarioError::value(field, value, accepted));
+        }
+    }
+    let red = red.map(RedSpec::red);
+    Ok(Way {
+        rate,
+        queue: Queue { limit, red },
+        loss,
+    })
+}
+
+/// A name that can stand in reports and file names.
+pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
+    let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    match !name.is_empty() && name.len() <= 64 && name.chars().all(fine) {
+        true => Ok(()),
+        false => {
+            let accepted = "1 to 64 bytes of letters, digits, '-' and '_'";
+            Err(ScenarioError::value(field, format!("{name:?}"), accepted))
+        }
+    }
+}
+
+/// A rate that a link can have.
+pub(super) fn check_rate(field: &str, rate: Rate) -> Result<(), ScenarioError> {
+    match (1..=10_000_000_000_000).contains(&rate.as_bps()) {
+        true => Ok(()),
+        false => {
+            let accepted = "1 bit/s to 10000 Gbit/s";
+            Err(ScenarioError::value(field, rate.write(), accepted))
+        }
+    }
+}
+
+/// A delay that a link can have.
+pub(super) fn check_delay(field: &str, delay: Span) -> Result<(), ScenarioError> {
+    check_span(field, delay, Span::ZERO, Span::from_secs(3_600))
+}
+
+/// A time within bounds.
+pub(super) fn check_span(
+    field: &str,
+    span: Span,
+    least: Span,
+    most: Span,
+) -> Result<(), ScenarioError> {
+    match (least..=most).contains(&span) {
+        true => Ok(()),
+        false => {
+            let accepted = format!("{} to {}", least.write(), most.write());
+            Err(ScenarioError::value(field, span.write(), accepted))
+        }
+    }
+}
+
+/// A largest packet that IPv4 knows (RFC 791).
+pub(super) fn check_mtu(field: &str, mtu: u32) -> Result<(), ScenarioError> {
+    match (68..=65_535).contains(&mtu) {
+        true => Ok(()),
+        false => Err(ScenarioError::value(field, mtu, "68 to 65535 bytes")),
+    }
+}
+
+fn check_address(field: &str, address: Ipv4Addr) -> Result<(), ScenarioError> {
+    let first = address.octets()[0];
+    match first == 0 || first == 127 || first >= 224 {
+        false => Ok(()),
+        true => {
+            let accepted = "an address that a host can have, such as 10.1.2.3";
+            Err(ScenarioError::value(field, address, accepted))
+        }
+    }
+}

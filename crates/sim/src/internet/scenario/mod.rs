@@ -1,0 +1,76 @@
+//! Scenarios of internetworks: the file as it is written ([`Scenario`], schema `internet/1`), checked and
+//! resolved into a [`Network`](super::Network). docs/simulator.md is its manual.
+
+mod atm;
+mod build;
+mod components;
+mod error;
+mod place;
+mod quantity;
+mod range;
+mod resolve;
+mod schema;
+mod tcp;
+mod topology;
+mod traffic;
+mod warnings;
+mod xunet;
+
+use std::path::Path;
+
+pub use atm::{AtmLinkSpec, AtmQueueSpec, AtmSpec, DiscardName, SwitchSpec};
+pub use error::{Problem, ScenarioError};
+pub use quantity::{Bytes, OrOff, Text};
+pub use schema::{
+    BackSpec, BudgetSpec, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec, LineSpec, LinkSpec,
+    RedSpec, RouterSpec, RunSpec, Scenario, SiteSpec, Version, WorkloadSpec,
+};
+pub use tcp::{ProfileName, TcpSpec, VariantName};
+pub use topology::{Kind, TopologySpec};
+pub use warnings::Warning;
+
+impl Scenario {
+    /// Reads a scenario; relative paths of files start at `base_dir`.
+    pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text).map_err(|error| ScenarioError {
+            line: error.span().map(|span| place::line_at(text, span.start)),
+            field: String::new(),
+            problem: Problem::Syntax(error.message().to_owned()),
+        })?;
+        Ok(scenario.based_at(base_dir))
+    }
+
+    /// Reads a scenario from JSON of the same schema.
+    pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = serde_json::from_str(text).map_err(|error| ScenarioError {
+            line: Some(error.line()),
+            field: String::new(),
+            problem: Problem::Syntax(error.to_string()),
+        })?;
+        Ok(scenario.based_at(base_dir))
+    }
+
+    /// Writes it as TOML.
+    pub fn to_toml(&self) -> Result<String, ScenarioError> {
+        toml::to_string(self).map_err(|error| {
+            ScenarioError::new("", Problem::Syntax(error.to_string()))
+        })
+    }
+
+    /// The JSON Schema of the file, for editors.
+    pub fn json_schema() -> serde_json::Value {
+        schemars::schema_for!(Scenario).to_value()
+    }
+
+    fn based_at(mut self, base_dir: &Path) -> Scenario {
+        self.base_dir = base_dir.to_owned();
+        self
+    }
+}
+
+/// Whether the text says that it is a scenario of an internetwork, even if it is broken elsewhere.
+pub fn is_internet(text: &str) -> bool {
+    let keys = text.lines().map(str::trim).take_while(|line| !line.starts_with('['));
+    let mut values = keys.filter_map(|line| line.strip_prefix("schema")?.trim_start().strip_prefix('='));
+    values.any(|value| value.trim_start().starts_with("\"internet/"))
+}

@@ -1,0 +1,388 @@
+//! The scenario file as it is written; the comments here are what an editor shows.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use layercast_core::{Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::atm::AtmSpec;
+use super::quantity::{Bytes, Text};
+use super::tcp::TcpSpec;
+use super::topology::TopologySpec;
+use crate::internet::network::{Budget, CpuCost, Law, Limit, Red, SizeLaw};
+use crate::scenario::Ties;
+
+/// The version of the schema.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum Version {
+    /// An internetwork, version 1.
+    #[serde(rename = "internet/1")]
+    Internet1,
+}
+
+/// A scenario of the internetwork simulator (docs/simulator.md): hosts, routers, links, LANs, an ATM
+/// backbone, and what the hosts send. Names may hold ranges: `"host{1..200}"` is 200 names.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Layercast internetwork scenario")]
+pub struct Scenario {
+    /// Must be "internet/1".
+    pub schema: Version,
+    /// For titles and file names.
+    pub name: String,
+    /// How long to simulate, and how.
+    pub run: RunSpec,
+    /// TCP configurations by name; `default` is for the hosts that name none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tcp: BTreeMap<String, TcpSpec>,
+    /// A ready-made network; hosts, routers and links can be added to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<TopologySpec>,
+    /// Hosts: each has one link or LAN.
+    #[serde(rename = "host", default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostSpec>,
+    /// Routers.
+    #[serde(rename = "router", default, skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<RouterSpec>,
+    /// Full-duplex links.
+    #[serde(rename = "link", default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkSpec>,
+    /// Shared media.
+    #[serde(rename = "lan", default, skip_serializing_if = "Vec::is_empty")]
+    pub lans: Vec<LanSpec>,
+    /// The ATM backbone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atm: Option<AtmSpec>,
+    /// TCP connections and streams of datagrams.
+    #[serde(rename = "flow", default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowSpec>,
+    /// Applications on many hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadSpec>,
+    /// Where relative paths of files start.
+    #[serde(skip)]
+    pub base_dir: PathBuf,
+}
+
+/// The run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// Simulated time, at most 100 days.
+    pub duration: Text<Span>,
+    /// What happens before it does not count.
+    #[serde(default = "zero")]
+    pub warm_up: Text<Span>,
+    /// Seed of every random stream.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// What decides between events of the same instant: a seeded draw, or which was scheduled first.
+    #[serde(default)]
+    pub ties: Ties,
+    /// A run that comes to one of these bounds stops with what it has, marked as partial.
+    #[serde(default)]
+    pub budget: BudgetSpec,
+}
+
+/// What a run may cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetSpec {
+    /// Events.
+    pub events: u64,
+    /// Packets under way or waiting.
+    pub packets: u32,
+}
+
+impl Default for BudgetSpec {
+    fn default() -> BudgetSpec {
+        let Budget { events, packets } = Budget::default();
+        BudgetSpec { events, packets }
+    }
+}
+
+/// A host, or with a range in its name many.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Unique; `"host{1..200}"` makes 200.
+    pub name: String,
+    /// IPv4 address of the first, the others follow; missing: the next free one of 10.0.0.0/8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+    /// A table [tcp.NAME], or a profile: bsd44lite, sunos413, solaris, tick10, modern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<String>,
+    /// Processor time of each packet that arrives.
+    #[serde(default, skip_serializing_if = "CpuSpec::is_free")]
+    pub cpu: CpuSpec,
+}
+
+/// A router, or with a range in its name many. It forwards along shortest paths by hops.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouterSpec {
+    /// Unique.
+    pub name: String,
+    /// IPv4 address of all its interfaces; missing: the next free one of 10.0.0.0/8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+    /// Processor time of each packet that arrives.
+    #[serde(default, skip_serializing_if = "CpuSpec::is_free")]
+    pub cpu: CpuSpec,
+}
+
+/// Time that a processor needs for what arrives.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CpuSpec {
+    /// For each packet, its interrupt included.
+    pub per_packet: Text<Span>,
+    /// For each of its bytes.
+    pub per_byte: Text<Span>,
+    /// For each cell it came in.
+    pub per_cell: Text<Span>,
+}
+
+impl Default for CpuSpec {
+    fn default() -> CpuSpec {
+        CpuSpec {
+            per_packet: zero(),
+            per_byte: zero(),
+            per_cell: zero(),
+        }
+    }
+}
+
+impl CpuSpec {
+    fn is_free(&self) -> bool {
+        *self == CpuSpec::default()
+    }
+
+    pub(super) fn cost(self) -> CpuCost {
+        CpuCost {
+            per_packet: self.per_packet.0,
+            per_byte: self.per_byte.0,
+            per_cell: self.per_cell.0,
+        }
+    }
+}
+
+/// Rate, delay and queue of a link.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineSpec {
+    /// Bits of IP packets a second, headers included.
+    pub rate: Text<Rate>,
+    /// Time a bit is under way.
+    pub delay: Text<Span>,
+    /// What may wait besides the packet being sent.
+    #[serde(default = "queue")]
+    pub queue: Text<Limit>,
+    /// Random early detection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub red: Option<RedSpec>,
+    /// Probability that a packet is lost.
+    #[serde(default)]
+    pub loss: f64,
+    /// Largest IP packet.
+    #[serde(default = "mtu")]
+    pub mtu: u32,
+    /// What is different from the second end to the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<BackSpec>,
+}
+
+/// A full-duplex link, or with ranges in its ends many: `["host{1..200}", "router"]` or
+/// `["left{1..10}", "right{1..10}"]`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Two hosts or routers.
+    pub ends: [String; 2],
+    /// Bits of IP packets a second, headers included.
+    pub rate: Text<Rate>,
+    /// Time a bit is under way.
+    pub delay: Text<Span>,
+    /// What may wait besides the packet being sent.
+    #[serde(default = "queue")]
+    pub queue: Text<Limit>,
+    /// Random early detection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub red: Option<RedSpec>,
+    /// Probability that a packet is lost.
+    #[serde(default)]
+    pub loss: f64,
+    /// Largest IP packet.
+    #[serde(default = "mtu")]
+    pub mtu: u32,
+    /// What is different from the second end to the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<BackSpec>,
+}
+
+impl LinkSpec {
+    pub(super) fn line(&self) -> LineSpec {
+        LineSpec {
+            rate: self.rate,
+            delay: self.delay,
+            queue: self.queue,
+            red: self.red,
+            loss: self.loss,
+            mtu: self.mtu,
+            back: self.back,
+        }
+    }
+}
+
+/// What the way back has of its own; `red` is not taken over where `queue` is given.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackSpec {
+    /// Bits of IP packets a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Text<Rate>>,
+    /// What may wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Text<Limit>>,
+    /// Random early detection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub red: Option<RedSpec>,
+    /// Probability that a packet is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+}
+
+/// Random early detection (Floyd and Jacobson 1993), in packets.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedSpec {
+    /// Average below which nothing is dropped early.
+    pub min: f64,
+    /// Average above which all is, or with gentle above twice of it.
+    pub max: f64,
+    /// Probability of a drop as the average comes to max.
+    #[serde(default = "max_p")]
+    pub max_p: f64,
+    /// Weight of the newest sample in the average.
+    #[serde(default = "weight")]
+    pub weight: f64,
+    /// From max to twice max the probability grows from max_p to 1 (Floyd 2000).
+    #[serde(default = "yes")]
+    pub gentle: bool,
+}
+
+impl RedSpec {
+    pub(super) fn red(self) -> Red {
+        Red {
+            min: self.min,
+            max: self.max,
+            max_p: self.max_p,
+            weight: self.weight,
+            gentle: self.gentle,
+        }
+    }
+}
+
+/// An idealised shared medium: first come, first served, no collisions.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LanSpec {
+    /// Unique.
+    pub name: String,
+    /// Bits of IP packets a second, of all stations together.
+    pub rate: Text<Rate>,
+    /// From the end of sending to the arrival.
+    #[serde(default = "latency")]
+    pub latency: Text<Span>,
+    /// Largest IP packet.
+    #[serde(default = "mtu")]
+    pub mtu: u32,
+    /// Hosts and routers, also `"host{1..200}"`.
+    pub stations: Vec<String>,
+}
+
+/// A TCP connection, or a stream of datagrams; with ranges in its ends many.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Unique; missing: `from->to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The host that sends.
+    pub from: String,
+    /// The host that receives.
+    pub to: String,
+    /// When it starts.
+    #[serde(default = "zero")]
+    pub start: Text<Span>,
+    /// When nothing more is sent; missing: the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Text<Span>>,
+    /// TCP sends so many bytes and closes; missing: it always has data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Bytes>,
+    /// UDP datagrams instead of TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramSpec>,
+}
+
+/// When datagrams are sent, and how large they are.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatagramSpec {
+    /// From the start of one to the start of the next.
+    pub gap: Text<Law>,
+    /// IP packets of so many bytes, headers of 28 bytes included.
+    pub size: Text<SizeLaw>,
+}
+
+/// Telnet, FTP, HTTP, mail, news, audio and video between the hosts of several sites.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSpec {
+    /// "mah96", or a file such as "mine.toml" (docs/workloads.md).
+    #[serde(rename = "use")]
+    pub source: String,
+    /// Where users and servers are; the topology "xunet" has its own.
+    #[serde(rename = "site", default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<SiteSpec>,
+}
+
+/// Hosts that are together.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SiteSpec {
+    /// Where users sit; also `"host{1..200}"`.
+    pub workstations: Vec<String>,
+    /// What they use, the most popular first; the first of all sites come before the second of any.
+    pub servers: Vec<String>,
+}
+
+fn zero() -> Text<Span> {
+    Text(Span::ZERO)
+}
+fn one() -> u64 {
+    1
+}
+fn queue() -> Text<Limit> {
+    Text(Limit::Packets(1_000))
+}
+pub(super) fn mtu() -> u32 {
+    1_500
+}
+fn latency() -> Text<Span> {
+    Text(Span::from_us(10))
+}
+fn max_p() -> f64 {
+    0.1
+}
+fn weight() -> f64 {
+    0.002
+}
+fn yes() -> bool {
+    true
+}

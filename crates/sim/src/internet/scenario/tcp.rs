@@ -1,0 +1,229 @@
+//! `[tcp.NAME]`: a profile and what is different.
+
+use layercast_core::Span;
+use layercast_transport::tcp::{Profile, Quirks, TcpConfig, Variant};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error::{Problem, ScenarioError};
+use super::quantity::{Bytes, OrOff, Text};
+use crate::scenario::units::Quantity;
+
+/// The stacks that need no table, by name.
+pub(super) const PROFILES: [(&str, Profile); 5] = [
+    ("bsd44lite", Profile::Bsd44Lite),
+    ("sunos413", Profile::SunOs413),
+    ("solaris", Profile::Solaris),
+    ("tick10", Profile::Tick10),
+    ("modern", Profile::Modern),
+];
+
+/// A stack to start from.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileName {
+    /// 4.4BSD-Lite: MSS 512, buffers of 8 KiB, ticks of 500 and 200 ms.
+    Bsd44Lite,
+    /// SunOS 4.1.3: BSD ticks, MSS 1460, buffers of 48 KiB.
+    SunOs413,
+    /// Solaris of 1995: ticks of 200 and 50 ms.
+    Solaris,
+    /// A tick of 10 ms, every segment acknowledged.
+    Tick10,
+    /// Today: a clock of 1 ms, SACK, CUBIC, timestamps, window scaling, initial window 10.
+    #[default]
+    Modern,
+}
+
+/// How the congestion window answers loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VariantName {
+    /// Fast retransmit, then slow start.
+    Tahoe,
+    /// Fast recovery until the first new acknowledgement (RFC 5681).
+    Reno,
+    /// Fast recovery until all sent before the loss is acknowledged (RFC 6582).
+    NewReno,
+    /// Recovery by selective acknowledgements (RFC 6675).
+    Sack,
+    /// CUBIC (RFC 9438).
+    Cubic,
+}
+
+/// A TCP configuration: a profile, and what is different from it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TcpSpec {
+    /// The stack to start from.
+    pub profile: ProfileName,
+    /// Congestion control.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantName>,
+    /// Period of the timer that counts round trips and time-outs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_tick: Option<Text<Span>>,
+    /// Period of the timer of delayed acknowledgements; "off": none is delayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_tick: Option<Text<OrOff<Span>>>,
+    /// Least retransmission time-out: whole slow ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_rto: Option<Text<Span>>,
+    /// Time-out before the first sample: whole slow ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_rto: Option<Text<Span>>,
+    /// What back-off multiplies as long as there is no sample: whole slow ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsampled_rto: Option<Text<Span>>,
+    /// Longest time-out: whole slow ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rto: Option<Text<Span>>,
+    /// Time-outs in a row after which a connection is given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u8>,
+    /// Shortest and longest interval of window probes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persist: Option<[Text<Span>; 2]>,
+    /// Largest segment in bytes, without headers and options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss: Option<u16>,
+    /// MSS of a peer that names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_mss: Option<u16>,
+    /// Bytes written but not acknowledged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Bytes>,
+    /// Bytes received but not read: the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recv_buffer: Option<Bytes>,
+    /// Initial congestion window in segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_window: Option<u32>,
+    /// Largest congestion window before window scaling, or "off".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cwnd: Option<Text<OrOff<u32>>>,
+    /// Duplicate acknowledgements that mean a loss.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dup_acks: Option<u32>,
+    /// New data for the duplicates before (RFC 3042).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_transmit: Option<bool>,
+    /// No short segment while anything is unacknowledged (RFC 896).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nagle: Option<bool>,
+    /// Offer window scaling (RFC 7323).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_scaling: Option<bool>,
+    /// Offer timestamps (RFC 7323); they take 12 bytes of each segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamps: Option<bool>,
+    /// Offer selective acknowledgements (RFC 2018).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sack: Option<bool>,
+    /// The acknowledgement that completes a passive open opens the window by a segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passive_open_counts: Option<bool>,
+    /// Leaving fast recovery after exactly three duplicates leaves the window inflated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lite_deflation: Option<bool>,
+    /// Congestion avoidance adds MSS/8 to each step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra_eighth: Option<bool>,
+    /// The window opens by a segment for each acknowledgement, however little it covers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count_acks: Option<bool>,
+    /// How long a connection may take to be established.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_timeout: Option<Text<Span>>,
+    /// How long TIME-WAIT lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_wait: Option<Text<Span>>,
+    /// How long a closed connection waits for the peer's FIN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fin_wait_2: Option<Text<Span>>,
+}
+
+impl TcpSpec {
+    /// The configuration; `field` is the path of this table.
+    pub(super) fn config(&self, field: &str) -> Result<TcpConfig, ScenarioError> {
+        let base = TcpConfig::from(match self.profile {
+            ProfileName::Bsd44Lite => Profile::Bsd44Lite,
+            ProfileName::SunOs413 => Profile::SunOs413,
+            ProfileName::Solaris => Profile::Solaris,
+            ProfileName::Tick10 => Profile::Tick10,
+            ProfileName::Modern => Profile::Modern,
+        });
+        let tick = self.slow_tick.map_or(base.slow_tick, |tick| tick.0);
+        let ticks = |name: &str, time: Option<Text<Span>>, base: u32| match time {
+            None => Ok(base),
+            Some(Text(time)) => ticks(time, tick).ok_or_else(|| {
+                let accepted = format!("a multiple of slow_tick, which is {}", tick.write());
+                ScenarioError::value(format!("{field}.{name}"), time.write(), accepted)
+            }),
+        };
+        let bytes = |name: &str, bytes: Option<Bytes>, base: u32| match bytes {
+            None => Ok(base),
+            Some(Bytes(bytes)) => u32::try_from(bytes).map_err(|_| {
+                let accepted = "bytes below 4 GiB";
+                ScenarioError::value(format!("{field}.{name}"), bytes, accepted)
+            }),
+        };
+        let span = |time: Option<Text<Span>>, base: Span| time.map_or(base, |time| time.0);
+        let config = TcpConfig {
+            variant: match self.variant {
+                None => base.variant,
+                Some(VariantName::Tahoe) => Variant::Tahoe,
+                Some(VariantName::Reno) => Variant::Reno,
+                Some(VariantName::NewReno) => Variant::NewReno,
+                Some(VariantName::Sack) => Variant::Sack,
+                Some(VariantName::Cubic) => Variant::Cubic,
+            },
+            slow_tick: tick,
+            fast_tick: self.fast_tick.map_or(base.fast_tick, |tick| tick.0.0),
+            min_rto: ticks("min_rto", self.min_rto, base.min_rto)?,
+            first_rto: ticks("first_rto", self.first_rto, base.first_rto)?,
+            unsampled_rto: ticks("unsampled_rto", self.unsampled_rto, base.unsampled_rto)?,
+            max_rto: ticks("max_rto", self.max_rto, base.max_rto)?,
+            max_retries: self.max_retries.unwrap_or(base.max_retries),
+            persist: self
+                .persist
+                .map_or(base.persist, |[least, most]| (least.0, most.0)),
+            mss: self.mss.unwrap_or(base.mss),
+            default_mss: self.default_mss.unwrap_or(base.default_mss),
+            send_buffer: bytes("send_buffer", self.send_buffer, base.send_buffer)?,
+            recv_buffer: bytes("recv_buffer", self.recv_buffer, base.recv_buffer)?,
+            initial_window: self.initial_window.unwrap_or(base.initial_window),
+            max_cwnd: self.max_cwnd.map_or(base.max_cwnd, |max| max.0.0),
+            dup_acks: self.dup_acks.unwrap_or(base.dup_acks),
+            limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
+            nagle: self.nagle.unwrap_or(base.nagle),
+            window_scaling: self.window_scaling.unwrap_or(base.window_scaling),
+            timestamps: self.timestamps.unwrap_or(base.timestamps),
+            sack: self.sack.unwrap_or(base.sack),
+            quirks: Quirks {
+                passive_open_counts: self
+                    .passive_open_counts
+                    .unwrap_or(base.quirks.passive_open_counts),
+                lite_deflation: self.lite_deflation.unwrap_or(base.quirks.lite_deflation),
+                extra_eighth: self.extra_eighth.unwrap_or(base.quirks.extra_eighth),
+                count_acks: self.count_acks.unwrap_or(base.quirks.count_acks),
+            },
+            connect_timeout: span(self.connect_timeout, base.connect_timeout),
+            time_wait: span(self.time_wait, base.time_wait),
+            fin_wait_2: span(self.fin_wait_2, base.fin_wait_2),
+            max_connections: base.max_connections,
+        };
+        config.validate().map_err(|error| {
+            let problem = Problem::Config(error.problem.to_owned());
+            ScenarioError::new(format!("{field}.{}", error.field), problem)
+        })?;
+        Ok(config)
+    }
+}
+
+/// The time in whole ticks.
+fn ticks(time: Span, tick: Span) -> Option<u32> {
+    let whole = time.as_ps().checked_div(tick.as_ps())?;
+    let exact = time.as_ps().is_multiple_of(tick.as_ps());
+    exact.then_some(whole).and_then(|ticks| u32::try_from(ticks).ok())
+}

@@ -1,0 +1,99 @@
+//! What works, but not as the author of a scenario may think.
+
+use std::fmt;
+
+use crate::internet::network::{Limit, Network, NodeIndex, Role};
+
+/// A configuration that works, but not as its author may think.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Warning {
+    /// Packets of more cells than a circuit may queue never get through whole (insane-simulator.md 7).
+    PacketAboveCircuit {
+        /// Cells of the largest packet.
+        cells: u32,
+        /// What a port queues of a circuit, or at all.
+        limit: u32,
+    },
+    /// Segments of a full MSS do not fit into the packets of the host's own link.
+    SegmentAboveMtu {
+        /// The host.
+        host: String,
+        /// Its MSS, and 40 bytes of headers.
+        packet: u32,
+        /// The largest packet of its link.
+        mtu: u32,
+    },
+    /// The average that drops all is above what the queue holds.
+    RedAboveQueue {
+        /// The link, such as `left->right`.
+        link: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::PacketAboveCircuit { cells, limit } => write!(
+                f,
+                "a packet of the largest size is {cells} cells, but an ATM port queues {limit}: bursts of \
+                 such packets lose cells; raise atm.queue.per_vc_limit and port_limit, or lower atm.mtu"
+            ),
+            Warning::SegmentAboveMtu { host, packet, mtu } => write!(
+                f,
+                "full segments of {host} are packets of {packet} bytes, but its link takes {mtu}; lower \
+                 the mss of its TCP"
+            ),
+            Warning::RedAboveQueue { link } => write!(
+                f,
+                "the queue of {link} is full before red.min: no packet is ever dropped early; lower \
+                 red.min or raise queue"
+            ),
+        }
+    }
+}
+
+impl Network {
+    /// What its author should know before it runs.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if let Some(atm) = &self.atm {
+            // AAL5: a trailer of 8 bytes, 48 bytes in a cell.
+            let cells = (atm.mtu + 8).div_ceil(48);
+            let limit = atm.queue.per_vc_limit.min(atm.queue.port_limit);
+            if limit < cells {
+                warnings.push(Warning::PacketAboveCircuit { cells, limit });
+            }
+        }
+        let links = self.links.iter();
+        let on_links = links.flat_map(|link| link.ends.map(|end| (end, link.mtu)));
+        let lans = self.lans.iter();
+        let on_lans = lans.flat_map(|lan| lan.stations.iter().map(|&end| (end, lan.mtu)));
+        // One of many hosts with the same TCP is enough.
+        let first = on_links.chain(on_lans).find_map(|(end, mtu)| {
+            let node = &self.nodes[end.0 as usize];
+            let Role::Host(tcp) = &node.role else {
+                return None;
+            };
+            let packet = u32::from(tcp.mss) + 40;
+            (packet > mtu).then(|| Warning::SegmentAboveMtu {
+                host: node.name.clone(),
+                packet,
+                mtu,
+            })
+        });
+        warnings.extend(first);
+        let name = |node: NodeIndex| &self.nodes[node.0 as usize].name;
+        for link in &self.links {
+            for (way, from, to) in [(0, link.ends[0], link.ends[1]), (1, link.ends[1], link.ends[0])] {
+                let queue = link.ways[way].queue;
+                if let (Some(red), Limit::Packets(packets)) = (queue.red, queue.limit)
+                    && red.min >= f64::from(packets)
+                {
+                    let link = format!("{}->{}", name(from), name(to));
+                    warnings.push(Warning::RedAboveQueue { link });
+                }
+            }
+        }
+        warnings
+    }
+}
