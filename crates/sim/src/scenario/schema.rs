@@ -101,7 +101,9 @@ pub struct Scenario {
 }
 
 /// What decides between events of the same instant.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Ties {
     /// A seeded draw: no order is favoured for ever (DESIGN.md section 3).

@@ -1,5 +1,6 @@
 //! `[atm]`: switches, their links, and what their ports do.
 
+use layercast_atm::policy::{Policy, PolicyNameError};
 use layercast_core::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,26 +152,13 @@ impl AtmSpec {
             let value = format!("{:?} and {:?}, two routers", names[0], names[1]);
             return Err(ScenarioError::value(place.field("ends"), value, accepted));
         }
-        let same = |link: &&AtmLink| link.ends == ends || link.ends == [ends[1], ends[0]];
-        if to.atm_links.iter().any(|link| same(&link)) {
-            let problem = Problem::Duplicate {
-                what: "link",
-                name: format!("{}-{}", names[0], names[1]),
-                first: "an atm.link before".to_owned(),
-            };
-            return Err(ScenarioError::new(place.field("ends"), problem));
-        }
         for (i, end) in ends.iter().enumerate() {
             if let AtmEnd::Router(router) = end {
                 to.adapter(place, &format!("ends[{i}]"), *router)?;
             }
         }
-        to.atm_link(AtmLink {
-            ends,
-            rate: spec.rate.0,
-            delay: spec.delay.0,
-        });
-        Ok(())
+        let (rate, delay) = (spec.rate.0, spec.delay.0);
+        to.atm_link(place, names, AtmLink { ends, rate, delay })
     }
 
     /// The backbone of all switches and links there are.
@@ -178,6 +166,9 @@ impl AtmSpec {
         check_mtu(&PLACE.field("mtu"), self.mtu)?;
         let (field, most) = (PLACE.field("signalling_delay"), Span::from_secs(60));
         check_span(&field, self.signalling_delay.0, Span::ZERO, most)?;
+        let policy: Policy = self.policy.parse().map_err(|error: PolicyNameError| {
+            ScenarioError::new(PLACE.field("policy"), Problem::Config(error.to_string()))
+        })?;
         let queue = self.queue.queue()?;
         let (switches, links) = (
             std::mem::take(&mut from.switches),
@@ -192,7 +183,7 @@ impl AtmSpec {
             switches,
             links,
             queue,
-            policy: self.policy.clone(),
+            policy: policy.to_string(),
             signalling_delay: self.signalling_delay.0,
             mtu: self.mtu,
         })
@@ -240,11 +231,10 @@ impl Builder<'_> {
         field: &str,
         router: NodeIndex,
     ) -> Result<(), ScenarioError> {
-        let there = |link: &AtmLink| link.ends.contains(&AtmEnd::Router(router));
-        if self.atm_links.iter().any(there) {
+        if let Some(first) = self.adapters.insert(router, place) {
+            let name = &self.nodes[router.0 as usize].name;
             let problem = Problem::Attachment(format!(
-                "the router {:?} has an ATM link already; a router has one adapter",
-                self.nodes[router.0 as usize].name
+                "the router {name:?} has an ATM link already, in {first}; a router has one adapter"
             ));
             return Err(ScenarioError::new(place.field(field), problem));
         }
@@ -252,9 +242,26 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds a link that was checked.
-    pub(super) fn atm_link(&mut self, link: AtmLink) {
+    /// Adds a link between two ends of these names.
+    pub(super) fn atm_link(
+        &mut self,
+        place: Place,
+        names: &[impl AsRef<str>; 2],
+        link: AtmLink,
+    ) -> Result<(), ScenarioError> {
+        if let [AtmEnd::Switch(a), AtmEnd::Switch(b)] = link.ends
+            && let Some(first) = self.trunks.insert([a.min(b), a.max(b)], place)
+        {
+            let [a, b] = names;
+            let problem = Problem::Duplicate {
+                what: "link",
+                name: format!("{}-{}", a.as_ref(), b.as_ref()),
+                first: first.to_string(),
+            };
+            return Err(ScenarioError::new(place.field("ends"), problem));
+        }
         self.atm_links.push(link);
+        Ok(())
     }
 }
 

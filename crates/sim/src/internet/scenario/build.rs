@@ -54,6 +54,8 @@ pub(super) struct Builder<'a> {
     pairs: BTreeMap<[NodeIndex; 2], Place>,
     places: Vec<Place>,
     attached: Vec<Attached>,
+    pub adapters: BTreeMap<NodeIndex, Place>,
+    pub trunks: BTreeMap<[u32; 2], Place>,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
     pub lans: Vec<Lan>,
@@ -85,6 +87,8 @@ impl<'a> Builder<'a> {
             pairs: BTreeMap::new(),
             places: Vec::new(),
             attached: Vec::new(),
+            adapters: BTreeMap::new(),
+            trunks: BTreeMap::new(),
             nodes: Vec::new(),
             links: Vec::new(),
             lans: Vec::new(),
@@ -239,7 +243,10 @@ impl<'a> Builder<'a> {
         let a = self.node_called(&at("ends[0]"), ends[0])?;
         let b = self.node_called(&at("ends[1]"), ends[1])?;
         if a == b {
-            return Err(ScenarioError::new(at("ends"), Problem::Loop(ends[0].to_owned())));
+            return Err(ScenarioError::new(
+                at("ends"),
+                Problem::Loop(ends[0].to_owned()),
+            ));
         }
         if let Some(first) = self.pairs.insert([a.min(b), a.max(b)], place) {
             let problem = Problem::Duplicate {
@@ -284,10 +291,20 @@ impl<'a> Builder<'a> {
     }
 
     /// What has a name.
-    pub fn thing(&self, field: &str, what: &'static str, name: &str) -> Result<Thing, ScenarioError> {
+    pub fn thing(
+        &self,
+        field: &str,
+        what: &'static str,
+        name: &str,
+    ) -> Result<Thing, ScenarioError> {
         match self.names.get(name) {
             Some(&(thing, _)) => Ok(thing),
-            None => Err(unknown(field, what, name, self.names.keys().map(String::as_str))),
+            None => Err(unknown(
+                field,
+                what,
+                name,
+                self.names.keys().map(String::as_str),
+            )),
         }
     }
 
@@ -303,7 +320,12 @@ impl<'a> Builder<'a> {
     pub fn host_called(&self, field: &str, name: &str) -> Result<NodeIndex, ScenarioError> {
         match self.thing(field, "host", name)? {
             Thing::Host(index) => Ok(index),
-            thing => Err(kind(field, name, thing, "a host: only hosts send and receive")),
+            thing => Err(kind(
+                field,
+                name,
+                thing,
+                "a host: only hosts send and receive",
+            )),
         }
     }
 
@@ -331,9 +353,18 @@ impl<'a> Builder<'a> {
             let name = &node.name;
             let problem = match (&node.role, attached) {
                 (_, Attached { count: 0, .. }) => {
-                    format!("{name:?} is attached to nothing; add a [[link]] or name it in a [[lan]]")
+                    format!(
+                        "{name:?} is attached to nothing; add a [[link]] or name it in a [[lan]]"
+                    )
                 }
-                (Role::Host(_), Attached { count: 2.., first: Some(first), last: Some(last) }) => {
+                (
+                    Role::Host(_),
+                    Attached {
+                        count: 2..,
+                        first: Some(first),
+                        last: Some(last),
+                    },
+                ) => {
                     format!(
                         "the host {name:?} is attached to {first} and {last}; hosts have one attachment \
                          and do not forward: make it a [[router]], or remove one"
@@ -341,7 +372,10 @@ impl<'a> Builder<'a> {
                 }
                 _ => continue,
             };
-            return Err(ScenarioError::new(place.field("name"), Problem::Attachment(problem)));
+            return Err(ScenarioError::new(
+                place.field("name"),
+                Problem::Attachment(problem),
+            ));
         }
         Ok(())
     }
@@ -371,7 +405,9 @@ pub(super) fn unknown<'n>(
     known: impl Iterator<Item = &'n str>,
 ) -> ScenarioError {
     let near = known.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
-    let best = near.filter(|(near, _)| *near >= 0.5).max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = near
+        .filter(|(near, _)| *near >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
     let problem = Problem::Unknown {
         what,
         name: name.to_owned(),
@@ -381,12 +417,7 @@ pub(super) fn unknown<'n>(
 }
 
 /// The error for something of the wrong kind.
-pub(super) fn kind(
-    field: &str,
-    name: &str,
-    thing: Thing,
-    accepted: &'static str,
-) -> ScenarioError {
+pub(super) fn kind(field: &str, name: &str, thing: Thing, accepted: &'static str) -> ScenarioError {
     let problem = Problem::Kind {
         name: name.to_owned(),
         is: thing.kind(),
@@ -405,17 +436,45 @@ fn way(
 ) -> Result<Way, ScenarioError> {
     check_rate(&at("rate"), rate)?;
     if matches!(limit, Limit::Packets(0) | Limit::Bytes(0)) {
-        return Err(ScenarioError::value(at("queue"), limit.write(), Limit::ACCEPTED));
+        return Err(ScenarioError::value(
+            at("queue"),
+            limit.write(),
+            Limit::ACCEPTED,
+        ));
     }
     if !(0.0..=1.0).contains(&loss) {
-        return Err(ScenarioError::value(at("loss"), loss, "a probability: 0 to 1"));
+        return Err(ScenarioError::value(
+            at("loss"),
+            loss,
+            "a probability: 0 to 1",
+        ));
     }
     if let Some(red) = red {
         let rules = [
-            (red.min > 0.0 && red.min < 1e9, "min", red.min, "a number of packets above 0"),
-            (red.max > red.min && red.max < 1e9, "max", red.max, "a number of packets above min"),
-            (red.max_p > 0.0 && red.max_p <= 1.0, "max_p", red.max_p, "a probability above 0"),
-            (red.weight > 0.0 && red.weight <= 1.0, "weight", red.weight, "above 0, at most 1"),
+            (
+                red.min > 0.0 && red.min < 1e9,
+                "min",
+                red.min,
+                "a number of packets above 0",
+            ),
+            (
+                red.max > red.min && red.max < 1e9,
+                "max",
+                red.max,
+                "a number of packets above min",
+            ),
+            (
+                red.max_p > 0.0 && red.max_p <= 1.0,
+                "max_p",
+                red.max_p,
+                "a probability above 0",
+            ),
+            (
+                red.weight > 0.0 && red.weight <= 1.0,
+                "weight",
+                red.weight,
+                "above 0, at most 1",
+            ),
         ];
         if let Some(&(_, name, value, accepted)) = rules.iter().find(|(fine, ..)| !fine) {
             let field = at(&format!("red.{name}"));

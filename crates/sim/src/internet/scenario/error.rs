@@ -79,7 +79,9 @@ pub enum Problem {
     #[error("{0}")]
     Attachment(String),
     /// Two nodes that no links join.
-    #[error("no way leads from {from:?} to {to:?}; add a [[link]] between their parts of the network")]
+    #[error(
+        "no way leads from {from:?} to {to:?}; add a [[link]] between their parts of the network"
+    )]
     NoPath {
         /// One.
         from: String,

@@ -52,9 +52,8 @@ impl Scenario {
 
     /// Writes it as TOML.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
-        toml::to_string(self).map_err(|error| {
-            ScenarioError::new("", Problem::Syntax(error.to_string()))
-        })
+        toml::to_string(self)
+            .map_err(|error| ScenarioError::new("", Problem::Syntax(error.to_string())))
     }
 
     /// The JSON Schema of the file, for editors.
@@ -70,7 +69,11 @@ impl Scenario {
 
 /// Whether the text says that it is a scenario of an internetwork, even if it is broken elsewhere.
 pub fn is_internet(text: &str) -> bool {
-    let keys = text.lines().map(str::trim).take_while(|line| !line.starts_with('['));
-    let mut values = keys.filter_map(|line| line.strip_prefix("schema")?.trim_start().strip_prefix('='));
+    let keys = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with('['));
+    let mut values =
+        keys.filter_map(|line| line.strip_prefix("schema")?.trim_start().strip_prefix('='));
     values.any(|value| value.trim_start().starts_with("\"internet/"))
 }

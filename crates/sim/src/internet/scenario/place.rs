@@ -80,7 +80,10 @@ fn element<'a, 'text>(
     value: &'a Spanned<DeValue<'text>>,
     index: &str,
 ) -> Option<&'a Spanned<DeValue<'text>>> {
-    value.get_ref().as_array()?.get(index.parse::<usize>().ok()?)
+    value
+        .get_ref()
+        .as_array()?
+        .get(index.parse::<usize>().ok()?)
 }
 
 #[cfg(test)]

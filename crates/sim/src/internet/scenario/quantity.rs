@@ -153,9 +153,7 @@ impl Quantity for Limit {
         if text == "unlimited" {
             return Some(Limit::Unlimited);
         }
-        let packets = text
-            .strip_suffix("packets")
-            .or(text.strip_suffix("packet"));
+        let packets = text.strip_suffix("packets").or(text.strip_suffix("packet"));
         match packets {
             Some(number) => {
                 let number: u32 = number.trim_end().parse().ok()?;
@@ -182,7 +180,8 @@ fn exponential(text: &str) -> Option<&str> {
 }
 
 impl Quantity for Law {
-    const ACCEPTED: &'static str = "a time like \"1ms\", or \"exp(1ms)\": exponential with this mean";
+    const ACCEPTED: &'static str =
+        "a time like \"1ms\", or \"exp(1ms)\": exponential with this mean";
 
     fn parse(text: &str) -> Option<Law> {
         match exponential(text) {
@@ -246,10 +245,25 @@ mod tests {
 
     #[test]
     fn absurd_and_senseless_texts_are_refused() {
-        for text in ["1000000000000 packets", "-1 packets", "2 GB", "5", "many", "packets"] {
+        for text in [
+            "1000000000000 packets",
+            "-1 packets",
+            "2 GB",
+            "5",
+            "many",
+            "packets",
+        ] {
             assert_eq!(read::<Limit>(text), None, "{text:?}");
         }
-        for text in ["exp(NaN B)", "exp(inf B)", "exp()", "exp(1", "5", "5 GB", "1ms"] {
+        for text in [
+            "exp(NaN B)",
+            "exp(inf B)",
+            "exp()",
+            "exp(1",
+            "5",
+            "5 GB",
+            "1ms",
+        ] {
             assert_eq!(read::<SizeLaw>(text), None, "{text:?}");
         }
         for text in ["exp(1)", "exp(-1ms)", "exp 1ms", "1"] {

@@ -53,7 +53,10 @@ pub(super) fn pairs(
 ) -> Result<Vec<[String; 2]>, ScenarioError> {
     let (n, m) = (left.len(), right.len());
     if n != m && n != 1 && m != 1 {
-        return Err(ScenarioError::new(field, Problem::Lengths { left: n, right: m }));
+        return Err(ScenarioError::new(
+            field,
+            Problem::Lengths { left: n, right: m },
+        ));
     }
     let count = n.max(m);
     let left = left.into_iter().cycle().take(count);
@@ -70,12 +73,17 @@ mod tests {
         let of = |pattern: &str| names("x", pattern).unwrap();
         assert_eq!(of("a"), ["a"]);
         assert_eq!(of("a{1..3}"), ["a1", "a2", "a3"]);
-        assert_eq!(of("s{1..2}w{9..10}x"), ["s1w9x", "s1w10x", "s2w9x", "s2w10x"]);
+        assert_eq!(
+            of("s{1..2}w{9..10}x"),
+            ["s1w9x", "s1w10x", "s2w9x", "s2w10x"]
+        );
     }
 
     #[test]
     fn ranges_that_are_none_or_too_many_are_refused() {
-        for pattern in ["a{1..", "a}", "a{2..1}", "a{1}", "a{x..y}", "a{-1..2}", "a{{1..2}"] {
+        for pattern in [
+            "a{1..", "a}", "a{2..1}", "a{1}", "a{x..y}", "a{-1..2}", "a{{1..2}",
+        ] {
             assert!(names("x", pattern).is_err(), "{pattern}");
         }
         let error = names("x", "a{1..4000000000}b{1..4000000000}").unwrap_err();
@@ -88,7 +96,10 @@ mod tests {
             pairs("x", names("x", left).unwrap(), names("x", right).unwrap())
         };
         assert_eq!(of("a{1..2}", "b").unwrap(), [["a1", "b"], ["a2", "b"]]);
-        assert_eq!(of("a{1..2}", "b{3..4}").unwrap(), [["a1", "b3"], ["a2", "b4"]]);
+        assert_eq!(
+            of("a{1..2}", "b{3..4}").unwrap(),
+            [["a1", "b3"], ["a2", "b4"]]
+        );
         assert!(of("a{1..2}", "b{1..3}").is_err());
     }
 }

@@ -25,14 +25,14 @@ impl Scenario {
             topology.build(&mut network)?;
         }
         self.add_nodes(&mut network)?;
-        for (i, link) in self.links.iter().enumerate() {
-            add_links(&mut network, Place::nth("link", i), link)?;
-        }
         for (i, lan) in self.lans.iter().enumerate() {
             add_lan(&mut network, Place::nth("lan", i), lan)?;
         }
         if let Some(atm) = &self.atm {
             atm.build(&mut network)?;
+        }
+        for (i, link) in self.links.iter().enumerate() {
+            add_links(&mut network, Place::nth("link", i), link)?;
         }
         if network.nodes.is_empty() {
             let problem = Problem::Missing("a network needs hosts, or a [topology]".to_owned());
@@ -70,9 +70,14 @@ impl Scenario {
     }
 
     fn check_run(&self) -> Result<(), ScenarioError> {
-        if self.name.is_empty() || self.name.len() > 140 || self.name.chars().any(char::is_control) {
+        if self.name.is_empty() || self.name.len() > 140 || self.name.chars().any(char::is_control)
+        {
             let accepted = "1 to 140 bytes of text";
-            return Err(ScenarioError::value("name", format!("{:?}", self.name), accepted));
+            return Err(ScenarioError::value(
+                "name",
+                format!("{:?}", self.name),
+                accepted,
+            ));
         }
         let run = &self.run;
         // 213 days are all that 64 bits of picoseconds hold.
@@ -98,14 +103,20 @@ impl Scenario {
     fn add_nodes(&self, to: &mut Builder<'_>) -> Result<(), ScenarioError> {
         for (i, host) in self.hosts.iter().enumerate() {
             let place = Place::nth("host", i);
-            for (k, name) in names(&place.field("name"), &host.name)?.into_iter().enumerate() {
+            for (k, name) in names(&place.field("name"), &host.name)?
+                .into_iter()
+                .enumerate()
+            {
                 let address = nth_address(place, host.address, k)?;
                 to.host(place, name, address, host.tcp.as_deref(), host.cpu)?;
             }
         }
         for (i, router) in self.routers.iter().enumerate() {
             let place = Place::nth("router", i);
-            for (k, name) in names(&place.field("name"), &router.name)?.into_iter().enumerate() {
+            for (k, name) in names(&place.field("name"), &router.name)?
+                .into_iter()
+                .enumerate()
+            {
                 let address = nth_address(place, router.address, k)?;
                 to.router(place, name, address, router.cpu)?;
             }
@@ -123,12 +134,18 @@ fn nth_address(
     let Some(first) = first else {
         return Ok(None);
     };
-    let next = u32::try_from(k).ok().and_then(|k| u32::from(first).checked_add(k));
+    let next = u32::try_from(k)
+        .ok()
+        .and_then(|k| u32::from(first).checked_add(k));
     match next {
         Some(next) => Ok(Some(next.into())),
         None => {
             let accepted = "a first address with enough after it";
-            Err(ScenarioError::value(place.field("address"), first, accepted))
+            Err(ScenarioError::value(
+                place.field("address"),
+                first,
+                accepted,
+            ))
         }
     }
 }
@@ -164,9 +181,20 @@ fn add_lan(to: &mut Builder<'_>, place: Place, spec: &LanSpec) -> Result<(), Sce
     if stations.len() < 2 {
         let accepted = "two stations at least";
         let value = stations.len();
-        return Err(ScenarioError::value(place.field("stations"), value, accepted));
+        return Err(ScenarioError::value(
+            place.field("stations"),
+            value,
+            accepted,
+        ));
     }
-    to.lan(place, spec.name.clone(), spec.rate.0, spec.latency.0, spec.mtu, stations)
+    to.lan(
+        place,
+        spec.name.clone(),
+        spec.rate.0,
+        spec.latency.0,
+        spec.mtu,
+        stations,
+    )
 }
 
 /// Which nodes reach each other. As hosts have one attachment, none of them is on a way.
@@ -181,7 +209,9 @@ fn parts(network: &Builder<'_>, atm: Option<&AtmBackbone>) -> Components {
         }
     }
     // All switches of the backbone reach each other: that was checked.
-    let ends = atm.into_iter().flat_map(|atm| atm.links.iter().flat_map(|link| link.ends));
+    let ends = atm
+        .into_iter()
+        .flat_map(|atm| atm.links.iter().flat_map(|link| link.ends));
     let mut first = None;
     for end in ends {
         if let AtmEnd::Router(router) = end {

@@ -225,5 +225,7 @@ impl TcpSpec {
 fn ticks(time: Span, tick: Span) -> Option<u32> {
     let whole = time.as_ps().checked_div(tick.as_ps())?;
     let exact = time.as_ps().is_multiple_of(tick.as_ps());
-    exact.then_some(whole).and_then(|ticks| u32::try_from(ticks).ok())
+    exact
+        .then_some(whole)
+        .and_then(|ticks| u32::try_from(ticks).ok())
 }

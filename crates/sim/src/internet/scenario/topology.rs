@@ -170,7 +170,13 @@ impl TopologySpec {
     }
 
     fn host(&self, to: &mut Builder<'_>, name: &str, router: &str) -> Result<(), ScenarioError> {
-        to.host(PLACE, name.to_owned(), None, self.tcp.as_deref(), Default::default())?;
+        to.host(
+            PLACE,
+            name.to_owned(),
+            None,
+            self.tcp.as_deref(),
+            Default::default(),
+        )?;
         let access = self.line("access", &self.access)?;
         to.link(PLACE, "access.", [name, router], access)
     }

@@ -34,7 +34,10 @@ pub(super) fn flows(
         let count = (flows.len() + ends.len()) as u64;
         if count > MOST {
             let (what, most) = ("flows", MOST);
-            return Err(ScenarioError::new(place, Problem::TooMany { what, count, most }));
+            return Err(ScenarioError::new(
+                place,
+                Problem::TooMany { what, count, most },
+            ));
         }
         let given = match &spec.name {
             Some(name) => Some(given_names(place, name, ends.len())?),
@@ -49,7 +52,10 @@ pub(super) fn flows(
             }
             if !sets.same(a.0, b.0) {
                 let (from, to) = (from.clone(), to.clone());
-                return Err(ScenarioError::new(place.field("to"), Problem::NoPath { from, to }));
+                return Err(ScenarioError::new(
+                    place.field("to"),
+                    Problem::NoPath { from, to },
+                ));
             }
             let name = match &given {
                 Some(given) => given[k].clone(),
@@ -113,13 +119,21 @@ fn times_and_traffic(
     let start = spec.start.0;
     if start >= duration {
         let accepted = format!("before the end of the run, {}", duration.write());
-        return Err(ScenarioError::value(place.field("start"), start.write(), accepted));
+        return Err(ScenarioError::value(
+            place.field("start"),
+            start.write(),
+            accepted,
+        ));
     }
     if let Some(stop) = spec.stop
         && stop.0 <= start
     {
         let accepted = format!("after the start, {}", start.write());
-        return Err(ScenarioError::value(place.field("stop"), stop.0.write(), accepted));
+        return Err(ScenarioError::value(
+            place.field("stop"),
+            stop.0.write(),
+            accepted,
+        ));
     }
     match (spec.bytes, spec.datagrams) {
         (Some(_), Some(_)) => {
@@ -207,7 +221,14 @@ fn workload(source: &str, base_dir: &Path) -> Result<Workload, ScenarioError> {
     let text = match source {
         BUILT_IN => Workload::MAH96.to_owned(),
         file if file.ends_with(".toml") => read(&base_dir.join(file))?,
-        other => return Err(unknown(field, "workload (or *.toml)", other, [BUILT_IN].into_iter())),
+        other => {
+            return Err(unknown(
+                field,
+                "workload (or *.toml)",
+                other,
+                [BUILT_IN].into_iter(),
+            ));
+        }
     };
     let load = |path: &str| read(&base_dir.join(path)).map_err(|error| error.problem.to_string());
     Workload::parse(&text, &load).map_err(|error| {

@@ -84,7 +84,10 @@ impl Network {
         warnings.extend(first);
         let name = |node: NodeIndex| &self.nodes[node.0 as usize].name;
         for link in &self.links {
-            for (way, from, to) in [(0, link.ends[0], link.ends[1]), (1, link.ends[1], link.ends[0])] {
+            for (way, from, to) in [
+                (0, link.ends[0], link.ends[1]),
+                (1, link.ends[1], link.ends[0]),
+            ] {
                 let queue = link.ways[way].queue;
                 if let (Some(red), Limit::Packets(packets)) = (queue.red, queue.limit)
                     && red.min >= f64::from(packets)

@@ -29,22 +29,25 @@ pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), Sce
         to.switch(PLACE, name.to_owned())?;
     }
     for (a, b, ms) in LINKS {
-        to.atm_link(AtmLink {
+        let link = AtmLink {
             ends: [AtmEnd::Switch(a), AtmEnd::Switch(b)],
             rate: T1,
             delay: Span::from_ms(ms),
-        });
+        };
+        to.atm_link(PLACE, &[SWITCHES[a as usize], SWITCHES[b as usize]], link)?;
     }
     for site in 1..=6_u8 {
         let name = format!("site{site}");
         let address = |host: u32| Some(Ipv4Addr::new(128, 32, 130 + site, host as u8));
         let router = to.router(PLACE, name.clone(), address(1), Default::default())?;
         to.adapter(PLACE, "kind", router)?;
-        to.atm_link(AtmLink {
-            ends: [AtmEnd::Router(router), AtmEnd::Switch(u32::from(site) - 1)],
+        let switch = u32::from(site) - 1;
+        let link = AtmLink {
+            ends: [AtmEnd::Router(router), AtmEnd::Switch(switch)],
             rate: T1,
             delay: Span::ZERO,
-        });
+        };
+        to.atm_link(PLACE, &[name.as_str(), SWITCHES[switch as usize]], link)?;
         let mut stations = vec![router];
         let mut add = |to: &mut Builder<'_>, name: String, host: u32| {
             let index = to.host(PLACE, name, address(host), tcp, Default::default())?;
@@ -59,7 +62,14 @@ pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), Sce
         for i in 1..=servers {
             served.push(add(to, format!("{name}-server{i}"), 1 + i)?);
         }
-        to.lan(PLACE, format!("{name}-lan"), LAN, Span::from_us(10), 1_500, stations)?;
+        to.lan(
+            PLACE,
+            format!("{name}-lan"),
+            LAN,
+            Span::from_us(10),
+            1_500,
+            stations,
+        )?;
         to.sites.push([users, served]);
     }
     Ok(())

@@ -1,0 +1,349 @@
+//! Scenarios of internetworks: what the ready-made ones mean, and that a file survives being written.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use layercast_core::{Rate, Span};
+use layercast_sim::internet::scenario::{
+    AtmSpec, BackSpec, BudgetSpec, Bytes, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec,
+    LinkSpec, OrOff, ProfileName, RedSpec, RouterSpec, RunSpec, Scenario, SiteSpec, SwitchSpec,
+    TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec, is_internet,
+};
+use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
+use layercast_sim::scenario::Ties;
+use layercast_transport::tcp::{Profile, TcpConfig, Variant};
+use layercast_workload::app::HostId;
+use proptest::prelude::*;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+fn ready_made(name: &str) -> String {
+    let path = folder().join("internet").join(format!("{name}.toml"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn resolve(text: &str) -> Network {
+    let scenario = Scenario::from_toml(text, Path::new("")).unwrap();
+    let network = scenario.resolve().unwrap_or_else(|error| panic!("{error}"));
+    // What is written means the same.
+    let again = Scenario::from_toml(&scenario.to_toml().unwrap(), Path::new("")).unwrap();
+    assert_eq!(again, scenario);
+    let json = serde_json::to_string(&scenario).unwrap();
+    assert_eq!(Scenario::from_json(&json, Path::new("")).unwrap(), scenario);
+    network
+}
+
+fn load(name: &str) -> Network {
+    let text = ready_made(name);
+    assert!(is_internet(&text), "{name}");
+    let network = resolve(&text);
+    assert_eq!(network.warnings(), [], "{name}");
+    network
+}
+
+fn hosts(network: &Network) -> usize {
+    let hosts = network.nodes.iter();
+    hosts
+        .filter(|node| matches!(node.role, Role::Host(_)))
+        .count()
+}
+
+fn name(network: &Network, node: layercast_sim::internet::NodeIndex) -> &str {
+    &network.nodes[node.0 as usize].name
+}
+
+#[test]
+fn the_dumbbell_is_that_of_the_benchmarks() {
+    let network = load("dumbbell");
+    assert_eq!((network.nodes.len(), hosts(&network)), (22, 20));
+    assert_eq!((network.links.len(), network.flows.len()), (21, 10));
+    assert_eq!(network.duration, Span::from_secs(100));
+    let trunk = &network.links[0];
+    assert_eq!(trunk.ends.map(|end| name(&network, end)), ["left", "right"]);
+    assert_eq!(trunk.ways[0].rate, Rate::from_bps(100_000_000));
+    assert_eq!(trunk.ways[0].queue.limit, Limit::Packets(200));
+    assert_eq!(trunk.delay, Span::from_ms(10));
+    assert_eq!(network.links[1].ways[1].rate, Rate::from_bps(1_000_000_000));
+    let Role::Host(tcp) = &network.nodes[2].role else {
+        panic!("left1 is a host");
+    };
+    assert_eq!((tcp.variant, tcp.mss), (Variant::NewReno, 1_448));
+    assert_eq!(network.flows[9].name, "left10->right10");
+    assert_eq!(network.flows[9].traffic, Traffic::Bulk(None));
+    assert_eq!(network.nodes[0].address, Ipv4Addr::new(10, 0, 0, 1));
+}
+
+#[test]
+fn the_other_topologies_have_the_nodes_and_links_they_promise() {
+    let lot = load("parking-lot");
+    assert_eq!((hosts(&lot), lot.nodes.len(), lot.links.len()), (8, 12, 11));
+    assert_eq!(lot.flows[3].name, "cross3");
+    let fat = load("fat-tree");
+    // k = 4: 4 cores, 8 + 8 routers in pods, 16 hosts; 16 + 16 + 16 links.
+    assert_eq!(
+        (hosts(&fat), fat.nodes.len(), fat.links.len()),
+        (16, 36, 48)
+    );
+    assert_eq!(fat.flows[0].traffic, Traffic::Bulk(Some(20_000_000)));
+    let star = load("star");
+    assert_eq!(
+        (hosts(&star), star.nodes.len(), star.links.len()),
+        (21, 22, 21)
+    );
+    assert_eq!(star.links[0].ways[1].queue.limit, Limit::Packets(64));
+    let gap = Law::Exponential(Span::from_ms(1));
+    let size = SizeLaw::Constant(200);
+    assert_eq!(star.flows[20].traffic, Traffic::Datagrams { gap, size });
+    let tree = load("tree");
+    // 27 hosts and the server, 13 routers; 12 + 27 links and that of the server.
+    assert_eq!(
+        (hosts(&tree), tree.nodes.len(), tree.links.len()),
+        (28, 41, 40)
+    );
+    assert!(
+        tree.links
+            .iter()
+            .any(|link| link.ways[0].queue.red.is_some())
+    );
+}
+
+/// insane-simulator.md 2.9 and 2.7.
+#[test]
+fn xunet_is_the_network_of_the_thesis() {
+    let network = load("xunet");
+    assert_eq!((network.nodes.len(), hosts(&network)), (1_218, 1_212));
+    assert_eq!((network.lans.len(), network.links.len()), (6, 0));
+    assert_eq!(network.lans[0].stations.len(), 203);
+    assert_eq!(network.ties, Ties::Fifo);
+    let atm = network.atm.as_ref().unwrap();
+    assert_eq!(atm.switches, ["w1", "e1", "w2", "e2", "w3", "e3"]);
+    assert_eq!(atm.links.len(), 11);
+    let delays: Vec<u64> = atm.links.iter().map(|link| link.delay.as_ms()).collect();
+    assert_eq!(delays, [5, 5, 5, 5, 30, 0, 0, 0, 0, 0, 0]);
+    assert_eq!((atm.queue.per_vc_limit, atm.queue.port_limit), (170, 800));
+    let population = network.workload.as_ref().unwrap();
+    assert_eq!(population.hosts.len(), 1_212);
+    let named = |host: HostId| {
+        let node = &network.nodes[population.hosts[host.0 as usize].0 as usize];
+        (node.name.as_str(), node.address.to_string())
+    };
+    let sites = &population.sites;
+    assert_eq!(
+        named(sites.ranks[1]),
+        ("site2-server1", "128.32.132.2".to_owned())
+    );
+    assert_eq!(
+        named(sites.ranks[6]),
+        ("site1-server2", "128.32.131.3".to_owned())
+    );
+    let last = *sites.sites[5].workstations.last().unwrap();
+    assert_eq!(named(last), ("site6-ws200", "128.32.136.209".to_owned()));
+    for node in &network.nodes {
+        if let Role::Host(tcp) = &node.role {
+            assert_eq!(**tcp, TcpConfig::from(Profile::Bsd44Lite));
+        }
+    }
+}
+
+#[test]
+fn addresses_are_assigned_around_those_that_are_given() {
+    let network = resolve(
+        "schema = \"internet/1\"\nname = \"a\"\nrun = { duration = \"1s\" }\n\
+         [[host]]\nname = \"a{1..300}\"\n[[host]]\nname = \"b{1..2}\"\naddress = \"10.0.0.1\"\n\
+         [[router]]\nname = \"r\"\n[[link]]\nends = [\"a{1..300}\", \"r\"]\nrate = \"1 Mb/s\"\ndelay = \"1ms\"\n\
+         [[lan]]\nname = \"l\"\nrate = \"10 Mb/s\"\nstations = [\"b{1..2}\", \"r\"]\n",
+    );
+    let address = |node: usize| network.nodes[node].address.to_string();
+    assert_eq!(
+        (address(0), address(300)),
+        ("10.0.0.3".into(), "10.0.0.1".into())
+    );
+    // 10.0.0.255 and 10.0.1.0 look like no host.
+    assert_eq!(
+        (address(251), address(252)),
+        ("10.0.0.254".into(), "10.0.1.1".into())
+    );
+    let mut all: Vec<_> = network.nodes.iter().map(|node| node.address).collect();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), network.nodes.len());
+}
+
+#[test]
+fn warnings_name_what_will_surprise() {
+    let small = ready_made("xunet").replace("per_vc_limit = 170", "per_vc_limit = 20");
+    let warning = Warning::PacketAboveCircuit {
+        cells: 32,
+        limit: 20,
+    };
+    assert_eq!(resolve(&small).warnings(), [warning]);
+    let large = ready_made("dumbbell").replace("mss = 1448", "mss = 9000");
+    assert!(matches!(
+        &resolve(&large).warnings()[..],
+        [Warning::SegmentAboveMtu { host, packet: 9_040, mtu: 1_500 }] if host == "left1"
+    ));
+    let red = ready_made("tree").replace("queue = \"200 packets\"", "queue = \"20 packets\"");
+    assert_eq!(resolve(&red).warnings().len(), 24);
+}
+
+#[test]
+fn the_schema_is_recognised_in_broken_files_too() {
+    assert!(is_internet("# a\n schema=\"internet/2\"\nname = \n"));
+    assert!(!is_internet("name = \"schema\"\n"));
+    assert!(!is_internet("[x]\nschema = \"internet/1\"\n"));
+    assert!(!is_internet(""));
+}
+
+#[test]
+fn the_json_schema_in_the_repository_is_current() {
+    let path = folder().join("internet.schema.json");
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    let current = serde_json::to_string_pretty(&Scenario::json_schema()).unwrap() + "\n";
+    assert!(
+        found == current,
+        "{} is not what `layercast sim --schema` prints",
+        path.display()
+    );
+}
+
+#[test]
+fn the_json_schema_knows_what_the_reader_knows() {
+    let schema = Scenario::json_schema();
+    assert_eq!(
+        schema["required"],
+        serde_json::json!(["schema", "name", "run"])
+    );
+    assert_eq!(schema["additionalProperties"], false);
+    let kinds = schema["$defs"]["Kind"]["oneOf"].as_array().unwrap();
+    let kinds: Vec<_> = kinds.iter().map(|kind| &kind["const"]).collect();
+    assert_eq!(kinds.len(), 6);
+    assert!(kinds.iter().any(|kind| *kind == "parking-lot"));
+    let link = &schema["$defs"]["LinkSpec"];
+    assert_eq!(
+        link["required"],
+        serde_json::json!(["ends", "rate", "delay"])
+    );
+    assert_eq!(link["properties"]["mtu"]["default"], 1_500);
+    assert_eq!(link["properties"]["rate"]["type"], "string");
+}
+
+fn span() -> impl Strategy<Value = Text<Span>> {
+    any::<u64>().prop_map(|ps| Text(Span::from_ps(ps)))
+}
+
+fn rate() -> impl Strategy<Value = Text<Rate>> {
+    any::<u64>().prop_map(|bps| Text(Rate::from_bps(bps)))
+}
+
+fn limit() -> impl Strategy<Value = Text<Limit>> {
+    prop_oneof![
+        Just(Text(Limit::Unlimited)),
+        (0..=1_000_000_000_u32).prop_map(|n| Text(Limit::Packets(n))),
+        (0..=1_000_000_000_u64).prop_map(|n| Text(Limit::Bytes(n))),
+    ]
+}
+
+prop_compose! {
+    fn red()(min in 0.0..1e6_f64, max in 0.0..1e6_f64, max_p in 0.0..1.0_f64, weight in 0.0..1.0_f64, gentle: bool)
+        -> RedSpec { RedSpec { min, max, max_p, weight, gentle } }
+}
+
+prop_compose! {
+    fn back()(rate in prop::option::of(rate()), queue in prop::option::of(limit()),
+        red in prop::option::of(red()), loss in prop::option::of(0.0..1.0_f64))
+        -> BackSpec { BackSpec { rate, queue, red, loss } }
+}
+
+prop_compose! {
+    fn link()(ends: [String; 2], rate in rate(), delay in span(), queue in limit(), red in prop::option::of(red()),
+        loss in 0.0..1.0_f64, mtu: u32, back in prop::option::of(back()))
+        -> LinkSpec { LinkSpec { ends, rate, delay, queue, red, loss, mtu, back } }
+}
+
+prop_compose! {
+    fn flow()(name: Option<String>, from: String, to: String, start in span(), stop in prop::option::of(span()),
+        bytes: Option<u64>, gap in span(), mean in 0.0..1e6_f64, stream: bool)
+        -> FlowSpec {
+        let (gap, size) = (Text(Law::Exponential(gap.0)), Text(SizeLaw::Exponential(mean)));
+        let datagrams = stream.then_some(DatagramSpec { gap, size });
+        FlowSpec { name, from, to, start, stop, bytes: bytes.map(Bytes), datagrams }
+    }
+}
+
+prop_compose! {
+    fn tcp()(mss: Option<u16>, buffer: Option<u64>, cwnd: Option<u32>, tick in span(), persist in [span(), span()],
+        sack: Option<bool>)
+        -> TcpSpec {
+        TcpSpec {
+            profile: ProfileName::Solaris,
+            variant: Some(VariantName::NewReno),
+            fast_tick: Some(Text(OrOff(sack.map(|_| tick.0)))),
+            persist: Some(persist),
+            mss,
+            send_buffer: buffer.map(Bytes),
+            max_cwnd: Some(Text(OrOff(cwnd))),
+            sack,
+            ..TcpSpec::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn scenario()(name: String, duration in span(), seed in 0..=i64::MAX as u64, word: String, address: u32,
+        links in prop::collection::vec(link(), 0..4), flows in prop::collection::vec(flow(), 0..4),
+        tcp in prop::collection::btree_map(any::<String>(), tcp(), 0..3), cpu in span(), atm: bool)
+        -> Scenario {
+        Scenario {
+            schema: Version::Internet1,
+            name,
+            run: RunSpec {
+                duration,
+                warm_up: duration,
+                seed,
+                ties: Ties::Fifo,
+                budget: BudgetSpec::default(),
+            },
+            tcp,
+            topology: None,
+            hosts: vec![HostSpec {
+                name: word.clone(),
+                address: Some(address.into()),
+                tcp: Some(word.clone()),
+                cpu: CpuSpec { per_cell: cpu, ..CpuSpec::default() },
+            }],
+            routers: vec![RouterSpec { name: word.clone(), address: None, cpu: CpuSpec::default() }],
+            links,
+            lans: vec![LanSpec {
+                name: word.clone(),
+                rate: Text(Rate::from_bps(seed)),
+                latency: duration,
+                mtu: address,
+                stations: vec![word.clone(); 2],
+            }],
+            atm: atm.then(|| AtmSpec {
+                switches: vec![SwitchSpec { name: word.clone() }],
+                policy: word.clone(),
+                ..AtmSpec::default()
+            }),
+            flows,
+            workload: Some(WorkloadSpec {
+                source: word.clone(),
+                sites: vec![SiteSpec { workstations: vec![word.clone()], servers: Vec::new() }],
+            }),
+            base_dir: PathBuf::new(),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_reads_back(scenario in scenario()) {
+        let text = scenario.to_toml().unwrap();
+        prop_assert_eq!(&Scenario::from_toml(&text, Path::new("")).unwrap(), &scenario, "{}", text);
+        let _ = scenario.resolve();
+    }
+}
