@@ -527,7 +527,10 @@ pub(super) fn check_span(
     match (least..=most).contains(&span) {
         true => Ok(()),
         false => {
-            let accepted = format!("{} to {}", least.write(), most.write());
+            let accepted = match least {
+                Span::ZERO => format!("at most {}", most.write()),
+                least => format!("{} to {}", least.write(), most.write()),
+            };
             Err(ScenarioError::value(field, span.write(), accepted))
         }
     }

@@ -51,7 +51,7 @@ mod tests {
             for &(a, b) in &pairs {
                 sets.join(a, b);
             }
-            let mut reached = vec![false; 20];
+            let mut reached = [false; 20];
             reached[0] = true;
             for _ in 0..20 {
                 for &(a, b) in &pairs {
