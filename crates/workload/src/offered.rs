@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use layercast_core::{Machine, Off, Span, Time, earliest};
 use serde::Serialize;
 
-use crate::app::{Act, AppInput, ConnId, Conversation, End, HostId, Record};
+use crate::app::{Act, AppInput, ConnId, Conversation, End, HostId};
 use crate::circuits::{CircuitTotals, Circuits, Sharing};
 use crate::composite::{Composite, Workload};
 
@@ -250,7 +250,7 @@ impl Run {
             }
             let app = running.app;
             while let Some(record) = running.conversation.poll_event() {
-                *self.totals[app].records.entry(name(&record)).or_default() += 1;
+                *self.totals[app].records.entry(record.name()).or_default() += 1;
             }
             if running.conversation.is_done() {
                 self.running[slot] = None;
@@ -352,21 +352,5 @@ impl Running {
             true => (from, to),
             false => (to, from),
         })
-    }
-}
-
-fn name(record: &Record) -> &'static str {
-    match record {
-        Record::TelnetConnect { .. } => "telnet.connect",
-        Record::TelnetRtt { .. } => "telnet.rtt",
-        Record::FtpFile { .. } => "ftp.file",
-        Record::FtpSession { .. } => "ftp.session",
-        Record::HttpItem { .. } => "http.item",
-        Record::HttpPage { .. } => "http.page",
-        Record::Pushed { .. } => "pushed",
-        Record::Stream { .. } => "stream",
-        Record::Failed { .. } => "failed",
-        Record::UserStalled => "user_stalled",
-        Record::ZeroLength => "zero_len",
     }
 }

@@ -232,6 +232,59 @@ pub enum Record {
     ZeroLength,
 }
 
+impl Record {
+    /// What was measured, such as `ftp.file` (insane-simulator.md 2.11).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Record::TelnetConnect { .. } => "telnet.connect",
+            Record::TelnetRtt { .. } => "telnet.rtt",
+            Record::FtpFile { .. } => "ftp.file",
+            Record::FtpSession { .. } => "ftp.session",
+            Record::HttpItem { .. } => "http.item",
+            Record::HttpPage { .. } => "http.page",
+            Record::Pushed { .. } => "pushed",
+            Record::Stream { .. } => "stream",
+            Record::Failed { .. } => "failed",
+            Record::UserStalled => "user_stalled",
+            Record::ZeroLength => "zero_len",
+        }
+    }
+
+    /// How long it took, if it is a time.
+    pub fn took(&self) -> Option<Span> {
+        match *self {
+            Record::TelnetConnect { took }
+            | Record::TelnetRtt { took, .. }
+            | Record::FtpFile { took, .. }
+            | Record::FtpSession { took, .. }
+            | Record::HttpItem { took, .. }
+            | Record::HttpPage { took, .. }
+            | Record::Pushed { took, .. } => Some(took),
+            Record::Stream { .. }
+            | Record::Failed { .. }
+            | Record::UserStalled
+            | Record::ZeroLength => None,
+        }
+    }
+
+    /// How many bytes it was about, if it is known.
+    pub fn bytes(&self) -> Option<u64> {
+        match *self {
+            Record::TelnetRtt { bytes, .. }
+            | Record::FtpFile { bytes, .. }
+            | Record::FtpSession { bytes, .. }
+            | Record::HttpItem { bytes, .. }
+            | Record::HttpPage { bytes, .. }
+            | Record::Pushed { bytes, .. } => Some(bytes),
+            Record::TelnetConnect { .. }
+            | Record::Stream { .. }
+            | Record::Failed { .. }
+            | Record::UserStalled
+            | Record::ZeroLength => None,
+        }
+    }
+}
+
 /// The shortest pause of a user: without one a model could act for ever in one instant.
 const MOMENT: Span = Span::from_us(1);
 
