@@ -160,6 +160,23 @@ pub enum VcEvent {
     Lost,
 }
 
+impl VcEvent {
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            VcEvent::Hit => "hit",
+            VcEvent::Miss => "miss",
+            VcEvent::Requested => "request",
+            VcEvent::Ready { .. } => "ready",
+            VcEvent::Fallback { .. } => "fallback",
+            VcEvent::Failed { .. } => "fail",
+            VcEvent::Unbound => "unbind",
+            VcEvent::Released => "release",
+            VcEvent::Lost => "lost",
+        }
+    }
+}
+
 /// What a mapper counted, and how much it holds now.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MapperStats {

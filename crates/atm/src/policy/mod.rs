@@ -14,9 +14,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::Discipline;
+
 /// The scheduler that keeps the promises of a QoS policy (insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Discipline {
+pub enum Scheduler {
     /// Static priority: a level and no contract.
     Sp,
     /// Work-conserving RCSP.
@@ -74,7 +76,7 @@ pub enum VcManagement {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Policy {
-    qos: Option<(Discipline, AppSet)>,
+    qos: Option<(Scheduler, AppSet)>,
     mux: Mux,
     management: VcManagement,
 }
@@ -93,7 +95,7 @@ pub enum Rule {
 impl Policy {
     /// The policy of these three choices; `None` elevates nobody.
     pub fn new(
-        qos: Option<(Discipline, AppSet)>,
+        qos: Option<(Scheduler, AppSet)>,
         mux: Mux,
         management: VcManagement,
     ) -> Result<Policy, Rule> {
@@ -112,11 +114,9 @@ impl Policy {
 
     /// All policies: those without QoS first.
     pub fn all() -> impl Iterator<Item = Policy> {
-        let sets = Discipline::ALL.iter().flat_map(|&discipline| {
-            AppSet::ALL
-                .iter()
-                .map(move |&apps| Some((discipline, apps)))
-        });
+        let sets = Scheduler::ALL
+            .iter()
+            .flat_map(|&scheduler| AppSet::ALL.iter().map(move |&apps| Some((scheduler, apps))));
         std::iter::once(None).chain(sets).flat_map(|qos| {
             Mux::ALL.iter().flat_map(move |&mux| {
                 VcManagement::ALL
@@ -127,8 +127,18 @@ impl Policy {
     }
 
     /// The scheduler and whom it elevates; `None` is `noqos`.
-    pub fn qos(self) -> Option<(Discipline, AppSet)> {
+    pub fn qos(self) -> Option<(Scheduler, AppSet)> {
         self.qos
+    }
+
+    /// The order in which the ports of the network send.
+    pub fn discipline(self) -> Discipline {
+        match self.qos {
+            None => Discipline::Fcfs,
+            Some((Scheduler::Sp, _)) => Discipline::Sp,
+            Some((Scheduler::Wc, _)) => Discipline::RcspWc,
+            Some((Scheduler::Nwc, _)) => Discipline::RcspNwc,
+        }
     }
 
     /// Which packets share a circuit.
@@ -146,7 +156,7 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.qos {
             None => write!(f, "noqos")?,
-            Some((discipline, apps)) => write!(f, "{}-{}", discipline.name(), apps.name())?,
+            Some((scheduler, apps)) => write!(f, "{}-{}", scheduler.name(), apps.name())?,
         }
         write!(f, "-{}-{}", self.mux.name(), self.management.name())
     }
@@ -166,14 +176,23 @@ mod tests {
         let count = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
         assert_eq!(count("noqos-conv-") + count("noqos-app-"), 4);
         assert_eq!(count("noqos-router-"), 3);
-        for discipline in ["sp-", "wc-", "nwc-"] {
-            assert_eq!(count(discipline), 32, "{discipline}");
+        for scheduler in ["sp-", "wc-", "nwc-"] {
+            assert_eq!(count(scheduler), 32, "{scheduler}");
         }
     }
 
     #[test]
+    fn ports_send_in_the_order_the_name_says() {
+        let discipline = |name: &str| name.parse::<Policy>().unwrap().discipline();
+        assert_eq!(discipline("noqos-router-pvc"), Discipline::Fcfs);
+        assert_eq!(discipline("sp-av-conv-svc"), Discipline::Sp);
+        assert_eq!(discipline("wc-av-conv-svc"), Discipline::RcspWc);
+        assert_eq!(discipline("nwc-av-conv-svc"), Discipline::RcspNwc);
+    }
+
+    #[test]
     fn what_is_not_in_the_space_breaks_a_rule() {
-        let qos = Some((Discipline::Sp, AppSet::Av));
+        let qos = Some((Scheduler::Sp, AppSet::Av));
         let new = Policy::new;
         assert_eq!(new(qos, Mux::Router, VcManagement::Pvc), Err(Rule::R1));
         assert_eq!(new(None, Mux::Conv, VcManagement::Pvc), Err(Rule::R2));

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::{AppSet, Discipline, Mux, Policy, Rule, VcManagement};
+use super::{AppSet, Mux, Policy, Rule, Scheduler, VcManagement};
 
 /// Longest name that is compared and shown.
 const LONGEST: usize = 64;
@@ -74,7 +74,7 @@ macro_rules! words {
 }
 
 words!(
-    Discipline,
+    Scheduler,
     "QoS",
     "noqos, sp, wc and nwc",
     Sp = "sp",
@@ -148,10 +148,10 @@ fn parse(name: &str) -> Result<Policy, NameProblem> {
         ["noqos", "*", rest @ ..] | ["sp", "noqos", rest @ ..] | ["noqos", rest @ ..] => {
             (None, rest)
         }
-        [discipline, apps, rest @ ..] => {
+        [scheduler, apps, rest @ ..] => {
             let apps = if *apps == "qosl" { "qos1" } else { apps };
-            let discipline = Discipline::parse(discipline)?;
-            (Some((discipline, AppSet::parse(apps)?)), rest)
+            let scheduler = Scheduler::parse(scheduler)?;
+            (Some((scheduler, AppSet::parse(apps)?)), rest)
         }
         _ => return Err(NameProblem::Form),
     };

@@ -1,7 +1,7 @@
 use layercast_core::Span;
 
 use super::ConversationType::{self, *};
-use super::{AppSet, Discipline, Policy};
+use super::{AppSet, Policy, Scheduler};
 use crate::{Contract, TrafficSpec};
 
 /// What a circuit asks of the network.
@@ -18,13 +18,13 @@ pub enum Service {
 impl Policy {
     /// What a circuit for this type of conversation asks for.
     pub fn service(self, kind: ConversationType) -> Service {
-        let Some((discipline, apps)) = self.qos() else {
+        let Some((scheduler, apps)) = self.qos() else {
             return Service::BestEffort;
         };
         match (kind.contract(), kind.level()) {
-            (Some(contract), Some(level)) if apps.elevates(kind) => match discipline {
-                Discipline::Sp => Service::Priority(level),
-                Discipline::Wc | Discipline::Nwc => Service::Guaranteed(contract),
+            (Some(contract), Some(level)) if apps.elevates(kind) => match scheduler {
+                Scheduler::Sp => Service::Priority(level),
+                Scheduler::Wc | Scheduler::Nwc => Service::Guaranteed(contract),
             },
             _ => Service::BestEffort,
         }
@@ -163,12 +163,12 @@ mod tests {
             ),
         ];
         for (apps, elevated) in table {
-            for discipline in ["sp", "wc", "nwc"] {
-                let policy: Policy = format!("{discipline}-{apps}-app-svc").parse().unwrap();
+            for scheduler in ["sp", "wc", "nwc"] {
+                let policy: Policy = format!("{scheduler}-{apps}-app-svc").parse().unwrap();
                 for kind in ConversationType::ALL {
                     let wanted = if !elevated.split(' ').any(|name| name == format!("{kind:?}")) {
                         Service::BestEffort
-                    } else if discipline == "sp" {
+                    } else if scheduler == "sp" {
                         Service::Priority(kind.level().unwrap())
                     } else {
                         Service::Guaranteed(kind.contract().unwrap())

@@ -117,6 +117,39 @@ fn nonsense_is_counted_and_changes_nothing() {
 }
 
 #[test]
+fn a_call_does_not_go_back_where_it_came_from() {
+    let mut alone = Alone::new(None, Span::ZERO);
+    alone.say(0, 1, Alone::setup(0, 1));
+    let stats = alone.controller.stats();
+    assert_eq!((stats.refused, stats.calls), (1, 0));
+}
+
+#[test]
+fn messages_that_are_too_many_to_be_understood_come_again() {
+    let processing = Span::from_secs(1);
+    let mut alone = Alone::new(None, processing);
+    for n in 0..5 {
+        alone.say(0, n, Alone::setup(2, 1 + n as u16));
+    }
+    assert_eq!(alone.controller.stats().backlog_full, 2);
+    let acks: Vec<_> =
+        std::iter::from_fn(|| alone.controller.poll_transmit(alone.now, &mut Off)).collect();
+    assert_eq!(acks, [(PortId(0), SignalCell::Ack { seq: 3 })]);
+    assert_eq!(
+        alone.controller.next_timeout(),
+        Some(alone.now + processing)
+    );
+    alone.now += processing;
+    alone.controller.on_timeout(alone.now, &mut Off);
+    assert_eq!(alone.controller.stats().calls, 3);
+    alone.seqs[0] = 3;
+    alone.say(0, 3, Alone::setup(2, 4));
+    alone.now += processing;
+    alone.controller.on_timeout(alone.now, &mut Off);
+    assert_eq!(alone.controller.stats().calls, 4);
+}
+
+#[test]
 fn a_host_gives_back_only_what_it_was_given() {
     let mut alone = Alone::new(Some(AtmAddress(7)), Span::ZERO);
     alone.handle(ControllerInput::Setup {
