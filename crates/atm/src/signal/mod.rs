@@ -14,6 +14,7 @@
 
 mod api;
 mod controller;
+mod gates;
 mod go_back_n;
 mod message;
 #[cfg(test)]
@@ -24,5 +25,6 @@ pub use api::{
     Connection, ControllerConfig, ControllerEvent, ControllerInput, ControllerStats, PortAdmission,
 };
 pub use controller::Controller;
+pub use gates::Gates;
 pub use go_back_n::{ChannelFull, GoBackN, GoBackNConfig, GoBackNStats};
 pub use message::{Body, CallId, Message, Setup, SignalCell};
