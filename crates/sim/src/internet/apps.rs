@@ -288,7 +288,10 @@ impl Internet {
                 }
             }
             Act::Datagram {
-                from, to, bytes, ..
+                from,
+                to,
+                bytes,
+                media,
             } => {
                 let Some(apps) = &self.apps else {
                     return;
@@ -302,7 +305,13 @@ impl Internet {
                     dst,
                     bytes: bytes + 28,
                     ttl: TTL,
-                    body: Body::Udp(Datagram { owner, sent }),
+                    body: Body::Udp(Datagram {
+                        owner,
+                        sent,
+                        // A conversation has ports of its own.
+                        ports: (10_000 + (slot % 30_000) as u16, 5_004),
+                        media: Some(media),
+                    }),
                 });
             }
         }

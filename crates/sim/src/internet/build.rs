@@ -4,6 +4,7 @@ use layercast_core::{Rate, Stream};
 use layercast_transport::tcp::Endpoint;
 use rand_core::RngCore;
 
+use super::atm;
 use super::pipe::Pipe;
 use super::routes::{Addresses, Adjacency, Hop, Interface, Routes};
 use super::{Lan, Limit, Link, Network, NetworkError, NodeIndex, Queue, Role, SizeLaw, Traffic};
@@ -106,6 +107,16 @@ fn adjacency(network: &Network) -> Adjacency {
         join(a, Interface::Pipe(2 * n as u32), b);
         join(b, Interface::Pipe(2 * n as u32 + 1), a);
     }
+    if let Some(atm) = &network.atm {
+        // To IP the backbone is one link: every router on it is next to every other.
+        let routers = atm::routers(atm);
+        for (n, &from) in routers.iter().enumerate() {
+            let interface = Interface::Atm(atm::adapter(atm, n));
+            for &next in routers.iter().filter(|&&next| next != from) {
+                join(from, interface, next);
+            }
+        }
+    }
     for (n, lan) in network.lans.iter().enumerate() {
         let interface = Interface::Pipe((2 * network.links.len() + n) as u32);
         let routers = || {
@@ -177,6 +188,9 @@ fn check(network: &Network) -> Result<(), NetworkError> {
             let host = node.name.clone();
             return Err(NetworkError::Attachment { host, count });
         }
+    }
+    if let Some(backbone) = &network.atm {
+        atm::check(network, backbone)?;
     }
     flows(network)
 }

@@ -12,6 +12,11 @@ use crate::kernel::SourceId;
 /// The port of a flow's receiver.
 const PORT: u16 = 5_001;
 
+/// A port of its own for each flow of datagrams of a host, as long as there are enough.
+fn datagram_port(flow: u32) -> u16 {
+    10_000 + (flow % 30_000) as u16
+}
+
 #[derive(Debug)]
 pub(super) struct FlowState {
     flow: Flow,
@@ -109,7 +114,12 @@ impl Internet {
         self.kernel
             .schedule(flow.source, Some(now.saturating_add(gap)));
         let owner = Owner::Flow(n);
-        let body = Body::Udp(Datagram { owner, sent: now });
+        let body = Body::Udp(Datagram {
+            owner,
+            sent: now,
+            ports: (datagram_port(n), PORT),
+            media: None,
+        });
         self.originate(Packet {
             src,
             dst,

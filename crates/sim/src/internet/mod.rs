@@ -5,6 +5,7 @@
 //! and time.
 
 mod apps;
+mod atm;
 mod build;
 mod error;
 mod flows;
@@ -20,6 +21,7 @@ mod world;
 pub use error::NetworkError;
 pub use network::*;
 pub use report::{
-    ApplicationReport, FlowReport, NodeDrops, Progress, QueueReport, Report, Sample, Stopped, Watch,
+    AdapterReport, ApplicationReport, AtmReport, CellQueueReport, FlowReport, NodeDrops, Progress,
+    QueueReport, Report, Sample, Stopped, Watch,
 };
 pub use world::Internet;

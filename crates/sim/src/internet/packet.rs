@@ -1,5 +1,6 @@
 use layercast_core::Time;
 use layercast_wire::TcpSegment;
+use layercast_workload::app::Media;
 
 use super::NodeIndex;
 
@@ -36,6 +37,10 @@ pub(crate) enum Body {
 pub(crate) struct Datagram {
     pub owner: Owner,
     pub sent: Time,
+    /// Of the sender and of the receiver.
+    pub ports: (u16, u16),
+    /// What its application header says it is.
+    pub media: Option<Media>,
 }
 
 /// Whose datagram it is.
@@ -193,6 +198,8 @@ mod tests {
         let body = Body::Udp(Datagram {
             owner,
             sent: Time::ZERO,
+            ports: (1, 2),
+            media: None,
         });
         Packet {
             src: NodeIndex(0),

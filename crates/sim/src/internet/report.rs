@@ -48,6 +48,67 @@ pub struct Report {
     pub applications: Vec<ApplicationReport>,
     /// Packets that no queue dropped, but a node.
     pub node_drops: NodeDrops,
+    /// The ATM backbone, of the whole run.
+    pub atm: Option<AtmReport>,
+}
+
+/// What a backbone did.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AtmReport {
+    /// One for each direction of a link.
+    pub queues: Vec<CellQueueReport>,
+    /// One for each router.
+    pub adapters: Vec<AdapterReport>,
+    /// Cells that came on a circuit that is not.
+    pub unknown_vc: u64,
+    /// Packets that got no circuit.
+    pub packets_discarded: u64,
+    /// Frames of which a cell was somewhere at the end.
+    pub frames_under_way: u64,
+}
+
+/// What an output port did, in cells; received = sent + dropped + what waits.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CellQueueReport {
+    /// Such as `w1->e1`.
+    pub name: String,
+    /// That came to it.
+    pub received: u64,
+    /// That it sent.
+    pub sent: u64,
+    /// That it dropped.
+    pub dropped: u64,
+    /// Most that waited.
+    pub max_len: u32,
+    /// Share of the time the link was sending.
+    pub utilisation: f64,
+}
+
+/// The circuits of a router, and the frames that came to it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AdapterReport {
+    /// Its name.
+    pub router: String,
+    /// Circuits asked for.
+    pub requests: u64,
+    /// Circuits given.
+    pub ready: u64,
+    /// Packets without circuit that found an idle one.
+    pub hits: u64,
+    /// Packets without circuit that found none.
+    pub misses: u64,
+    /// Requests that were refused and became best effort.
+    pub fallbacks: u64,
+    /// Requests that were refused for good.
+    pub failures: u64,
+    /// Circuits at the end.
+    pub circuits: u64,
+    /// Most circuits at one time.
+    pub max_circuits: u64,
+    /// Frames that arrived whole.
+    pub frames: u64,
+    /// Times that what arrived was no whole frame.
+    pub damaged: u64,
 }
 
 /// What became of a flow, after the warm-up.

@@ -14,6 +14,8 @@ pub(crate) struct Hop {
 pub(crate) enum Interface {
     /// A link or LAN, by its number among the pipes.
     Pipe(u32),
+    /// The adapter of a router, by its number among the nodes of the backbone.
+    Atm(u32),
 }
 
 /// The static routes of all nodes: shortest paths by number of hops; flows are spread over equal ones.
@@ -154,7 +156,9 @@ impl Routes {
     fn directly(&self, at: NodeIndex, to: NodeIndex) -> Option<Hop> {
         let interface = self.medium[at.0 as usize]?;
         let there = self.medium[to.0 as usize]?;
-        let (Interface::Pipe(a), Interface::Pipe(b)) = (interface, there);
+        let (Interface::Pipe(a), Interface::Pipe(b)) = (interface, there) else {
+            return None;
+        };
         // The two directions of a link are two pipes, one after the other.
         (a == b || a ^ 1 == b).then_some(Hop {
             interface,

@@ -1,14 +1,16 @@
 use core::net::Ipv4Addr;
 use std::collections::VecDeque;
 
+use layercast_atm::AtmAddress;
 use layercast_core::{Machine, Off, Time};
 
 use super::apps::Apps;
+use super::atm::{self, Backbone};
 use super::flows::FlowState;
 use super::hosts::Host;
 use super::packet::{Body, Packet, PacketId, Packets};
 use super::pipe::{Offered, Pipe};
-use super::routes::{Addresses, Interface, Routes};
+use super::routes::{Addresses, Hop, Interface, Routes};
 use super::{
     Budget, CpuCost, Network, NetworkError, NodeDrops, NodeIndex, Progress, Report, Sample,
     Stopped, Watch,
@@ -31,6 +33,11 @@ pub struct Internet {
     pub(super) hosts: Vec<Host>,
     pub(super) flows: Vec<FlowState>,
     pub(super) apps: Option<Apps>,
+    pub(super) atm: Option<Box<Backbone>>,
+    /// For each node its address on the backbone, if it has one.
+    pub(super) atm_addresses: Vec<Option<AtmAddress>>,
+    /// Largest packet on the backbone.
+    atm_mtu: u32,
     /// Hosts whose TCP has been touched and may have something to say.
     pub(super) touched: Vec<u32>,
     /// Measurements not handed over yet.
@@ -56,6 +63,12 @@ pub(super) enum Source {
     Tcp(u32),
     /// A flow starts, sends or stops.
     Flow(u32),
+    /// The first cell on the wire of a port arrives.
+    CellArrives(u32),
+    /// A port may send its next cell.
+    CellLeaves(u32),
+    /// A timer of a node of the backbone.
+    Atm(u32),
     /// A conversation begins.
     Arrivals,
     /// A timer of a conversation.
@@ -108,6 +121,9 @@ impl Internet {
             hosts: Vec::new(),
             flows: Vec::new(),
             apps: None,
+            atm: None,
+            atm_addresses: Vec::new(),
+            atm_mtu: 0,
             touched: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
@@ -146,6 +162,18 @@ impl Internet {
                 .flows
                 .push(FlowState::new(flow, source, ends, network.seed));
             world.kernel.schedule(source, Some(flow.start));
+        }
+        if let Some(backbone) = &network.atm {
+            let built = atm::build(network, backbone, |part| {
+                world.source(match part {
+                    atm::Part::Node(n) => Source::Atm(n),
+                    atm::Part::Arrives(n) => Source::CellArrives(n),
+                    atm::Part::Leaves(n) => Source::CellLeaves(n),
+                })
+            })?;
+            world.atm = Some(Box::new(built.backbone));
+            world.atm_addresses = built.addresses;
+            world.atm_mtu = backbone.mtu;
         }
         if let Some(population) = &network.workload {
             let source = world.source(Source::Arrivals);
@@ -195,7 +223,7 @@ impl Internet {
             now: self.now,
             events: self.events,
             packet_hops: self.packet_hops,
-            cell_hops: 0,
+            cell_hops: self.cell_hops(),
         };
         if !watch.progress(progress) {
             Some(Stopped::Interrupted)
@@ -206,6 +234,10 @@ impl Internet {
         } else {
             None
         }
+    }
+
+    fn cell_hops(&self) -> u64 {
+        self.atm.as_ref().map_or(0, |backbone| backbone.cell_hops)
     }
 
     fn hand_over<W: Watch>(&mut self, watch: &mut W) {
@@ -237,6 +269,15 @@ impl Internet {
                 self.kernel.schedule(source, None);
                 self.wake_flow(n);
             }
+            Source::CellArrives(n) => self.cell_arrives(n, source),
+            Source::CellLeaves(n) => {
+                self.kernel.schedule(source, None);
+                self.transmit(n);
+            }
+            Source::Atm(n) => {
+                self.kernel.schedule(source, None);
+                self.wake_atm(n);
+            }
             Source::Arrivals => self.begin_conversations(source),
             Source::Conversation(n) => {
                 self.kernel.schedule(source, None);
@@ -251,7 +292,7 @@ impl Internet {
     }
 
     /// A packet comes to a node, in so many cells if it came over ATM.
-    fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
+    pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
         let Some(cpu) = &mut self.nodes[at.0 as usize].cpu else {
             return self.process(at, packet);
         };
@@ -321,18 +362,27 @@ impl Internet {
             return self.packets.lose(id);
         };
         let bytes = packet.bytes;
-        let Interface::Pipe(n) = hop.interface;
-        let mtu = self.pipes[n as usize].mtu;
+        let mtu = match hop.interface {
+            Interface::Pipe(n) => self.pipes[n as usize].mtu,
+            Interface::Atm(_) => self.atm_mtu,
+        };
         if bytes <= mtu {
-            return self.offer(n, id, bytes, hop.next);
+            return self.send_on(hop, id, bytes);
         }
         let mut parts = std::mem::take(&mut self.parts);
         self.packets.cut(id, mtu, &mut parts);
         for &part in &parts {
             let bytes = self.packets.get(part).bytes;
-            self.offer(n, part, bytes, hop.next);
+            self.send_on(hop, part, bytes);
         }
         self.parts = parts;
+    }
+
+    fn send_on(&mut self, hop: Hop, id: PacketId, bytes: u32) {
+        match hop.interface {
+            Interface::Pipe(n) => self.offer(n, id, bytes, hop.next),
+            Interface::Atm(n) => self.to_atm(n, id, hop.next),
+        }
     }
 
     fn offer(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
@@ -372,7 +422,7 @@ impl Internet {
             stopped,
             events: self.events,
             packet_hops: self.packet_hops,
-            cell_hops: 0,
+            cell_hops: self.cell_hops(),
             flows: (0..self.flows.len())
                 .map(|n| self.flow_report(n, since))
                 .collect(),
@@ -383,6 +433,7 @@ impl Internet {
                 .collect(),
             applications: self.apps.as_ref().map_or(Vec::new(), Apps::report),
             node_drops: self.drops,
+            atm: self.atm.as_ref().map(|it| it.report(self.now)),
         }
     }
 }

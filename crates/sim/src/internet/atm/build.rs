@@ -1,0 +1,259 @@
+use std::collections::VecDeque;
+
+use layercast_atm::mapper::{FlowMapper, MapperConfig};
+use layercast_atm::policy::{Discipline as Scheduler, Policy};
+use layercast_atm::signal::{Controller, ControllerConfig};
+use layercast_atm::{
+    AtmAddress, Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig, Reassembler,
+};
+use layercast_core::PortId;
+
+use super::port::{Gates, Port};
+use super::{Adapter, AtmNode, Backbone, Frames, SIGNALLING};
+use crate::internet::{
+    AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex, Role,
+};
+use crate::kernel::SourceId;
+
+/// A backbone, and for each node of the network its ATM address if it has one.
+pub(in crate::internet) struct BuiltAtm {
+    pub backbone: Backbone,
+    pub addresses: Vec<Option<AtmAddress>>,
+}
+
+/// Which event source a part of the backbone needs.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::internet) enum Part {
+    Node(u32),
+    Arrives(u32),
+    Leaves(u32),
+}
+
+/// The routers that have an adapter, in the order of their links: the n-th has the n-th address.
+pub(in crate::internet) fn routers(atm: &AtmBackbone) -> Vec<NodeIndex> {
+    let ends = atm.links.iter().flat_map(|link| link.ends);
+    let routers = ends.filter_map(|end| match end {
+        AtmEnd::Router(node) => Some(node),
+        AtmEnd::Switch(_) => None,
+    });
+    routers.collect()
+}
+
+/// The number of an adapter among the nodes of the backbone.
+pub(in crate::internet) fn adapter(atm: &AtmBackbone, n: usize) -> u32 {
+    (atm.switches.len() + n) as u32
+}
+
+pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result<(), NetworkError> {
+    let fail = |part: String, problem: String| Err(NetworkError::Value { part, problem });
+    for (n, link) in atm.links.iter().enumerate() {
+        let part = format!("ATM link {n}");
+        for end in link.ends {
+            match end {
+                AtmEnd::Switch(index) if index as usize >= atm.switches.len() => {
+                    return Err(NetworkError::NoNode { part, index });
+                }
+                AtmEnd::Router(NodeIndex(index)) => match network.nodes.get(index as usize) {
+                    None => return Err(NetworkError::NoNode { part, index }),
+                    Some(node) if !matches!(node.role, Role::Router) => {
+                        let problem =
+                            format!("{:?} is a host: only routers have adapters", node.name);
+                        return fail(part, problem);
+                    }
+                    Some(_) => {}
+                },
+                AtmEnd::Switch(_) => {}
+            }
+        }
+        if link.ends[0] == link.ends[1] {
+            return fail(part, "both ends are the same node".into());
+        }
+        if matches!(link.ends, [AtmEnd::Router(_), AtmEnd::Router(_)]) {
+            return fail(
+                part,
+                "joins two adapters: there must be a switch between them".into(),
+            );
+        }
+    }
+    let mut routers = routers(atm);
+    let count = routers.len();
+    routers.sort_unstable();
+    routers.dedup();
+    if routers.len() < count {
+        return fail(
+            "ATM".into(),
+            "a router has two adapters: it may have one".into(),
+        );
+    }
+    if !(68..=65_535).contains(&atm.mtu) {
+        return fail("ATM".into(), "mtu must be from 68 to 65535 bytes".into());
+    }
+    if count > usize::from(u16::MAX) - 1 {
+        return fail(
+            "ATM".into(),
+            "there are more adapters than ATM addresses".into(),
+        );
+    }
+    if let Err(error) = atm.policy.parse::<Policy>() {
+        return fail("ATM policy".into(), error.to_string());
+    }
+    Ok(())
+}
+
+pub(in crate::internet) fn build(
+    network: &Network,
+    atm: &AtmBackbone,
+    mut source: impl FnMut(Part) -> SourceId,
+) -> Result<BuiltAtm, NetworkError> {
+    let value = |part: &str, problem: String| NetworkError::Value {
+        part: part.to_owned(),
+        problem,
+    };
+    let policy: Policy = atm
+        .policy
+        .parse()
+        .map_err(|error| value("ATM policy", format!("{error}")))?;
+    let routers = routers(atm);
+    let count = atm.switches.len() + routers.len();
+    // The links of each node, each with the end that is there.
+    let mut at: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
+    let place = |end: AtmEnd| match end {
+        AtmEnd::Switch(n) => n as usize,
+        AtmEnd::Router(node) => {
+            let n = routers.iter().position(|&router| router == node);
+            atm.switches.len() + n.unwrap_or_default()
+        }
+    };
+    for (n, link) in atm.links.iter().enumerate() {
+        for end in 0..2 {
+            at[place(link.ends[end])].push((n, end));
+        }
+    }
+    // Ports stand node by node; the port of an end of a link.
+    let first: Vec<u32> = at
+        .iter()
+        .scan(0, |sum, links| {
+            let first = *sum;
+            *sum += links.len() as u32;
+            Some(first)
+        })
+        .collect();
+    let port_of = |link: usize, end: usize| {
+        let node = place(atm.links[link].ends[end]);
+        let id = at[node].iter().position(|&it| it == (link, end));
+        (first[node] + id.unwrap_or_default() as u32, node)
+    };
+    let mut ports = Vec::new();
+    let mut nodes = Vec::new();
+    for (node, links) in at.iter().enumerate() {
+        let mut times = Vec::new();
+        for (id, &(link, end)) in links.iter().enumerate() {
+            let AtmLink { rate, delay, .. } = atm.links[link];
+            let config = queue_config(atm, policy, rate);
+            let mut queue = OutputQueue::new(config)
+                .map_err(|error| value(&format!("ATM link {link}"), error.to_string()))?;
+            queue.open(SIGNALLING, Class::Signalling, None);
+            times.push(config.cell_time);
+            let n = ports.len() as u32;
+            ports.push(Port {
+                node: node as u32,
+                id: id as u16,
+                peer: port_of(link, 1 - end).0,
+                queue,
+                cell_time: config.cell_time,
+                delay,
+                busy_until: layercast_core::Time::ZERO,
+                wire: VecDeque::new(),
+                arrives: source(Part::Arrives(n)),
+                leaves: source(Part::Leaves(n)),
+            });
+        }
+        let adapter = node.checked_sub(atm.switches.len());
+        let config = ControllerConfig {
+            address: adapter.map(super::address),
+            max_vcs: atm.queue.max_vcs,
+            processing: atm.signalling_delay,
+            ..ControllerConfig::default()
+        };
+        let mut controller = Controller::new(config, Gates::new(times.into_iter()));
+        for id in 0..links.len() {
+            controller.add_port(PortId(id as u16));
+        }
+        nodes.push(AtmNode {
+            name: match adapter {
+                Some(n) => network.nodes[routers[n].0 as usize].name.clone(),
+                None => atm.switches[node].clone(),
+            },
+            first_port: first[node],
+            controller,
+            tables: vec![Vec::new(); links.len()],
+            adapter: adapter.map(|n| Adapter {
+                router: routers[n],
+                mapper: FlowMapper::new(MapperConfig::new(policy)),
+                reassembler: Reassembler::new(),
+            }),
+            timer: source(Part::Node(node as u32)),
+        });
+    }
+    // Where circuits to each adapter leave each node: the shortest way, by number of links.
+    for (n, _) in routers.iter().enumerate() {
+        let to = atm.switches.len() + n;
+        let mut seen = vec![false; count];
+        seen[to] = true;
+        let mut line = VecDeque::from([to]);
+        while let Some(node) = line.pop_front() {
+            for &(link, end) in &at[node] {
+                let (port, next) = port_of(link, 1 - end);
+                if !std::mem::replace(&mut seen[next], true) {
+                    let id = PortId((port - first[next]) as u16);
+                    nodes[next].controller.add_route(super::address(n), id);
+                    // Adapters are ends, not ways.
+                    if next < atm.switches.len() {
+                        line.push_back(next);
+                    }
+                }
+            }
+        }
+        if let Some(far) = (atm.switches.len()..count).find(|&node| !seen[node]) {
+            let name = |node: usize| &nodes[node].name;
+            let problem = format!("there is no way from {:?} to {:?}", name(far), name(to));
+            return Err(value("ATM", problem));
+        }
+    }
+    let mut addresses = vec![None; network.nodes.len()];
+    for (n, router) in routers.iter().enumerate() {
+        addresses[router.0 as usize] = Some(super::address(n));
+    }
+    let backbone = Backbone {
+        nodes,
+        ports,
+        frames: Frames::default(),
+        cell_hops: 0,
+        unknown_vc: 0,
+        discarded: 0,
+    };
+    Ok(BuiltAtm {
+        backbone,
+        addresses,
+    })
+}
+
+fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -> QueueConfig {
+    QueueConfig {
+        discipline: match policy.qos() {
+            None => Discipline::Fcfs,
+            Some((Scheduler::Sp, _)) => Discipline::Sp,
+            Some((Scheduler::Wc, _)) => Discipline::RcspWc,
+            Some((Scheduler::Nwc, _)) => Discipline::RcspNwc,
+        },
+        discard: match atm.queue.discard {
+            Discard::None => FrameDiscard::None,
+            Discard::Partial => FrameDiscard::Ppd,
+            Discard::Early(threshold) => FrameDiscard::Epd { threshold },
+        },
+        per_vc_limit: atm.queue.per_vc_limit,
+        port_limit: atm.queue.port_limit,
+        max_vcs: atm.queue.max_vcs,
+        ..QueueConfig::new(rate)
+    }
+}

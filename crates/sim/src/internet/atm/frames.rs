@@ -1,0 +1,73 @@
+use layercast_atm::FrameId;
+use layercast_atm::signal::SignalCell;
+
+use crate::internet::packet::PacketId;
+
+/// What the cells of a frame carry.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FrameBody {
+    Packet(PacketId),
+    Signal(SignalCell),
+}
+
+#[derive(Debug)]
+struct Frame {
+    /// None once it was delivered.
+    body: Option<FrameBody>,
+    cells: u32,
+    /// Cells neither dropped nor arrived.
+    left: u32,
+}
+
+/// All frames that have cells somewhere.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    all: Vec<Frame>,
+    free: Vec<FrameId>,
+}
+
+impl Frames {
+    pub fn add(&mut self, body: FrameBody, cells: u32) -> FrameId {
+        let frame = Frame {
+            body: Some(body),
+            cells,
+            left: cells,
+        };
+        match self.free.pop() {
+            Some(id) => {
+                self.all[id.0 as usize] = frame;
+                id
+            }
+            None => {
+                self.all.push(frame);
+                FrameId(self.all.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Cells of a frame.
+    pub fn cells(&self, id: FrameId) -> u32 {
+        self.all[id.0 as usize].cells
+    }
+
+    /// One cell of a frame is no more; with the last one gives what the frame carried, if nobody took it.
+    pub fn less(&mut self, id: FrameId) -> Option<FrameBody> {
+        let frame = &mut self.all[id.0 as usize];
+        frame.left -= 1;
+        if frame.left > 0 {
+            return None;
+        }
+        self.free.push(id);
+        frame.body.take()
+    }
+
+    /// Takes what a whole frame carried, whose last cell is still to be counted.
+    pub fn take(&mut self, id: FrameId) -> Option<FrameBody> {
+        self.all[id.0 as usize].body.take()
+    }
+
+    /// Frames that have cells somewhere.
+    pub fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+}
