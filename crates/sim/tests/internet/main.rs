@@ -1,5 +1,6 @@
 //! Internetworks: TCP, queues and applications over links, routers and shared media.
 
+mod atm;
 mod common;
 mod queues;
 mod tcp;
