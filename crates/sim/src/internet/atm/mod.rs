@@ -310,8 +310,11 @@ impl Internet {
             return;
         };
         let port = &mut backbone.ports[n as usize];
-        if port.busy_until > now || port.queue.is_empty() {
+        if port.queue.is_empty() {
             return;
+        }
+        if port.busy_until > now {
+            return self.kernel.schedule(port.leaves, Some(port.busy_until));
         }
         let next = match port.queue.dequeue(now) {
             Some(cell) => {
