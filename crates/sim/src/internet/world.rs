@@ -381,7 +381,7 @@ impl Internet {
     fn send_on(&mut self, hop: Hop, id: PacketId, bytes: u32) {
         match hop.interface {
             Interface::Pipe(n) => self.offer(n, id, bytes, hop.next),
-            Interface::Atm(n) => self.to_atm(n, id, hop.next),
+            Interface::Atm(n) => self.over_backbone(n, id, hop.next),
         }
     }
 

@@ -74,7 +74,7 @@ impl Internet {
     }
 
     /// A router sends a packet to another one over the backbone.
-    pub(super) fn to_atm(&mut self, adapter: u32, id: PacketId, next: NodeIndex) {
+    pub(super) fn over_backbone(&mut self, adapter: u32, id: PacketId, next: NodeIndex) {
         let key = self.flow_key(id);
         let Some(next_hop) = self.atm_addresses[next.0 as usize] else {
             return self.packets.lose(id);
