@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
 use layercast_atm::mapper::{FlowMapper, MapperConfig};
-use layercast_atm::policy::{Discipline as Scheduler, Policy};
+use layercast_atm::policy::Policy;
 use layercast_atm::signal::{Controller, ControllerConfig};
 use layercast_atm::{
-    AtmAddress, Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig, Reassembler,
+    AtmAddress, Class, Discard as FrameDiscard, OutputQueue, QueueConfig, Reassembler,
 };
 use layercast_core::PortId;
 
@@ -240,12 +240,7 @@ pub(in crate::internet) fn build(
 
 fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -> QueueConfig {
     QueueConfig {
-        discipline: match policy.qos() {
-            None => Discipline::Fcfs,
-            Some((Scheduler::Sp, _)) => Discipline::Sp,
-            Some((Scheduler::Wc, _)) => Discipline::RcspWc,
-            Some((Scheduler::Nwc, _)) => Discipline::RcspNwc,
-        },
+        discipline: policy.discipline(),
         discard: match atm.queue.discard {
             Discard::None => FrameDiscard::None,
             Discard::Partial => FrameDiscard::Ppd,
