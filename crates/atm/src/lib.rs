@@ -7,6 +7,7 @@
 mod admission;
 mod cac;
 mod cell;
+mod cell_contract;
 mod contract;
 mod gcra;
 mod level;
@@ -23,6 +24,7 @@ mod upc;
 pub use admission::{Admission, AdmissionError, Reservation};
 pub use cac::{Cac, CacError};
 pub use cell::{Cell, CellFlags, FrameId, Vcid};
+pub use cell_contract::{CellContract, CellContractError, Conformance, Peak, Sustained};
 pub use contract::{Class, Contract, ContractError, TrafficSpec};
 pub use gcra::{Gcra, burst_size, burst_tolerance};
 pub use mapper::FlowMapper;
@@ -35,6 +37,4 @@ pub use setup::{AtmAddress, RejectCause, Tag};
 pub use shaper::CellShaper;
 pub use signal::Controller;
 pub use train::{Train, cells_of_packet, steady_cells};
-pub use upc::{
-    CellContract, CellContractError, Conformance, Exceeded, Peak, Sustained, Upc, UpcStats, Verdict,
-};
+pub use upc::{Exceeded, Upc, UpcStats, Verdict};
