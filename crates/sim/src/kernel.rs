@@ -20,6 +20,9 @@ pub struct Kernel {
     heap: Vec<Key>,
     /// Where each source stands in the heap, or `IDLE`.
     place: Vec<u32>,
+    /// The root is nobody's: its source has just gone idle, and most often another is about to be
+    /// scheduled that can have its place.
+    vacant: bool,
     ties: Ties,
     stream: Stream,
     drawn: u64,
@@ -49,6 +52,7 @@ impl Kernel {
         Kernel {
             heap: Vec::new(),
             place: Vec::new(),
+            vacant: false,
             ties,
             stream: Stream::new(seed, "kernel/ties"),
             drawn: 0,
@@ -63,7 +67,13 @@ impl Kernel {
     }
 
     /// The earliest event; it stays pending until its source is scheduled anew.
-    pub fn next(&self) -> Option<(Time, SourceId)> {
+    pub fn next(&mut self) -> Option<(Time, SourceId)> {
+        if std::mem::take(&mut self.vacant)
+            && let Some(last) = self.heap.pop()
+            && !self.heap.is_empty()
+        {
+            self.down(0, last);
+        }
         self.heap
             .first()
             .map(|key| (key.at(), SourceId(key.source)))
@@ -77,8 +87,12 @@ impl Kernel {
             (IDLE, None) => {}
             (IDLE, Some(at)) => {
                 let key = self.key(source, at);
-                self.heap.push(key);
-                self.up(self.heap.len() - 1, key);
+                if std::mem::take(&mut self.vacant) {
+                    self.down(0, key);
+                } else {
+                    self.heap.push(key);
+                    self.up(self.heap.len() - 1, key);
+                }
             }
             (place, None) => self.remove(place as usize),
             (place, Some(at)) => {
@@ -106,6 +120,12 @@ impl Kernel {
     fn remove(&mut self, place: usize) {
         let old = self.heap[place];
         self.place[old.source as usize] = IDLE;
+        if place == 0 {
+            // Before all others, so that nobody moves up there.
+            self.heap[0].order = 0;
+            self.vacant = true;
+            return;
+        }
         if let Some(last) = self.heap.pop()
             && place < self.heap.len()
         {
@@ -137,15 +157,19 @@ impl Kernel {
     fn down(&mut self, mut place: usize, key: Key) {
         loop {
             let first = place * ARITY + 1;
-            let children = first..(first + ARITY).min(self.heap.len());
-            let Some(least) = children.min_by_key(|&child| self.heap[child].order) else {
+            let Some(children) = self.heap.get(first..).filter(|it| !it.is_empty()) else {
                 break;
             };
-            if self.heap[least].order >= key.order {
+            let least = match children.first_chunk() {
+                Some(children) => least_of(children),
+                None => (1..children.len()).fold(0, |least, child| lesser(children, least, child)),
+            };
+            let child = children[least];
+            if child.order >= key.order {
                 break;
             }
-            self.put(place, self.heap[least]);
-            place = least;
+            self.put(place, child);
+            place = first + least;
         }
         self.put(place, key);
     }
@@ -154,6 +178,16 @@ impl Kernel {
         self.heap[place] = key;
         self.place[key.source as usize] = place as u32;
     }
+}
+
+/// Which of four keys is the earliest; without branches, which nobody could predict.
+fn least_of(keys: &[Key; ARITY]) -> usize {
+    lesser(keys, lesser(keys, 0, 1), lesser(keys, 2, 3))
+}
+
+fn lesser(keys: &[Key], a: usize, b: usize) -> usize {
+    let later = keys[b].order < keys[a].order;
+    std::hint::select_unpredictable(later, b, a)
 }
 
 #[cfg(test)]
