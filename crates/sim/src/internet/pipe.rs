@@ -26,6 +26,8 @@ pub(crate) struct Pipe {
     /// When those that wait start to be sent, and their bytes.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
+    /// How long the last packet took to send: most are as long as the one before.
+    last: (u32, Span),
     counts: Counts,
 }
 
@@ -79,6 +81,7 @@ impl Pipe {
             flights: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            last: (0, rate.time_for(0)),
             counts: Counts::default(),
         }
     }
@@ -102,7 +105,10 @@ impl Pipe {
         let waiting = self.waiting.len() as u32;
         self.counts.offered += 1;
         self.counts.seen += u64::from(waiting);
-        let sending = self.rate.time_for(u64::from(bytes));
+        if bytes != self.last.0 {
+            self.last = (bytes, self.rate.time_for(u64::from(bytes)));
+        }
+        let sending = self.last.1;
         let idle = now.since(self.busy_until);
         if let Some(red) = &mut self.red
             && red.drops(waiting, idle, sending, &mut self.chance)

@@ -82,7 +82,7 @@ pub(super) struct NodeState {
     /// Its place among the hosts, if it is one.
     pub host: Option<u32>,
     /// Its processor, if that costs time.
-    pub cpu: Option<Cpu>,
+    pub cpu: Option<Box<Cpu>>,
 }
 
 /// A processor that takes its time for each packet, first come, first served.
@@ -143,11 +143,13 @@ impl Internet {
                 world.hosts.push(Host::new(endpoint, node, timer));
                 number
             });
-            let cpu = (node.cpu != CpuCost::default()).then(|| Cpu {
-                cost: node.cpu,
-                line: VecDeque::new(),
-                busy_until: Time::ZERO,
-                source: world.source(Source::Cpu(n as u32)),
+            let cpu = (node.cpu != CpuCost::default()).then(|| {
+                Box::new(Cpu {
+                    cost: node.cpu,
+                    line: VecDeque::new(),
+                    busy_until: Time::ZERO,
+                    source: world.source(Source::Cpu(n as u32)),
+                })
             });
             world.nodes.push(NodeState { host, cpu });
         }
