@@ -45,6 +45,7 @@ pub trait Machine {
 }
 
 /// The earlier of two optional instants.
+#[inline]
 pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -29,9 +29,12 @@ impl RangeSet {
     }
 
     /// Removes everything below `at`.
+    #[inline]
     pub fn remove_below(&mut self, at: u64) {
-        let gone = self.0.partition_point(|&(_, end)| end <= at);
-        self.0.drain(..gone);
+        if self.0.first().is_some_and(|&(_, end)| end <= at) {
+            let gone = self.0.partition_point(|&(_, end)| end <= at);
+            self.0.drain(..gone);
+        }
         if let Some(first) = self.0.first_mut() {
             first.0 = first.0.max(at);
         }
@@ -43,12 +46,14 @@ impl RangeSet {
     }
 
     /// The range that holds `at`.
+    #[inline]
     pub fn holding(&self, at: u64) -> Option<(u64, u64)> {
         let place = self.0.partition_point(|&(_, end)| end <= at);
         self.0.get(place).copied().filter(|&(start, _)| start <= at)
     }
 
     /// What of `from..to` is not in the set, in order.
+    #[inline]
     pub fn gaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let place = self.0.partition_point(|&(_, end)| end <= from);
         let mut at = from;
@@ -61,6 +66,7 @@ impl RangeSet {
     }
 
     /// How many numbers of `from..to` are in the set.
+    #[inline]
     pub fn covered(&self, from: u64, to: u64) -> u64 {
         let place = self.0.partition_point(|&(_, end)| end <= from);
         let inside = self.0[place..].iter().take_while(|range| range.0 < to);
@@ -70,16 +76,19 @@ impl RangeSet {
     }
 
     /// The ranges in order.
+    #[inline]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator + '_ {
         self.0.iter().copied()
     }
 
     /// Number of ranges.
+    #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether nothing is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

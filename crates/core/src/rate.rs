@@ -26,6 +26,7 @@ impl Rate {
     }
 
     /// How long `bytes` take at this rate; for ever at rate zero.
+    #[inline]
     pub const fn time_for(self, bytes: u64) -> Span {
         if self.0 == 0 {
             return Span::MAX;

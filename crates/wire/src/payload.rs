@@ -15,6 +15,7 @@ pub enum Payload {
 
 impl Payload {
     /// Bytes in the payload.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Payload::Zeros(len) => *len as usize,
@@ -23,11 +24,13 @@ impl Payload {
     }
 
     /// Whether there are no bytes.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The bytes in `range` without copying; what lies beyond the end is left out.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Payload {
         let end = range.end.min(self.len());
         let start = range.start.min(end);

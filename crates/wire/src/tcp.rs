@@ -95,16 +95,19 @@ pub struct TcpSegment {
 
 impl TcpSegment {
     /// Bytes of header and options.
+    #[inline]
     pub fn header_len(&self) -> usize {
         TCP_HEADER + self.options.encoded_len()
     }
 
     /// Bytes that [`encode_into`](Self::encode_into) appends.
+    #[inline]
     pub fn encoded_len(&self) -> usize {
         self.header_len() + self.payload.len()
     }
 
     /// What it takes of the sequence space: data, SYN and FIN.
+    #[inline]
     pub fn seq_len(&self) -> u32 {
         let marks = self.flags.0 & TcpFlags::SYN.0 != 0;
         let end = self.flags.0 & TcpFlags::FIN.0 != 0;

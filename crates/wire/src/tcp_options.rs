@@ -48,11 +48,13 @@ pub struct SackBlocks {
 
 impl SackBlocks {
     /// The blocks, the most recent first.
+    #[inline]
     pub fn as_slice(&self) -> &[(Serial, Serial)] {
         &self.blocks[..usize::from(self.len)]
     }
 
     /// Appends a block; `false` if there is no room.
+    #[inline]
     pub fn push(&mut self, from: Serial, to: Serial) -> bool {
         let Some(place) = self.blocks.get_mut(usize::from(self.len)) else {
             return false;
@@ -63,6 +65,7 @@ impl SackBlocks {
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -70,6 +73,7 @@ impl SackBlocks {
 
 impl TcpOptions {
     /// Bytes of the options, a multiple of four, at most 40.
+    #[inline]
     pub fn encoded_len(&self) -> usize {
         let fixed = self.fixed_len();
         match self.sack_room(fixed) {
@@ -79,6 +83,7 @@ impl TcpOptions {
     }
 
     /// Length of all but the SACK blocks.
+    #[inline]
     fn fixed_len(&self) -> usize {
         let permitted = match (self.timestamps, self.sack_permitted) {
             (Some(_), _) => 12,
@@ -91,6 +96,7 @@ impl TcpOptions {
     }
 
     /// SACK blocks that fit behind the others.
+    #[inline]
     fn sack_room(&self, fixed: usize) -> usize {
         ((MAX_OPTIONS - fixed - 4) / 8).min(usize::from(self.sack.len))
     }

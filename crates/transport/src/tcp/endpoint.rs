@@ -262,6 +262,7 @@ impl Endpoint {
     }
 
     /// After whatever happened to a connection: it may have something to send, and new deadlines.
+    #[inline]
     fn touch(&mut self, id: ConnId) {
         if self.table.get(id).is_some() {
             if self.table.mark_ready(id) {
@@ -334,7 +335,7 @@ impl Endpoint {
             self.events.push_back(TcpEvent::Closed(id));
         }
         if let Some(segment) = outcome.reset {
-            self.queue_reset(key.local, key.remote, segment);
+            self.queue_reset(key.local, key.remote, *segment);
         }
         let opening = before == State::SynReceived && !outcome.connected;
         if let Some(failure) = outcome.failure {

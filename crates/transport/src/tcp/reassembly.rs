@@ -18,6 +18,8 @@ pub(crate) struct Reassembly {
     cost: usize,
     /// A byte of each island that was reported lately, the last first.
     recent: [u64; MAX_SACK],
+    /// These islands, each once, and how many they are.
+    reports: ([(u64, u64); MAX_SACK], usize),
 }
 
 impl Reassembly {
@@ -47,6 +49,7 @@ impl Reassembly {
         if self.islands.holding(from).is_some() {
             self.report(from);
         }
+        self.find_reports();
     }
 
     /// Puts `at` at the front of what to report.
@@ -74,22 +77,26 @@ impl Reassembly {
         if self.islands.is_empty() {
             *self = Reassembly::default();
         }
+        self.find_reports();
         (chain.end() - before) as usize
     }
 
     /// The islands to report, the one of the latest segment first (RFC 2018 4).
-    pub(crate) fn reports(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let island = |at: &u64| self.islands.holding(*at);
-        let mut known = [None; MAX_SACK];
-        self.recent
-            .iter()
-            .filter_map(island)
-            .enumerate()
-            .filter_map(move |(place, island)| {
-                let new = !known.contains(&Some(island));
-                known[place] = Some(island);
-                new.then_some(island)
-            })
+    pub(crate) fn reports(&self) -> &[(u64, u64)] {
+        &self.reports.0[..self.reports.1]
+    }
+
+    fn find_reports(&mut self) {
+        let (reports, count) = &mut self.reports;
+        *count = 0;
+        for &at in &self.recent {
+            if let Some(island) = self.islands.holding(at)
+                && !reports[..*count].contains(&island)
+            {
+                reports[*count] = island;
+                *count += 1;
+            }
+        }
     }
 
     /// Bytes of memory beside the bytes themselves.
@@ -137,10 +144,11 @@ mod tests {
         for at in [10, 20, 30, 40, 50] {
             held.insert(at, &Payload::Zeros(5), 10_000);
         }
-        let reports = |held: &Reassembly| held.reports().map(|(from, _)| from).collect::<Vec<_>>();
+        let reports =
+            |held: &Reassembly| -> Vec<u64> { held.reports().iter().map(|it| it.0).collect() };
         assert_eq!(reports(&held), [50, 40, 30, 20]);
         held.insert(25, &Payload::Zeros(5), 10_000);
-        assert_eq!(held.reports().next(), Some((20, 35)));
+        assert_eq!(held.reports().first(), Some(&(20, 35)));
         assert_eq!(reports(&held), [20, 50, 40]);
     }
 

@@ -14,8 +14,8 @@ pub(crate) struct Scoreboard {
 impl Scoreboard {
     /// Takes a block; `true` if it tells anything new.
     pub(crate) fn insert(&mut self, from: u64, to: u64) -> bool {
-        let known = self.sacked.covered(from, to) == to - from;
-        if known || self.sacked.len() >= MAX_RANGES {
+        let known = self.sacked.holding(from);
+        if known.is_some_and(|(_, end)| to <= end) || self.sacked.len() >= MAX_RANGES {
             return false;
         }
         self.sacked.insert(from, to);

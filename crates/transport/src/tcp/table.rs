@@ -31,6 +31,7 @@ impl Table {
         self.by_key.len()
     }
 
+    #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<ConnId> {
         let &slot = self.by_key.get(key)?;
         let generation = self.slots[slot as usize].generation;
@@ -49,12 +50,14 @@ impl Table {
         ConnId { slot, generation }
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: ConnId) -> Option<&Connection> {
         let slot = self.slots.get(id.slot as usize)?;
         let here = slot.generation == id.generation;
         slot.connection.as_deref().filter(|_| here)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         let here = slot.generation == id.generation;
@@ -77,11 +80,13 @@ impl Table {
     }
 
     /// Marks a connection as having something to send; `true` if it was not.
+    #[inline]
     pub(crate) fn mark_ready(&mut self, id: ConnId) -> bool {
         !std::mem::replace(&mut self.slots[id.slot as usize].ready, true)
     }
 
     /// It has nothing to send for now.
+    #[inline]
     pub(crate) fn clear_ready(&mut self, id: ConnId) {
         if self.get(id).is_some() {
             self.slots[id.slot as usize].ready = false;
@@ -90,6 +95,7 @@ impl Table {
 
     /// Queues the connection's deadline, unless it stands there for an earlier time: then it is
     /// looked at again at that time, which is cheaper than moving it for each acknowledgement.
+    #[inline]
     pub(crate) fn arm(&mut self, id: ConnId) {
         let Some(wanted) = self.get(id).and_then(Connection::next_timeout) else {
             return;
@@ -114,6 +120,7 @@ impl Table {
         Some(ConnId { slot, generation })
     }
 
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|&(at, _)| at)
     }

@@ -1,26 +1,43 @@
+use std::cell::Cell;
+
 use layercast_core::{Span, Time};
 
 /// The ticks of a host's periodic timer, at a phase of its own: the callout of 4.4BSD that serves
 /// all connections at once. Nothing runs at a tick; deadlines are only rounded to them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ticks {
     phase: Span,
     period: Span,
+    /// The tick before the time last asked about, and its number: one segment asks several times,
+    /// and division is slow.
+    last: Cell<(Time, u64)>,
 }
 
 impl Ticks {
     /// Ticks at `phase`, `phase + period`, ...
     pub(crate) fn new(period: Span, phase: Span) -> Ticks {
-        Ticks { phase, period }
+        let last = Cell::new((Time::ZERO + phase, 1));
+        Ticks {
+            phase,
+            period,
+            last,
+        }
     }
 
     /// Ticks that there were up to and including `now`.
     pub(crate) fn count(&self, now: Time) -> u64 {
+        let (tick, count) = self.last.get();
+        if now >= tick && now.since(tick) < self.period {
+            return count;
+        }
         let start = Time::ZERO + self.phase;
         if now < start {
             return 0;
         }
-        now.since(start).as_ps() / self.period.as_ps() + 1
+        let whole = now.since(start).as_ps() / self.period.as_ps();
+        let tick = start.saturating_add(self.period.times(whole));
+        self.last.set((tick, whole + 1));
+        whole + 1
     }
 
     /// The `n`-th tick after `now`, `n` from 1 on.

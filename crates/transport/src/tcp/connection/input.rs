@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
     /// It failed.
     pub(crate) failure: Option<Failure>,
     /// A reset to send.
-    pub(crate) reset: Option<TcpSegment>,
+    pub(crate) reset: Option<Box<TcpSegment>>,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) fast_retransmits: u64,
@@ -53,7 +53,7 @@ impl Connection {
         let ack = self.ack_offset(segment);
         if acked && !(1..=self.max as i64).contains(&ack) {
             if !segment.flags.has(TcpFlags::RST) {
-                self.outcome.reset = Some(reset_for(segment));
+                self.outcome.reset = Some(Box::new(reset_for(segment)));
             }
             return;
         }
@@ -161,7 +161,7 @@ impl Connection {
         };
         if self.state == State::SynReceived {
             if !(1..=self.max as i64).contains(&ack.ack) {
-                self.outcome.reset = Some(reset_for(&segment));
+                self.outcome.reset = Some(Box::new(reset_for(&segment)));
                 return;
             }
             self.establish();
@@ -275,7 +275,7 @@ impl Connection {
             if self.abandoned {
                 let reset = self.bare_reset();
                 self.fail(Failure::Unread);
-                self.outcome.reset = Some(reset);
+                self.outcome.reset = Some(Box::new(reset));
                 return;
             }
             self.take_text(host, now, seq, payload);
@@ -314,7 +314,7 @@ impl Connection {
             self.rcv_nxt += self.reassembly.drain_into(&mut self.rcv) as u64;
             self.ack_now = true;
         }
-        match host.fast {
+        match &host.fast {
             Some(fast) if self.rcv_nxt - self.rcv_acked < 2 * self.rcv_mss => {
                 self.timers.delack.get_or_insert(fast.after(now, 1));
             }

@@ -291,6 +291,7 @@ impl Connection {
     }
 
     /// Bytes that can be read, and whether the end of the stream follows them.
+    #[inline]
     pub(crate) fn available(&self) -> (usize, bool) {
         (self.rcv.len(), self.peer_closed())
     }
@@ -395,6 +396,7 @@ impl Connection {
     }
 
     /// Bytes that can be written now.
+    #[inline]
     pub(crate) fn room_to_write(&self, host: &Host) -> usize {
         (host.config.send_buffer as usize).saturating_sub(self.snd.len())
     }

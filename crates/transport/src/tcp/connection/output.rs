@@ -94,10 +94,8 @@ impl Connection {
         }
         let full = self.room(host);
         len = len.min(full);
-        if let Some(known) = self
-            .scoreboard
-            .next_above(self.nxt)
-            .filter(|_| self.nxt < self.max)
+        if self.nxt < self.max
+            && let Some(known) = self.scoreboard.next_above(self.nxt)
         {
             len = len.min(known - self.nxt);
         }
@@ -325,18 +323,26 @@ impl Connection {
 
     /// Bytes of data a segment has room for beside the SACK blocks it will carry.
     fn room(&self, host: &Host) -> u64 {
-        let blocks = self.blocks(host).as_slice().len() as u64;
+        let blocks = self.islands(host).len() as u64;
         let sack = if blocks > 0 { 4 + 8 * blocks } else { 0 };
         self.mss.saturating_sub(sack).max(1)
     }
 
+    /// What we have beyond a hole and tell about.
+    fn islands(&self, host: &Host) -> &[(u64, u64)] {
+        let most = match self.sack {
+            true if host.config.timestamps => 3,
+            true => 4,
+            false => 0,
+        };
+        let reports = self.reassembly.reports();
+        &reports[..most.min(reports.len())]
+    }
+
     fn blocks(&self, host: &Host) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if self.sack && !self.reassembly.is_empty() {
-            let most = if host.config.timestamps { 3 } else { 4 };
-            for (from, to) in self.reassembly.reports().take(most) {
-                blocks.push(self.irs.plus(from as u32), self.irs.plus(to as u32));
-            }
+        for &(from, to) in self.islands(host) {
+            blocks.push(self.irs.plus(from as u32), self.irs.plus(to as u32));
         }
         blocks
     }

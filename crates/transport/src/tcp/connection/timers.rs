@@ -7,6 +7,7 @@ use crate::tcp::Failure;
 
 impl Connection {
     /// When [`on_timeout`](Self::on_timeout) wants to be called.
+    #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let timers = &self.timers;
         earliest(
