@@ -128,10 +128,23 @@ The same scenario and seed give the same result, byte for byte, on any machine.
 Examples:
   layercast sim scenarios/quickstart.toml
   layercast sim scenarios/demo.toml --seed 7 --json > run.json
-  layercast sim scenarios/quickstart.toml --pcap run.pcapng && tshark -r run.pcapng")]
+  layercast sim scenarios/quickstart.toml --pcap run.pcapng && tshark -r run.pcapng
+  layercast sim scenarios/internet/dumbbell.toml --out run
+  layercast sim --check scenarios/internet/xunet.toml
+  layercast sim --schema > internet.schema.json")]
 pub struct Sim {
-    /// The scenario (TOML)
-    pub scenario: PathBuf,
+    /// The scenario (TOML): of METS, or with schema = "internet/1" an internetwork (docs/simulator.md)
+    #[arg(required_unless_present = "schema")]
+    pub scenario: Option<PathBuf>,
+    /// Check the scenario, print what is wrong or surprising, and do not run it
+    #[arg(long)]
+    pub check: bool,
+    /// Print the JSON Schema of internetworks, for editors
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+    /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks)
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    pub out: Option<PathBuf>,
     /// Print one JSON object (docs/json.md) instead of tables
     #[arg(long)]
     pub json: bool,

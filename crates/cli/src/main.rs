@@ -7,6 +7,7 @@ mod drive;
 mod emulate;
 mod failure;
 mod filter;
+mod internet;
 mod join;
 mod line;
 mod live;

@@ -1,6 +1,6 @@
 //! `layercast sim`: a scenario in the simulator.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use layercast_core::{Observer, Off, Time};
+use layercast_sim::internet::scenario::is_internet;
 use layercast_sim::scenario::Network;
 use layercast_sim::{SimSummary, Simulation};
 use layercast_transport::mets::ReceiverSummary;
@@ -18,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
+use crate::internet;
 use crate::node::{Trace, runtime};
 use crate::output::{Table, print, print_json};
 use crate::progress;
@@ -25,15 +27,29 @@ use crate::scenario::{self, Override};
 
 /// Runs the command.
 pub fn run(args: &args::Sim) -> Outcome {
+    let Some(path) = &args.scenario else {
+        return print_json(&layercast_sim::internet::scenario::Scenario::json_schema());
+    };
+    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    if is_internet(&text) {
+        return internet::run(args, path, &text);
+    }
+    if args.out.is_some() {
+        let what = "--out is for internetworks; scenarios of METS have --json";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let instead = Override {
         seed: args.seed,
         at_most: args.duration,
     };
-    let mut scenario = scenario::load(&args.scenario, instead)?;
+    let mut scenario = scenario::load(path, instead)?;
     scenario.wire_check |= args.wire_check;
-    let network = scenario::resolve(&args.scenario, &scenario)?;
+    let network = scenario::resolve(path, &scenario)?;
     for warning in network.warnings() {
         eprintln!("warning: {warning}");
+    }
+    if args.check {
+        return print(&format!("{}: nothing wrong\n", path.display()));
     }
     let mut pcap = args.pcap.as_deref().map(create).transpose()?;
     let capture = pcap.as_mut().map(|(_, out)| out as &mut dyn Write);
@@ -67,7 +83,7 @@ fn create(path: &Path) -> Result<(&Path, BufWriter<File>), Failure> {
 }
 
 /// A flag that Ctrl-C sets; a second one ends the process at once.
-fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = runtime()?;
     let listener = stop.clone();

@@ -10,6 +10,7 @@ mod build;
 mod error;
 mod flows;
 mod hosts;
+mod measure;
 mod network;
 mod packet;
 mod pipe;
@@ -19,6 +20,7 @@ pub mod scenario;
 mod world;
 
 pub use error::NetworkError;
+pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use report::{
     AdapterReport, ApplicationReport, AtmReport, CellQueueReport, FlowReport, NodeDrops, Progress,

@@ -5,7 +5,8 @@ use layercast_core::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::build::{Builder, Thing, check_delay, check_mtu, check_rate, check_span, kind};
+use super::build::{Builder, Thing};
+use super::check::{check_delay, check_mtu, check_rate, check_span, kind};
 use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;

@@ -3,6 +3,7 @@
 
 mod atm;
 mod build;
+mod check;
 mod components;
 mod error;
 mod place;

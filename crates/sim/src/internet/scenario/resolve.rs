@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use layercast_core::Span;
 
-use super::build::{Builder, check_span};
+use super::build::Builder;
+use super::check::check_span;
 use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;

@@ -7,7 +7,8 @@ use layercast_core::{Span, Time};
 use layercast_workload::app::HostId;
 use layercast_workload::{Composite, Site, Workload};
 
-use super::build::{Builder, check_span, unknown};
+use super::build::Builder;
+use super::check::{check_span, unknown};
 use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;

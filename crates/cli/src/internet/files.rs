@@ -1,0 +1,149 @@
+//! `--out`: the report as JSON and Parquet.
+
+use std::fs;
+use std::path::Path;
+
+use layercast_sim::internet::{Report, Sample, Summary};
+use layercast_workload::app::Record;
+
+use super::parquet::{Cell, Kind, Sheet};
+use crate::failure::{Failure, Outcome};
+
+/// The measurements of the applications, one a row, as they are made.
+pub struct SampleFile<'a> {
+    sheet: Sheet,
+    applications: Vec<&'a str>,
+    failed: Outcome,
+}
+
+impl<'a> SampleFile<'a> {
+    /// Creates `samples.parquet` in a folder, and the folder.
+    pub fn create(folder: &Path, applications: Vec<&'a str>) -> Result<SampleFile<'a>, Failure> {
+        fs::create_dir_all(folder).map_err(|error| Failure::file(folder, "make", &error))?;
+        let columns = [
+            ("at", Kind::Real),
+            ("application", Kind::Text),
+            ("site", Kind::Whole),
+            ("measured", Kind::Text),
+            ("seconds", Kind::Real),
+            ("bytes", Kind::Whole),
+            ("sent", Kind::Whole),
+            ("received", Kind::Whole),
+            ("overdue", Kind::Whole),
+        ];
+        Ok(SampleFile {
+            sheet: Sheet::create(folder.join("samples.parquet"), &columns)?,
+            applications,
+            failed: Ok(()),
+        })
+    }
+
+    /// One more; after a failure nothing more is written.
+    pub fn add(&mut self, sample: &Sample) {
+        if self.failed.is_err() {
+            return;
+        }
+        let stream = match sample.record {
+            Record::Stream {
+                sent,
+                received,
+                overdue,
+                ..
+            } => [sent, received, overdue].map(Some),
+            _ => [None; 3],
+        };
+        let application = self.applications.get(sample.application as usize);
+        let [sent, received, overdue] = stream.map(Cell::Whole);
+        self.failed = self.sheet.row([
+            Cell::Real(Some(sample.at.as_secs_f64())),
+            Cell::Text(application.copied().unwrap_or_default()),
+            Cell::Whole(Some(u64::from(sample.site))),
+            Cell::Text(sample.record.name()),
+            Cell::Real(sample.record.took().map(|took| took.as_secs_f64())),
+            Cell::Whole(sample.record.bytes()),
+            sent,
+            received,
+            overdue,
+        ]);
+    }
+
+    /// Writes the rest.
+    pub fn finish(self) -> Outcome {
+        self.failed?;
+        self.sheet.finish()
+    }
+}
+
+/// Writes `summary.json`, `flows.parquet` and `queues.parquet`.
+pub fn write_summary(folder: &Path, summary: &Summary) -> Outcome {
+    let path = folder.join("summary.json");
+    let json = serde_json::to_string_pretty(summary).map_err(Failure::new)? + "\n";
+    fs::write(&path, json).map_err(|error| Failure::file(&path, "write", &error))?;
+    flows(folder, &summary.report)?;
+    queues(folder, &summary.report)
+}
+
+fn flows(folder: &Path, report: &Report) -> Outcome {
+    let columns = [
+        ("name", Kind::Text),
+        ("bytes", Kind::Whole),
+        ("goodput_bps", Kind::Real),
+        ("sent", Kind::Whole),
+        ("received", Kind::Whole),
+        ("retransmitted", Kind::Whole),
+        ("timeouts", Kind::Whole),
+        ("mean_delay", Kind::Real),
+        ("completed", Kind::Real),
+    ];
+    let mut sheet = Sheet::create(folder.join("flows.parquet"), &columns)?;
+    for flow in &report.flows {
+        let count = |count: u64| Cell::Whole(Some(count));
+        sheet.row([
+            Cell::Text(&flow.name),
+            count(flow.bytes),
+            Cell::Real(Some(flow.goodput_bps)),
+            count(flow.sent),
+            count(flow.received),
+            count(flow.retransmitted),
+            count(flow.timeouts),
+            Cell::Real(flow.mean_delay),
+            Cell::Real(flow.completed),
+        ])?;
+    }
+    sheet.finish()
+}
+
+fn queues(folder: &Path, report: &Report) -> Outcome {
+    let columns = [
+        ("name", Kind::Text),
+        ("offered", Kind::Whole),
+        ("sent", Kind::Whole),
+        ("bytes", Kind::Whole),
+        ("dropped_full", Kind::Whole),
+        ("dropped_red", Kind::Whole),
+        ("lost", Kind::Whole),
+        ("utilisation", Kind::Real),
+        ("mean_waiting", Kind::Real),
+        ("mean_wait", Kind::Real),
+        ("max_waiting", Kind::Whole),
+    ];
+    let mut sheet = Sheet::create(folder.join("queues.parquet"), &columns)?;
+    for queue in &report.queues {
+        let count = |count: u64| Cell::Whole(Some(count));
+        let real = |number: f64| Cell::Real(Some(number));
+        sheet.row([
+            Cell::Text(&queue.name),
+            count(queue.offered),
+            count(queue.sent),
+            count(queue.bytes),
+            count(queue.dropped_full),
+            count(queue.dropped_red),
+            count(queue.lost),
+            real(queue.utilisation),
+            real(queue.mean_waiting),
+            real(queue.mean_wait),
+            count(u64::from(queue.max_waiting)),
+        ])?;
+    }
+    sheet.finish()
+}

@@ -1,0 +1,155 @@
+//! A report as tables.
+
+use layercast_sim::internet::{Measurement, QueueReport, Report, Stopped, Summary};
+
+use crate::output::Table;
+
+/// Most rows of a table; `--json` and `--out` have all.
+const ROWS: usize = 40;
+
+/// Why the run is partial, for people.
+pub fn reason(stopped: Stopped) -> &'static str {
+    match stopped {
+        Stopped::Interrupted => "stopped by Ctrl-C",
+        Stopped::EventBudget => "stopped: as many events as run.budget.events allows",
+        Stopped::PacketBudget => "stopped: as many packets as run.budget.packets allows",
+    }
+}
+
+/// The report for people.
+pub fn describe(summary: &Summary) -> String {
+    let (report, measured) = (&summary.report, &summary.measurements);
+    let wall = summary.wall_seconds;
+    let mut text = format!(
+        "{}, seed {}: {:.3} s of network in {wall:.2} s, {} events ({:.2} million/s), {} packet-hops, {} cell-hops\n",
+        summary.scenario,
+        summary.seed,
+        report.seconds,
+        report.events,
+        report.events as f64 / wall.max(1e-9) / 1e6,
+        report.packet_hops,
+        report.cell_hops,
+    );
+    if let Some(stopped) = report.stopped {
+        text += &format!("partial: {}\n", reason(stopped));
+    }
+    if !report.flows.is_empty() {
+        text += &format!("\nflows:\n{}", flows(report));
+    }
+    if !measured.is_empty() {
+        text += &format!("\napplications:\n{}", applications(report, measured));
+    }
+    let queues: Vec<&QueueReport> = report.queues.iter().filter(|q| q.offered > 0).collect();
+    if !queues.is_empty() {
+        text += &format!("\nqueues:\n{}", busiest(queues));
+    }
+    let drops = report.node_drops;
+    if drops.ttl + drops.no_route + drops.not_mine > 0 {
+        text += &format!(
+            "\ndropped by nodes: {} out of hops, {} without a route, {} for nobody there\n",
+            drops.ttl, drops.no_route, drops.not_mine
+        );
+    }
+    text
+}
+
+fn more(shown: usize, all: usize, what: &str) -> String {
+    match all - shown {
+        0 => String::new(),
+        rest => format!("  and {rest} more {what}: --json or --out show all\n"),
+    }
+}
+
+fn flows(report: &Report) -> String {
+    let mut table = Table::new(&[
+        "flow", "Mbit/s", "bytes", "sent", "again", "timeouts", "delay ms", "done s",
+    ]);
+    for flow in report.flows.iter().take(ROWS) {
+        let ms = |time: Option<f64>| time.map_or("-".to_owned(), |s| format!("{:.3}", s * 1e3));
+        table.row([
+            flow.name.clone(),
+            format!("{:.3}", flow.goodput_bps / 1e6),
+            flow.bytes.to_string(),
+            flow.sent.to_string(),
+            flow.retransmitted.to_string(),
+            flow.timeouts.to_string(),
+            ms(flow.mean_delay),
+            flow.completed.map_or("-".to_owned(), |s| format!("{s:.3}")),
+        ]);
+    }
+    let all = report.flows.len();
+    let total: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
+    table.render()
+        + &more(all.min(ROWS), all, "flows")
+        + &format!("  all together: {:.3} Mbit/s\n", total / 1e6)
+}
+
+fn applications(report: &Report, measured: &[Measurement]) -> String {
+    let mut table = Table::new(&[
+        "application",
+        "measured",
+        "count",
+        "p50 ms",
+        "p90 ms",
+        "lost %",
+        "late %",
+    ]);
+    for found in measured {
+        let ms = |time: Option<f64>| time.map_or("-".to_owned(), |s| format!("{:.1}", s * 1e3));
+        let share = |part: u64, of: u64| match of {
+            0 => "n/a".to_owned(),
+            of => format!("{:.3}", part as f64 / of as f64 * 100.0),
+        };
+        let stream = found.stream.map(|s| {
+            let lost = s.sent.saturating_sub(s.received);
+            (share(lost, s.sent), share(s.overdue, s.received))
+        });
+        let (lost, late) = stream.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
+        table.row([
+            found.application.clone(),
+            found.name.to_owned(),
+            found.count.to_string(),
+            ms(found.p50),
+            ms(found.p90),
+            lost,
+            late,
+        ]);
+    }
+    let mut text = table.render();
+    for app in &report.applications {
+        let open = app.started.saturating_sub(app.ended);
+        text += &format!(
+            "  {}: {} conversations, {open} of them not over\n",
+            app.name, app.started
+        );
+    }
+    text
+}
+
+fn busiest(mut queues: Vec<&QueueReport>) -> String {
+    queues.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    let mut table = Table::new(&[
+        "queue, busiest first",
+        "used %",
+        "sent",
+        "full",
+        "early",
+        "lost",
+        "mean wait ms",
+        "longest",
+    ]);
+    for queue in queues.iter().take(ROWS) {
+        table.row([
+            queue.name.clone(),
+            format!("{:.2}", queue.utilisation * 100.0),
+            queue.sent.to_string(),
+            queue.dropped_full.to_string(),
+            queue.dropped_red.to_string(),
+            queue.lost.to_string(),
+            format!("{:.3}", queue.mean_wait * 1e3),
+            queue.max_waiting.to_string(),
+        ]);
+    }
+    let all = queues.len();
+    table.render() + &more(all.min(ROWS), all, "queues")
+}

@@ -1,0 +1,183 @@
+//! `layercast sim` with scenarios of internetworks.
+
+mod common;
+
+use common::{complaint, folder, json, repository, run};
+use serde_json::Value;
+
+fn ready_made(name: &str) -> String {
+    repository(&format!("scenarios/internet/{name}.toml"))
+}
+
+#[test]
+fn a_run_prints_what_scripts_rely_on_and_the_same_twice() {
+    let dumbbell = ready_made("dumbbell");
+    let args = [
+        "sim",
+        &dumbbell,
+        "--json",
+        "--duration",
+        "3s",
+        "--seed",
+        "7",
+    ];
+    let mut first = json(&run(&args));
+    assert_eq!(first["scenario"], "dumbbell");
+    assert_eq!(
+        (&first["seed"], &first["seconds"]),
+        (&7.into(), &3.0.into())
+    );
+    assert_eq!(first["stopped"], Value::Null);
+    let flows = first["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 10);
+    let total: f64 = flows
+        .iter()
+        .map(|flow| flow["goodput_bps"].as_f64().unwrap())
+        .sum();
+    assert!(
+        (30e6..100e6).contains(&total),
+        "{total} bit/s over a link of 100 Mbit/s"
+    );
+    let trunk = first["queues"].as_array().unwrap().iter();
+    let trunk = trunk.filter(|queue| queue["name"] == "left->right").count();
+    assert_eq!(trunk, 1);
+    let mut second = json(&run(&args));
+    first["wall_seconds"] = Value::Null;
+    second["wall_seconds"] = Value::Null;
+    assert!(first == second, "two runs differ");
+}
+
+#[test]
+fn the_table_shows_flows_and_the_busiest_queue_first() {
+    let output = run(&["sim", &ready_made("parking-lot"), "--duration", "12s"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    let cross = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("cross3"));
+    assert!(cross.is_some(), "{text}");
+    let after = text
+        .lines()
+        .skip_while(|line| !line.contains("busiest first"));
+    let first = after
+        .skip(1)
+        .map(str::trim_start)
+        .next()
+        .unwrap_or_default();
+    assert!(
+        ["r0->r1", "r1->r2", "r2->r3"]
+            .iter()
+            .any(|name| first.starts_with(name)),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_folder_holds_the_summary_and_parquet() {
+    let folder = folder("internet-out");
+    let out = folder.join("run");
+    let star = ready_made("star");
+    let args = [
+        "sim",
+        &star,
+        "--json",
+        "--duration",
+        "1s",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let printed = json(&run(&args));
+    let summary = std::fs::read_to_string(out.join("summary.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&summary).unwrap(), printed);
+    for name in ["flows", "queues", "samples"] {
+        let bytes = std::fs::read(out.join(format!("{name}.parquet"))).unwrap();
+        assert!(
+            bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_budget_ends_a_run_with_a_partial_result() {
+    let folder = folder("internet-budget");
+    let path = folder.join("short.toml");
+    let text = std::fs::read_to_string(ready_made("dumbbell")).unwrap();
+    let text = text.replace(
+        "duration = \"100s\"",
+        "duration = \"100s\"\nbudget = { events = 20000 }",
+    );
+    std::fs::write(&path, text).unwrap();
+    let output = run(&["sim", path.to_str().unwrap(), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report = json(&output);
+    assert_eq!(report["stopped"], "event_budget");
+    assert!(report["seconds"].as_f64().unwrap() < 100.0);
+    assert!(complaint(&output).contains("run.budget.events"));
+}
+
+#[test]
+fn check_and_errors_do_not_run_anything() {
+    for name in ["dumbbell", "parking-lot", "fat-tree", "star", "tree"] {
+        let output = run(&["sim", "--check", &ready_made(name)]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{name}: {}",
+            complaint(&output)
+        );
+        assert!(String::from_utf8_lossy(&output.stdout).contains("nothing wrong"));
+    }
+    let folder = folder("internet-wrong");
+    let path = folder.join("wrong.toml");
+    let text = std::fs::read_to_string(ready_made("dumbbell")).unwrap();
+    let line = text
+        .lines()
+        .position(|line| line.starts_with("to = "))
+        .unwrap()
+        + 1;
+    std::fs::write(&path, text.replace("right{1..10}", "rihgt{1..10}")).unwrap();
+    let output = run(&["sim", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = complaint(&output);
+    let place = format!("wrong.toml:{line}: flow[0].to: there is no host \"rihgt1\"");
+    assert!(
+        complaint.contains(&place) && complaint.contains("did you mean"),
+        "{complaint}"
+    );
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
+#[test]
+fn flags_that_do_not_apply_are_said() {
+    let usage = |args: &[&str], flag: &str| {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            complaint(&output).contains(flag),
+            "{args:?}: {}",
+            complaint(&output)
+        );
+    };
+    usage(&["sim", &ready_made("star"), "--trace", "x"], "--trace");
+    usage(
+        &["sim", &ready_made("star"), "--wire-check"],
+        "--wire-check",
+    );
+    usage(
+        &[
+            "sim",
+            &repository("scenarios/quickstart.toml"),
+            "--out",
+            "x",
+        ],
+        "--out",
+    );
+}
+
+#[test]
+fn the_schema_that_is_printed_is_that_of_the_repository() {
+    let printed = run(&["sim", "--schema"]).stdout;
+    let kept = std::fs::read(repository("scenarios/internet.schema.json")).unwrap();
+    assert!(printed == kept);
+}

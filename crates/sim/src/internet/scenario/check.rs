@@ -1,0 +1,169 @@
+//! Bounds of single values, and the errors of names.
+
+use std::net::Ipv4Addr;
+
+use layercast_core::{Rate, Span};
+
+use super::build::Thing;
+use super::error::{Problem, ScenarioError};
+use super::schema::RedSpec;
+use crate::internet::network::{Limit, Queue, Way};
+use crate::scenario::units::Quantity;
+
+/// The error for a name that nothing has, with the name that is most like it.
+pub(super) fn unknown<'n>(
+    field: &str,
+    what: &'static str,
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> ScenarioError {
+    let near = known.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
+    let best = near
+        .filter(|(near, _)| *near >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let problem = Problem::Unknown {
+        what,
+        name: name.to_owned(),
+        nearest: best.map(|(_, known)| known.to_owned()),
+    };
+    ScenarioError::new(field, problem)
+}
+
+/// The error for something of the wrong kind.
+pub(super) fn kind(field: &str, name: &str, thing: Thing, accepted: &'static str) -> ScenarioError {
+    let problem = Problem::Kind {
+        name: name.to_owned(),
+        is: thing.kind(),
+        accepted,
+    };
+    ScenarioError::new(field, problem)
+}
+
+/// A direction of a link; `at` gives the paths of its fields.
+pub(super) fn way(
+    at: &dyn Fn(&str) -> String,
+    rate: Rate,
+    limit: Limit,
+    red: Option<RedSpec>,
+    loss: f64,
+) -> Result<Way, ScenarioError> {
+    check_rate(&at("rate"), rate)?;
+    if matches!(limit, Limit::Packets(0) | Limit::Bytes(0)) {
+        return Err(ScenarioError::value(
+            at("queue"),
+            limit.write(),
+            Limit::ACCEPTED,
+        ));
+    }
+    if !(0.0..=1.0).contains(&loss) {
+        return Err(ScenarioError::value(
+            at("loss"),
+            loss,
+            "a probability: 0 to 1",
+        ));
+    }
+    if let Some(red) = red {
+        let rules = [
+            (
+                red.min > 0.0 && red.min < 1e9,
+                "min",
+                red.min,
+                "a number of packets above 0",
+            ),
+            (
+                red.max > red.min && red.max < 1e9,
+                "max",
+                red.max,
+                "a number of packets above min",
+            ),
+            (
+                red.max_p > 0.0 && red.max_p <= 1.0,
+                "max_p",
+                red.max_p,
+                "a probability above 0",
+            ),
+            (
+                red.weight > 0.0 && red.weight <= 1.0,
+                "weight",
+                red.weight,
+                "above 0, at most 1",
+            ),
+        ];
+        if let Some(&(_, name, value, accepted)) = rules.iter().find(|(fine, ..)| !fine) {
+            let field = at(&format!("red.{name}"));
+            return Err(ScenarioError::value(field, value, accepted));
+        }
+    }
+    let red = red.map(RedSpec::red);
+    Ok(Way {
+        rate,
+        queue: Queue { limit, red },
+        loss,
+    })
+}
+
+/// A name that can stand in reports and file names.
+pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
+    let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    match !name.is_empty() && name.len() <= 64 && name.chars().all(fine) {
+        true => Ok(()),
+        false => {
+            let accepted = "1 to 64 bytes of letters, digits, '-' and '_'";
+            Err(ScenarioError::value(field, format!("{name:?}"), accepted))
+        }
+    }
+}
+
+/// A rate that a link can have.
+pub(super) fn check_rate(field: &str, rate: Rate) -> Result<(), ScenarioError> {
+    match (1..=10_000_000_000_000).contains(&rate.as_bps()) {
+        true => Ok(()),
+        false => {
+            let accepted = "1 bit/s to 10000 Gbit/s";
+            Err(ScenarioError::value(field, rate.write(), accepted))
+        }
+    }
+}
+
+/// A delay that a link can have.
+pub(super) fn check_delay(field: &str, delay: Span) -> Result<(), ScenarioError> {
+    check_span(field, delay, Span::ZERO, Span::from_secs(3_600))
+}
+
+/// A time within bounds.
+pub(super) fn check_span(
+    field: &str,
+    span: Span,
+    least: Span,
+    most: Span,
+) -> Result<(), ScenarioError> {
+    match (least..=most).contains(&span) {
+        true => Ok(()),
+        false => {
+            let accepted = match least {
+                Span::ZERO => format!("at most {}", most.write()),
+                least => format!("{} to {}", least.write(), most.write()),
+            };
+            Err(ScenarioError::value(field, span.write(), accepted))
+        }
+    }
+}
+
+/// A largest packet that IPv4 knows (RFC 791).
+pub(super) fn check_mtu(field: &str, mtu: u32) -> Result<(), ScenarioError> {
+    match (68..=65_535).contains(&mtu) {
+        true => Ok(()),
+        false => Err(ScenarioError::value(field, mtu, "68 to 65535 bytes")),
+    }
+}
+
+pub(super) fn check_address(field: &str, address: Ipv4Addr) -> Result<(), ScenarioError> {
+    let first = address.octets()[0];
+    match first == 0 || first == 127 || first >= 224 {
+        false => Ok(()),
+        true => {
+            let accepted = "an address that a host can have, such as 10.1.2.3";
+            Err(ScenarioError::value(field, address, accepted))
+        }
+    }
+}
