@@ -99,6 +99,33 @@ fn the_folder_holds_the_summary_and_parquet() {
 }
 
 #[test]
+fn the_network_of_the_thesis_measures_its_applications() {
+    let folder = folder("internet-xunet");
+    let out = folder.to_str().unwrap();
+    let xunet = ready_made("xunet");
+    let report = json(&run(&[
+        "sim",
+        &xunet,
+        "--json",
+        "--duration",
+        "40s",
+        "--out",
+        out,
+    ]));
+    let measured = report["measurements"].as_array().unwrap();
+    let rtt = measured
+        .iter()
+        .find(|found| found["name"] == "telnet.rtt")
+        .unwrap();
+    assert!(rtt["count"].as_u64().unwrap() > 100, "{rtt}");
+    // Ten milliseconds of links each way at least, between any two sites.
+    assert!(rtt["p50"].as_f64().unwrap() > 0.01, "{rtt}");
+    assert!(report["cell_hops"].as_u64().unwrap() > 10_000);
+    assert_eq!(report["atm"]["adapters"].as_array().unwrap().len(), 6);
+    assert!(folder.join("cell_queues.parquet").exists());
+}
+
+#[test]
 fn a_budget_ends_a_run_with_a_partial_result() {
     let folder = folder("internet-budget");
     let path = folder.join("short.toml");
@@ -118,7 +145,14 @@ fn a_budget_ends_a_run_with_a_partial_result() {
 
 #[test]
 fn check_and_errors_do_not_run_anything() {
-    for name in ["dumbbell", "parking-lot", "fat-tree", "star", "tree"] {
+    for name in [
+        "dumbbell",
+        "parking-lot",
+        "fat-tree",
+        "star",
+        "tree",
+        "xunet",
+    ] {
         let output = run(&["sim", "--check", &ready_made(name)]);
         assert_eq!(
             output.status.code(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use layercast_sim::internet::{Report, Sample, Summary};
+use layercast_sim::internet::{AtmReport, Report, Sample, Summary};
 use layercast_workload::app::Record;
 
 use super::parquet::{Cell, Kind, Sheet};
@@ -74,13 +74,17 @@ impl<'a> SampleFile<'a> {
     }
 }
 
-/// Writes `summary.json`, `flows.parquet` and `queues.parquet`.
+/// Writes `summary.json`, `flows.parquet`, `queues.parquet` and, of a backbone, `cell_queues.parquet`.
 pub fn write_summary(folder: &Path, summary: &Summary) -> Outcome {
     let path = folder.join("summary.json");
     let json = serde_json::to_string_pretty(summary).map_err(Failure::new)? + "\n";
     fs::write(&path, json).map_err(|error| Failure::file(&path, "write", &error))?;
     flows(folder, &summary.report)?;
-    queues(folder, &summary.report)
+    queues(folder, &summary.report)?;
+    match &summary.report.atm {
+        Some(atm) => cell_queues(folder, atm),
+        None => Ok(()),
+    }
 }
 
 fn flows(folder: &Path, report: &Report) -> Outcome {
@@ -143,6 +147,30 @@ fn queues(folder: &Path, report: &Report) -> Outcome {
             real(queue.mean_waiting),
             real(queue.mean_wait),
             count(u64::from(queue.max_waiting)),
+        ])?;
+    }
+    sheet.finish()
+}
+
+fn cell_queues(folder: &Path, atm: &AtmReport) -> Outcome {
+    let columns = [
+        ("name", Kind::Text),
+        ("received", Kind::Whole),
+        ("sent", Kind::Whole),
+        ("dropped", Kind::Whole),
+        ("max_len", Kind::Whole),
+        ("utilisation", Kind::Real),
+    ];
+    let mut sheet = Sheet::create(folder.join("cell_queues.parquet"), &columns)?;
+    for queue in &atm.queues {
+        let count = |count: u64| Cell::Whole(Some(count));
+        sheet.row([
+            Cell::Text(&queue.name),
+            count(queue.received),
+            count(queue.sent),
+            count(queue.dropped),
+            count(u64::from(queue.max_len)),
+            Cell::Real(Some(queue.utilisation)),
         ])?;
     }
     sheet.finish()

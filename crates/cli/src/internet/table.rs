@@ -1,6 +1,6 @@
 //! A report as tables.
 
-use layercast_sim::internet::{Measurement, QueueReport, Report, Stopped, Summary};
+use layercast_sim::internet::{AtmReport, Measurement, QueueReport, Report, Stopped, Summary};
 
 use crate::output::Table;
 
@@ -42,6 +42,9 @@ pub fn describe(summary: &Summary) -> String {
     let queues: Vec<&QueueReport> = report.queues.iter().filter(|q| q.offered > 0).collect();
     if !queues.is_empty() {
         text += &format!("\nqueues:\n{}", busiest(queues));
+    }
+    if let Some(atm) = &report.atm {
+        text += &backbone(atm);
     }
     let drops = report.node_drops;
     if drops.ttl + drops.no_route + drops.not_mine > 0 {
@@ -152,4 +155,62 @@ fn busiest(mut queues: Vec<&QueueReport>) -> String {
     }
     let all = queues.len();
     table.render() + &more(all.min(ROWS), all, "queues")
+}
+
+fn backbone(atm: &AtmReport) -> String {
+    let mut queues: Vec<_> = atm.queues.iter().filter(|q| q.received > 0).collect();
+    queues.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    let mut cells = Table::new(&[
+        "cells, busiest first",
+        "used %",
+        "sent",
+        "dropped",
+        "dropped %",
+        "longest",
+    ]);
+    for queue in queues.iter().take(ROWS) {
+        cells.row([
+            queue.name.clone(),
+            format!("{:.2}", queue.utilisation * 100.0),
+            queue.sent.to_string(),
+            queue.dropped.to_string(),
+            format!(
+                "{:.4}",
+                queue.dropped as f64 / queue.received as f64 * 100.0
+            ),
+            queue.max_len.to_string(),
+        ]);
+    }
+    let mut routers = Table::new(&[
+        "circuits of",
+        "asked",
+        "given",
+        "reused",
+        "fell back",
+        "refused",
+        "most",
+        "frames",
+        "damaged",
+    ]);
+    for adapter in atm.adapters.iter().take(ROWS) {
+        routers.row([
+            adapter.router.clone(),
+            adapter.requests.to_string(),
+            adapter.ready.to_string(),
+            adapter.hits.to_string(),
+            adapter.fallbacks.to_string(),
+            adapter.failures.to_string(),
+            adapter.max_circuits.to_string(),
+            adapter.frames.to_string(),
+            adapter.damaged.to_string(),
+        ]);
+    }
+    let rest = (queues.len(), atm.adapters.len());
+    format!(
+        "\nbackbone:\n{}{}\n{}{}",
+        cells.render(),
+        more(rest.0.min(ROWS), rest.0, "queues"),
+        routers.render(),
+        more(rest.1.min(ROWS), rest.1, "routers"),
+    )
 }
