@@ -95,6 +95,13 @@ fn the_folder_holds_the_summary_and_parquet() {
             bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
             "{name}"
         );
+        // The footer stands before its length and the magic; version 1 comes first in it.
+        let (rest, length) = bytes[..bytes.len() - 4].split_last_chunk().unwrap();
+        let footer = &rest[rest.len() - u32::from_le_bytes(*length) as usize..];
+        assert!(
+            footer.starts_with(&[0x15, 2]) && footer.ends_with(b"layercast\0"),
+            "{name}"
+        );
     }
 }
 

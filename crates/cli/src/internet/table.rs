@@ -81,10 +81,13 @@ fn flows(report: &Report) -> String {
         ]);
     }
     let all = report.flows.len();
-    let total: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
-    table.render()
-        + &more(all.min(ROWS), all, "flows")
-        + &format!("  all together: {:.3} Mbit/s\n", total / 1e6)
+    let mut text = table.render() + &more(all.min(ROWS), all, "flows");
+    // Rates of transfers that were done at different times have no sum.
+    if report.flows.iter().all(|flow| flow.completed.is_none()) {
+        let total: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
+        text += &format!("  all together: {:.3} Mbit/s\n", total / 1e6);
+    }
+    text
 }
 
 fn applications(report: &Report, measured: &[Measurement]) -> String {

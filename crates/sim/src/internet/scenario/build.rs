@@ -1,7 +1,7 @@
 //! Nodes, links and LANs of a network, each checked as it is added.
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 use layercast_core::{Rate, Span};
 use layercast_transport::tcp::{Profile, TcpConfig};

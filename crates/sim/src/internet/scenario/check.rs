@@ -1,6 +1,6 @@
 //! Bounds of single values, and the errors of names.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 use layercast_core::{Rate, Span};
 

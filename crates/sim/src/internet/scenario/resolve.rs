@@ -1,6 +1,6 @@
 //! From the scenario as written to the network that runs, with every field checked on the way.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 use layercast_core::Span;
 

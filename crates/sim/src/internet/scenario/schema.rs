@@ -1,7 +1,7 @@
 //! The scenario file as it is written; the comments here are what an editor shows.
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use layercast_core::{Rate, Span};

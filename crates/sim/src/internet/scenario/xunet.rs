@@ -1,6 +1,6 @@
 //! The six sites of insane-simulator.md 2.9.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 use layercast_core::{Rate, Span};
 
