@@ -2,13 +2,13 @@ use std::collections::VecDeque;
 
 use layercast_atm::mapper::{FlowMapper, MapperConfig};
 use layercast_atm::policy::Policy;
-use layercast_atm::signal::{Controller, ControllerConfig};
+use layercast_atm::signal::{Controller, ControllerConfig, Gates};
 use layercast_atm::{
     AtmAddress, Class, Discard as FrameDiscard, OutputQueue, QueueConfig, Reassembler,
 };
 use layercast_core::PortId;
 
-use super::port::{Gates, Port};
+use super::port::Port;
 use super::{Adapter, AtmNode, Backbone, Frames, SIGNALLING};
 use crate::internet::{
     AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex, Role,
@@ -175,7 +175,7 @@ pub(in crate::internet) fn build(
             processing: atm.signalling_delay,
             ..ControllerConfig::default()
         };
-        let mut controller = Controller::new(config, Gates::new(times.into_iter()));
+        let mut controller = Controller::new(config, Gates::new(times));
         for id in 0..links.len() {
             controller.add_port(PortId(id as u16));
         }

@@ -9,7 +9,7 @@ mod report;
 
 use layercast_atm::mapper::{FlowMapper, MapperInput, MapperOutput, PacketRef};
 use layercast_atm::policy::{FlowKey, MediaKind};
-use layercast_atm::signal::{Controller, ControllerEvent, ControllerInput, SignalCell};
+use layercast_atm::signal::{Controller, ControllerEvent, ControllerInput, Gates, SignalCell};
 use layercast_atm::{AtmAddress, Cell, Outcome, Reassembler, Vcid};
 use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
 
@@ -19,7 +19,6 @@ use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
 
-use self::port::Gates;
 pub(super) use build::{Part, adapter, build, check, routers};
 
 /// The circuit of the controllers on every link.
