@@ -22,6 +22,8 @@ use crate::kernel::{Kernel, SourceId};
 pub struct Internet {
     pub(super) now: Time,
     pub(super) kernel: Kernel,
+    /// The events of the ports of the backbone: few sources, and most of all events.
+    pub(super) cells: Kernel,
     /// What each event source is.
     pub(super) sources: Vec<Source>,
     pub(super) nodes: Vec<NodeState>,
@@ -63,10 +65,6 @@ pub(super) enum Source {
     Tcp(u32),
     /// A flow starts, sends or stops.
     Flow(u32),
-    /// The first cell on the wire of a port arrives.
-    CellArrives(u32),
-    /// A port may send its next cell.
-    CellLeaves(u32),
     /// A timer of a node of the backbone.
     Atm(u32),
     /// A conversation begins.
@@ -111,6 +109,7 @@ impl Internet {
         let mut world = Internet {
             now: Time::ZERO,
             kernel,
+            cells: Kernel::named(network.ties, network.seed, "kernel/cells"),
             sources,
             nodes: Vec::new(),
             node_addresses: network.nodes.iter().map(|node| node.address).collect(),
@@ -166,13 +165,10 @@ impl Internet {
             world.kernel.schedule(source, Some(flow.start));
         }
         if let Some(backbone) = &network.atm {
-            let built = atm::build(network, backbone, |part| {
-                world.source(match part {
-                    atm::Part::Node(n) => Source::Atm(n),
-                    atm::Part::Arrives(n) => Source::CellArrives(n),
-                    atm::Part::Leaves(n) => Source::CellLeaves(n),
-                })
-            })?;
+            let built = atm::build(network, backbone, |n| world.source(Source::Atm(n)))?;
+            for _ in 0..built.backbone.event_sources() {
+                world.cells.add();
+            }
             world.atm = Some(Box::new(built.backbone));
             world.atm_addresses = built.addresses;
             world.atm_mtu = backbone.mtu;
@@ -199,7 +195,14 @@ impl Internet {
     /// Runs to the end, or until the watcher or the budget stops it.
     pub fn run<W: Watch>(&mut self, watch: &mut W) -> Report {
         let mut stopped = None;
-        while let Some((at, source)) = self.kernel.next().filter(|(at, _)| *at <= self.end) {
+        loop {
+            let other = self.kernel.next();
+            // At one instant cells move last.
+            let first = |at: Time| other.is_none_or(|(other, _)| at < other);
+            let cell = self.cells.next().filter(|(at, _)| first(*at));
+            let Some((at, source)) = cell.or(other).filter(|(at, _)| *at <= self.end) else {
+                break;
+            };
             self.now = at;
             self.events += 1;
             if self.events.is_multiple_of(LOOK) {
@@ -208,7 +211,13 @@ impl Internet {
                     break;
                 }
             }
-            self.event(source);
+            match cell.is_some() {
+                true => self.cell_event(source),
+                false => self.event(source),
+            }
+            if !self.touched.is_empty() {
+                self.settle_hosts();
+            }
             if !self.samples.is_empty() {
                 self.hand_over(watch);
             }
@@ -271,11 +280,6 @@ impl Internet {
                 self.kernel.schedule(source, None);
                 self.wake_flow(n);
             }
-            Source::CellArrives(n) => self.cell_arrives(n, source),
-            Source::CellLeaves(n) => {
-                self.kernel.schedule(source, None);
-                self.transmit(n);
-            }
             Source::Atm(n) => {
                 self.kernel.schedule(source, None);
                 self.wake_atm(n);
@@ -290,7 +294,6 @@ impl Internet {
                 self.restart_counts();
             }
         }
-        self.settle_hosts();
     }
 
     /// A packet comes to a node, in so many cells if it came over ATM.

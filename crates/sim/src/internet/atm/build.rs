@@ -21,14 +21,6 @@ pub(in crate::internet) struct BuiltAtm {
     pub addresses: Vec<Option<AtmAddress>>,
 }
 
-/// Which event source a part of the backbone needs.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::internet) enum Part {
-    Node(u32),
-    Arrives(u32),
-    Leaves(u32),
-}
-
 /// The routers that have an adapter, in the order of their links: the n-th has the n-th address.
 pub(in crate::internet) fn routers(atm: &AtmBackbone) -> Vec<NodeIndex> {
     let ends = atm.links.iter().flat_map(|link| link.ends);
@@ -103,7 +95,7 @@ pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result
 pub(in crate::internet) fn build(
     network: &Network,
     atm: &AtmBackbone,
-    mut source: impl FnMut(Part) -> SourceId,
+    mut timer: impl FnMut(u32) -> SourceId,
 ) -> Result<BuiltAtm, NetworkError> {
     let value = |part: &str, problem: String| NetworkError::Value {
         part: part.to_owned(),
@@ -154,7 +146,6 @@ pub(in crate::internet) fn build(
                 .map_err(|error| value(&format!("ATM link {link}"), error.to_string()))?;
             queue.open(SIGNALLING, Class::Signalling, None);
             times.push(config.cell_time);
-            let n = ports.len() as u32;
             ports.push(Port {
                 node: node as u32,
                 id: id as u16,
@@ -164,8 +155,6 @@ pub(in crate::internet) fn build(
                 delay,
                 busy_until: layercast_core::Time::ZERO,
                 wire: VecDeque::new(),
-                arrives: source(Part::Arrives(n)),
-                leaves: source(Part::Leaves(n)),
             });
         }
         let adapter = node.checked_sub(atm.switches.len());
@@ -192,7 +181,7 @@ pub(in crate::internet) fn build(
                 mapper: FlowMapper::new(MapperConfig::new(policy)),
                 reassembler: Reassembler::new(),
             }),
-            timer: source(Part::Node(node as u32)),
+            timer: timer(node as u32),
         });
     }
     // Where circuits to each adapter leave each node: the shortest way, by number of links.

@@ -14,12 +14,12 @@ use layercast_atm::{AtmAddress, Cell, Outcome, Reassembler, Vcid};
 use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
 
 use self::frames::{FrameBody, Frames};
-use self::port::Port;
+use self::port::{Port, arrives, leaves};
 use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
 
-pub(super) use build::{Part, adapter, build, check, routers};
+pub(super) use build::{adapter, build, check, routers};
 
 /// The circuit of the controllers on every link.
 const SIGNALLING: Vcid = Vcid(0);
@@ -61,6 +61,11 @@ struct Adapter {
 }
 
 impl Backbone {
+    /// How many the kernel of the cells needs.
+    pub fn event_sources(&self) -> u32 {
+        2 * self.ports.len() as u32
+    }
+
     fn node_of(&self, port: u32) -> (usize, u16) {
         let port = &self.ports[port as usize];
         (port.node as usize, port.id)
@@ -303,7 +308,7 @@ impl Internet {
     }
 
     /// Sends the next cell of a port if its link is free.
-    pub(super) fn transmit(&mut self, n: u32) {
+    fn transmit(&mut self, n: u32) {
         let now = self.now;
         let Some(backbone) = self.atm.as_deref_mut() else {
             return;
@@ -313,14 +318,14 @@ impl Internet {
             return;
         }
         if port.busy_until > now {
-            return self.kernel.schedule(port.leaves, Some(port.busy_until));
+            return self.cells.schedule(leaves(n), Some(port.busy_until));
         }
         let next = match port.queue.dequeue(now) {
             Some(cell) => {
                 port.busy_until = now + port.cell_time;
                 let arrival = port.busy_until + port.delay;
                 if port.wire.is_empty() {
-                    self.kernel.schedule(port.arrives, Some(arrival));
+                    self.cells.schedule(arrives(n), Some(arrival));
                 }
                 port.wire.push_back((arrival, cell));
                 (!port.queue.is_empty()).then_some(port.busy_until)
@@ -328,12 +333,23 @@ impl Internet {
             None => port.queue.next_eligible(),
         };
         if let Some(next) = next {
-            self.kernel.schedule(port.leaves, Some(next));
+            self.cells.schedule(leaves(n), Some(next));
+        }
+    }
+
+    /// Something is due at a port.
+    pub(super) fn cell_event(&mut self, source: SourceId) {
+        let port = source.0 / 2;
+        if source == leaves(port) {
+            self.cells.schedule(source, None);
+            self.transmit(port);
+        } else {
+            self.cell_arrives(port, source);
         }
     }
 
     /// The first cell on the wire of a port comes to its other end.
-    pub(super) fn cell_arrives(&mut self, n: u32, source: SourceId) {
+    fn cell_arrives(&mut self, n: u32, source: SourceId) {
         let Some(backbone) = self.atm.as_deref_mut() else {
             return;
         };
@@ -341,7 +357,7 @@ impl Internet {
         let cell = port.wire.pop_front();
         let peer = port.peer;
         let next = port.wire.front().map(|(at, _)| *at);
-        self.kernel.schedule(source, next);
+        self.cells.schedule(source, next);
         let Some((_, cell)) = cell else {
             return;
         };

@@ -20,10 +20,16 @@ pub(super) struct Port {
     /// When the cell being sent has left.
     pub busy_until: Time,
     pub wire: VecDeque<(Time, Cell)>,
-    /// Due when the first cell on the wire arrives.
-    pub arrives: SourceId,
-    /// Due when the next cell may leave.
-    pub leaves: SourceId,
+}
+
+/// Due when the first cell on the wire of a port arrives.
+pub(super) fn arrives(port: u32) -> SourceId {
+    SourceId(2 * port)
+}
+
+/// Due when the next cell of a port may leave.
+pub(super) fn leaves(port: u32) -> SourceId {
+    SourceId(2 * port + 1)
 }
 
 /// What cells of a circuit are held to.
