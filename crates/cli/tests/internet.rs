@@ -190,6 +190,38 @@ fn check_and_errors_do_not_run_anything() {
 }
 
 #[test]
+fn a_capture_holds_a_packet_for_each_that_was_sent() {
+    let file = folder("internet-pcap").join("star.pcapng");
+    let path = file.to_str().unwrap();
+    let star = ready_made("star");
+    let report = json(&run(&[
+        "sim",
+        &star,
+        "--duration",
+        "1s",
+        "--json",
+        "--pcap",
+        path,
+    ]));
+    let queues = report["queues"].as_array().unwrap();
+    let sent: u64 = queues.iter().map(|it| it["sent"].as_u64().unwrap()).sum();
+    let bytes = std::fs::read(&file).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut interfaces, mut packets) = (0, 0, 0);
+    while at < bytes.len() {
+        match word(at) {
+            1 => interfaces += 1,
+            6 => packets += 1,
+            _ => {}
+        }
+        at += word(at + 4) as usize;
+    }
+    assert_eq!((interfaces, packets), (queues.len(), sent));
+    let nowhere = run(&["sim", &star, "--pcap", "/no/such/folder/x.pcapng"]);
+    assert!(complaint(&nowhere).contains("/no/such/folder/x.pcapng"));
+}
+
+#[test]
 fn flags_that_do_not_apply_are_said() {
     let usage = |args: &[&str], flag: &str| {
         let output = run(args);

@@ -1,5 +1,6 @@
 //! `layercast sim` with a scenario of an internetwork (docs/simulator.md).
 
+mod capture;
 mod files;
 mod parquet;
 mod table;
@@ -9,22 +10,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::ProgressBar;
+use layercast_core::Time;
 use layercast_sim::internet::scenario::{Scenario, ScenarioError};
 use layercast_sim::internet::{
     Internet, Measurements, Network, Progress, Sample, Stopped, Summary, Watch,
 };
+use layercast_wire::Ipv4Packet;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::progress;
 use crate::sim::on_interrupt;
+use capture::Capture;
 use files::SampleFile;
 
 /// Runs the scenario `text`, which was read from the file of `args`.
 pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     for (flag, given) in [
-        ("--pcap", args.pcap.is_some()),
         ("--trace", args.trace.is_some()),
         ("--wire-check", args.wire_check),
     ] {
@@ -50,6 +53,10 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     if let Some(folder) = &args.out {
         watch.file = Some(SampleFile::create(folder, names(&network))?);
     }
+    if let Some(file) = &args.pcap {
+        internet.capture();
+        watch.capture = Some(Capture::create(file, internet.interfaces())?);
+    }
     let report = internet.run(&mut watch);
     watch.bar.finish_and_clear();
     let summary = Summary {
@@ -59,6 +66,9 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         report,
         measurements: watch.measurements.finish(),
     };
+    if let Some(capture) = watch.capture {
+        capture.finish()?;
+    }
     if let (Some(folder), Some(file)) = (&args.out, watch.file) {
         file.finish()?;
         files::write_summary(folder, &summary)?;
@@ -122,6 +132,7 @@ struct Watcher<'a> {
     stop: &'a AtomicBool,
     measurements: Measurements,
     file: Option<SampleFile<'a>>,
+    capture: Option<Capture>,
 }
 
 impl<'a> Watcher<'a> {
@@ -133,6 +144,7 @@ impl<'a> Watcher<'a> {
             stop,
             measurements: Measurements::new(network),
             file: None,
+            capture: None,
         }
     }
 }
@@ -142,6 +154,12 @@ impl Watch for Watcher<'_> {
         self.measurements.add(sample);
         if let Some(file) = &mut self.file {
             file.add(sample);
+        }
+    }
+
+    fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
+        if let Some(capture) = &mut self.capture {
+            capture.add(at, interface, packet);
         }
     }
 
@@ -159,6 +177,7 @@ impl Watch for Watcher<'_> {
             );
             self.bar.set_message(message);
         }
-        !self.stop.load(Ordering::Relaxed)
+        let full = self.capture.as_ref().is_some_and(Capture::failed);
+        !full && !self.stop.load(Ordering::Relaxed)
     }
 }

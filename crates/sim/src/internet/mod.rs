@@ -7,8 +7,11 @@
 mod apps;
 mod atm;
 mod build;
+mod capture;
+mod check;
 mod error;
 mod flows;
+mod forward;
 mod hosts;
 mod measure;
 mod network;

@@ -28,8 +28,11 @@ pub(crate) enum Body {
     Free,
     Tcp(TcpSegment),
     Udp(Datagram),
-    /// A part of the packet of a group.
-    Fragment(u32),
+    /// A part of the packet of a group, from so many bytes of its data on.
+    Fragment {
+        group: u32,
+        offset: u32,
+    },
 }
 
 /// A UDP datagram.
@@ -105,7 +108,7 @@ impl Packets {
 
     /// Forgets a packet that got lost, and with the last part of one the whole of it.
     pub fn lose(&mut self, id: PacketId) {
-        if let Body::Fragment(group) = self.take(id) {
+        if let Body::Fragment { group, .. } = self.take(id) {
             self.groups[group as usize].lost = true;
             self.settle(group);
         }
@@ -124,18 +127,21 @@ impl Packets {
         let data = bytes - IP_HEADER;
         let count = data.div_ceil(step);
         // A part that is cut again belongs to the same packet.
-        let group = match *body {
-            Body::Fragment(group) => {
+        let (group, start) = match *body {
+            Body::Fragment { group, offset } => {
                 self.take(id);
                 self.groups[group as usize].alive += count - 1;
-                group
+                (group, offset)
             }
-            _ => self.group(id, count),
+            _ => (self.group(id, count), 0),
         };
         parts.clear();
         for part in 0..count {
             let bytes = IP_HEADER + step.min(data - part * step);
-            let body = Body::Fragment(group);
+            let body = Body::Fragment {
+                group,
+                offset: start + part * step,
+            };
             parts.push(self.add(Packet {
                 src,
                 dst,
@@ -164,9 +170,14 @@ impl Packets {
         }
     }
 
+    /// The packet of which a group has the parts.
+    pub fn whole(&self, group: u32) -> &Packet {
+        self.get(self.groups[group as usize].whole)
+    }
+
     /// A part arrived where the packet goes: gives the packet if it was the last one, and none is lost.
     pub fn join(&mut self, id: PacketId) -> Option<PacketId> {
-        let Body::Fragment(group) = self.get(id).body else {
+        let Body::Fragment { group, .. } = self.get(id).body else {
             return Some(id);
         };
         self.take(id);

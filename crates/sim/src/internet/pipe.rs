@@ -61,7 +61,9 @@ pub(crate) enum Offered {
     First(Time),
     /// It will arrive after others.
     Later,
-    /// It will not.
+    /// It is sent and gets lost.
+    Lost,
+    /// There is no room for it.
     Dropped,
 }
 
@@ -138,7 +140,7 @@ impl Pipe {
         self.busy_until = start.saturating_add(sending);
         if self.loss > 0.0 && self.chance.chance(self.loss) {
             self.counts.lost += 1;
-            return Offered::Dropped;
+            return Offered::Lost;
         }
         let arrival = self.busy_until.saturating_add(self.delay);
         let first = self.flights.is_empty();

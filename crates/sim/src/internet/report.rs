@@ -1,4 +1,5 @@
 use layercast_core::{Span, Time};
+use layercast_wire::Ipv4Packet;
 use layercast_workload::app::Record;
 use serde::Serialize;
 
@@ -200,6 +201,12 @@ pub struct Sample {
 pub trait Watch {
     /// A measurement of an application.
     fn sample(&mut self, sample: &Sample);
+
+    /// A packet that a link or LAN took, if all are to be [captured](crate::internet::Internet::capture); the number is that of
+    /// [`Internet::interfaces`](crate::internet::Internet::interfaces).
+    fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
+        let _ = (at, interface, packet);
+    }
 
     /// Whether to go on; asked every few thousand events.
     fn progress(&mut self, progress: Progress) -> bool {

@@ -109,7 +109,7 @@ impl Internet {
         let (protocol, ports, media) = match &packet.body {
             Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
             Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
-            Body::Fragment(_) | Body::Free => (0, (0, 0), None),
+            Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
         };
         FlowKey {
             src: address(packet.src),

@@ -1,0 +1,90 @@
+//! Packets as they are on the wire, for those who want to look at them.
+
+use layercast_core::Time;
+use layercast_wire::{IpBody, Ipv4Packet, Payload, UdpDatagram};
+
+use super::packet::{Body, IP_HEADER, Packet, PacketId};
+use super::{Internet, NodeIndex};
+
+/// A packet that a pipe took.
+#[derive(Debug)]
+pub(super) struct Captured {
+    pub at: Time,
+    pub pipe: u32,
+    pub packet: Ipv4Packet,
+}
+
+impl Internet {
+    /// The links, each direction apart, and the LANs.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        self.pipes.iter().map(|pipe| pipe.name.as_str())
+    }
+
+    /// From now on the watcher is told of every packet that a link or LAN takes, as it goes on the wire. Data
+    /// are zeros, and there is no framing; those of LANs and links only, cells are not captured.
+    pub fn capture(&mut self) {
+        self.captured.get_or_insert_default();
+    }
+
+    /// Keeps a packet for the watcher.
+    pub(super) fn see(&mut self, pipe: u32, id: PacketId) {
+        let packet = self.on_wire(self.packets.get(id));
+        let at = self.now;
+        if let Some(captured) = &mut self.captured {
+            captured.push(Captured { at, pipe, packet });
+        }
+    }
+
+    fn on_wire(&self, packet: &Packet) -> Ipv4Packet {
+        let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+        let (src, dst) = (address(packet.src), address(packet.dst));
+        let (body, id, place) = match &packet.body {
+            Body::Fragment { group, offset } => {
+                let whole = self.packets.whole(*group);
+                let data = packet.bytes - IP_HEADER;
+                let more = offset + data < whole.bytes - IP_HEADER;
+                let body = self.part(whole, *offset, data);
+                (body, *group as u16, (more, offset / 8))
+            }
+            body => (content(packet, body), 0, (false, 0)),
+        };
+        Ipv4Packet {
+            id,
+            ttl: packet.ttl,
+            dont_fragment: false,
+            more_fragments: place.0,
+            fragment_offset: place.1 as u16,
+            ..Ipv4Packet::new(src, dst, body)
+        }
+    }
+
+    /// Some of the data of a packet, its transport header among them.
+    fn part(&self, whole: &Packet, offset: u32, data: u32) -> IpBody {
+        let whole = self.on_wire(whole);
+        let mut bytes = Vec::new();
+        // What does not fit into 16 bits was never sent.
+        let encoded = whole.encode_into(&mut bytes).is_ok();
+        let from = (IP_HEADER + offset) as usize;
+        let bytes = bytes.get(from..from + data as usize).filter(|_| encoded);
+        IpBody::Other {
+            protocol: whole.body.protocol(),
+            payload: Payload::Bytes(bytes.unwrap_or_default().to_vec().into()),
+        }
+    }
+}
+
+fn content(packet: &Packet, body: &Body) -> IpBody {
+    match body {
+        Body::Tcp(segment) => IpBody::Tcp(segment.clone()),
+        Body::Udp(datagram) => IpBody::Udp(UdpDatagram {
+            src_port: datagram.ports.0,
+            dst_port: datagram.ports.1,
+            checksum: true,
+            payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
+        }),
+        Body::Fragment { .. } | Body::Free => IpBody::Other {
+            protocol: 0,
+            payload: Payload::Zeros(packet.bytes.saturating_sub(IP_HEADER)),
+        },
+    }
+}

@@ -1,0 +1,189 @@
+//! What a network must be before it is built.
+
+use std::collections::BTreeMap;
+
+use layercast_core::Rate;
+
+use super::atm;
+use super::build::is_router;
+use super::{Law, Limit, Network, NetworkError, NodeIndex, Queue, Role, SizeLaw, Traffic};
+
+/// The least MTU of IP (RFC 791 3.2).
+const MIN_MTU: u32 = 68;
+/// The largest IP packet.
+const MAX_MTU: u32 = 65_535;
+
+pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
+    let (mut names, mut addresses) = (BTreeMap::new(), BTreeMap::new());
+    for node in &network.nodes {
+        if names.insert(&node.name, ()).is_some() {
+            return Err(NetworkError::Name(node.name.clone()));
+        }
+        if let Some(first) = addresses.insert(node.address, &node.name) {
+            return Err(NetworkError::Address {
+                address: node.address,
+                first: first.clone(),
+                second: node.name.clone(),
+            });
+        }
+    }
+    let mut attached = vec![0; network.nodes.len()];
+    for (n, link) in network.links.iter().enumerate() {
+        let part = format!("link {n}");
+        for end in link.ends {
+            *place(&mut attached, &part, end)? += 1;
+        }
+        if link.ends[0] == link.ends[1] {
+            return Err(value(&part, "both ends are the same node"));
+        }
+        medium(&part, link.mtu, link.ways.map(|way| way.rate))?;
+        for way in link.ways {
+            queue(&part, &way.queue)?;
+            if !(0.0..=1.0).contains(&way.loss) {
+                return Err(value(&part, "loss must be a probability from 0 to 1"));
+            }
+        }
+    }
+    for lan in &network.lans {
+        let part = format!("LAN {:?}", lan.name);
+        let mut seen = BTreeMap::new();
+        for &station in &lan.stations {
+            *place(&mut attached, &part, station)? += 1;
+            if seen.insert(station, ()).is_some() {
+                return Err(value(&part, "a station is attached twice"));
+            }
+        }
+        medium(&part, lan.mtu, [lan.rate; 2])?;
+    }
+    for (node, &count) in network.nodes.iter().zip(&attached) {
+        if matches!(node.role, Role::Host(_)) && count != 1 {
+            let host = node.name.clone();
+            return Err(NetworkError::Attachment { host, count });
+        }
+    }
+    if let Some(backbone) = &network.atm {
+        atm::check(network, backbone)?;
+    }
+    flows(network)
+}
+
+fn flows(network: &Network) -> Result<(), NetworkError> {
+    for flow in &network.flows {
+        let part = format!("flow {:?}", flow.name);
+        for end in [flow.from, flow.to] {
+            if is_router(network, known(network, &part, end)?) {
+                return Err(value(&part, "goes from host to host, not to a router"));
+            }
+        }
+        if flow.from == flow.to {
+            return Err(value(&part, "goes from a host to itself"));
+        }
+        if let Traffic::Datagrams { gap, size } = flow.traffic {
+            let (Law::Constant(mean) | Law::Exponential(mean)) = gap;
+            if mean.as_ps() == 0 {
+                return Err(value(
+                    &part,
+                    "the gap between datagrams must be more than zero",
+                ));
+            }
+            let fits = match size {
+                SizeLaw::Constant(size) => (29..=MAX_MTU).contains(&size),
+                SizeLaw::Exponential(mean) => mean >= 29.0 && mean <= f64::from(MAX_MTU),
+            };
+            if !fits {
+                return Err(value(
+                    &part,
+                    "datagrams have 29 to 65535 bytes with headers",
+                ));
+            }
+        }
+    }
+    if let Some(population) = &network.workload {
+        for &host in &population.hosts {
+            if is_router(network, known(network, "workload", host)?) {
+                return Err(value(
+                    "workload",
+                    "applications run on hosts, not on routers",
+                ));
+            }
+        }
+        let sites = &population.sites.sites;
+        let named = sites
+            .iter()
+            .flat_map(|site| site.workstations.iter().chain(&site.servers));
+        let ranks = population.sites.ranks.iter();
+        if named
+            .chain(ranks)
+            .any(|host| host.0 as usize >= population.hosts.len())
+        {
+            return Err(value(
+                "workload",
+                "a site has a host that is not in its list",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn known(network: &Network, part: &str, node: NodeIndex) -> Result<NodeIndex, NetworkError> {
+    match (node.0 as usize) < network.nodes.len() {
+        true => Ok(node),
+        false => Err(no_node(part, node)),
+    }
+}
+
+fn place<'a>(
+    attached: &'a mut [usize],
+    part: &str,
+    node: NodeIndex,
+) -> Result<&'a mut usize, NetworkError> {
+    let found = attached.get_mut(node.0 as usize);
+    found.ok_or_else(|| no_node(part, node))
+}
+
+fn no_node(part: &str, node: NodeIndex) -> NetworkError {
+    NetworkError::NoNode {
+        part: part.to_owned(),
+        index: node.0,
+    }
+}
+
+fn value(part: &str, problem: &str) -> NetworkError {
+    NetworkError::Value {
+        part: part.to_owned(),
+        problem: problem.to_owned(),
+    }
+}
+
+fn medium(part: &str, mtu: u32, rates: [Rate; 2]) -> Result<(), NetworkError> {
+    if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
+        return Err(value(part, "mtu must be from 68 to 65535 bytes"));
+    }
+    if rates.iter().any(|rate| rate.as_bps() == 0) {
+        return Err(value(part, "rate must be more than zero"));
+    }
+    Ok(())
+}
+
+fn queue(part: &str, queue: &Queue) -> Result<(), NetworkError> {
+    if matches!(queue.limit, Limit::Bytes(0)) {
+        return Err(value(part, "a queue of zero bytes holds nothing"));
+    }
+    let Some(red) = queue.red else {
+        return Ok(());
+    };
+    let fits = red.min >= 0.0
+        && red.min < red.max
+        && red.max.is_finite()
+        && red.max_p > 0.0
+        && red.max_p <= 1.0
+        && red.weight > 0.0
+        && red.weight <= 1.0;
+    match fits {
+        true => Ok(()),
+        false => Err(value(
+            part,
+            "RED needs 0 <= min < max, and max_p and weight above 0 and at most 1",
+        )),
+    }
+}

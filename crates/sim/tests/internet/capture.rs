@@ -1,0 +1,95 @@
+//! tshark opens what an internetwork's links carry, and finds nothing wrong with it.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::process::{Command, Stdio};
+
+use layercast_core::{Span, Time};
+use layercast_sim::internet::*;
+use layercast_wire::{Carriage, Interface, Ipv4Packet, PcapNg};
+
+use super::common::*;
+
+/// Writes all packets to a capture.
+struct Capture(PcapNg<Vec<u8>>);
+
+impl Watch for Capture {
+    fn sample(&mut self, _: &Sample) {}
+
+    fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
+        self.0.write_ip(interface, at, packet).expect("a packet");
+    }
+}
+
+fn captured(network: &Network) -> (Report, Vec<u8>) {
+    let mut internet = Internet::new(network).expect("a network");
+    internet.capture();
+    let mut pcap = PcapNg::new(Vec::new()).expect("a capture");
+    let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    for name in internet.interfaces() {
+        let interface = Interface {
+            name: name.to_owned(),
+            description: String::new(),
+            carriage: Carriage::Datagrams,
+            source: nobody,
+            destination: nobody,
+            snap_len: 0,
+        };
+        pcap.add_interface(interface).expect("an interface");
+    }
+    let mut capture = Capture(pcap);
+    let report = internet.run(&mut capture);
+    (report, capture.0.finish().expect("a file"))
+}
+
+#[test]
+fn every_packet_is_whole_and_its_checksums_are_right() {
+    let mut network = dumbbell(2, 10_000_000, Span::from_ms(5), Limit::Packets(10), 1.0);
+    // Fragments: of TCP in the middle, of UDP from the start.
+    network.links[0].mtu = 1_000;
+    for way in &mut network.links[0].ways {
+        way.loss = 0.01;
+    }
+    network.flows[1].traffic = Traffic::Datagrams {
+        gap: Law::Constant(Span::from_ms(10)),
+        size: SizeLaw::Constant(4_000),
+    };
+    let (report, pcap) = captured(&network);
+    let sent: u64 = report.queues.iter().map(|queue| queue.sent).sum();
+    assert!(report.queues[0].lost > 0 && report.queues[0].dropped_full > 0);
+    let required = std::env::var_os("LAYERCAST_REQUIRE_TOOLS").is_some();
+    let found = Command::new("tshark")
+        .arg("-v")
+        .stdout(Stdio::null())
+        .status();
+    if found.is_err() && !required {
+        return eprintln!("skipped: tshark is not installed");
+    }
+    let name = format!("layercast-internet-{}.pcapng", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, pcap).expect("a file");
+    let checks = ["ip", "tcp", "udp"].map(|it| format!("{it}.check_checksum:TRUE"));
+    let fields = "-T fields -e ip.checksum.status -e tcp.checksum.status -e udp.checksum.status \
+                  -e _ws.malformed -e ip.flags.mf -e ip.frag_offset";
+    let output = Command::new("tshark")
+        .arg("-r")
+        .arg(&path)
+        .args(checks.iter().flat_map(|check| ["-o", check]))
+        .args(fields.split_whitespace())
+        .output();
+    let _ = std::fs::remove_file(&path);
+    let text = String::from_utf8(output.expect("tshark runs").stdout).expect("text");
+    let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split('\t').collect()).collect();
+    assert_eq!(lines.len() as u64, sent);
+    let count = |column: usize, value: &str| lines.iter().filter(|it| it[column] == value).count();
+    // 0 is bad, 1 is good, 2 is not looked at: parts of what was cut.
+    assert_eq!(count(0, "1"), lines.len());
+    assert!(
+        count(1, "1") > 300 && count(2, "1") > 50,
+        "{} {}",
+        count(1, "1"),
+        count(2, "1")
+    );
+    assert_eq!(count(1, "0") + count(2, "0"), 0);
+    assert!(lines.iter().all(|line| line[3].is_empty()));
+    assert!(lines.iter().filter(|line| line[5] != "0").count() > 300);
+}
