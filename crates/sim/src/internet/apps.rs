@@ -158,22 +158,10 @@ impl Internet {
 
     /// Tells a conversation something, if it is still there.
     pub(super) fn tell(&mut self, slot: u32, number: u64, input: AppInput) {
-        let Some(apps) = &mut self.apps else {
+        if let AppInput::Failed { conn } = input
+            && !self.drop_connection(slot, number, conn)
+        {
             return;
-        };
-        let Some(running) = apps.running(slot, number) else {
-            return;
-        };
-        if let AppInput::Failed { conn } = input {
-            // Both sides of a connection may fail; the conversation hears of it once.
-            let mut connections = running.connections.iter();
-            let Some(place) = connections.position(|it| it.conn == conn) else {
-                return;
-            };
-            let connection = running.connections.swap_remove(place);
-            for (host, id) in connection.sides.into_iter().flatten() {
-                self.shut(host, id);
-            }
         }
         let Some(running) = self
             .apps
@@ -184,6 +172,24 @@ impl Internet {
         };
         running.conversation.handle(self.now, input, &mut Off);
         self.drive(slot, number);
+    }
+
+    /// Takes a connection that failed from its conversation; whether it still had it: both sides may fail, and
+    /// it hears of it once.
+    fn drop_connection(&mut self, slot: u32, number: u64, conn: app::ConnId) -> bool {
+        let apps = self.apps.as_mut();
+        let Some(running) = apps.and_then(|apps| apps.running(slot, number)) else {
+            return false;
+        };
+        let mut connections = running.connections.iter();
+        let Some(place) = connections.position(|it| it.conn == conn) else {
+            return false;
+        };
+        let connection = running.connections.swap_remove(place);
+        for (host, id) in connection.sides.into_iter().flatten() {
+            self.shut(host, id);
+        }
+        true
     }
 
     /// Does what a conversation wants done, until it wants nothing more.

@@ -156,13 +156,18 @@ fn value(part: &str, problem: &str) -> NetworkError {
 }
 
 fn medium(part: &str, mtu: u32, rates: [Rate; 2]) -> Result<(), NetworkError> {
-    if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
-        return Err(value(part, "mtu must be from 68 to 65535 bytes"));
-    }
+    check_mtu(part, mtu)?;
     if rates.iter().any(|rate| rate.as_bps() == 0) {
         return Err(value(part, "rate must be more than zero"));
     }
     Ok(())
+}
+
+pub(super) fn check_mtu(part: &str, mtu: u32) -> Result<(), NetworkError> {
+    match (MIN_MTU..=MAX_MTU).contains(&mtu) {
+        true => Ok(()),
+        false => Err(value(part, "mtu must be from 68 to 65535 bytes")),
+    }
 }
 
 fn queue(part: &str, queue: &Queue) -> Result<(), NetworkError> {

@@ -3,36 +3,36 @@
 use super::packet::{Body, Packet, PacketId};
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
-use super::{CpuCost, Internet, NodeIndex};
+use super::world::NodeCpu;
+use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
 
 impl Internet {
     /// A packet comes to a node, in so many cells if it came over ATM.
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
-        let Some(cpu) = &mut self.nodes[at.0 as usize].cpu else {
+        let Some(NodeCpu { cost, cpu, source }) = self.nodes[at.0 as usize].cpu.as_deref_mut()
+        else {
             return self.process(at, packet);
         };
-        let CpuCost {
-            per_packet,
-            per_byte,
-            per_cell,
-        } = cpu.cost;
-        let bytes = self.packets.get(packet).bytes;
-        let cost = per_packet + per_byte.times(u64::from(bytes)) + per_cell.times(u64::from(cells));
-        cpu.busy_until = cpu.busy_until.max(self.now).saturating_add(cost);
-        if cpu.line.is_empty() {
-            self.kernel.schedule(cpu.source, Some(cpu.busy_until));
+        let bytes = u64::from(self.packets.get(packet).bytes);
+        let cells = cost.per_cell.times(u64::from(cells));
+        let idle = cpu.next_done().is_none();
+        cpu.push(
+            self.now,
+            cost.per_packet + cost.per_byte.times(bytes) + cells,
+            packet,
+        );
+        if idle {
+            self.kernel.schedule(*source, cpu.next_done());
         }
-        cpu.line.push_back((cpu.busy_until, packet));
     }
 
-    pub(super) fn processed(&mut self, at: NodeIndex, source: SourceId) {
-        let Some(cpu) = &mut self.nodes[at.0 as usize].cpu else {
+    pub(super) fn processed(&mut self, at: NodeIndex) {
+        let Some(NodeCpu { cpu, source, .. }) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
             return;
         };
-        let done = cpu.line.pop_front();
-        let next = cpu.line.front().map(|(at, _)| *at);
-        self.kernel.schedule(source, next);
+        let done = cpu.pop_done(self.now);
+        self.kernel.schedule(*source, cpu.next_done());
         if let Some((_, packet)) = done {
             self.process(at, packet);
         }

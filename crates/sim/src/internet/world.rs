@@ -1,8 +1,8 @@
 use core::net::Ipv4Addr;
-use std::collections::VecDeque;
 
 use layercast_atm::AtmAddress;
 use layercast_core::{Machine, Off, Time};
+use layercast_switch::host::Cpu;
 
 use super::apps::Apps;
 use super::atm::{self, Backbone};
@@ -83,16 +83,14 @@ pub(super) struct NodeState {
     /// Its place among the hosts, if it is one.
     pub host: Option<u32>,
     /// Its processor, if that costs time.
-    pub cpu: Option<Box<Cpu>>,
+    pub cpu: Option<Box<NodeCpu>>,
 }
 
-/// A processor that takes its time for each packet, first come, first served.
+/// The processor of a node, with what a packet costs it.
 #[derive(Debug)]
-pub(super) struct Cpu {
+pub(super) struct NodeCpu {
     pub cost: CpuCost,
-    /// When it has finished with each.
-    pub line: VecDeque<(Time, PacketId)>,
-    pub busy_until: Time,
+    pub cpu: Cpu<PacketId>,
     pub source: SourceId,
 }
 
@@ -147,10 +145,9 @@ impl Internet {
                 number
             });
             let cpu = (node.cpu != CpuCost::default()).then(|| {
-                Box::new(Cpu {
+                Box::new(NodeCpu {
                     cost: node.cpu,
-                    line: VecDeque::new(),
-                    busy_until: Time::ZERO,
+                    cpu: Cpu::new(),
                     source: world.source(Source::Cpu(n as u32)),
                 })
             });
@@ -276,7 +273,7 @@ impl Internet {
                     self.arrive(flight.to, flight.packet, 0);
                 }
             }
-            Source::Cpu(n) => self.processed(NodeIndex(n), source),
+            Source::Cpu(n) => self.processed(NodeIndex(n)),
             Source::Tcp(n) => {
                 self.kernel.schedule(source, None);
                 let host = &mut self.hosts[n as usize];

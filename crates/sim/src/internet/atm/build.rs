@@ -10,6 +10,7 @@ use layercast_core::PortId;
 
 use super::port::Port;
 use super::{Adapter, AtmNode, Backbone, Frames, SIGNALLING};
+use crate::internet::check::check_mtu;
 use crate::internet::{
     AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex, Role,
 };
@@ -77,9 +78,7 @@ pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result
             "a router has two adapters: it may have one".into(),
         );
     }
-    if !(68..=65_535).contains(&atm.mtu) {
-        return fail("ATM".into(), "mtu must be from 68 to 65535 bytes".into());
-    }
+    check_mtu("ATM", atm.mtu)?;
     if count > usize::from(u16::MAX) - 1 {
         return fail(
             "ATM".into(),

@@ -102,7 +102,7 @@ impl Internet {
         Some(&mut adapter.mapper)
     }
 
-    /// What tells the conversation of a packet. A part of one has no ports, but for them it is the same.
+    /// What tells the conversation of a packet. A part of one has no ports: those between two hosts share a circuit.
     fn flow_key(&self, id: PacketId) -> FlowKey {
         let packet = self.packets.get(id);
         let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
