@@ -1,9 +1,9 @@
-//! IPv4, TCP and UDP: decoding anything gives a value or an error, and a value comes back as it was.
+//! IPv4, TCP, UDP and ICMP: decoding anything gives a value or an error, and a value comes back as it was.
 
 use core::net::Ipv4Addr;
 
 use bytes::Bytes;
-use layercast_wire::{Ipv4Packet, TcpSegment, UdpDatagram};
+use layercast_wire::{IcmpMessage, Ipv4Packet, TcpSegment, UdpDatagram};
 
 /// An IPv4 packet with its TCP segment or UDP datagram: the same value after another round.
 pub fn ip(data: &[u8]) {
@@ -15,18 +15,19 @@ pub fn ip(data: &[u8]) {
     }
 }
 
-/// Bytes after an IP header, as TCP and as UDP, with the checksum put right: what a hostile
+/// Bytes after an IP header, as TCP, UDP and ICMP, with the checksum put right: what a hostile
 /// sender can send.
 pub fn segment(data: &[u8]) {
     let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-    if let Ok(segment) = TcpSegment::decode(src, dst, summed(data, src, dst, 6, 16)) {
+    if let Ok(segment) = TcpSegment::decode(src, dst, summed(data, pseudo(src, dst, 6, data), 16)) {
         let mut out = Vec::new();
         segment.encode_into(src, dst, &mut out);
         assert_eq!(out.len(), segment.encoded_len());
         let again = TcpSegment::decode(src, dst, out.into()).expect("our own segment");
         assert_eq!(again, segment);
     }
-    if let Ok(datagram) = UdpDatagram::decode(src, dst, summed(data, src, dst, 17, 6)) {
+    if let Ok(datagram) = UdpDatagram::decode(src, dst, summed(data, pseudo(src, dst, 17, data), 6))
+    {
         let mut out = Vec::new();
         let encoded = datagram.encode_into(src, dst, &mut out);
         encoded.expect("it came from a datagram");
@@ -34,15 +35,23 @@ pub fn segment(data: &[u8]) {
         let again = UdpDatagram::decode(src, dst, out.into()).expect("our own datagram");
         assert_eq!(again, datagram);
     }
+    if let Ok(message) = IcmpMessage::decode(summed(data, 0, 2)) {
+        let mut out = Vec::new();
+        message.encode_into(&mut out);
+        assert_eq!(IcmpMessage::decode(out.into()), Ok(message));
+    }
 }
 
-/// `data` with the checksum at `at` that makes it sum up with the pseudo-header.
-fn summed(data: &[u8], src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, at: usize) -> Bytes {
+/// What the pseudo-header adds to a checksum.
+fn pseudo(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, data: &[u8]) -> u64 {
+    u64::from(src.to_bits()) + u64::from(dst.to_bits()) + u64::from(protocol) + data.len() as u64
+}
+
+/// `data` with the checksum at `at` that makes it sum up with `sum`.
+fn summed(data: &[u8], mut sum: u64, at: usize) -> Bytes {
     let mut bytes = data.to_vec();
     if let Some(field) = bytes.get_mut(at..at + 2) {
         field.fill(0);
-        let mut sum = src.to_bits() as u64 + dst.to_bits() as u64;
-        sum += u64::from(protocol) + bytes.len() as u64;
         for pair in bytes.chunks(2) {
             sum += u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u64::from(low));
         }

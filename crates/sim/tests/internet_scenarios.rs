@@ -332,6 +332,7 @@ prop_compose! {
                 source: word.clone(),
                 sites: vec![SiteSpec { workstations: vec![word.clone()], servers: Vec::new() }],
             }),
+            attach: Vec::new(),
             base_dir: PathBuf::new(),
         }
     }

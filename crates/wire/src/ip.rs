@@ -170,6 +170,27 @@ impl Ipv4Packet {
     /// Payloads share the memory of `bytes`. A fragment stays [`IpBody::Other`], whatever it is
     /// part of.
     pub fn decode(bytes: Bytes) -> Result<Ipv4Packet, IpError> {
+        let mut packet = Ipv4Packet::decode_outer(bytes)?;
+        if let IpBody::Other { protocol, payload } = &packet.body
+            && let Payload::Bytes(body) = payload
+            && !packet.is_fragment()
+        {
+            let (src, dst) = (packet.src, packet.dst);
+            match *protocol {
+                PROTOCOL_TCP => {
+                    packet.body = IpBody::Tcp(TcpSegment::decode(src, dst, body.clone())?);
+                }
+                PROTOCOL_UDP => {
+                    packet.body = IpBody::Udp(UdpDatagram::decode(src, dst, body.clone())?);
+                }
+                _ => {}
+            }
+        }
+        Ok(packet)
+    }
+
+    /// Decodes no more than a router looks at, the IP header: the body is [`IpBody::Other`], whatever it is.
+    pub fn decode_outer(bytes: Bytes) -> Result<Ipv4Packet, IpError> {
         let Some(head) = bytes.first_chunk::<IPV4_HEADER>() else {
             return Err(IpError::Short(bytes.len()));
         };
@@ -193,8 +214,7 @@ impl Ipv4Packet {
             });
         }
         let (src, dst, protocol) = (address(12), address(16), head[9]);
-        let body = bytes.slice(IPV4_HEADER..total);
-        let mut packet = Ipv4Packet {
+        Ok(Ipv4Packet {
             src,
             dst,
             tos: head[1],
@@ -205,21 +225,8 @@ impl Ipv4Packet {
             fragment_offset: field(6) & 0x1fff,
             body: IpBody::Other {
                 protocol,
-                payload: Payload::default(),
+                payload: bytes.slice(IPV4_HEADER..total).into(),
             },
-        };
-        packet.body = match protocol {
-            PROTOCOL_TCP if !packet.is_fragment() => {
-                IpBody::Tcp(TcpSegment::decode(src, dst, body)?)
-            }
-            PROTOCOL_UDP if !packet.is_fragment() => {
-                IpBody::Udp(UdpDatagram::decode(src, dst, body)?)
-            }
-            protocol => IpBody::Other {
-                protocol,
-                payload: body.into(),
-            },
-        };
-        Ok(packet)
+        })
     }
 }

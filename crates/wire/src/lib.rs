@@ -11,6 +11,7 @@ mod assembly;
 mod atm;
 mod checksum;
 mod end_to_end;
+mod icmp;
 mod ip;
 mod link;
 mod mets;
@@ -33,6 +34,7 @@ pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
 pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
+pub use icmp::{ICMP_HEADER, IcmpMessage, PROTOCOL_ICMP};
 pub use ip::{IPV4_HEADER, IpBody, IpError, Ipv4Packet};
 pub use link::{
     Carriage, DATAGRAM_CELLS, DATAGRAM_PAYLOAD, DecodeError, LinkPdu, UDP_IP_HEADER,

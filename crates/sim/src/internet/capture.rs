@@ -35,26 +35,42 @@ impl Internet {
         }
     }
 
-    fn on_wire(&self, packet: &Packet) -> Ipv4Packet {
-        let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
-        let (src, dst) = (address(packet.src), address(packet.dst));
-        let (body, id, place) = match &packet.body {
+    /// A packet as it goes on the wire now.
+    pub(super) fn on_wire(&self, packet: &Packet) -> Ipv4Packet {
+        let ttl = packet.ttl;
+        match &packet.body {
+            Body::Real(real) => Ipv4Packet {
+                ttl,
+                ..Ipv4Packet::clone(real)
+            },
             Body::Fragment { group, offset } => {
                 let whole = self.packets.whole(*group);
                 let data = packet.bytes - IP_HEADER;
                 let more = offset + data < whole.bytes - IP_HEADER;
                 let body = self.part(whole, *offset, data);
-                (body, *group as u16, (more, offset / 8))
+                let id = match &whole.body {
+                    Body::Real(real) => real.id,
+                    _ => *group as u16,
+                };
+                let whole = self.on_wire(whole);
+                Ipv4Packet {
+                    id,
+                    ttl,
+                    more_fragments: more || whole.more_fragments,
+                    fragment_offset: whole.fragment_offset + (offset / 8) as u16,
+                    body,
+                    ..whole
+                }
             }
-            body => (content(packet, body), 0, (false, 0)),
-        };
-        Ipv4Packet {
-            id,
-            ttl: packet.ttl,
-            dont_fragment: false,
-            more_fragments: place.0,
-            fragment_offset: place.1 as u16,
-            ..Ipv4Packet::new(src, dst, body)
+            body => {
+                let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+                let (src, dst) = (address(packet.src), address(packet.dst));
+                Ipv4Packet {
+                    ttl,
+                    dont_fragment: false,
+                    ..Ipv4Packet::new(src, dst, content(packet, body))
+                }
+            }
         }
     }
 
@@ -82,7 +98,7 @@ fn content(packet: &Packet, body: &Body) -> IpBody {
             checksum: true,
             payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
         }),
-        Body::Fragment { .. } | Body::Free => IpBody::Other {
+        Body::Real(_) | Body::Fragment { .. } | Body::Free => IpBody::Other {
             protocol: 0,
             payload: Payload::Zeros(packet.bytes.saturating_sub(IP_HEADER)),
         },

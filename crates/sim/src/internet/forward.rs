@@ -49,8 +49,7 @@ impl Internet {
         }
         packet.ttl -= 1;
         if packet.ttl == 0 {
-            self.drops.ttl += 1;
-            return self.packets.lose(id);
+            return self.expired(at, id);
         }
         self.send(at, id);
     }
@@ -60,10 +59,14 @@ impl Internet {
         let Some(id) = self.packets.join(id) else {
             return;
         };
+        if self.external.is_some() && self.hand_out(at, id) {
+            return;
+        }
         let (src, bytes) = (self.packets.get(id).src, self.packets.get(id).bytes);
         match (self.packets.take(id), self.nodes[at.0 as usize].host) {
             (Body::Tcp(segment), Some(host)) => self.segment(host, src, segment),
             (Body::Udp(datagram), Some(_)) => self.datagram(datagram, bytes),
+            (Body::Real(packet), host) => self.answer(at, host, src, *packet),
             _ => self.drops.not_mine += 1,
         }
     }
@@ -74,8 +77,7 @@ impl Internet {
         // All packets between two hosts take one way.
         let flow = packet.src.0.wrapping_mul(0x9e37_79b9) ^ packet.dst.0.wrapping_mul(0x85eb_ca6b);
         let Some(hop) = self.routes.next(at, packet.dst, flow >> 7) else {
-            self.drops.no_route += 1;
-            return self.packets.lose(id);
+            return self.no_route(at, id);
         };
         let bytes = packet.bytes;
         let mtu = match hop.interface {
@@ -84,6 +86,9 @@ impl Internet {
         };
         if bytes <= mtu {
             return self.send_on(hop, id, bytes);
+        }
+        if self.must_stay_whole(id) {
+            return self.too_big(at, id, mtu);
         }
         let mut parts = std::mem::take(&mut self.parts);
         self.packets.cut(id, mtu, &mut parts);
@@ -118,6 +123,11 @@ impl Internet {
     pub(super) fn originate(&mut self, packet: Packet) {
         let at = packet.src;
         let id = self.packets.add(packet);
+        self.depart(at, id);
+    }
+
+    /// A packet leaves the node where it came to be.
+    pub(super) fn depart(&mut self, at: NodeIndex, id: PacketId) {
         if self.packets.get(id).dst == at {
             // To itself: nothing is modelled of a loopback.
             return self.receive(at, id);

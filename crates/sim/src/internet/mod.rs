@@ -10,9 +10,11 @@ mod build;
 mod capture;
 mod check;
 mod error;
+mod external;
 mod flows;
 mod forward;
 mod hosts;
+mod icmp;
 mod measure;
 mod network;
 mod packet;
@@ -23,6 +25,7 @@ pub mod scenario;
 mod world;
 
 pub use error::NetworkError;
+pub use external::{Delivery, ExternalCounts, Refused};
 pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use report::{

@@ -1,5 +1,5 @@
 use layercast_core::Time;
-use layercast_wire::TcpSegment;
+use layercast_wire::{Ipv4Packet, TcpSegment};
 use layercast_workload::app::Media;
 
 use super::NodeIndex;
@@ -28,6 +28,8 @@ pub(crate) enum Body {
     Free,
     Tcp(TcpSegment),
     Udp(Datagram),
+    /// A packet with all its bytes, as real programs send them.
+    Real(Box<Ipv4Packet>),
     /// A part of the packet of a group, from so many bytes of its data on.
     Fragment {
         group: u32,
@@ -71,6 +73,8 @@ pub(crate) struct Packets {
     free: Vec<PacketId>,
     groups: Vec<Group>,
     free_groups: Vec<u32>,
+    /// Bytes of those that carry them.
+    real_bytes: u64,
 }
 
 impl Packets {
@@ -108,10 +112,37 @@ impl Packets {
 
     /// Forgets a packet that got lost, and with the last part of one the whole of it.
     pub fn lose(&mut self, id: PacketId) {
-        if let Body::Fragment { group, .. } = self.take(id) {
-            self.groups[group as usize].lost = true;
-            self.settle(group);
+        match self.take(id) {
+            Body::Fragment { group, .. } => {
+                self.groups[group as usize].lost = true;
+                self.settle(group);
+            }
+            Body::Real(packet) => self.was_taken(&packet),
+            _ => {}
         }
+    }
+
+    /// Adds a packet with all its bytes.
+    pub fn add_real(&mut self, src: NodeIndex, dst: NodeIndex, packet: Ipv4Packet) -> PacketId {
+        let bytes = packet.encoded_len() as u32;
+        self.real_bytes += u64::from(bytes);
+        self.add(Packet {
+            src,
+            dst,
+            bytes,
+            ttl: packet.ttl,
+            body: Body::Real(Box::new(packet)),
+        })
+    }
+
+    /// A packet with all its bytes has left for good.
+    pub fn was_taken(&mut self, packet: &Ipv4Packet) {
+        self.real_bytes -= packet.encoded_len() as u64;
+    }
+
+    /// Bytes of all packets that carry them.
+    pub fn real_bytes(&self) -> u64 {
+        self.real_bytes
     }
 
     /// Cuts a packet into parts of at most `mtu` bytes (RFC 791 2.3); they are in `parts` in order.
@@ -193,7 +224,7 @@ impl Packets {
         let (whole, lost) = (group.whole, group.lost);
         self.free_groups.push(place);
         if lost {
-            self.take(whole);
+            self.lose(whole);
             return None;
         }
         Some(whole)

@@ -180,6 +180,8 @@ pub struct NodeDrops {
     pub ttl: u64,
     /// No way to the destination.
     pub no_route: u64,
+    /// Larger than the next link takes, and not to be cut; only real packets are.
+    pub too_big: u64,
     /// Came to a host that is not its destination, or that nobody there waits for.
     pub not_mine: u64,
 }

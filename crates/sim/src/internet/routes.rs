@@ -129,7 +129,12 @@ impl Routes {
         }
     }
 
-    /// Where `at` sends a packet for the host `to`; of equal ways the same for the same `flow`.
+    /// The router to which a host sends what is not for its neighbours.
+    pub fn gateway(&self, host: NodeIndex) -> Option<NodeIndex> {
+        self.gateway[host.0 as usize].map(|hop| hop.next)
+    }
+
+    /// Where `at` sends a packet for the host or router `to`; of equal ways the same for the same `flow`.
     pub fn next(&self, at: NodeIndex, to: NodeIndex, flow: u32) -> Option<Hop> {
         let (from, dst) = (at.0 as usize, to.0 as usize);
         if self.forwarder[from] == NONE {
@@ -139,11 +144,13 @@ impl Routes {
             }
             return self.gateway[from];
         }
-        let (home, last) = self.home[dst]?;
         let here = self.forwarder[from];
-        if home == here {
-            return Some(last);
-        }
+        let home = match self.home[dst] {
+            Some((home, last)) if home == here => return Some(last),
+            Some((home, _)) => home,
+            // Another router, or a host that none reaches.
+            None => Some(self.forwarder[dst]).filter(|&n| n != NONE)?,
+        };
         let (start, end) = self.table[here as usize * self.forwarders + home as usize];
         match end - start {
             0 => None,

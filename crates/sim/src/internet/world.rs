@@ -7,6 +7,7 @@ use layercast_switch::host::Cpu;
 use super::apps::Apps;
 use super::atm::{self, Backbone};
 use super::capture::Captured;
+use super::external::External;
 use super::flows::FlowState;
 use super::hosts::Host;
 use super::packet::{PacketId, Packets};
@@ -50,9 +51,11 @@ pub struct Internet {
     /// Packets the watcher was not told of yet, if it wants to be.
     pub(super) captured: Option<Vec<Captured>>,
     pub(super) drops: NodeDrops,
+    /// Hosts that are real programs, if any are.
+    pub(super) external: Option<Box<External>>,
     end: Time,
     warm: Time,
-    budget: Budget,
+    pub(super) budget: Budget,
     events: u64,
     packet_hops: u64,
 }
@@ -129,6 +132,7 @@ impl Internet {
             parts: Vec::new(),
             captured: None,
             drops: NodeDrops::default(),
+            external: None,
             end: Time::ZERO.saturating_add(network.duration),
             warm: Time::ZERO.saturating_add(network.warm_up),
             budget: network.budget,
@@ -195,21 +199,27 @@ impl Internet {
 
     /// Runs to the end, or until the watcher or the budget stops it.
     pub fn run<W: Watch>(&mut self, watch: &mut W) -> Report {
-        let mut stopped = None;
+        let stopped = self.run_until(self.end, watch);
+        self.finish(stopped, watch)
+    }
+
+    /// Lets everything happen that is due by `until` or by the end, unless the watcher or the budget stops it.
+    pub fn run_until<W: Watch>(&mut self, until: Time, watch: &mut W) -> Option<Stopped> {
+        let until = until.min(self.end);
         loop {
             let other = self.kernel.next();
             // At one instant cells move last.
             let first = |at: Time| other.is_none_or(|(other, _)| at < other);
             let cell = self.cells.next().filter(|(at, _)| first(*at));
-            let Some((at, source)) = cell.or(other).filter(|(at, _)| *at <= self.end) else {
+            let Some((at, source)) = cell.or(other).filter(|(at, _)| *at <= until) else {
                 break;
             };
             self.now = at;
             self.events += 1;
             if self.events.is_multiple_of(LOOK) {
-                stopped = self.look(watch);
+                let stopped = self.look(watch);
                 if stopped.is_some() {
-                    break;
+                    return stopped;
                 }
             }
             match cell.is_some() {
@@ -223,21 +233,40 @@ impl Internet {
                 self.hand_over(watch);
             }
         }
-        if stopped.is_none() {
-            self.now = self.end;
-        }
+        self.now = self.now.max(until);
+        None
+    }
+
+    /// When something happens next; none if nothing does before the end.
+    pub fn next_event(&mut self) -> Option<Time> {
+        let next = [self.kernel.next(), self.cells.next()];
+        let next = next.into_iter().flatten().map(|(at, _)| at).min();
+        next.filter(|&at| at <= self.end)
+    }
+
+    /// What was found until now, when nothing more is to happen; `stopped` says why that is before the end.
+    pub fn finish<W: Watch>(&mut self, stopped: Option<Stopped>, watch: &mut W) -> Report {
         self.hand_over(watch);
         self.report(stopped)
     }
 
-    fn look<W: Watch>(&mut self, watch: &mut W) -> Option<Stopped> {
-        let progress = Progress {
+    /// Packets that are in the network.
+    pub fn packets_under_way(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        Progress {
             now: self.now,
             events: self.events,
             packet_hops: self.packet_hops,
             cell_hops: self.cell_hops(),
-        };
-        if !watch.progress(progress) {
+        }
+    }
+
+    fn look<W: Watch>(&mut self, watch: &mut W) -> Option<Stopped> {
+        if !watch.progress(self.progress()) {
             Some(Stopped::Interrupted)
         } else if self.events >= self.budget.events {
             Some(Stopped::EventBudget)

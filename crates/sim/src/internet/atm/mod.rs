@@ -15,6 +15,7 @@ use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
 
 use self::frames::{FrameBody, Frames};
 use self::port::{Port, arrives, leaves};
+use super::external::ports;
 use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
@@ -109,6 +110,7 @@ impl Internet {
         let (protocol, ports, media) = match &packet.body {
             Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
             Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
+            Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
             Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
         };
         FlowKey {

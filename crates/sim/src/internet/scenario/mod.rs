@@ -2,6 +2,7 @@
 //! resolved into a [`Network`](super::Network). docs/simulator.md is its manual.
 
 mod atm;
+mod attach;
 mod build;
 mod check;
 mod components;
@@ -20,6 +21,7 @@ mod xunet;
 use std::path::Path;
 
 pub use atm::{AtmLinkSpec, AtmQueueSpec, AtmSpec, DiscardName, SwitchSpec};
+pub use attach::{AttachKind, AttachSpec, Attached, Attachment};
 pub use error::{Problem, ScenarioError};
 pub use quantity::{Bytes, OrOff, Text};
 pub use schema::{

@@ -4,6 +4,7 @@ use core::net::Ipv4Addr;
 
 use layercast_core::Span;
 
+use super::attach::{self, Attachment};
 use super::build::Builder;
 use super::check::check_span;
 use super::components::Components;
@@ -20,6 +21,11 @@ const DAY: u64 = 86_400;
 impl Scenario {
     /// Checks everything and gives the network that it describes.
     pub fn resolve(&self) -> Result<Network, ScenarioError> {
+        self.resolve_attached().map(|(network, _)| network)
+    }
+
+    /// Checks everything and gives the network that it describes, and where real programs are attached to it.
+    pub fn resolve_attached(&self) -> Result<(Network, Vec<Attachment>), ScenarioError> {
         self.check_run()?;
         let mut network = Builder::new(self)?;
         if let Some(topology) = &self.topology {
@@ -48,11 +54,13 @@ impl Scenario {
         };
         let mut sets = parts(&network, atm.as_ref());
         let flows = traffic::flows(self, &network, &mut sets)?;
+        let attachments = attach::attachments(self, &network, &mut sets)?;
         let workload = match &self.workload {
             Some(spec) => Some(traffic::population(self, spec, &mut network, &mut sets)?),
             None => None,
         };
-        Ok(Network {
+        attach::check_apart(self, &attachments, &flows, workload.as_ref())?;
+        let network = Network {
             nodes: network.nodes,
             links: network.links,
             lans: network.lans,
@@ -67,7 +75,8 @@ impl Scenario {
                 events: self.run.budget.events,
                 packets: self.run.budget.packets,
             },
-        })
+        };
+        Ok((network, attachments))
     }
 
     fn check_run(&self) -> Result<(), ScenarioError> {

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::atm::AtmSpec;
+use super::attach::AttachSpec;
 use super::quantity::{Bytes, Text};
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
@@ -62,6 +63,9 @@ pub struct Scenario {
     /// Applications on many hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
+    /// Hosts that are real programs when the scenario is emulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attach: Vec<AttachSpec>,
     /// Where relative paths of files start.
     #[serde(skip)]
     pub base_dir: PathBuf,
