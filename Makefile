@@ -85,12 +85,14 @@ peers: ## srt-tools and GStreamer, for the comparisons
 	scripts/install_tools.sh $(PY) srt-live-transmit gst-launch-1.0
 
 .PHONY: interop
-interop: tools peers ## Streams and captures against ffmpeg, tshark and GStreamer
+interop: tools peers ## Streams, captures and emulated networks against ffmpeg, tshark, GStreamer, iperf3 and curl
+	scripts/install_tools.sh $(PY) iperf3 curl ping ip
 	cargo test -p layercast-media --test ffmpeg --test filter --test corpus --test h264 --test ts --test rtp
 	cargo test -p layercast-wire --test tshark
 	LAYERCAST_LONG=1 cargo test -p layercast-net --test tun -- --nocapture
 	cargo test -p layercast-sim --test capture
 	cargo test -p layercast-cli --test live --test sockets
+	LAYERCAST_LONG=1 cargo test -p layercast-cli --test emulation -- --nocapture
 
 .PHONY: soak
 soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go, from SOAK_SEED (default 1)

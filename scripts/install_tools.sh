@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the named tools (ffmpeg, tshark, chromium, srt-live-transmit, gst-launch-1.0, gst-elements) can be run:
+# Makes sure that the named tools (ffmpeg, tshark, chromium, srt-live-transmit, gst-launch-1.0, gst-elements, iperf3, curl, ping, ip) can be run:
 # from the system, with apt where that is possible, else ffmpeg from the imageio-ffmpeg wheel.
 # Usage: install_tools.sh PYTHON TOOL...
 set -euo pipefail
@@ -8,6 +8,7 @@ python=$1
 shift
 
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
+    [iperf3]=iperf3 [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
     [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
 

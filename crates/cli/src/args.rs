@@ -53,7 +53,7 @@ pub enum Command {
     Demo(Demo),
     /// Let somebody join a flow that takes tokens: print a token, or a join URL with it
     Token(Token),
-    /// Put an impaired path between two programs that speak UDP: rate, queue, delay, jitter, loss
+    /// Run a network in real time with real programs at its hosts, or put an impaired path between two of them
     Emulate(Emulate),
     /// Models of application traffic: sample them, compare them with data, see what they offer
     Workload(crate::workload::args::Workload),
@@ -497,54 +497,76 @@ pub struct Stats {
 /// `layercast emulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Datagrams that come to --listen go on to --to, and the answers back, each way through a queue, a line
-of --rate, then delay, jitter and loss; the same seed draws the same loss and jitter. Clients share the
-path. TCP connections to the same port are carried too, delayed but not lost, and a Layercast node
-behind it is told the port of the path instead of its neighbour's, as behind a NAT; that takes a link
-without protection (--insecure). What a full queue drops is dropped without a look into it; datagrams
-that wait long are marked (ECN).
+With a scenario of an internetwork (docs/simulator.md) the hosts that it attaches are real: what iperf3,
+curl or ffmpeg send goes through the simulated network in real time, beside its simulated traffic.
+--namespaces makes network namespaces with TUN or TAP devices as the scenario says, and removes them at
+the end. How late things happened is told every second and at the end.
+
+With --to it is one path: datagrams that come to --listen go on to --to, and the answers back, each way
+through a queue, a line of --rate, then delay, jitter and loss; the same seed draws the same loss and
+jitter. Clients share the path. TCP connections to the same port are carried too, delayed but not lost,
+and a Layercast node behind it is told the port of the path instead of its neighbour's, as behind a NAT;
+that takes a link without protection (--insecure). What a full queue drops is dropped without a look
+into it; datagrams that wait long are marked (ECN).
 
 Examples:
+  sudo layercast emulate scenarios/internet/emulate.toml --namespaces
   layercast emulate --listen 127.0.0.1:9000 --to 127.0.0.1:9001 --delay 20ms --jitter 5ms --loss 3%
   layercast emulate --listen 127.0.0.1:7500 --to 127.0.0.1:7400 --rate 3Mbit/s --queue 200ms \\
       --schedule 10s:60%,20s:100% --json")]
 pub struct Emulate {
+    /// The internetwork (TOML, schema = "internet/1") that real programs are attached to
+    pub scenario: Option<PathBuf>,
+    /// Make network namespaces, devices, addresses and routes for the scenario's TUN and TAP attachments; needs root
+    #[arg(long, conflicts_with = "to")]
+    pub namespaces: bool,
+    /// Stop after this time, e.g. 30s [default: run.duration of the scenario]
+    #[arg(long, value_name = "TIME", conflicts_with = "to", value_parser = units::span)]
+    pub duration: Option<Span>,
+    /// Write every packet on every simulated link to this file, for tshark or Wireshark
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    pub pcap: Option<PathBuf>,
     /// Address that clients send to; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(
+        long,
+        conflicts_with = "scenario",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:0"
+    )]
     pub listen: SocketAddr,
     /// Where their datagrams go
-    #[arg(long, value_name = "ADDR")]
-    pub to: SocketAddr,
+    #[arg(long, value_name = "ADDR", conflicts_with = "scenario")]
+    pub to: Option<SocketAddr>,
     /// Rate of the line each way, UDP and IP headers included [default: no limit]
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    #[arg(long, conflicts_with = "scenario", value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,
     /// How the rate changes, counted from the first datagram: TIME:PERCENT,..
-    #[arg(long, value_name = "STEPS", requires = "rate", value_parser = units::schedule)]
+    #[arg(long, conflicts_with = "scenario", value_name = "STEPS", requires = "rate", value_parser = units::schedule)]
     pub schedule: Option<RateSchedule>,
     /// What waits in front of the line at most, in time of the full line, bytes or cells of 48 bytes
-    #[arg(long, value_name = "SIZE", default_value = "200ms", value_parser = units::queue)]
+    #[arg(long, conflicts_with = "scenario", value_name = "SIZE", default_value = "200ms", value_parser = units::queue)]
     pub queue: QueueSize,
     /// Delay each way
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::span)]
+    #[arg(long, conflicts_with = "scenario", value_name = "TIME", default_value = "0s", value_parser = units::span)]
     pub delay: Span,
     /// Random delay on top, in order: uniform up to this, or normal:TIME
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::jitter)]
+    #[arg(long, conflicts_with = "scenario", value_name = "TIME", default_value = "0s", value_parser = units::jitter)]
     pub jitter: Jitter,
     /// Let jitter change the order
-    #[arg(long)]
+    #[arg(long, conflicts_with = "scenario")]
     pub reorder: bool,
     /// Share of datagrams lost each way, such as 3%
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::probability)]
+    #[arg(long, conflicts_with = "scenario", value_name = "SHARE", default_value = "0", value_parser = units::probability)]
     pub loss: f64,
     /// Lose so many in a row on average instead of each on its own
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, conflicts_with = "scenario", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub burst: Option<u32>,
     /// Share of datagrams that arrive twice
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::probability)]
+    #[arg(long, conflicts_with = "scenario", value_name = "SHARE", default_value = "0", value_parser = units::probability)]
     pub duplicate: f64,
-    /// Seed of loss and jitter
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of loss and jitter [default: 1, or that of the scenario]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Print one JSON object per second instead of a status line
     #[arg(long)]
     pub json: bool,

@@ -1,10 +1,13 @@
-//! `layercast emulate`: an impaired path between two programs that speak UDP.
+//! `layercast emulate --to`: an impaired path between two programs that speak UDP.
+
+use std::net::SocketAddr;
 
 use layercast_net::{Clock, Relay, RelayConfig, RelayStats};
 use layercast_switch::{LinkConfig, Loss, PathConfig, QueueConfig};
 use tokio::sync::mpsc;
 
 use crate::args;
+use crate::emulation;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, PathStatus};
 use crate::node::{Stop, runtime};
@@ -17,13 +20,21 @@ const MAX_CLIENTS: usize = 256;
 
 /// Runs the command.
 pub fn run(args: &args::Emulate) -> Outcome {
-    check(args)?;
+    let to = match (&args.scenario, args.to) {
+        (Some(path), _) => return emulation::run(args, path),
+        (None, Some(to)) => to,
+        (None, None) => {
+            let what = "emulate takes a scenario, or --to with the address of a program";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+    };
+    check(args, to)?;
     let config = RelayConfig {
         listen: args.listen,
-        to: args.to,
+        to,
         there: path(args),
         back: path(args),
-        seed: args.seed,
+        seed: args.seed.unwrap_or(1),
         max_clients: MAX_CLIENTS,
     };
     runtime()?.block_on(async {
@@ -31,7 +42,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
         let teller = Teller::new(args.json, Lines::Stdout);
         let relay = Relay::bind(config).await.map_err(Failure::new)?;
         let address = relay.local_addr();
-        let greeting = format!("path from {address} to {}; stop it with Ctrl-C", args.to);
+        let greeting = format!("path from {address} to {to}; stop it with Ctrl-C");
         teller.ready("path", Some(address), &greeting)?;
         let clock = Clock::get();
         let epoch = clock.now();
@@ -54,9 +65,9 @@ pub fn run(args: &args::Emulate) -> Outcome {
 }
 
 /// What each option alone cannot tell.
-fn check(args: &args::Emulate) -> Outcome {
+fn check(args: &args::Emulate, to: SocketAddr) -> Outcome {
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
-    let (listen, to) = (args.listen, args.to);
+    let listen = args.listen;
     if to.port() == 0 || to.ip().is_unspecified() {
         return usage("--to takes the address and the port of a program, such as 127.0.0.1:9001");
     }

@@ -7,6 +7,8 @@ use layercast_switch::PathStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::emulation::EmulationStatus;
+
 /// One line; `report` names its kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
@@ -34,6 +36,8 @@ pub enum Line {
     Node(NodeStatus),
     /// An emulated path, once a second.
     Path(PathStatus),
+    /// An emulated internetwork, once a second.
+    Emulation(EmulationStatus),
     /// The last line: everything that was counted.
     Summary(Value),
 }

@@ -5,6 +5,7 @@ mod args;
 mod demo;
 mod drive;
 mod emulate;
+mod emulation;
 mod failure;
 mod filter;
 mod internet;

@@ -82,18 +82,26 @@ fn create(path: &Path) -> Result<(&Path, BufWriter<File>), Failure> {
     Ok((path, BufWriter::new(file)))
 }
 
-/// A flag that Ctrl-C sets; a second one ends the process at once.
+/// A flag that Ctrl-C or a request to terminate sets; a second one ends the process at once.
 pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = runtime()?;
     let listener = stop.clone();
-    let mut interrupted = {
+    let (mut interrupted, mut terminated) = {
         let _inside = runtime.enter();
-        signal(SignalKind::interrupt()).map_err(Failure::new)?
+        let listen = |kind| signal(kind).map_err(Failure::new);
+        (
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+        )
     };
     thread::spawn(move || {
         runtime.block_on(async {
-            while interrupted.recv().await.is_some() {
+            loop {
+                tokio::select! {
+                    _ = interrupted.recv() => {}
+                    _ = terminated.recv() => {}
+                }
                 if listener.swap(true, Ordering::Relaxed) {
                     std::process::exit(i32::from(Failure::Interrupted.code()));
                 }

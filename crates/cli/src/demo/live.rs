@@ -216,8 +216,13 @@ impl<'a> Crew<'a> {
                 screen.say(&format!("{t_s:7.2} s  {name}: {text}"));
             }
             News::Said(Line::Summary(summary)) => self.run.summaries[who] = Some(summary),
-            News::Said(Line::Ready { .. } | Line::Node(_) | Line::Path(_) | Line::Event { .. }) => {
-            }
+            News::Said(
+                Line::Ready { .. }
+                | Line::Node(_)
+                | Line::Path(_)
+                | Line::Emulation(_)
+                | Line::Event { .. },
+            ) => {}
             News::Gone(status, last) => {
                 self.children[who] = None;
                 // At the end all leave, and the last figures shall stand.

@@ -1,9 +1,9 @@
 //! `layercast sim` with a scenario of an internetwork (docs/simulator.md).
 
-mod capture;
+pub mod capture;
 mod files;
 mod parquet;
-mod table;
+pub mod table;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use layercast_core::Time;
-use layercast_sim::internet::scenario::{Scenario, ScenarioError};
+use layercast_sim::internet::scenario::{Attachment, Scenario, ScenarioError};
 use layercast_sim::internet::{
     Internet, Measurements, Network, Progress, Sample, Stopped, Summary, Watch,
 };
@@ -21,6 +21,7 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::progress;
+pub use crate::scenario::Override;
 use crate::sim::on_interrupt;
 use capture::Capture;
 use files::SampleFile;
@@ -39,7 +40,17 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
             return Err(Failure::Usage(what));
         }
     }
-    let (scenario, network) = load(args, path, text)?;
+    let instead = Override {
+        seed: args.seed,
+        at_most: args.duration,
+    };
+    let (scenario, network, attachments) = load(path, text, instead)?;
+    if !attachments.is_empty() {
+        eprintln!(
+            "note: no program is attached in the simulator; for that there is: layercast emulate {}",
+            path.display()
+        );
+    }
     for warning in network.warnings() {
         eprintln!("warning: {warning}");
     }
@@ -87,7 +98,12 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     }
 }
 
-fn load(args: &args::Sim, path: &Path, text: &str) -> Result<(Scenario, Network), Failure> {
+/// Reads and checks a scenario, with some of its values exchanged.
+pub fn load(
+    path: &Path,
+    text: &str,
+    instead: Override,
+) -> Result<(Scenario, Network, Vec<Attachment>), Failure> {
     let explain = |error: ScenarioError| {
         let error = error.located(text);
         let line = error.line.map_or(String::new(), |line| format!(":{line}"));
@@ -95,12 +111,12 @@ fn load(args: &args::Sim, path: &Path, text: &str) -> Result<(Scenario, Network)
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut scenario = Scenario::from_toml(text, folder).map_err(explain)?;
-    scenario.run.seed = args.seed.unwrap_or(scenario.run.seed);
-    if let Some(most) = args.duration {
+    scenario.run.seed = instead.seed.unwrap_or(scenario.run.seed);
+    if let Some(most) = instead.at_most {
         scenario.run.duration.0 = scenario.run.duration.0.min(most);
     }
-    let network = scenario.resolve().map_err(explain)?;
-    Ok((scenario, network))
+    let (network, attachments) = scenario.resolve_attached().map_err(explain)?;
+    Ok((scenario, network, attachments))
 }
 
 fn names(network: &Network) -> Vec<&str> {

@@ -61,6 +61,17 @@ pub struct Attachment {
     pub to: Attached,
 }
 
+impl Attachment {
+    /// The hosts that are real programs.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeIndex> {
+        let other = match self.to {
+            Attached::Path { to, .. } => Some(to),
+            Attached::Device { .. } => None,
+        };
+        std::iter::once(self.node).chain(other)
+    }
+}
+
 /// What real programs use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attached {
@@ -87,12 +98,21 @@ pub enum Attached {
 /// Longest name of a network device, in bytes (IFNAMSIZ of Linux, with its end).
 const MAX_DEVICE: usize = 15;
 
+/// Most attachments.
+const MAX_ATTACHMENTS: u64 = 200;
+
 /// The attachments of a scenario.
 pub(super) fn attachments(
     scenario: &Scenario,
     network: &Builder<'_>,
     sets: &mut Components,
 ) -> Result<Vec<Attachment>, ScenarioError> {
+    let count = scenario.attach.len() as u64;
+    if count > MAX_ATTACHMENTS {
+        let (what, most) = ("attachments", MAX_ATTACHMENTS);
+        let problem = Problem::TooMany { what, count, most };
+        return Err(ScenarioError::new("attach", problem));
+    }
     let mut known = Known::default();
     let mut attachments = Vec::new();
     for (i, spec) in scenario.attach.iter().enumerate() {
