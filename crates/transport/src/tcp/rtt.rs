@@ -1,8 +1,5 @@
 use super::TcpConfig;
 
-/// Multiplier of the time-out after so many in a row (4.4BSD-Lite `tcp_backoff`).
-const BACKOFF: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 64];
-
 /// Round-trip time and its mean deviation in slow ticks, in the fixed point of 4.4BSD-Lite:
 /// `srtt` times 8, `rttvar` times 4 (Jacobson 1988; RFC 6298 with G = 1 tick).
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +86,10 @@ impl Rtt {
         ((self.srtt >> 3) + self.rttvar) as u32
     }
 
+    /// Doubles with each time-out in a row (RFC 6298 5.5). 4.4BSD-Lite stops at 64, but its estimate is
+    /// never below two ticks and its longest time-out 128.
     fn multiplier(&self) -> u32 {
-        BACKOFF[usize::from(self.shift).min(BACKOFF.len() - 1)]
+        1_u32.checked_shl(self.shift.into()).unwrap_or(u32::MAX)
     }
 }
 
@@ -142,5 +141,10 @@ mod tests {
             rtt.sample(&config, 101);
         }
         assert_eq!(rtt.rto(), 200);
+        // 2.5: whatever bounds the time-out is no less than a minute.
+        for _ in 0..10 {
+            assert!(rtt.back_off(&config));
+        }
+        assert_eq!(rtt.rto(), 60_000);
     }
 }

@@ -1,8 +1,13 @@
-//! Traces of 4.4BSD-Lite and of the recoveries after it, segment by segment, held against
-//! `golden/*.txt`. `LAYERCAST_BLESS=1` writes them anew, for a change that is meant.
+//! Traces of TCP segment by segment, held against `golden/*.txt`: 4.4BSD-Lite, the recoveries after
+//! it, time-outs and delayed acknowledgements of several profiles.
 //!
 //! A line is: milliseconds, `>` from the opener or `<` to it, flags as tcpdump writes them, first
-//! byte and length, acknowledgement, SACK blocks. SYN has number 0.
+//! byte and length, acknowledgement, SACK blocks; of what the opener sends its window, threshold
+//! (`-` before any loss) and time-out in ms just after. SYN has number 0. Lines that begin with `#`
+//! say why the others are as they are; they are not compared.
+//!
+//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test tcp golden` writes the traces anew,
+//! for a change that is meant, and keeps the comments: read them again then.
 
 use std::path::Path;
 
@@ -15,13 +20,45 @@ use super::net::{Channel, Net, ms};
 fn check(net: &Net, name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tcp/golden");
     let path = folder.join(format!("{name}.txt"));
-    let seen = net.log.join("\n") + "\n";
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let (why, expected): (Vec<_>, Vec<_>) = kept.lines().partition(|line| line.starts_with('#'));
     if std::env::var("LAYERCAST_BLESS").is_ok_and(|v| v == "1") {
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(&path, &seen).unwrap();
+        let seen = net.log.iter().map(String::as_str);
+        let text: Vec<_> = why.iter().copied().chain(seen).collect();
+        std::fs::write(&path, text.join("\n") + "\n").unwrap();
+        return;
     }
-    let expected = std::fs::read_to_string(&path).expect("a golden trace");
-    assert!(seen == expected, "{name} differs:\n{seen}");
+    assert!(
+        net.log == expected,
+        "{name}\n{}",
+        difference(&expected, &net.log)
+    );
+}
+
+/// What is between the lines that both begin with and those that both end with.
+fn difference(expected: &[&str], seen: &[String]) -> String {
+    let alike = |(a, b): &(&&str, &String)| **a == b.as_str();
+    let first = expected.iter().zip(seen).take_while(alike).count();
+    let rest = (&expected[first..], &seen[first..]);
+    let backwards = rest.0.iter().rev().zip(rest.1.iter().rev());
+    let last = backwards.take_while(alike).count();
+    let mut out = Vec::new();
+    out.extend(
+        expected[first.saturating_sub(3)..first]
+            .iter()
+            .map(|it| format!("  {it}")),
+    );
+    out.extend(
+        rest.0[..rest.0.len() - last]
+            .iter()
+            .map(|it| format!("- {it}")),
+    );
+    out.extend(
+        rest.1[..rest.1.len() - last]
+            .iter()
+            .map(|it| format!("+ {it}")),
+    );
+    out.join("\n")
 }
 
 /// 100 ms each way; of the data segments of host 0, those counted in `lost` are.
@@ -101,6 +138,16 @@ fn fast_recovery_of_lite_stays_inflated_after_exactly_three() {
 }
 
 #[test]
+fn reno_leaves_recovery_at_the_first_new_acknowledgement() {
+    check(&transfer(modern(Variant::Reno), &[9], 40), "reno");
+}
+
+#[test]
+fn reno_halves_twice_for_two_losses() {
+    check(&transfer(modern(Variant::Reno), &[9, 11], 40), "reno-two");
+}
+
+#[test]
 fn tahoe_starts_slowly_again() {
     let config = TcpConfig {
         variant: Variant::Tahoe,
@@ -132,14 +179,43 @@ fn cubic_keeps_seven_tenths() {
     check(&transfer(modern(Variant::Cubic), &[9, 11, 14], 40), "cubic");
 }
 
-#[test]
-fn time_outs_back_off() {
-    let mut net = Net::plain(Profile::Bsd44Lite, ms(100));
+/// One full segment that nobody acknowledges.
+fn back_off(profile: Profile, name: &str) {
+    let mut net = Net::plain(profile, ms(100));
     let (near, _) = net.open();
     net.channel = Box::new(|_, _| Vec::new());
     net.write(0, near, Payload::Zeros(512));
     net.run(Span::from_secs(900));
-    check(&net, "back-off");
+    check(&net, name);
+}
+
+#[test]
+fn time_outs_back_off() {
+    back_off(Profile::Bsd44Lite, "back-off");
+}
+
+#[test]
+fn time_outs_of_solaris_back_off() {
+    back_off(Profile::Solaris, "back-off-solaris");
+}
+
+#[test]
+fn time_outs_of_today_back_off() {
+    back_off(Profile::Modern, "back-off-modern");
+}
+
+#[test]
+fn what_was_sent_twice_is_not_timed() {
+    let config = TcpConfig {
+        initial_window: 1,
+        ..modern(Variant::NewReno)
+    };
+    let mut net = Net::new([config.clone(), config], losing(&[2, 3]));
+    let (near, far) = net.open();
+    net.sink = Some((1, far));
+    net.write(0, near, Payload::Zeros(6_000));
+    net.run(Span::from_secs(20));
+    check(&net, "karn");
 }
 
 #[test]
@@ -151,18 +227,37 @@ fn a_lost_syn_is_sent_after_6_and_30_seconds() {
     check(&net, "lost-syn");
 }
 
-#[test]
-fn acknowledgements_wait_for_the_fast_timer_and_nagle_for_them() {
-    let mut net = Net::plain(Profile::Bsd44Lite, ms(10));
+/// Keystrokes every 70 ms, then two full segments at once.
+fn typing(profile: Profile, name: &str) {
+    let mut net = Net::plain(profile, ms(10));
     let (near, far) = net.open();
     net.sink = Some((1, far));
-    // Keystrokes every 70 ms: the first leaves at once, the others wait for its acknowledgement.
     for _ in 0..12 {
         net.write(0, near, Payload::Zeros(1));
         net.run(ms(70));
     }
-    // Two full segments are acknowledged at once.
-    net.write(0, near, Payload::Zeros(1_024));
+    let mss = u32::from(net.hosts[0].info(near).unwrap().mss);
+    net.write(0, near, Payload::Zeros(2 * mss));
     net.run(ms(500));
-    check(&net, "delayed-ack");
+    check(&net, name);
+}
+
+#[test]
+fn acknowledgements_wait_for_the_fast_timer_and_nagle_for_them() {
+    typing(Profile::Bsd44Lite, "delayed-ack");
+}
+
+#[test]
+fn acknowledgements_of_solaris_wait_for_its_timer() {
+    typing(Profile::Solaris, "delayed-ack-solaris");
+}
+
+#[test]
+fn acknowledgements_of_today_wait_at_most_40_ms() {
+    typing(Profile::Modern, "delayed-ack-modern");
+}
+
+#[test]
+fn nothing_waits_without_a_fast_timer() {
+    typing(Profile::Tick10, "delayed-ack-none");
 }

@@ -10,6 +10,8 @@ use layercast_transport::tcp::{
 use layercast_wire::{Payload, TcpFlags};
 
 pub const PORT: u16 = 80;
+/// No connection of a test gets so far: its threshold has not been set.
+const UNLIMITED: u64 = 1 << 30;
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
 
 pub fn ms(n: u64) -> Span {
@@ -34,6 +36,8 @@ pub struct Net {
     /// A connection whose data are read as they come, before anything is sent, and how much it was.
     pub sink: Option<(usize, ConnId)>,
     pub sunk: usize,
+    /// The connection of host 0 whose congestion window the log tells.
+    watched: Option<ConnId>,
     flying: BTreeMap<(Time, u64), (usize, TcpPacket)>,
     order: u64,
     first: BTreeMap<(usize, u16), Serial>,
@@ -54,6 +58,7 @@ impl Net {
             events: [Vec::new(), Vec::new()],
             sink: None,
             sunk: 0,
+            watched: None,
             flying: BTreeMap::new(),
             order: 0,
             first: BTreeMap::new(),
@@ -127,7 +132,9 @@ impl Net {
 
     pub fn connect(&mut self) -> ConnId {
         let (local, remote) = (address(0, 0), address(1, PORT));
-        self.hosts[0].connect(self.now, local, remote).unwrap()
+        let id = self.hosts[0].connect(self.now, local, remote).unwrap();
+        self.watched = Some(id);
+        id
     }
 
     /// Reads everything there is.
@@ -179,6 +186,18 @@ impl Net {
         }
         for (a, b) in segment.options.sack.as_slice() {
             line += &format!(" sack {}-{}", from(them, *a), from(them, *b));
+        }
+        let watched = self.watched.filter(|_| host == 0);
+        if let Some(info) = watched.and_then(|id| self.hosts[0].info(id)) {
+            let threshold = match info.ssthresh {
+                UNLIMITED.. => "-".to_owned(),
+                threshold => threshold.to_string(),
+            };
+            let rto = info.rto.as_ms_f64();
+            line = format!(
+                "{line:<34} cwnd {} ssthresh {threshold} rto {rto}",
+                info.cwnd
+            );
         }
         self.log.push(line);
     }

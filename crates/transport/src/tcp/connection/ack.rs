@@ -91,7 +91,8 @@ impl Connection {
 
     /// Fast retransmit.
     fn recover_fast(&mut self, recovery: Variant) {
-        let flight = self.max - self.una;
+        // What limited transmit sent beyond the window does not count (RFC 5681 3.2, step 2).
+        let flight = (self.max - self.una).min(self.congestion.cwnd());
         let window = self.wnd.min(self.congestion.cwnd());
         self.congestion.on_loss(window, flight);
         self.outcome.fast_retransmits += 1;
