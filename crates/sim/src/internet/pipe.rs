@@ -226,7 +226,8 @@ impl RedState {
             self.average *= libm::pow(1.0 - weight, missed);
         }
         self.average += weight * (f64::from(waiting) - self.average);
-        let probability = if self.average < min {
+        // As in ns-2, whose RED is Floyd's: the average lags, and who finds at most one waiting is no congestion.
+        let probability = if self.average < min || waiting <= 1 {
             self.since = None;
             return false;
         } else if self.average < max {
@@ -246,5 +247,32 @@ impl RedState {
             return true;
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn red_spares_who_finds_hardly_anyone_waiting() {
+        let mut red = RedState::new(Red {
+            min: 5.0,
+            max: 15.0,
+            max_p: 0.1,
+            weight: 1e-9,
+            gentle: true,
+        });
+        red.average = 10.0;
+        let mut chance = Stream::new(1, "test");
+        let mut dropped = |waiting| {
+            let drops = (0..1_000)
+                .filter(|_| red.drops(waiting, Span::ZERO, Span::from_us(1), &mut chance));
+            drops.count()
+        };
+        assert_eq!((dropped(0), dropped(1)), (0, 0));
+        // Uniform between 1 and 1 / 0.05 packets apart (Floyd and Jacobson 1993, 7): 10.5 in the mean.
+        let many = dropped(2);
+        assert!((80..=110).contains(&many), "{many}");
     }
 }
