@@ -73,8 +73,12 @@ tools: venv ## ffmpeg, tshark and GStreamer, from the system; ffmpeg as a fallba
 	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements
 
 .PHONY: bench
-bench: build clips venv ## Speed, measured beside a peer in the same run (numbers, no verdict)
+bench: build clips venv simulators ## Speed, measured beside a peer in the same run (numbers, no verdict)
 	$(PY) scripts/bench.py $(TARGET)
+
+.PHONY: bench-internet
+bench-internet: build venv simulators ## The internetwork simulator beside htsim, ns-2 and ns-3 (HTSIM=DIR: a checkout of htsim)
+	$(PY) scripts/peers/dumbbell.py $(TARGET)
 
 .PHONY: bench-peers
 bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/benchmarks.md)
@@ -83,6 +87,10 @@ bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an e
 .PHONY: peers
 peers: ## srt-tools and GStreamer, for the comparisons
 	scripts/install_tools.sh $(PY) srt-live-transmit gst-launch-1.0
+
+.PHONY: simulators
+simulators: venv ## ns-2 and ns-3, for the comparisons
+	scripts/install_tools.sh $(PY) ns ns3-dev
 
 .PHONY: interop
 interop: tools peers ## Streams, captures and emulated networks against ffmpeg, tshark, GStreamer, iperf3 and curl

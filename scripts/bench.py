@@ -114,6 +114,9 @@ result = {
     "sockets": {what: sockets(what) for what in ("latency", "pacing", "capacity")},
     "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},
 }
+say("dumbbell beside htsim, ns-2 and ns-3")
+subprocess.run([sys.executable, "scripts/peers/dumbbell.py", target], check=True, stdout=subprocess.DEVNULL)
+result["dumbbell"] = json.loads((target / "bench" / "dumbbell.json").read_text())
 out = target / "bench.json"
 out.write_text(json.dumps(result, indent=2) + "\n")
 print(json.dumps(result, indent=2))

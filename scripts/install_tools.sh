@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the named tools (ffmpeg, tshark, chromium, srt-live-transmit, gst-launch-1.0, gst-elements, iperf3, curl, ping, ip) can be run:
+# Makes sure that the named tools (those of the table below) can be used:
 # from the system, with apt where that is possible, else ffmpeg from the imageio-ffmpeg wheel.
 # Usage: install_tools.sh PYTHON TOOL...
 set -euo pipefail
@@ -8,12 +8,14 @@ python=$1
 shift
 
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
+    [ns]=ns2 [ns3-dev]=libns3-dev
     [iperf3]=iperf3 [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
     [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
 
 # GStreamer plays streams only with the elements that the tests use.
 have() {
+    [ "$1" != ns3-dev ] || { [ -e /usr/include/ns3/core-module.h ]; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
     for element in udpsrc tsdemux h264parse rtph264depay avdec_h264; do
         gst-inspect-1.0 --exists "$element" 2>/dev/null || return 1
