@@ -3,7 +3,7 @@
 use layercast_core::{Time, earliest};
 
 use super::{Connection, Host, State};
-use crate::tcp::Failure;
+use crate::tcp::{Failure, Variant};
 
 impl Connection {
     /// When [`on_timeout`](Self::on_timeout) wants to be called.
@@ -67,7 +67,9 @@ impl Connection {
         self.timing = None;
         self.dups = 0;
         (self.recovering, self.front) = (false, false);
-        self.recover = self.max;
+        // With SACK duplicates that tell nothing new do not count anyway.
+        let selective = self.recovery(host) == Variant::Sack;
+        self.recover = self.max + u64::from(!selective);
         self.scoreboard.clear();
     }
 
