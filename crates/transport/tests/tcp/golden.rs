@@ -165,16 +165,6 @@ fn newreno_recovers_one_hole_a_round_trip() {
 }
 
 #[test]
-fn duplicates_of_what_a_timeout_sent_again_are_no_loss() {
-    let config = TcpConfig {
-        initial_window: 16,
-        sack: false,
-        ..modern(Variant::NewReno)
-    };
-    check(&transfer(config, &[1, 3, 6, 10, 19], 40), "needless");
-}
-
-#[test]
 fn sack_recovers_all_holes_at_once() {
     check(&transfer(modern(Variant::Sack), &[9, 11, 14], 40), "sack");
 }

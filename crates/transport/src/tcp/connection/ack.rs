@@ -82,7 +82,7 @@ impl Connection {
         }
         let lost = self.dups == threshold
             || (recovery == Variant::Sack && self.scoreboard.lost_hole(self.una).is_some());
-        // RFC 6582 3.2: duplicates of what a time-out sent again are no loss, nor is the last one of them.
+        // RFC 6582 3.2: duplicates of what a time-out sent again are no loss.
         let guarded = recovery != Variant::Reno && self.una < self.recover;
         if lost && !guarded {
             self.recover_fast(recovery);
@@ -106,7 +106,7 @@ impl Connection {
                 self.front = false;
                 self.nxt = self.una;
                 self.congestion.set_cwnd(0);
-                self.recover = self.max + 1;
+                self.recover = self.max;
             }
             Variant::Reno => self.congestion.set_cwnd(inflated),
             Variant::NewReno => {

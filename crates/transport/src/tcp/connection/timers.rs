@@ -3,7 +3,7 @@
 use layercast_core::{Time, earliest};
 
 use super::{Connection, Host, State};
-use crate::tcp::{Failure, Variant};
+use crate::tcp::Failure;
 
 impl Connection {
     /// When [`on_timeout`](Self::on_timeout) wants to be called.
@@ -67,9 +67,7 @@ impl Connection {
         self.timing = None;
         self.dups = 0;
         (self.recovering, self.front) = (false, false);
-        // With SACK duplicates that tell nothing new do not count anyway.
-        let selective = self.recovery(host) == Variant::Sack;
-        self.recover = self.max + u64::from(!selective);
+        self.recover = self.max;
         self.scoreboard.clear();
     }
 
