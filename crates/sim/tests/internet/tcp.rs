@@ -1,5 +1,6 @@
 use layercast_core::Span;
 use layercast_sim::internet::*;
+use layercast_transport::tcp::{TcpConfig, Variant};
 
 use super::common::*;
 
@@ -68,4 +69,33 @@ fn large_segments_are_cut_and_put_together() {
     assert_eq!(report.flows[0].bytes, 300_000);
     // Each segment of 1500 bytes goes in three parts through the middle.
     assert!(report.queues[0].sent > 3 * 207);
+}
+
+#[test]
+fn an_overshoot_of_slow_start_is_not_repeated_for_ever() {
+    // The segments lost in it stay outstanding until the time-out, more than twice what the path holds.
+    let mut network = dumbbell(1, 100_000_000, Span::from_ms(3), Limit::Packets(84), 5.0);
+    for way in &mut network.links[0].ways {
+        way.queue.red = Some(Red {
+            min: 7.0,
+            max: 21.0,
+            max_p: 0.1,
+            weight: 0.002,
+            gentle: true,
+        });
+    }
+    let tcp = TcpConfig {
+        variant: Variant::Sack,
+        fast_tick: None,
+        timestamps: false,
+        ..modern(1_448)
+    };
+    for node in &mut network.nodes {
+        if let Role::Host(host) = &mut node.role {
+            **host = tcp.clone();
+        }
+    }
+    network.warm_up = Span::from_secs(1);
+    let flow = &run(&network).flows[0];
+    assert!(flow.goodput_bps > 70e6, "{flow:?}");
 }

@@ -49,6 +49,7 @@ impl Connection {
 
     fn on_rexmt(&mut self, host: &Host) {
         self.outcome.timeouts += 1;
+        let again = self.rtt.is_backed_off();
         if !self.rtt.back_off(&host.config) {
             if self.state == State::SynReceived && self.passive {
                 self.end();
@@ -58,9 +59,16 @@ impl Connection {
             return;
         }
         // 4.4BSD-Lite halves the threshold for a lost SYN, too.
-        if self.state.is_synchronized() || host.config.quirks.count_acks {
-            let window = self.wnd.min(self.congestion.cwnd());
-            self.congestion.on_loss(window, self.max - self.una);
+        let quirk = host.config.quirks.count_acks;
+        if self.state.is_synchronized() || quirk {
+            // Held for what the timer sends again and again (RFC 5681 3.1).
+            if quirk || !again {
+                // What a recovery did not mend is still outstanding, and can be more than the path holds: half
+                // of that would overshoot again.
+                let window = self.wnd.min(self.congestion.cwnd());
+                let flight = (self.max - self.una).min(self.congestion.cwnd());
+                self.congestion.on_loss(window, flight);
+            }
             self.congestion.on_timeout();
         }
         self.nxt = self.una;
