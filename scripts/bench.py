@@ -82,6 +82,13 @@ def sockets(what: str) -> dict:
     return found
 
 
+def cells() -> dict:
+    """The ATM backbone of the internetwork simulator, as trains of cells and cell by cell."""
+    say("cells of internetworks")
+    command = ["cargo", "run", "--quiet", "--release", "-p", "layercast-sim", "--example", "cells"]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
 def urgent() -> list[str]:
     """How to run before everybody else on a busy machine (BENCH_URGENT=1, as root)."""
     return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
@@ -110,6 +117,7 @@ result = {
     },
     "load": os.getloadavg(),
     "sim_hops_per_second": {name: round(1e9 / ns) for name, ns in chain.items()},
+    "cells": cells(),
     "soft_switch": forwarding(),
     "sockets": {what: sockets(what) for what in ("latency", "pacing", "capacity")},
     "whole_runs": {name: whole_run(f"scenarios/{name}.toml") for name in ("e5", "demo")},

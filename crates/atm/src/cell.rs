@@ -27,6 +27,11 @@ impl CellFlags {
         CellFlags(self.0 | other.0)
     }
 
+    /// Its marks but for those of `other`.
+    pub const fn without(self, other: CellFlags) -> CellFlags {
+        CellFlags(self.0 & !other.0)
+    }
+
     /// Whether it has all the marks of `other`.
     pub const fn has(self, other: CellFlags) -> bool {
         self.0 & other.0 == other.0

@@ -15,6 +15,7 @@ pub mod mapper;
 pub mod policy;
 mod queue;
 mod reassembly;
+mod run;
 mod setup;
 mod shaper;
 pub mod signal;
@@ -30,9 +31,10 @@ pub use gcra::{Gcra, burst_size, burst_tolerance};
 pub use mapper::FlowMapper;
 pub use queue::{
     ClassStats, Discard, Discipline, DropCause, Dropped, Drops, OutputQueue, QueueConfig,
-    QueueConfigError, QueueStats,
+    QueueConfigError, QueueStats, RunQueue,
 };
 pub use reassembly::{Outcome, Reassembler, ReassemblyStats};
+pub use run::Run;
 pub use setup::{AtmAddress, RejectCause, Tag};
 pub use shaper::CellShaper;
 pub use signal::Controller;

@@ -1,6 +1,7 @@
+use layercast_core::Time;
 use serde::Serialize;
 
-use crate::{Cell, FrameId, Vcid};
+use crate::{Cell, FrameId, Run, Vcid};
 
 /// What became of a cell at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +42,8 @@ struct Partial {
     cells: u32,
     /// Frames that the cells are of; more than one if a last cell was lost.
     frames: u32,
-    frame: Option<FrameId>,
+    /// What tells the last of them apart.
+    frame: Option<u64>,
 }
 
 /// The receiving half of an AAL5-like adaptation layer (insane-simulator.md 2.4): a frame is delivered if all
@@ -63,27 +65,35 @@ impl Reassembler {
     /// The cells of a circuit come in the order in which they were sent, each at most once.
     #[inline]
     pub fn push(&mut self, cell: Cell, cells_of: impl Fn(FrameId) -> u32) -> Outcome {
-        let index = usize::from(cell.vc.0);
+        let run = Run::of(cell, Time::ZERO);
+        self.push_run(&run, u64::from(cell.frame.0), cells_of(cell.frame))
+    }
+
+    /// Takes the next cells of a circuit, all of one frame of `cells_of` cells. `tells` is of this frame alone,
+    /// also where its number was that of another one before.
+    #[inline]
+    pub fn push_run(&mut self, run: &Run, tells: u64, cells_of: u32) -> Outcome {
+        let index = usize::from(run.vc.0);
         if self.circuits.len() <= index {
             self.circuits.resize(index + 1, Partial::default());
         }
         let partial = &mut self.circuits[index];
-        partial.cells = partial.cells.saturating_add(1);
-        if partial.frame != Some(cell.frame) {
-            partial.frame = Some(cell.frame);
+        partial.cells = partial.cells.saturating_add(run.count);
+        if partial.frame != Some(tells) {
+            partial.frame = Some(tells);
             partial.frames = partial.frames.saturating_add(1);
         }
-        self.stats.cells += 1;
-        self.stats.held += 1;
-        if !cell.is_last() {
+        self.stats.cells += u64::from(run.count);
+        self.stats.held += u64::from(run.count);
+        if !run.is_last() {
             return Outcome::More;
         }
         let Partial { cells, frames, .. } = std::mem::take(partial);
         self.stats.held -= u64::from(cells);
-        if frames == 1 && cells == cells_of(cell.frame) {
+        if frames == 1 && cells == cells_of {
             self.stats.delivered += u64::from(cells);
             self.stats.complete += 1;
-            Outcome::Complete(cell.frame)
+            Outcome::Complete(run.frame)
         } else {
             self.stats.discarded += u64::from(cells);
             self.stats.damaged += 1;

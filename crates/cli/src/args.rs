@@ -160,6 +160,9 @@ pub struct Sim {
     /// Encode and decode every packet at every hop; the result must stay the same
     #[arg(long)]
     pub wire_check: bool,
+    /// Move the cells of an ATM backbone one by one instead of as trains: slower, with the same result
+    #[arg(long)]
+    pub per_cell: bool,
     /// Stop after this much simulated time, e.g. 10s
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub duration: Option<Span>,

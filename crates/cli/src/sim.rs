@@ -38,6 +38,10 @@ pub fn run(args: &args::Sim) -> Outcome {
         let what = "--out is for internetworks; scenarios of METS have --json";
         return Err(Failure::Usage(what.to_owned()));
     }
+    if args.per_cell {
+        let what = "--per-cell is for internetworks; METS moves its cells one by one";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let instead = Override {
         seed: args.seed,
         at_most: args.duration,

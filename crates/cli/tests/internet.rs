@@ -48,6 +48,20 @@ fn a_run_prints_what_scripts_rely_on_and_the_same_twice() {
 }
 
 #[test]
+fn cells_one_by_one_give_the_same_as_trains() {
+    let xunet = ready_made("xunet");
+    let result = |more: &[&str]| {
+        let args = ["sim", &xunet, "--json", "--duration", "10s"];
+        let mut result = json(&run(&[&args[..], more].concat()));
+        result["wall_seconds"] = Value::Null;
+        result
+    };
+    let trains = result(&[]);
+    assert!(trains["cell_hops"].as_u64() > Some(10_000));
+    assert!(trains == result(&["--per-cell"]), "the two differ");
+}
+
+#[test]
 fn the_table_shows_flows_and_the_busiest_queue_first() {
     let output = run(&["sim", &ready_made("parking-lot"), "--duration", "12s"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

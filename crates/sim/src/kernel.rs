@@ -49,17 +49,12 @@ const IDLE: u32 = u32::MAX;
 impl Kernel {
     /// An empty kernel; random ties draw from the stream `"kernel/ties"` of `seed`.
     pub fn new(ties: Ties, seed: u64) -> Kernel {
-        Kernel::named(ties, seed, "kernel/ties")
-    }
-
-    /// An empty kernel whose random ties draw from this stream.
-    pub fn named(ties: Ties, seed: u64, stream: &str) -> Kernel {
         Kernel {
             heap: Vec::new(),
             place: Vec::new(),
             vacant: false,
             ties,
-            stream: Stream::new(seed, stream),
+            stream: Stream::new(seed, "kernel/ties"),
             drawn: 0,
         }
     }

@@ -3,6 +3,7 @@
 mod circuit;
 mod config;
 mod regulator;
+mod runs;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use circuit::{Circuit, Fate, Place};
 use regulator::{Head, Held, Regulator};
 
 pub use config::{Discard, Discipline, QueueConfig, QueueConfigError};
+pub use runs::RunQueue;
 pub use stats::{ClassStats, DropCause, Dropped, Drops, QueueStats};
 
 /// One ring of cells for each delay level, then signalling, then best effort; served in this order.

@@ -4,6 +4,7 @@ use super::*;
 use crate::FrameId;
 
 mod conservation;
+mod runs;
 
 const T1: Rate = Rate::from_bps(1_536_000);
 const A: Vcid = Vcid(1);

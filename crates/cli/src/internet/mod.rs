@@ -44,7 +44,10 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         seed: args.seed,
         at_most: args.duration,
     };
-    let (scenario, network, attachments) = load(path, text, instead)?;
+    let (scenario, mut network, attachments) = load(path, text, instead)?;
+    if let Some(atm) = &mut network.atm {
+        atm.per_cell = args.per_cell;
+    }
     if !attachments.is_empty() {
         eprintln!(
             "note: no program is attached in the simulator; for that there is: layercast emulate {}",

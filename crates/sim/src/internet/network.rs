@@ -159,6 +159,8 @@ pub struct AtmBackbone {
     pub signalling_delay: Span,
     /// Largest IP packet.
     pub mtu: u32,
+    /// Cells move one by one instead of as trains: the results are the same, and take longer.
+    pub per_cell: bool,
 }
 
 /// A full-duplex link that carries cells.

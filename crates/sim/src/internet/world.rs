@@ -1,7 +1,7 @@
 use core::net::Ipv4Addr;
 
 use layercast_atm::AtmAddress;
-use layercast_core::{Machine, Off, Time};
+use layercast_core::{Machine, Off, Time, earliest};
 use layercast_switch::host::Cpu;
 
 use super::apps::Apps;
@@ -24,8 +24,6 @@ use crate::kernel::{Kernel, SourceId};
 pub struct Internet {
     pub(super) now: Time,
     pub(super) kernel: Kernel,
-    /// The events of the ports of the backbone: few sources, and most of all events.
-    pub(super) cells: Kernel,
     /// What each event source is.
     pub(super) sources: Vec<Source>,
     pub(super) nodes: Vec<NodeState>,
@@ -56,7 +54,10 @@ pub struct Internet {
     end: Time,
     warm: Time,
     pub(super) budget: Budget,
-    events: u64,
+    /// Times round the loop.
+    steps: u64,
+    /// Events that are no cells.
+    others: u64,
     packet_hops: u64,
 }
 
@@ -113,7 +114,6 @@ impl Internet {
         let mut world = Internet {
             now: Time::ZERO,
             kernel,
-            cells: Kernel::named(network.ties, network.seed, "kernel/cells"),
             sources,
             nodes: Vec::new(),
             node_addresses: network.nodes.iter().map(|node| node.address).collect(),
@@ -136,7 +136,8 @@ impl Internet {
             end: Time::ZERO.saturating_add(network.duration),
             warm: Time::ZERO.saturating_add(network.warm_up),
             budget: network.budget,
-            events: 0,
+            steps: 0,
+            others: 0,
             packet_hops: 0,
         };
         let mut endpoints = built.endpoints.into_iter().peekable();
@@ -171,9 +172,6 @@ impl Internet {
         }
         if let Some(backbone) = &network.atm {
             let built = atm::build(network, backbone, |n| world.source(Source::Atm(n)))?;
-            for _ in 0..built.backbone.event_sources() {
-                world.cells.add();
-            }
             world.atm = Some(Box::new(built.backbone));
             world.atm_addresses = built.addresses;
             world.atm_mtu = backbone.mtu;
@@ -209,22 +207,27 @@ impl Internet {
         loop {
             let other = self.kernel.next();
             // At one instant cells move last.
-            let first = |at: Time| other.is_none_or(|(other, _)| at < other);
-            let cell = self.cells.next().filter(|(at, _)| first(*at));
-            let Some((at, source)) = cell.or(other).filter(|(at, _)| *at <= until) else {
+            let first = |at: &Time| other.is_none_or(|(other, _)| *at < other);
+            let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
+            let cells = cells.filter(first);
+            let at = cells.or(other.map(|(at, _)| at));
+            let Some(at) = at.filter(|at| *at <= until) else {
                 break;
             };
             self.now = at;
-            self.events += 1;
-            if self.events.is_multiple_of(LOOK) {
+            self.steps += 1;
+            if self.steps.is_multiple_of(LOOK) {
                 let stopped = self.look(watch);
                 if stopped.is_some() {
                     return stopped;
                 }
             }
-            match cell.is_some() {
-                true => self.cell_event(source),
-                false => self.event(source),
+            match other {
+                Some((_, source)) if cells.is_none() => {
+                    self.others += 1;
+                    self.event(source);
+                }
+                _ => self.cell_event(),
             }
             if !self.touched.is_empty() {
                 self.settle_hosts();
@@ -234,18 +237,24 @@ impl Internet {
             }
         }
         self.now = self.now.max(until);
+        if let Some(backbone) = &mut self.atm {
+            backbone.passed(self.now);
+        }
         None
     }
 
-    /// When something happens next; none if nothing does before the end.
+    /// When something happens next, or may; none if nothing does before the end.
     pub fn next_event(&mut self) -> Option<Time> {
-        let next = [self.kernel.next(), self.cells.next()];
-        let next = next.into_iter().flatten().map(|(at, _)| at).min();
-        next.filter(|&at| at <= self.end)
+        let other = self.kernel.next().map(|(at, _)| at);
+        let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
+        earliest(other, cells).filter(|&at| at <= self.end)
     }
 
     /// What was found until now, when nothing more is to happen; `stopped` says why that is before the end.
     pub fn finish<W: Watch>(&mut self, stopped: Option<Stopped>, watch: &mut W) -> Report {
+        if let Some(backbone) = &mut self.atm {
+            backbone.finish(self.now);
+        }
         self.hand_over(watch);
         self.report(stopped)
     }
@@ -259,7 +268,7 @@ impl Internet {
     pub fn progress(&self) -> Progress {
         Progress {
             now: self.now,
-            events: self.events,
+            events: self.events(),
             packet_hops: self.packet_hops,
             cell_hops: self.cell_hops(),
         }
@@ -268,7 +277,7 @@ impl Internet {
     fn look<W: Watch>(&mut self, watch: &mut W) -> Option<Stopped> {
         if !watch.progress(self.progress()) {
             Some(Stopped::Interrupted)
-        } else if self.events >= self.budget.events {
+        } else if self.events() >= self.budget.events {
             Some(Stopped::EventBudget)
         } else if self.packets.len() > self.budget.packets as usize {
             Some(Stopped::PacketBudget)
@@ -278,7 +287,12 @@ impl Internet {
     }
 
     fn cell_hops(&self) -> u64 {
-        self.atm.as_ref().map_or(0, |backbone| backbone.cell_hops)
+        self.atm.as_ref().map_or(0, |backbone| backbone.cell_hops())
+    }
+
+    /// A cell that arrives counts as one.
+    fn events(&self) -> u64 {
+        self.others + self.cell_hops()
     }
 
     fn hand_over<W: Watch>(&mut self, watch: &mut W) {
@@ -344,7 +358,7 @@ impl Internet {
         Report {
             seconds: self.now.as_secs_f64(),
             stopped,
-            events: self.events,
+            events: self.events(),
             packet_hops: self.packet_hops,
             cell_hops: self.cell_hops(),
             flows: (0..self.flows.len())

@@ -64,6 +64,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
         policy: policy.to_owned(),
         signalling_delay: Span::ZERO,
         mtu: 1_500,
+        per_cell: false,
     });
     // Servers first in each site, as they have the lower addresses.
     let host = |site: u32, n: u32| HostId(site * (each - 1) + n);

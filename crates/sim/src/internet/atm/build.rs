@@ -4,12 +4,19 @@ use layercast_atm::mapper::{FlowMapper, MapperConfig};
 use layercast_atm::policy::Policy;
 use layercast_atm::signal::{Controller, ControllerConfig, Gates};
 use layercast_atm::{
-    AtmAddress, Class, Discard as FrameDiscard, OutputQueue, QueueConfig, Reassembler,
+    AtmAddress, Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig,
+    QueueConfigError, Reassembler, RunQueue,
 };
 use layercast_core::PortId;
 
+use super::SIGNALLING;
+use super::backbone::{Adapter, AtmNode, Backbone, Mover};
+use super::cells::Cells;
+use super::due::{CellTies, Moment};
+use super::fabric::Fabric;
+use super::frames::Frames;
 use super::port::Port;
-use super::{Adapter, AtmNode, Backbone, Frames, SIGNALLING};
+use super::trains::Trains;
 use crate::internet::check::check_mtu;
 use crate::internet::{
     AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex, Role,
@@ -135,25 +142,22 @@ pub(in crate::internet) fn build(
         (first[node] + id.unwrap_or_default() as u32, node)
     };
     let mut ports = Vec::new();
+    let mut configs = Vec::new();
     let mut nodes = Vec::new();
     for (node, links) in at.iter().enumerate() {
         let mut times = Vec::new();
         for (id, &(link, end)) in links.iter().enumerate() {
             let AtmLink { rate, delay, .. } = atm.links[link];
             let config = queue_config(atm, policy, rate);
-            let mut queue = OutputQueue::new(config)
-                .map_err(|error| value(&format!("ATM link {link}"), error.to_string()))?;
-            queue.open(SIGNALLING, Class::Signalling, None);
             times.push(config.cell_time);
+            configs.push((link, config));
             ports.push(Port {
                 node: node as u32,
                 id: id as u16,
                 peer: port_of(link, 1 - end).0,
-                queue,
                 cell_time: config.cell_time,
                 delay,
-                busy_until: layercast_core::Time::ZERO,
-                wire: VecDeque::new(),
+                table: Vec::new(),
             });
         }
         let adapter = node.checked_sub(atm.switches.len());
@@ -174,11 +178,9 @@ pub(in crate::internet) fn build(
             },
             first_port: first[node],
             controller,
-            tables: vec![Vec::new(); links.len()],
             adapter: adapter.map(|n| Adapter {
                 router: routers[n],
                 mapper: FlowMapper::new(MapperConfig::new(policy)),
-                reassembler: Reassembler::new(),
             }),
             timer: timer(node as u32),
         });
@@ -212,18 +214,62 @@ pub(in crate::internet) fn build(
     for (n, router) in routers.iter().enumerate() {
         addresses[router.0 as usize] = Some(super::address(n));
     }
-    let backbone = Backbone {
-        nodes,
+    let adapters = nodes.iter().map(|node| node.adapter.is_some());
+    let fabric = Fabric {
         ports,
+        degrees: at.iter().map(Vec::len).collect(),
+        reassemblers: adapters.map(|it| it.then(Reassembler::new)).collect(),
         frames: Frames::default(),
+        now: Moment::default(),
+        ties: CellTies::new(network.ties, network.seed),
+        lost: Vec::new(),
         cell_hops: 0,
         unknown_vc: 0,
+        #[cfg(test)]
+        departures: Vec::new(),
+    };
+    let mover = mover(&fabric, &configs, atm.per_cell).map_err(|(link, error)| {
+        let part = format!("ATM link {link}");
+        value(&part, error.to_string())
+    })?;
+    let backbone = Backbone {
+        nodes,
+        fabric,
+        mover,
         discarded: 0,
     };
     Ok(BuiltAtm {
         backbone,
         addresses,
     })
+}
+
+/// Most ports of a node for trains: they look at all of them.
+const MOST_PORTS: usize = 128;
+
+/// What moves the cells: as trains if nothing but signalling goes before others.
+fn mover(
+    fabric: &Fabric,
+    configs: &[(usize, QueueConfig)],
+    per_cell: bool,
+) -> Result<Mover, (usize, QueueConfigError)> {
+    let fcfs = |(_, config): &(usize, QueueConfig)| config.discipline == Discipline::Fcfs;
+    let large = fabric.degrees.iter().any(|&ports| ports > MOST_PORTS);
+    if per_cell || large || !configs.iter().all(fcfs) {
+        let queues = configs.iter().map(|&(link, config)| {
+            let mut queue = OutputQueue::new(config).map_err(|error| (link, error))?;
+            queue.open(SIGNALLING, Class::Signalling, None);
+            Ok(queue)
+        });
+        return Ok(Mover::Cells(Cells::new(queues.collect::<Result<_, _>>()?)));
+    }
+    let queues = configs.iter().map(|&(link, config)| {
+        let mut queue = RunQueue::new(config).map_err(|error| (link, error))?;
+        queue.open(SIGNALLING, Class::Signalling);
+        Ok(queue)
+    });
+    let queues = queues.collect::<Result<_, _>>()?;
+    Ok(Mover::Trains(Trains::new(fabric, queues)))
 }
 
 fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -> QueueConfig {

@@ -17,6 +17,8 @@ struct Frame {
     cells: u32,
     /// Cells neither dropped nor arrived.
     left: u32,
+    /// How many there were before it.
+    serial: u64,
 }
 
 /// All frames that have cells somewhere.
@@ -24,6 +26,7 @@ struct Frame {
 pub(super) struct Frames {
     all: Vec<Frame>,
     free: Vec<FrameId>,
+    added: u64,
 }
 
 impl Frames {
@@ -32,7 +35,9 @@ impl Frames {
             body: Some(body),
             cells,
             left: cells,
+            serial: self.added,
         };
+        self.added += 1;
         match self.free.pop() {
             Some(id) => {
                 self.all[id.0 as usize] = frame;
@@ -50,10 +55,10 @@ impl Frames {
         self.all[id.0 as usize].cells
     }
 
-    /// One cell of a frame is no more; with the last one gives what the frame carried, if nobody took it.
-    pub fn less(&mut self, id: FrameId) -> Option<FrameBody> {
+    /// So many cells of a frame are no more; with the last one gives what the frame carried, if nobody took it.
+    pub fn less(&mut self, id: FrameId, count: u32) -> Option<FrameBody> {
         let frame = &mut self.all[id.0 as usize];
-        frame.left -= 1;
+        frame.left -= count;
         if frame.left > 0 {
             return None;
         }
@@ -64,6 +69,11 @@ impl Frames {
     /// Takes what a whole frame carried, whose last cell is still to be counted.
     pub fn take(&mut self, id: FrameId) -> Option<FrameBody> {
         self.all[id.0 as usize].body.take()
+    }
+
+    /// Tells frames apart, also those that have the same number one after the other.
+    pub fn serial(&self, id: FrameId) -> u64 {
+        self.all[id.0 as usize].serial
     }
 
     /// Frames that have cells somewhere.

@@ -1,81 +1,46 @@
 //! The ATM backbone: switches, the adapters of routers, and the cells between them.
 //!
-//! Cell by cell: each costs an event where it arrives, and one more where it had to wait.
+//! Its cells are moved as trains, or one by one as a reference that gives the same results.
 
+mod backbone;
 mod build;
+mod cells;
+mod due;
+mod fabric;
 mod frames;
+mod lane;
 mod port;
 mod report;
+#[cfg(test)]
+mod tests;
+mod train_port;
+mod trains;
 
 use layercast_atm::mapper::{FlowMapper, MapperInput, MapperOutput, PacketRef};
 use layercast_atm::policy::{FlowKey, MediaKind};
-use layercast_atm::signal::{Controller, ControllerEvent, ControllerInput, Gates, SignalCell};
-use layercast_atm::{AtmAddress, Cell, Outcome, Reassembler, Vcid};
+use layercast_atm::signal::{ControllerEvent, ControllerInput, SignalCell};
+use layercast_atm::{AtmAddress, Vcid};
 use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
 
-use self::frames::{FrameBody, Frames};
-use self::port::{Port, arrives, leaves};
+use self::backbone::AtmNode;
+use self::fabric::Arrival;
+use self::frames::FrameBody;
+use self::port::Line;
 use super::external::ports;
 use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex};
-use crate::kernel::SourceId;
 
+pub(super) use backbone::Backbone;
 pub(super) use build::{adapter, build, check, routers};
 
 /// The circuit of the controllers on every link.
 const SIGNALLING: Vcid = Vcid(0);
 
-/// All of the backbone.
-#[derive(Debug)]
-pub(super) struct Backbone {
-    nodes: Vec<AtmNode>,
-    /// All ports of all nodes, a node's one after the other.
-    ports: Vec<Port>,
-    frames: Frames,
-    /// Cells moved over a link.
-    pub cell_hops: u64,
-    /// Cells that came on a circuit that is not.
-    unknown_vc: u64,
-    /// Packets that the mappers discarded.
-    discarded: u64,
-}
-
-/// A switch or an adapter.
-#[derive(Debug)]
-struct AtmNode {
-    name: String,
-    /// Its first port among all.
-    first_port: u32,
-    controller: Controller<Gates>,
-    /// For each port, where the cells of each circuit go.
-    tables: Vec<Vec<Option<(u16, Vcid)>>>,
-    adapter: Option<Adapter>,
-    timer: SourceId,
-}
-
-/// What a router has on its ATM side.
-#[derive(Debug)]
-struct Adapter {
-    router: NodeIndex,
-    mapper: FlowMapper,
-    reassembler: Reassembler,
-}
-
-impl Backbone {
-    /// How many the kernel of the cells needs.
-    pub fn event_sources(&self) -> u32 {
-        2 * self.ports.len() as u32
-    }
-
-    fn node_of(&self, port: u32) -> (usize, u16) {
-        let port = &self.ports[port as usize];
-        (port.node as usize, port.id)
-    }
-}
-
 impl Internet {
     fn backbone(&mut self) -> Option<&mut Backbone> {
-        self.atm.as_deref_mut()
+        let backbone = self.atm.as_deref_mut()?;
+        backbone.fabric.reach(self.now);
+        Some(backbone)
     }
 
     /// A router sends a packet to another one over the backbone.
@@ -213,35 +178,29 @@ impl Internet {
 
     fn signalled(&mut self, node: u32, event: ControllerEvent) {
         let now = self.now;
-        let Some(backbone) = self.atm.as_deref_mut() else {
+        let Some(backbone) = self.backbone() else {
             return;
         };
         let state = &mut backbone.nodes[node as usize];
+        let first = state.first_port;
+        let port = |id: PortId| first + u32::from(id.0);
         let input = match event {
             ControllerEvent::Install(line) => {
-                let port =
-                    &mut backbone.ports[(state.first_port + u32::from(line.out_port.0)) as usize];
-                port.queue
-                    .open(line.out_vc, line.class, port::traffic(line.service));
+                let out = port(line.out_port);
+                backbone.open(out, line.out_vc, line.class, port::traffic(line.service));
                 if line.in_port != PortId::LOCAL {
-                    let table = &mut state.tables[usize::from(line.in_port.0)];
-                    let place = usize::from(line.in_vc.0);
-                    if table.len() <= place {
-                        table.resize(place + 1, None);
-                    }
-                    table[place] = Some((line.out_port.0, line.out_vc));
+                    let to = Line {
+                        port: out,
+                        vc: line.out_vc,
+                    };
+                    backbone.route(port(line.in_port), line.in_vc, Some(to));
                 }
                 return;
             }
             ControllerEvent::Remove(line) => {
-                let port =
-                    &mut backbone.ports[(state.first_port + u32::from(line.out_port.0)) as usize];
-                port.queue.close(line.out_vc);
+                backbone.close(port(line.out_port), line.out_vc);
                 if line.in_port != PortId::LOCAL {
-                    let table = &mut state.tables[usize::from(line.in_port.0)];
-                    if let Some(place) = table.get_mut(usize::from(line.in_vc.0)) {
-                        *place = None;
-                    }
+                    backbone.route(port(line.in_port), line.in_vc, None);
                 }
                 return;
             }
@@ -251,13 +210,7 @@ impl Internet {
             }
             ControllerEvent::Lost { vc, .. } => MapperInput::Lost { vc },
             ControllerEvent::Incoming { .. } => return,
-            ControllerEvent::Released { vc, .. } => {
-                // What came of a frame will not be completed.
-                if let Some(adapter) = &mut state.adapter {
-                    adapter.reassembler.forget(vc);
-                }
-                return;
-            }
+            ControllerEvent::Released { vc, .. } => return backbone.forget(node, vc),
         };
         if let Some(adapter) = &mut state.adapter {
             adapter.mapper.handle(now, input, &mut Off);
@@ -265,151 +218,62 @@ impl Internet {
     }
 
     fn send_signal(&mut self, node: u32, port: PortId, cell: SignalCell) {
-        let Some(backbone) = self.backbone() else {
-            return;
-        };
-        let frame = backbone.frames.add(FrameBody::Signal(cell), 1);
-        let port = backbone.nodes[node as usize].first_port + u32::from(port.0);
-        self.put(port, Cell::of(frame, SIGNALLING, 0, 1));
+        if let Some(backbone) = self.backbone() {
+            let port = backbone.nodes[node as usize].first_port + u32::from(port.0);
+            backbone.put(port, SIGNALLING, FrameBody::Signal(cell), 1);
+            self.lose_packets();
+        }
     }
 
     /// The adaptation layer of an adapter: a packet as cells, all at once.
     fn send_frame(&mut self, node: u32, vc: Vcid, id: PacketId) {
         let cells = aal5_cells(self.packets.get(id).bytes as usize);
+        if let Some(backbone) = self.backbone() {
+            let port = backbone.nodes[node as usize].first_port;
+            backbone.put(port, vc, FrameBody::Packet(id), cells);
+            self.lose_packets();
+        }
+    }
+
+    /// Packets are no more that lost cells and have none left.
+    fn lose_packets(&mut self) {
+        if let Some(backbone) = self.atm.as_deref_mut() {
+            for id in backbone.fabric.lost.drain(..) {
+                self.packets.lose(id);
+            }
+        }
+    }
+
+    /// Cells move.
+    pub(super) fn cell_event(&mut self) {
         let Some(backbone) = self.backbone() else {
             return;
         };
-        let frame = backbone.frames.add(FrameBody::Packet(id), cells);
-        let port = backbone.nodes[node as usize].first_port;
-        for index in 0..cells {
-            self.put(port, Cell::of(frame, vc, index, cells));
+        let arrival = backbone.step();
+        self.lose_packets();
+        match arrival {
+            Arrival::Nothing => {}
+            Arrival::Signal(port, cell) => self.signal_arrives(port, cell),
+            Arrival::Packet(node, id, cells) => self.packet_arrives(node, id, cells),
         }
     }
 
-    /// A cell comes to the queue of a port.
-    fn put(&mut self, port: u32, cell: Cell) {
-        // At one instant what leaves the queue does so before what comes.
-        self.transmit(port);
-        let now = self.now;
-        let Some(backbone) = self.backbone() else {
+    fn signal_arrives(&mut self, port: u32, cell: SignalCell) {
+        let Some(backbone) = self.atm.as_deref() else {
             return;
         };
-        let queue = &mut backbone.ports[port as usize].queue;
-        match queue.enqueue(now, cell) {
-            Ok(()) => self.transmit(port),
-            Err(_) => self.gone(cell),
-        }
+        let port = &backbone.fabric.ports[port as usize];
+        let (node, port) = (port.node, PortId(port.id));
+        self.tell_controller(node, ControllerInput::Cell { port, cell });
+        self.settle_atm(node);
     }
 
-    /// A cell is no more.
-    fn gone(&mut self, cell: Cell) {
-        let lost = self.backbone().and_then(|it| it.frames.less(cell.frame));
-        if let Some(FrameBody::Packet(id)) = lost {
-            self.packets.lose(id);
-        }
-    }
-
-    /// Sends the next cell of a port if its link is free.
-    fn transmit(&mut self, n: u32) {
-        let now = self.now;
-        let Some(backbone) = self.atm.as_deref_mut() else {
+    fn packet_arrives(&mut self, node: u32, id: PacketId, cells: u32) {
+        let Some(backbone) = self.atm.as_deref() else {
             return;
         };
-        let port = &mut backbone.ports[n as usize];
-        if port.queue.is_empty() {
-            return;
-        }
-        if port.busy_until > now {
-            return self.cells.schedule(leaves(n), Some(port.busy_until));
-        }
-        let next = match port.queue.dequeue(now) {
-            Some(cell) => {
-                port.busy_until = now + port.cell_time;
-                let arrival = port.busy_until + port.delay;
-                if port.wire.is_empty() {
-                    self.cells.schedule(arrives(n), Some(arrival));
-                }
-                port.wire.push_back((arrival, cell));
-                (!port.queue.is_empty()).then_some(port.busy_until)
-            }
-            None => port.queue.next_eligible(),
-        };
-        if let Some(next) = next {
-            self.cells.schedule(leaves(n), Some(next));
-        }
-    }
-
-    /// Something is due at a port.
-    pub(super) fn cell_event(&mut self, source: SourceId) {
-        let port = source.0 / 2;
-        if source == leaves(port) {
-            self.cells.schedule(source, None);
-            self.transmit(port);
-        } else {
-            self.cell_arrives(port, source);
-        }
-    }
-
-    /// The first cell on the wire of a port comes to its other end.
-    fn cell_arrives(&mut self, n: u32, source: SourceId) {
-        let Some(backbone) = self.atm.as_deref_mut() else {
-            return;
-        };
-        let port = &mut backbone.ports[n as usize];
-        let cell = port.wire.pop_front();
-        let peer = port.peer;
-        let next = port.wire.front().map(|(at, _)| *at);
-        self.cells.schedule(source, next);
-        let Some((_, cell)) = cell else {
-            return;
-        };
-        backbone.cell_hops += 1;
-        let (node, in_port) = backbone.node_of(peer);
-        if cell.vc == SIGNALLING {
-            return self.signal_arrives(node as u32, in_port, cell);
-        }
-        let state = &backbone.nodes[node];
-        if state.adapter.is_some() {
-            return self.reassemble(node as u32, cell);
-        }
-        let line = state.tables[usize::from(in_port)].get(usize::from(cell.vc.0));
-        match line.copied().flatten() {
-            Some((out_port, vc)) => {
-                let port = state.first_port + u32::from(out_port);
-                self.put(port, Cell { vc, ..cell });
-            }
-            None => {
-                backbone.unknown_vc += 1;
-                self.gone(cell);
-            }
-        }
-    }
-
-    fn signal_arrives(&mut self, node: u32, port: u16, cell: Cell) {
-        let body = self.backbone().and_then(|it| it.frames.less(cell.frame));
-        if let Some(FrameBody::Signal(cell)) = body {
-            let port = PortId(port);
-            self.tell_controller(node, ControllerInput::Cell { port, cell });
-            self.settle_atm(node);
-        }
-    }
-
-    fn reassemble(&mut self, node: u32, cell: Cell) {
-        let Some(backbone) = self.atm.as_deref_mut() else {
-            return;
-        };
-        let Backbone { nodes, frames, .. } = backbone;
-        let Some(adapter) = &mut nodes[node as usize].adapter else {
-            return;
-        };
-        let outcome = adapter.reassembler.push(cell, |frame| frames.cells(frame));
-        let router = adapter.router;
-        let whole = match outcome {
-            Outcome::Complete(frame) => frames.take(frame).map(|it| (it, frames.cells(frame))),
-            _ => None,
-        };
-        self.gone(cell);
-        if let Some((FrameBody::Packet(id), cells)) = whole {
+        if let Some(adapter) = &backbone.nodes[node as usize].adapter {
+            let router = adapter.router;
             self.arrive(router, id, cells);
         }
     }

@@ -1,12 +1,8 @@
-use std::collections::VecDeque;
-
 use layercast_atm::policy::Service;
-use layercast_atm::{Cell, OutputQueue, TrafficSpec};
-use layercast_core::{Span, Time};
+use layercast_atm::{TrafficSpec, Vcid};
+use layercast_core::Span;
 
-use crate::kernel::SourceId;
-
-/// One end of a link: the queue before it, and the cells on their way to the other end.
+/// One end of a link.
 #[derive(Debug)]
 pub(super) struct Port {
     pub node: u32,
@@ -14,22 +10,42 @@ pub(super) struct Port {
     pub id: u16,
     /// The port at the other end, among all.
     pub peer: u32,
-    pub queue: OutputQueue,
     pub cell_time: Span,
     pub delay: Span,
-    /// When the cell being sent has left.
-    pub busy_until: Time,
-    pub wire: VecDeque<(Time, Cell)>,
+    /// Where the cells that come in go, by the number of their circuit.
+    pub table: Vec<Option<Line>>,
 }
 
-/// Due when the first cell on the wire of a port arrives.
-pub(super) fn arrives(port: u32) -> SourceId {
-    SourceId(2 * port)
+/// Where the cells of a circuit go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Line {
+    /// By which port, among all.
+    pub port: u32,
+    /// Under which number.
+    pub vc: Vcid,
 }
 
-/// Due when the next cell of a port may leave.
-pub(super) fn leaves(port: u32) -> SourceId {
-    SourceId(2 * port + 1)
+impl Port {
+    /// From the instant a cell begins to leave to when it is at the other end.
+    pub fn lead(&self) -> Span {
+        self.cell_time + self.delay
+    }
+
+    #[inline]
+    pub fn line(&self, vc: Vcid) -> Option<Line> {
+        self.table.get(usize::from(vc.0)).copied().flatten()
+    }
+
+    pub fn set_line(&mut self, vc: Vcid, line: Option<Line>) {
+        let place = usize::from(vc.0);
+        if self.table.len() <= place {
+            if line.is_none() {
+                return;
+            }
+            self.table.resize(place + 1, None);
+        }
+        self.table[place] = line;
+    }
 }
 
 /// What cells of a circuit are held to.

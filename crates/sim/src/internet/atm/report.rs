@@ -1,23 +1,24 @@
 use layercast_atm::mapper::MapperStats;
 use layercast_core::Time;
 
-use super::Backbone;
+use super::backbone::Backbone;
 use crate::internet::{AdapterReport, AtmReport, CellQueueReport};
 
 impl Backbone {
     /// What it did until now.
     pub fn report(&self, now: Time) -> AtmReport {
         let name = |node: u32| self.nodes[node as usize].name.as_str();
-        let queues = self.ports.iter().map(|port| {
-            let stats = port.queue.stats();
-            let to = &self.ports[port.peer as usize];
+        let ports = &self.fabric.ports;
+        let queues = ports.iter().zip(0..).map(|(port, n)| {
+            let (stats, len) = self.queue(n);
+            let to = &ports[port.peer as usize];
             let seconds = now.as_secs_f64();
             let sending = stats.sent as f64 * port.cell_time.as_secs_f64();
             CellQueueReport {
                 name: format!("{}->{}", name(port.node), name(to.node)),
                 received: stats.received,
                 sent: stats.sent,
-                dropped: stats.received - stats.sent - u64::from(port.queue.len()),
+                dropped: stats.received - stats.sent - u64::from(len),
                 max_len: stats.max_len,
                 utilisation: if seconds > 0.0 {
                     sending / seconds
@@ -26,41 +27,46 @@ impl Backbone {
                 },
             }
         });
-        let adapters = self.nodes.iter().filter_map(|node| {
-            let adapter = node.adapter.as_ref()?;
-            let MapperStats {
-                requests,
-                ready,
-                hits,
-                misses,
-                fallbacks,
-                failures,
-                bound,
-                cached,
-                max_circuits,
-                ..
-            } = adapter.mapper.stats();
-            let frames = adapter.reassembler.stats();
-            Some(AdapterReport {
-                router: node.name.clone(),
-                requests,
-                ready,
-                hits,
-                misses,
-                fallbacks,
-                failures,
-                circuits: (bound + cached) as u64,
-                max_circuits: max_circuits as u64,
-                frames: frames.complete,
-                damaged: frames.damaged,
-            })
-        });
+        let reassemblers = &self.fabric.reassemblers;
+        let adapters = self
+            .nodes
+            .iter()
+            .zip(reassemblers)
+            .filter_map(|(node, reassembler)| {
+                let adapter = node.adapter.as_ref()?;
+                let MapperStats {
+                    requests,
+                    ready,
+                    hits,
+                    misses,
+                    fallbacks,
+                    failures,
+                    bound,
+                    cached,
+                    max_circuits,
+                    ..
+                } = adapter.mapper.stats();
+                let frames = reassembler.as_ref()?.stats();
+                Some(AdapterReport {
+                    router: node.name.clone(),
+                    requests,
+                    ready,
+                    hits,
+                    misses,
+                    fallbacks,
+                    failures,
+                    circuits: (bound + cached) as u64,
+                    max_circuits: max_circuits as u64,
+                    frames: frames.complete,
+                    damaged: frames.damaged,
+                })
+            });
         AtmReport {
             queues: queues.collect(),
             adapters: adapters.collect(),
-            unknown_vc: self.unknown_vc,
+            unknown_vc: self.fabric.unknown_vc,
             packets_discarded: self.discarded,
-            frames_under_way: self.frames.len() as u64,
+            frames_under_way: self.fabric.frames.len() as u64,
         }
     }
 }

@@ -187,6 +187,7 @@ impl AtmSpec {
             policy: policy.to_string(),
             signalling_delay: self.signalling_delay.0,
             mtu: self.mtu,
+            per_cell: false,
         })
     }
 }

@@ -1,0 +1,316 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Span, Time};
+
+use super::circuit::Fate;
+use super::{
+    BEST_EFFORT, Discard, DropCause, QueueConfig, QueueConfigError, QueueStats, SIGNALLING,
+};
+use crate::{Class, Run, Vcid};
+
+/// An [`OutputQueue`](super::OutputQueue) under [`Discipline::Fcfs`](super::Discipline::Fcfs) with its
+/// transmitter, for many cells at a time.
+///
+/// Best effort goes as it came, and only signalling goes before it. So all departures up to an instant follow
+/// from what came up to it, and are told when somebody asks. The discipline of the configuration is of no
+/// account. Instants never go backwards, from call to call.
+#[derive(Debug)]
+pub struct RunQueue {
+    config: QueueConfig,
+    circuits: Vec<Circuit>,
+    signals: VecDeque<Run>,
+    waiting: VecDeque<Run>,
+    /// For each last cell that waits, how many of best effort came before it.
+    lasts: VecDeque<u64>,
+    /// Cells of best effort that came in, and that have begun to leave.
+    came: u64,
+    begun: u64,
+    len: u32,
+    /// When the link is free again.
+    free: Time,
+    stats: QueueStats,
+}
+
+/// What the queue knows of a circuit.
+#[derive(Clone, Copy, Debug)]
+struct Circuit {
+    open: bool,
+    signals: bool,
+    fate: Fate,
+    /// Cells in the queue.
+    count: u32,
+}
+
+const CLOSED: Circuit = Circuit {
+    open: false,
+    signals: false,
+    fate: Fate::Whole,
+    count: 0,
+};
+
+impl RunQueue {
+    /// An empty queue without circuits, before an idle link.
+    pub fn new(config: QueueConfig) -> Result<RunQueue, QueueConfigError> {
+        config.validate()?;
+        Ok(RunQueue {
+            config,
+            circuits: Vec::new(),
+            signals: VecDeque::new(),
+            waiting: VecDeque::new(),
+            lasts: VecDeque::new(),
+            came: 0,
+            begun: 0,
+            len: 0,
+            free: Time::ZERO,
+            stats: QueueStats::default(),
+        })
+    }
+
+    /// As [`OutputQueue::open`](super::OutputQueue::open), after [`RunQueue::serve`] up to now.
+    pub fn open(&mut self, vc: Vcid, class: Class) {
+        if vc.0 >= self.config.max_vcs {
+            return;
+        }
+        let index = usize::from(vc.0);
+        if self.circuits.len() <= index {
+            self.circuits.resize(index + 1, CLOSED);
+        }
+        let circuit = &mut self.circuits[index];
+        circuit.open = true;
+        circuit.signals = class == Class::Signalling;
+        circuit.fate = Fate::Whole;
+    }
+
+    /// As [`OutputQueue::close`](super::OutputQueue::close), after [`RunQueue::serve`] up to now.
+    pub fn close(&mut self, vc: Vcid) {
+        if let Some(circuit) = self.circuits.get_mut(usize::from(vc.0)) {
+            circuit.open = false;
+            if circuit.count == 0 {
+                *circuit = CLOSED;
+            }
+        }
+    }
+
+    /// Takes cells that come at the instants of the run, and drops those without room; how many. What begins
+    /// to leave before they come goes to `out`.
+    #[inline]
+    pub fn put(&mut self, run: Run, out: &mut Vec<Run>) -> u32 {
+        self.serve(run.at, out);
+        let count = u64::from(run.count);
+        self.stats.received += count;
+        let circuit = match self.circuits.get(usize::from(run.vc.0)) {
+            Some(circuit) if circuit.open => *circuit,
+            _ => {
+                self.stats.dropped.unknown_vc += count;
+                return run.count;
+            }
+        };
+        self.stats.classes[circuit.ring()].received += count;
+        let room = |held: u32, limit: u32| u64::from(held) + count <= u64::from(limit);
+        let passes = circuit.fate == Fate::Whole
+            && !(run.is_first() && self.crowded())
+            && room(circuit.count, self.config.per_vc_limit)
+            && room(self.len, self.config.port_limit);
+        match passes {
+            true => {
+                self.take(run);
+                0
+            }
+            false => self.sift(run, out),
+        }
+    }
+
+    /// Each cell on its own.
+    fn sift(&mut self, run: Run, out: &mut Vec<Run>) -> u32 {
+        let mut dropped = 0;
+        for cell in run.cells() {
+            self.serve(cell.at, out);
+            match self.refuses(&cell) {
+                None => self.take(cell),
+                Some(cause) => {
+                    let ring = self.circuits[usize::from(cell.vc.0)].ring();
+                    self.stats.classes[ring].dropped += 1;
+                    self.stats.dropped.count(cause);
+                    dropped += 1;
+                }
+            }
+        }
+        dropped
+    }
+
+    /// Why there is no room for a cell.
+    fn refuses(&mut self, cell: &Run) -> Option<DropCause> {
+        let crowded = self.crowded();
+        let circuit = &mut self.circuits[usize::from(cell.vc.0)];
+        match circuit.fate {
+            Fate::Whole => {}
+            // The last cell delimits the next frame, so it has its chance.
+            _ if cell.is_last() => circuit.fate = Fate::Whole,
+            Fate::Damaged => return Some(DropCause::Ppd),
+            Fate::Refused => return Some(DropCause::Epd),
+        }
+        let (cause, fate) = if cell.is_first() && crowded {
+            (DropCause::Epd, Fate::Refused)
+        } else if circuit.count >= self.config.per_vc_limit {
+            (DropCause::VcLimit, Fate::Damaged)
+        } else if self.len >= self.config.port_limit {
+            (DropCause::PortLimit, Fate::Damaged)
+        } else {
+            return None;
+        };
+        if self.config.discard != Discard::None && !cell.is_last() {
+            circuit.fate = fate;
+        }
+        Some(cause)
+    }
+
+    fn crowded(&self) -> bool {
+        matches!(self.config.discard, Discard::Epd { threshold } if self.len > threshold)
+    }
+
+    /// Puts cells for all of which there is room behind the others.
+    fn take(&mut self, run: Run) {
+        let circuit = &mut self.circuits[usize::from(run.vc.0)];
+        circuit.count += run.count;
+        // Faster than they leave they are most when the last comes, otherwise when the first does.
+        let mut most = self.len + 1;
+        if run.count > 1 && run.gap < self.config.cell_time {
+            let (begin, last) = (self.free.max(run.at), run.last_at());
+            let begun = match last >= begin {
+                true => last.since(begin).as_ps() / self.config.cell_time.as_ps() + 1,
+                false => 0,
+            };
+            most = most.max(self.len + run.count - begun as u32);
+        }
+        self.stats.max_len = self.stats.max_len.max(most);
+        self.len += run.count;
+        if circuit.signals {
+            return self.signals.push_back(run);
+        }
+        self.came += u64::from(run.count);
+        if run.is_last() {
+            self.lasts.push_back(self.came - 1);
+        }
+        let last = self.waiting.back_mut();
+        if !last.is_some_and(|last| last.join(&run)) {
+            self.waiting.push_back(run);
+        }
+    }
+
+    /// What begins to leave until `now`, that instant included, goes to `out`.
+    #[inline]
+    pub fn serve(&mut self, now: Time, out: &mut Vec<Run>) {
+        while self.len > 0 {
+            let signals = !self.signals.is_empty();
+            let ring = match signals {
+                true => &mut self.signals,
+                false => &mut self.waiting,
+            };
+            let Some(head) = ring.front_mut() else {
+                return;
+            };
+            let start = self.free.max(head.at);
+            if start > now {
+                return;
+            }
+            let (count, gap) = leaving(head, start, now, self.config.cell_time);
+            let taken = head.take(count);
+            if head.count == 0 {
+                ring.pop_front();
+            }
+            let run = Run {
+                at: start,
+                gap,
+                ..taken
+            };
+            self.free = run.last_at() + self.config.cell_time;
+            self.len -= count;
+            self.stats.sent += u64::from(count);
+            let circuit = &mut self.circuits[usize::from(run.vc.0)];
+            circuit.count -= count;
+            if circuit.count == 0 && !circuit.open {
+                *circuit = CLOSED;
+            }
+            if signals {
+                self.stats.classes[usize::from(SIGNALLING)].sent += u64::from(count);
+            } else {
+                self.stats.classes[usize::from(BEST_EFFORT)].sent += u64::from(count);
+                self.begun += u64::from(count);
+                if run.is_last() {
+                    self.lasts.pop_front();
+                }
+            }
+            if !out.last_mut().is_some_and(|last| last.join(&run)) {
+                out.push(run);
+            }
+        }
+    }
+
+    /// Before when nothing that waits begins to leave.
+    pub fn next(&self) -> Option<Time> {
+        let head = self.signals.front().or(self.waiting.front())?;
+        Some(self.free.max(head.at))
+    }
+
+    /// Before when no cell of signalling begins to leave: then one does, unless another comes before it.
+    pub fn next_signal(&self) -> Option<Time> {
+        self.signals.front().map(|head| self.free.max(head.at))
+    }
+
+    /// Before when no last cell of best effort begins to leave. Up to date after [`RunQueue::serve`], one does
+    /// then unless signalling comes before it.
+    pub fn next_last(&self) -> Option<Time> {
+        let ahead = self.lasts.front()? - self.begun + self.signals.len() as u64;
+        let next = self.next()?;
+        Some(next.saturating_add(self.config.cell_time.times(ahead)))
+    }
+
+    /// Cells that wait.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What it has seen.
+    pub fn stats(&self) -> &QueueStats {
+        &self.stats
+    }
+}
+
+impl Circuit {
+    fn ring(&self) -> usize {
+        usize::from(if self.signals {
+            SIGNALLING
+        } else {
+            BEST_EFFORT
+        })
+    }
+}
+
+/// How many cells of a run leave until `now` at equal distances, the first of them at `start`, and at which.
+#[inline]
+fn leaving(run: &Run, start: Time, now: Time, cell_time: Span) -> (u32, Span) {
+    if run.count == 1 {
+        return (1, Span::ZERO);
+    }
+    let mut most = run.count;
+    let mut gap = cell_time;
+    if run.gap > cell_time {
+        if start == run.at {
+            gap = run.gap;
+        } else {
+            // They catch up: so many leave back to back until one comes to an idle link.
+            let gain = run.gap.as_ps() - cell_time.as_ps();
+            let back_to_back = start.since(run.at).as_ps() / gain;
+            most = most.min(back_to_back.min(u64::from(u32::MAX - 1)) as u32 + 1);
+        }
+    }
+    if start + gap.times(u64::from(most - 1)) > now {
+        most = (now.since(start).as_ps() / gap.as_ps()) as u32 + 1;
+    }
+    (most, gap)
+}

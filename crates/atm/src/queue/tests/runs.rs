@@ -1,0 +1,163 @@
+//! A queue of runs beside one of cells.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Class, Run};
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Cells come on a circuit, and when the step begins after the one before.
+    Put {
+        after: u64,
+        vc: u16,
+        count: u32,
+        gap: u64,
+        whole: bool,
+    },
+    Open {
+        after: u64,
+        vc: u16,
+    },
+    Close {
+        after: u64,
+        vc: u16,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let put = (0u64..40, 0u16..4, 1u32..12, 0u64..25, any::<bool>()).prop_map(
+        |(after, vc, count, gap, whole)| Step::Put {
+            after,
+            vc,
+            count,
+            gap,
+            whole,
+        },
+    );
+    prop_oneof![
+        8 => put,
+        1 => (0u64..40, 0u16..4).prop_map(|(after, vc)| Step::Open { after, vc }),
+        1 => (0u64..40, 1u16..4).prop_map(|(after, vc)| Step::Close { after, vc }),
+    ]
+}
+
+fn discard() -> impl Strategy<Value = Discard> {
+    prop_oneof![
+        Just(Discard::None),
+        Just(Discard::Ppd),
+        (0u32..12).prop_map(|threshold| Discard::Epd { threshold }),
+    ]
+}
+
+/// A queue of cells with the transmitter that it needs.
+struct Plain {
+    queue: OutputQueue,
+    busy_until: Time,
+    sent: Vec<(Time, Cell)>,
+}
+
+impl Plain {
+    fn serve(&mut self, now: Time) {
+        while !self.queue.is_empty() && self.busy_until <= now {
+            let start = self.busy_until;
+            let cell = self.queue.dequeue(start).expect("a cell");
+            self.sent.push((start, cell));
+            self.busy_until = start + self.queue.config().cell_time;
+        }
+    }
+
+    fn put(&mut self, now: Time, cell: Cell) -> u32 {
+        self.serve(now);
+        let dropped = self.queue.enqueue(now, cell).is_err();
+        self.busy_until = self.busy_until.max(now);
+        self.serve(now);
+        u32::from(dropped)
+    }
+}
+
+proptest! {
+    #[test]
+    fn runs_leave_and_are_dropped_as_their_cells(
+        steps in prop::collection::vec(step(), 1..60), discard in discard(),
+        per_vc_limit in 1u32..30, port_limit in 1u32..40,
+    ) {
+        let config = QueueConfig {
+            discard,
+            per_vc_limit,
+            port_limit,
+            cell_time: Span::from_ps(10),
+            ..QueueConfig::new(T1)
+        };
+        let mut plain = Plain {
+            queue: queue_with(config),
+            busy_until: Time::ZERO,
+            sent: Vec::new(),
+        };
+        let mut runs = RunQueue::new(config).expect("a good configuration");
+        for vc in 0..4 {
+            let class = if vc == 0 { Class::Signalling } else { Class::BestEffort };
+            plain.queue.open(Vcid(vc), class, None);
+            runs.open(Vcid(vc), class);
+        }
+        let mut out = Vec::new();
+        let mut now = Time::ZERO;
+        for (step, frame) in steps.into_iter().zip(0..) {
+            let (Step::Put { after, vc, .. } | Step::Open { after, vc } | Step::Close { after, vc }) = step;
+            now += Span::from_ps(after);
+            let vc = Vcid(vc);
+            match step {
+                Step::Put { count, gap, whole, .. } => {
+                    let mut run = Run {
+                        gap: Span::from_ps(gap),
+                        ..Run::frame(FrameId(frame), vc, count, now)
+                    };
+                    if vc.0 == 0 {
+                        run.count = 1;
+                    } else if !whole && count > 1 {
+                        run = run.take(count - 1);
+                    }
+                    let mut dropped = 0;
+                    for cell in run.cells() {
+                        let flags = cell.flags;
+                        dropped += plain.put(cell.at, Cell { frame: cell.frame, vc, flags });
+                    }
+                    prop_assert_eq!(runs.put(run, &mut out), dropped);
+                    now = run.last_at();
+                }
+                Step::Open { .. } | Step::Close { .. } => {
+                    plain.serve(now);
+                    runs.serve(now, &mut out);
+                    if let Step::Open { .. } = step {
+                        let class = if vc.0 == 0 { Class::Signalling } else { Class::BestEffort };
+                        plain.queue.open(vc, class, None);
+                        runs.open(vc, class);
+                    } else {
+                        plain.queue.close(vc);
+                        runs.close(vc);
+                    }
+                }
+            }
+            runs.serve(now, &mut out);
+            prop_assert_eq!(runs.len(), plain.queue.len());
+            // Where nothing else comes, the next last cell leaves when it said.
+            if let Some(at) = runs.next_last() {
+                prop_assert!(at > now);
+            }
+        }
+        let foretold = runs.next_last();
+        let before = plain.sent.len();
+        plain.serve(Time::from_ps(1_000_000));
+        let last = plain.sent[before..].iter().find(|(_, cell)| cell.is_last() && cell.vc.0 > 0);
+        prop_assert_eq!(foretold, last.map(|(at, _)| *at));
+        runs.serve(Time::from_ps(1_000_000), &mut out);
+        let sent: Vec<_> = out.iter().flat_map(|run| run.cells()).collect();
+        let cells = plain.sent.iter().map(|(at, cell)| Run::of(*cell, *at));
+        let bare = |run: Run| Run { gap: Span::ZERO, ..run };
+        prop_assert_eq!(
+            sent.into_iter().map(bare).collect::<Vec<_>>(),
+            cells.collect::<Vec<_>>()
+        );
+        prop_assert_eq!(runs.stats(), plain.queue.stats());
+    }
+}

@@ -1,0 +1,153 @@
+use layercast_atm::mapper::FlowMapper;
+use layercast_atm::signal::{Controller, Gates};
+use layercast_atm::{Cell, Class, QueueStats, Run, TrafficSpec, Vcid};
+use layercast_core::Time;
+
+use super::cells::Cells;
+use super::due::Moment;
+use super::fabric::{Arrival, Fabric};
+use super::frames::FrameBody;
+use super::port::Line;
+use super::trains::Trains;
+use crate::internet::NodeIndex;
+use crate::kernel::SourceId;
+
+/// All of the backbone.
+#[derive(Debug)]
+pub(in crate::internet) struct Backbone {
+    pub(super) nodes: Vec<AtmNode>,
+    pub(super) fabric: Fabric,
+    pub(super) mover: Mover,
+    /// Packets that the mappers discarded.
+    pub(super) discarded: u64,
+}
+
+/// How cells move.
+#[derive(Debug)]
+pub(super) enum Mover {
+    /// One by one.
+    Cells(Cells),
+    /// As many at a time as nobody can tell from one by one.
+    Trains(Trains),
+}
+
+/// A switch or an adapter.
+#[derive(Debug)]
+pub(super) struct AtmNode {
+    pub(super) name: String,
+    /// Its first port among all.
+    pub(super) first_port: u32,
+    pub(super) controller: Controller<Gates>,
+    pub(super) adapter: Option<Adapter>,
+    pub(super) timer: SourceId,
+}
+
+/// What a router has on its ATM side.
+#[derive(Debug)]
+pub(super) struct Adapter {
+    pub(super) router: NodeIndex,
+    pub(super) mapper: FlowMapper,
+}
+
+impl Backbone {
+    /// When cells move next.
+    pub fn next(&self) -> Option<Time> {
+        match &self.mover {
+            Mover::Cells(cells) => cells.next(),
+            Mover::Trains(trains) => trains.next(),
+        }
+    }
+
+    /// Cells moved over a link, as far as anybody looked.
+    pub fn cell_hops(&self) -> u64 {
+        self.fabric.cell_hops
+    }
+
+    /// Nothing is due any more at an instant that was not before.
+    pub fn passed(&mut self, now: Time) {
+        self.fabric.now = self.fabric.now.max(Moment::after(now));
+    }
+
+    /// All cells move that do until an instant, after which nothing happens.
+    pub fn finish(&mut self, now: Time) {
+        self.fabric.reach(now);
+        if let Mover::Trains(trains) = &mut self.mover {
+            trains.finish(&mut self.fabric);
+        }
+    }
+
+    pub(super) fn step(&mut self) -> Arrival {
+        match &mut self.mover {
+            Mover::Cells(cells) => cells.step(&mut self.fabric),
+            Mover::Trains(trains) => trains.step(&mut self.fabric),
+        }
+    }
+
+    /// A frame comes to the queue of a port, all its cells at once.
+    pub(super) fn put(&mut self, port: u32, vc: Vcid, body: FrameBody, count: u32) {
+        let fabric = &mut self.fabric;
+        let frame = fabric.frames.add(body, count);
+        match &mut self.mover {
+            Mover::Cells(cells) => {
+                for index in 0..count {
+                    cells.put(fabric, port, Cell::of(frame, vc, index, count));
+                }
+            }
+            Mover::Trains(trains) => {
+                let run = Run::frame(frame, vc, count, fabric.now.at);
+                trains.put(fabric, port, run);
+            }
+        }
+    }
+
+    pub(super) fn open(&mut self, port: u32, vc: Vcid, class: Class, traffic: Option<TrafficSpec>) {
+        let fabric = &mut self.fabric;
+        match &mut self.mover {
+            Mover::Cells(cells) => cells.settled(fabric, port).open(vc, class, traffic),
+            Mover::Trains(trains) => trains.change(fabric, port, |it| it.open(vc, class)),
+        }
+    }
+
+    pub(super) fn close(&mut self, port: u32, vc: Vcid) {
+        let fabric = &mut self.fabric;
+        match &mut self.mover {
+            Mover::Cells(cells) => cells.settled(fabric, port).close(vc),
+            Mover::Trains(trains) => trains.change(fabric, port, |it| it.close(vc)),
+        }
+    }
+
+    /// Cells of a circuit that come in by a port go on by this line.
+    pub(super) fn route(&mut self, port: u32, vc: Vcid, line: Option<Line>) {
+        // A circuit does not go back where it came from.
+        let line = line.filter(|line| line.port != port);
+        match &mut self.mover {
+            Mover::Cells(_) => self.fabric.ports[port as usize].set_line(vc, line),
+            Mover::Trains(trains) => trains.route(&mut self.fabric, port, vc, line),
+        }
+    }
+
+    /// What came of a frame will not be completed.
+    pub(super) fn forget(&mut self, node: u32, vc: Vcid) {
+        let port = self.nodes[node as usize].first_port;
+        let peer = self.fabric.ports[port as usize].peer;
+        if let Mover::Trains(trains) = &mut self.mover {
+            trains.collect(&mut self.fabric, peer);
+        }
+        if let Some(reassembler) = &mut self.fabric.reassemblers[node as usize] {
+            reassembler.forget(vc);
+        }
+    }
+
+    pub(super) fn queue(&self, port: u32) -> (&QueueStats, u32) {
+        match &self.mover {
+            Mover::Cells(cells) => {
+                let queue = cells.queue(port);
+                (queue.stats(), queue.len())
+            }
+            Mover::Trains(trains) => {
+                let queue = trains.queue(port);
+                (queue.stats(), queue.len())
+            }
+        }
+    }
+}

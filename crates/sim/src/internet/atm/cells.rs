@@ -1,0 +1,151 @@
+//! The reference: each cell is an event where it arrives, and one more where it had to wait.
+
+use std::collections::VecDeque;
+
+use layercast_atm::{Cell, OutputQueue, Run};
+use layercast_core::Time;
+
+use super::SIGNALLING;
+use super::due::{Due, Moment};
+use super::fabric::{Arrival, Fabric};
+
+#[derive(Debug)]
+pub(super) struct Cells {
+    ports: Vec<CellPort>,
+    due: Due,
+}
+
+#[derive(Debug)]
+struct CellPort {
+    queue: OutputQueue,
+    /// When the cell being sent has left.
+    busy_until: Time,
+    /// When the next cell may leave, if one waits.
+    leaves: Option<Time>,
+    /// When the first of what is on its way is at the other end.
+    arrives: Option<Moment>,
+    wire: VecDeque<(Time, Cell)>,
+}
+
+impl Cells {
+    pub fn new(queues: Vec<OutputQueue>) -> Cells {
+        let ports = queues.into_iter().map(|queue| CellPort {
+            queue,
+            busy_until: Time::ZERO,
+            leaves: None,
+            arrives: None,
+            wire: VecDeque::new(),
+        });
+        let ports: Vec<_> = ports.collect();
+        Cells {
+            due: Due::new(ports.len()),
+            ports,
+        }
+    }
+
+    /// When something is due.
+    pub fn next(&self) -> Option<Time> {
+        self.due.first().map(|(moment, _)| moment.at)
+    }
+
+    pub fn queue(&self, port: u32) -> &OutputQueue {
+        &self.ports[port as usize].queue
+    }
+
+    /// The queue of a port, at a moment when what left it has.
+    pub fn settled(&mut self, fabric: &mut Fabric, port: u32) -> &mut OutputQueue {
+        self.transmit(fabric, port);
+        &mut self.ports[port as usize].queue
+    }
+
+    /// A cell comes to the queue of a port.
+    pub fn put(&mut self, fabric: &mut Fabric, port: u32, cell: Cell) {
+        // At one instant what leaves the queue does so before what comes.
+        let now = fabric.now.at;
+        match self.settled(fabric, port).enqueue(now, cell) {
+            Ok(()) => self.transmit(fabric, port),
+            Err(_) => fabric.gone(cell.frame, 1),
+        }
+    }
+
+    /// What is due happens.
+    pub fn step(&mut self, fabric: &mut Fabric) -> Arrival {
+        let Some((moment, n)) = self.due.first() else {
+            return Arrival::Nothing;
+        };
+        fabric.now = fabric.now.max(moment);
+        let port = &mut self.ports[n as usize];
+        if port.leaves == Some(moment.at) {
+            port.leaves = None;
+            self.transmit(fabric, n);
+            return Arrival::Nothing;
+        }
+        let Some((_, cell)) = port.wire.pop_front() else {
+            return Arrival::Nothing;
+        };
+        port.arrives = port.wire.front().map(|(at, _)| fabric.moment(n, *at));
+        self.schedule(n);
+        fabric.cell_hops += 1;
+        if cell.vc == SIGNALLING {
+            return fabric.signal(n, cell.frame);
+        }
+        let peer = &fabric.ports[fabric.ports[n as usize].peer as usize];
+        if fabric.reassemblers[peer.node as usize].is_some() {
+            return fabric.reassemble(peer.node, &Run::of(cell, moment.at));
+        }
+        match peer.line(cell.vc) {
+            Some(line) => self.put(
+                fabric,
+                line.port,
+                Cell {
+                    vc: line.vc,
+                    ..cell
+                },
+            ),
+            None => {
+                fabric.unknown_vc += 1;
+                fabric.gone(cell.frame, 1);
+            }
+        }
+        Arrival::Nothing
+    }
+
+    /// Sends the next cell of a port if its link is free.
+    fn transmit(&mut self, fabric: &mut Fabric, n: u32) {
+        let now = fabric.now.at;
+        let port = &mut self.ports[n as usize];
+        if port.queue.is_empty() {
+            return;
+        }
+        if port.busy_until > now {
+            port.leaves = Some(port.busy_until);
+            return self.schedule(n);
+        }
+        let facts = &fabric.ports[n as usize];
+        port.leaves = match port.queue.dequeue(now) {
+            Some(cell) => {
+                port.busy_until = now + facts.cell_time;
+                let arrival = port.busy_until + facts.delay;
+                if port.wire.is_empty() {
+                    port.arrives = Some(fabric.moment(n, arrival));
+                }
+                port.wire.push_back((arrival, cell));
+                #[cfg(test)]
+                fabric.departs(n, &Run::of(cell, now));
+                (!port.queue.is_empty()).then_some(port.busy_until)
+            }
+            None => port.queue.next_eligible(),
+        };
+        self.schedule(n);
+    }
+
+    fn schedule(&mut self, n: u32) {
+        let port = &self.ports[n as usize];
+        let leaves = port.leaves.map(|at| Moment { at, tie: 0 });
+        let moment = match (leaves, port.arrives) {
+            (Some(leaves), Some(arrives)) => Some(leaves.min(arrives)),
+            (leaves, arrives) => leaves.or(arrives),
+        };
+        self.due.set(n, moment);
+    }
+}

@@ -1,0 +1,186 @@
+use layercast_core::{Stream, Time};
+use rand_core::RngCore;
+
+use crate::scenario::Ties;
+
+/// A point in the order of events: of those at one instant, the lower tie goes first.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Moment {
+    pub at: Time,
+    /// 0 before all cells of this instant.
+    pub tie: u64,
+}
+
+impl Ord for Moment {
+    /// One comparison for both.
+    #[inline]
+    fn cmp(&self, other: &Moment) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Moment {
+    #[inline]
+    fn partial_cmp(&self, other: &Moment) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Moment {
+    fn order(self) -> u128 {
+        u128::from(self.at.as_ps()) << 64 | u128::from(self.tie)
+    }
+
+    /// After all that happens at an instant.
+    pub const fn after(at: Time) -> Moment {
+        Moment { at, tie: u64::MAX }
+    }
+
+    /// Just after this.
+    pub const fn next(self) -> Moment {
+        Moment {
+            at: self.at,
+            tie: self.tie.saturating_add(1),
+        }
+    }
+}
+
+/// Which of the cells that come to several ports at one instant does so first: a draw that anybody can make
+/// again, or the number of the port that sent it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CellTies {
+    Random(u64),
+    Ports,
+}
+
+impl CellTies {
+    pub fn new(ties: Ties, seed: u64) -> CellTies {
+        match ties {
+            Ties::Random => CellTies::Random(Stream::new(seed, "kernel/cells").next_u64()),
+            Ties::Fifo => CellTies::Ports,
+        }
+    }
+
+    /// When a cell of this port comes to its other end.
+    #[inline]
+    pub fn moment(self, port: u32, at: Time) -> Moment {
+        let tie = match self {
+            // Two rounds of what SplitMix64 does; never 0, and not the last.
+            CellTies::Random(seed) => mix(mix(seed ^ at.as_ps()) ^ u64::from(port)) >> 1 | 1,
+            CellTies::Ports => u64::from(port) + 1,
+        };
+        Moment { at, tie }
+    }
+}
+
+fn mix(z: u64) -> u64 {
+    let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// When each port is due, and which is first: a tournament.
+#[derive(Debug)]
+pub(super) struct Due {
+    /// Of each port, then of those that fill up to a power of two.
+    moments: Vec<Moment>,
+    /// Who wins at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1.
+    winners: Vec<u32>,
+}
+
+const NEVER: Moment = Moment::after(Time::MAX);
+
+impl Due {
+    pub fn new(ports: usize) -> Due {
+        let leaves = ports.next_power_of_two().max(2);
+        let mut winners = vec![0; leaves];
+        for n in (1..leaves).rev() {
+            winners[n] = match 2 * n < leaves {
+                true => winners[2 * n],
+                false => (2 * n - leaves) as u32,
+            };
+        }
+        Due {
+            moments: vec![NEVER; leaves],
+            winners,
+        }
+    }
+
+    /// The first of all, if any is due.
+    #[inline]
+    pub fn first(&self) -> Option<(Moment, u32)> {
+        let port = self.winners[1];
+        let moment = self.moments[port as usize];
+        (moment != NEVER).then_some((moment, port))
+    }
+
+    /// When a port is due.
+    #[inline]
+    pub fn at(&self, port: u32) -> Time {
+        self.moments[port as usize].at
+    }
+
+    /// Makes a port due, or not.
+    #[inline]
+    pub fn set(&mut self, port: u32, moment: Option<Moment>) {
+        let moment = moment.unwrap_or(NEVER);
+        if self.moments[port as usize] == moment {
+            return;
+        }
+        self.moments[port as usize] = moment;
+        let leaves = self.winners.len();
+        let mut node = leaves + port as usize;
+        let mut winner = port;
+        while node > 1 {
+            let other = match node >= leaves {
+                true => ((node ^ 1) - leaves) as u32,
+                false => self.winners[node ^ 1],
+            };
+            let better =
+                self.moments[other as usize].order() < self.moments[winner as usize].order();
+            winner = std::hint::select_unpredictable(better, other, winner);
+            node /= 2;
+            self.winners[node] = winner;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_least(
+            ports in 1usize..20, steps in prop::collection::vec((0u32..20, prop::option::of((0u64..50, 0u64..9))), 1..200),
+        ) {
+            let mut due = Due::new(ports);
+            let mut model = vec![None; ports];
+            for (port, moment) in steps {
+                let port = port % ports as u32;
+                let moment = moment.map(|(at, tie)| Moment { at: Time::from_ps(at), tie });
+                due.set(port, moment);
+                model[port as usize] = moment;
+                let least = model.iter().flatten().min().copied();
+                prop_assert_eq!(due.first().map(|it| it.0), least);
+                if let Some((moment, port)) = due.first() {
+                    prop_assert_eq!(model[port as usize], Some(moment));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn draws_favour_no_port() {
+        let ties = CellTies::new(Ties::Random, 1);
+        let first = (0..1_000).filter(|&at| {
+            let [a, b] = [0, 1].map(|port| ties.moment(port, Time::from_ps(at)));
+            a < b
+        });
+        let count = first.count();
+        assert!((400..600).contains(&count), "{count}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Trains beside the reference: the same cells leave the same ports at the same instants, and the rest of the
+//! world cannot tell them apart.
+
+use core::net::Ipv4Addr;
+
+use layercast_core::{Rate, Span, Time};
+use layercast_transport::tcp::{Profile, TcpConfig};
+use proptest::prelude::*;
+
+use super::fabric::Departure;
+use crate::internet::*;
+use crate::scenario::Ties;
+
+/// A small backbone: for each switch but the first the one it is joined to, perhaps one link more, and how
+/// fast and how long each link is.
+#[derive(Clone, Debug)]
+struct Plan {
+    joins: Vec<u32>,
+    ring: bool,
+    routers: u32,
+    rates: Vec<u64>,
+    delays: Vec<u64>,
+    queue: AtmQueue,
+    policy: &'static str,
+    flows: Vec<(u32, u32, u64, u64, Traffic)>,
+    seed: u64,
+    ties: Ties,
+}
+
+/// Most take whole milliseconds on the links of hosts, as cells do on those of the backbone, so that much
+/// happens at one instant.
+fn bytes() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => (1u32..12).prop_map(|n| 250 * n), 1 => 40u32..3_000]
+}
+
+fn traffic() -> impl Strategy<Value = Traffic> {
+    let datagrams = |law: fn(Span) -> Law| {
+        (5u64..400, bytes()).prop_map(move |(ms, bytes)| Traffic::Datagrams {
+            gap: law(Span::from_ms(ms)),
+            size: SizeLaw::Constant(bytes),
+        })
+    };
+    prop_oneof![
+        2 => datagrams(Law::Constant),
+        2 => datagrams(Law::Exponential),
+        1 => (1u64..30_000).prop_map(|bytes| Traffic::Bulk(Some(bytes))),
+        1 => Just(Traffic::Bulk(None)),
+    ]
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let discard = prop_oneof![
+        Just(Discard::None),
+        Just(Discard::Partial),
+        (0u32..60).prop_map(Discard::Early),
+    ];
+    let queue = (discard, 1u32..90, 1u32..150);
+    let policy = prop::sample::select(vec![
+        "noqos-conv-svc",
+        "noqos-conv-svc",
+        "noqos-conv-svccache",
+        "noqos-app-svc",
+        "noqos-router-svc",
+        "sp-qos1-conv-svc",
+        "wc-qos1-conv-svc",
+        "nwc-qos1-app-svc",
+    ]);
+    let flow = (0u32..99, 0u32..99, 0u64..3_000, 500u64..9_000, traffic());
+    let links = (
+        prop::collection::vec(prop::sample::select(vec![106, 212, 212, 424]), 1..12),
+        prop::collection::vec(
+            prop::sample::select(vec![0, 0, 1, 1_000, 2_000, 30_000]),
+            1..12,
+        ),
+    );
+    let shape = (prop::collection::vec(0u32..4, 0..4), any::<bool>(), 2u32..6);
+    let rest = (
+        prop::collection::vec(flow, 1..8),
+        any::<u64>(),
+        any::<bool>(),
+    );
+    (shape, links, queue, policy, rest).prop_map(
+        |((joins, ring, routers), (rates, delays), (discard, per_vc, port), policy, rest)| Plan {
+            joins,
+            ring,
+            routers,
+            rates,
+            delays,
+            queue: AtmQueue {
+                discard,
+                per_vc_limit: per_vc,
+                port_limit: port,
+                max_vcs: 40,
+            },
+            policy,
+            flows: rest.0,
+            seed: rest.1,
+            ties: if rest.2 { Ties::Random } else { Ties::Fifo },
+        },
+    )
+}
+
+fn network(plan: &Plan, per_cell: bool) -> Network {
+    let switches = plan.joins.len() as u32 + 1;
+    let mut ends: Vec<[AtmEnd; 2]> = (1..switches)
+        .zip(&plan.joins)
+        .map(|(n, to)| [AtmEnd::Switch(n), AtmEnd::Switch(to % n)])
+        .collect();
+    if plan.ring && switches > 2 {
+        ends.push([AtmEnd::Switch(0), AtmEnd::Switch(switches - 1)]);
+    }
+    // Each router is followed by its only host.
+    let routers = (0..plan.routers).map(|n| NodeIndex(2 * n));
+    ends.extend(
+        routers
+            .zip(0..)
+            .map(|(router, n)| [AtmEnd::Router(router), AtmEnd::Switch(n % switches)]),
+    );
+    let links = ends.into_iter().zip(0..).map(|(ends, n)| AtmLink {
+        ends,
+        rate: Rate::from_bps(plan.rates[n % plan.rates.len()] * 1_000),
+        delay: Span::from_us(plan.delays[n % plan.delays.len()]),
+    });
+    let tcp = TcpConfig::from(Profile::Bsd44Lite);
+    let nodes = (0..2 * plan.routers).map(|n| Node {
+        name: format!("n{n}"),
+        address: Ipv4Addr::from(0x0a00_0001 + n),
+        role: match n % 2 {
+            0 => Role::Router,
+            _ => Role::Host(Box::new(tcp.clone())),
+        },
+        cpu: CpuCost::default(),
+    });
+    let flows = plan
+        .flows
+        .iter()
+        .zip(0..)
+        .map(|((from, to, start, stop, traffic), n)| {
+            let from = from % plan.routers;
+            let to = (from + 1 + to % (plan.routers - 1)) % plan.routers;
+            let at = |ms: &u64| Time::ZERO + Span::from_ms(*ms);
+            Flow {
+                name: format!("f{n}"),
+                from: NodeIndex(2 * from + 1),
+                to: NodeIndex(2 * to + 1),
+                start: at(start),
+                stop: Some(at(start) + Span::from_ms(*stop)),
+                traffic: traffic.clone(),
+            }
+        });
+    let access = |n| Link {
+        ends: [NodeIndex(2 * n), NodeIndex(2 * n + 1)],
+        ways: [Way {
+            rate: Rate::from_bps(2_000_000),
+            queue: Queue {
+                limit: Limit::Unlimited,
+                red: None,
+            },
+            loss: 0.0,
+        }; 2],
+        delay: Span::from_ms(1),
+        mtu: 4_000,
+    };
+    Network {
+        nodes: nodes.collect(),
+        links: (0..plan.routers).map(access).collect(),
+        lans: Vec::new(),
+        atm: Some(AtmBackbone {
+            switches: (0..switches).map(|n| format!("s{n}")).collect(),
+            links: links.collect(),
+            queue: plan.queue,
+            policy: plan.policy.to_owned(),
+            signalling_delay: Span::ZERO,
+            mtu: 1_500,
+            per_cell,
+        }),
+        flows: flows.collect(),
+        workload: None,
+        // Circuits are idle for 10 s before they are given back.
+        duration: Span::from_secs(16),
+        warm_up: Span::ZERO,
+        seed: plan.seed,
+        ties: plan.ties,
+        budget: Budget::default(),
+    }
+}
+
+/// What leaves each port, and what is reported.
+fn run(plan: &Plan, per_cell: bool) -> (Vec<Departure>, String) {
+    let mut internet = Internet::new(&network(plan, per_cell)).expect("a network");
+    let report = internet.run(&mut ());
+    let backbone = internet.atm.as_mut().expect("a backbone");
+    let mut departures = std::mem::take(&mut backbone.fabric.departures);
+    // Stable: those of a port keep their order.
+    departures.sort_by_key(|it| it.0);
+    (departures, serde_json::to_string(&report).expect("JSON"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn trains_are_cells(plan in plan()) {
+        let (cells, of_cells) = run(&plan, true);
+        let (trains, of_trains) = run(&plan, false);
+        prop_assert!(!cells.is_empty());
+        let differs = cells.iter().zip(&trains).position(|(cell, train)| cell != train);
+        if let Some(n) = differs {
+            let around = n.saturating_sub(3)..;
+            let some = |all: &[_]| format!("{:?}", all[around.clone()].iter().take(6).collect::<Vec<_>>());
+            prop_assert!(false, "\n{}\n{}", some(&cells), some(&trains));
+        }
+        prop_assert_eq!(cells.len(), trains.len());
+        prop_assert_eq!(of_cells, of_trains);
+    }
+}
