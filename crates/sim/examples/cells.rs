@@ -129,6 +129,7 @@ fn network(
             gap: Law::Constant(Span::from_ps(bits * 1_000_000_000_000 / bps)),
             size: SizeLaw::Constant(BYTES),
         },
+        contract: None,
     };
     Network {
         nodes: (0..2 * routers).map(node).collect(),

@@ -48,6 +48,7 @@ fn main() {
         start: Time::ZERO + Span::from_ms(u64::from(n)),
         stop: None,
         traffic: Traffic::Bulk(None),
+        contract: None,
     };
     let network = Network {
         nodes: nodes.enumerate().map(node).collect(),

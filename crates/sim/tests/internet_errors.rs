@@ -637,6 +637,69 @@ fn flows_and_workloads_that_cannot_be() {
 }
 
 #[test]
+fn contracts_that_cannot_be() {
+    let contract = |text: &str, line: &str, parts: &[&str]| {
+        let to = format!("\"1 MB\"\ncontract = {{ {text} }} # contract");
+        refused("\"1 MB\"", &to, line, parts);
+    };
+    let vbr = "kind = \"vbr\", peak = \"1 Mbit/s\"";
+    contract(
+        "kind = \"abr\", peak = \"1 Mbit/s\"",
+        "# contract",
+        &["cbr", "vbr", "ubr"],
+    );
+    contract("kind = \"cbr\"", "# contract", &["peak"]);
+    contract(
+        "kind = \"cbr\", peak = \"0 bit/s\"",
+        "# contract",
+        &["flow[0].contract.peak"],
+    );
+    contract(
+        vbr,
+        "# contract",
+        &["flow[0].contract.sustained", "missing", "10 Mbit/s"],
+    );
+    let sustained = format!("{vbr}, sustained = \"500 cells/s\"");
+    contract(
+        &sustained,
+        "# contract",
+        &["flow[0].contract.burst", "missing"],
+    );
+    contract(
+        &format!("{sustained}, burst = 0"),
+        "# contract",
+        &["1 cell or more"],
+    );
+    let above = format!("{vbr}, sustained = \"2 Mbit/s\", burst = 9");
+    contract(&above, "# contract", &["2 Mbit/s", "at most the peak rate"]);
+    let ubr = "kind = \"ubr\", peak = \"1 Mbit/s\"";
+    contract(
+        &format!("{ubr}, burst = 9"),
+        "# contract",
+        &["means nothing"],
+    );
+    contract(
+        &format!("{ubr}, queue = 0"),
+        "# contract",
+        &["flow[0].contract.queue"],
+    );
+    contract(
+        &format!("{ubr}, shape = \"round\""),
+        "# contract",
+        &["packets"],
+    );
+    let twice = format!(
+        "\"1 MB\"\ncontract = {{ {ubr} }}\n[[flow]]\nfrom = \"a\"\nto = \"c\"\ncontract = {{ {ubr} }} # twice"
+    );
+    refused(
+        "\"1 MB\"",
+        &twice,
+        "# twice",
+        &["flow[1].contract", "a->c", "flow[0]"],
+    );
+}
+
+#[test]
 fn topologies_say_what_they_need() {
     let with = |topology: &str| {
         let text = format!(

@@ -268,7 +268,7 @@ prop_compose! {
         -> FlowSpec {
         let (gap, size) = (Text(Law::Exponential(gap.0)), Text(SizeLaw::Exponential(mean)));
         let datagrams = stream.then_some(DatagramSpec { gap, size });
-        FlowSpec { name, from, to, start, stop, bytes: bytes.map(Bytes), datagrams }
+        FlowSpec { name, from, to, start, stop, bytes: bytes.map(Bytes), datagrams, contract: None }
     }
 }
 

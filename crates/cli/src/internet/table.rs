@@ -1,6 +1,8 @@
 //! A report as tables.
 
-use layercast_sim::internet::{AtmReport, Measurement, QueueReport, Report, Stopped, Summary};
+use layercast_sim::internet::{
+    AtmReport, ContractReport, Measurement, QueueReport, Report, Stopped, Summary,
+};
 
 use crate::output::Table;
 
@@ -210,10 +212,56 @@ fn backbone(atm: &AtmReport) -> String {
     }
     let rest = (queues.len(), atm.adapters.len());
     format!(
-        "\nbackbone:\n{}{}\n{}{}",
+        "\nbackbone:\n{}{}\n{}{}{}",
         cells.render(),
         more(rest.0.min(ROWS), rest.0, "queues"),
         routers.render(),
         more(rest.1.min(ROWS), rest.1, "routers"),
+        contracts(&atm.contracts),
     )
+}
+
+/// What became of the cells of flows with a contract; of those that are not policed nothing is known.
+fn contracts(all: &[ContractReport]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        "contract of",
+        "passed",
+        "tagged",
+        "above peak",
+        "above sustained",
+        "whole",
+        "in part",
+        "gone",
+        "wait ms",
+        "most waited",
+        "full",
+    ]);
+    for contract in all.iter().take(ROWS) {
+        let upc = contract.upc.unwrap_or_default();
+        let cells = [
+            upc.passed_high + upc.passed_low,
+            upc.tagged,
+            upc.discarded_peak,
+            upc.discarded_sustained,
+            upc.frames_intact,
+            upc.frames_partial,
+            upc.frames_none,
+        ];
+        let judged = cells.map(|count| match contract.upc {
+            Some(_) => count.to_string(),
+            None => "-".to_owned(),
+        });
+        let waited = [
+            format!("{:.3}", contract.mean_wait * 1e3),
+            contract.max_waiting.to_string(),
+            contract.dropped_full.to_string(),
+        ];
+        let name = [contract.flow.clone()].into_iter();
+        table.row(name.chain(judged).chain(waited));
+    }
+    let rest = more(all.len().min(ROWS), all.len(), "contracts");
+    format!("\n{}{rest}", table.render())
 }

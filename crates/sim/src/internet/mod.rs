@@ -29,7 +29,7 @@ pub use external::{Delivery, ExternalCounts, Refused};
 pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use report::{
-    AdapterReport, ApplicationReport, AtmReport, CellQueueReport, FlowReport, NodeDrops, Progress,
-    QueueReport, Report, Sample, Stopped, Watch,
+    AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ContractReport, FlowReport,
+    NodeDrops, Progress, QueueReport, Report, Sample, Stopped, Watch,
 };
 pub use world::Internet;

@@ -1,5 +1,6 @@
 use core::net::Ipv4Addr;
 
+use layercast_atm::CellContract;
 use layercast_core::{Rate, Span, Time};
 use layercast_transport::tcp::TcpConfig;
 use layercast_workload::Workload;
@@ -222,6 +223,34 @@ pub struct Flow {
     pub stop: Option<Time>,
     /// What it sends.
     pub traffic: Traffic,
+    /// What its cells may do on the backbone, if that is bounded; for all packets from one host to the other.
+    pub contract: Option<FlowContract>,
+}
+
+/// What the cells of a flow may do on the backbone, and how they enter it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowContract {
+    /// The contract.
+    pub contract: CellContract,
+    /// How the adapter spaces cells.
+    pub shape: Shape,
+    /// Whether the network discards what breaks the contract.
+    pub police: bool,
+    /// Packets that may wait for their cells to be spaced.
+    pub queue: u32,
+}
+
+/// How an adapter spaces the cells of a flow (vbr-atm-lan.md 2.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// As fast as its link takes them.
+    None,
+    /// At the peak rate.
+    Peak,
+    /// So that every cell keeps the contract.
+    Cells,
+    /// Whole packets at the peak rate, when all their cells keep the contract.
+    Packets,
 }
 
 /// What a flow sends.

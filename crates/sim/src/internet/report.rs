@@ -1,3 +1,4 @@
+use layercast_atm::UpcStats;
 use layercast_core::{Span, Time};
 use layercast_wire::Ipv4Packet;
 use layercast_workload::app::Record;
@@ -60,12 +61,29 @@ pub struct AtmReport {
     pub queues: Vec<CellQueueReport>,
     /// One for each router.
     pub adapters: Vec<AdapterReport>,
+    /// One for each flow with a contract.
+    pub contracts: Vec<ContractReport>,
     /// Cells that came on a circuit that is not.
     pub unknown_vc: u64,
     /// Packets that got no circuit.
     pub packets_discarded: u64,
     /// Frames of which a cell was somewhere at the end.
     pub frames_under_way: u64,
+}
+
+/// What became of the cells of a flow with a contract.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ContractReport {
+    /// The flow.
+    pub flow: String,
+    /// What the policer saw, if there is one.
+    pub upc: Option<UpcStats>,
+    /// Packets dropped because too many waited for their cells to be spaced.
+    pub dropped_full: u64,
+    /// Mean time of packets from coming to their first cell, in seconds.
+    pub mean_wait: f64,
+    /// Most packets that waited.
+    pub max_waiting: u32,
 }
 
 /// What an output port did, in cells; received = sent + dropped + what waits.

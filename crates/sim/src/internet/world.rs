@@ -74,6 +74,8 @@ pub(super) enum Source {
     Flow(u32),
     /// A timer of a node of the backbone.
     Atm(u32),
+    /// The next cell of a flow with a contract.
+    Contract(u32),
     /// A conversation begins.
     Arrivals,
     /// A timer of a conversation.
@@ -176,6 +178,7 @@ impl Internet {
             world.atm_addresses = built.addresses;
             world.atm_mtu = backbone.mtu;
         }
+        world.add_contracts(network)?;
         if let Some(population) = &network.workload {
             let source = world.source(Source::Arrivals);
             let hosts = population.hosts.iter().map(|&node| host(&world, node));
@@ -330,6 +333,10 @@ impl Internet {
             Source::Atm(n) => {
                 self.kernel.schedule(source, None);
                 self.wake_atm(n);
+            }
+            Source::Contract(n) => {
+                self.kernel.schedule(source, None);
+                self.wake_contract(n);
             }
             Source::Arrivals => self.begin_conversations(source),
             Source::Conversation(n) => {

@@ -58,6 +58,7 @@ pub fn flow(name: &str, from: u32, to: u32, start: Span, traffic: Traffic) -> Fl
         start: Time::ZERO + start,
         stop: None,
         traffic,
+        contract: None,
     }
 }
 

@@ -3,6 +3,7 @@
 mod atm;
 mod capture;
 mod common;
+mod contract;
 mod external;
 mod queues;
 mod tcp;

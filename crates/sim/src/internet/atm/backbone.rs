@@ -1,9 +1,12 @@
+use std::collections::BTreeMap;
+
 use layercast_atm::mapper::FlowMapper;
 use layercast_atm::signal::{Controller, Gates};
 use layercast_atm::{Cell, Class, QueueStats, Run, TrafficSpec, Vcid};
 use layercast_core::Time;
 
 use super::cells::Cells;
+use super::contract::Contracted;
 use super::due::Moment;
 use super::fabric::{Arrival, Fabric};
 use super::frames::FrameBody;
@@ -20,6 +23,9 @@ pub(in crate::internet) struct Backbone {
     pub(super) mover: Mover,
     /// Packets that the mappers discarded.
     pub(super) discarded: u64,
+    /// Flows with a contract, and between which hosts they are.
+    pub(super) contracts: Vec<Contracted>,
+    pub(super) contracted: BTreeMap<(NodeIndex, NodeIndex), u32>,
 }
 
 /// How cells move.
@@ -95,6 +101,18 @@ impl Backbone {
             }
             Mover::Trains(trains) => {
                 let run = Run::frame(frame, vc, count, fabric.now.at);
+                trains.put(fabric, port, run);
+            }
+        }
+    }
+
+    /// One cell of a frame comes to the queue of a port.
+    pub(super) fn put_cell(&mut self, port: u32, cell: Cell) {
+        let fabric = &mut self.fabric;
+        match &mut self.mover {
+            Mover::Cells(cells) => cells.put(fabric, port, cell),
+            Mover::Trains(trains) => {
+                let run = Run::of(cell, fabric.now.at);
                 trains.put(fabric, port, run);
             }
         }

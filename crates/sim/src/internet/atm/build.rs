@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use layercast_atm::mapper::{FlowMapper, MapperConfig};
 use layercast_atm::policy::Policy;
@@ -228,7 +228,9 @@ pub(in crate::internet) fn build(
         #[cfg(test)]
         departures: Vec::new(),
     };
-    let mover = mover(&fabric, &configs, atm.per_cell).map_err(|(link, error)| {
+    // Cells that are judged come one by one.
+    let contracts = network.flows.iter().any(|flow| flow.contract.is_some());
+    let mover = mover(&fabric, &configs, atm.per_cell || contracts).map_err(|(link, error)| {
         let part = format!("ATM link {link}");
         value(&part, error.to_string())
     })?;
@@ -237,6 +239,8 @@ pub(in crate::internet) fn build(
         fabric,
         mover,
         discarded: 0,
+        contracts: Vec::new(),
+        contracted: BTreeMap::new(),
     };
     Ok(BuiltAtm {
         backbone,

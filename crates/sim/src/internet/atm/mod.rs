@@ -5,6 +5,7 @@
 mod backbone;
 mod build;
 mod cells;
+mod contract;
 mod due;
 mod fabric;
 mod frames;
@@ -227,6 +228,9 @@ impl Internet {
 
     /// The adaptation layer of an adapter: a packet as cells, all at once.
     fn send_frame(&mut self, node: u32, vc: Vcid, id: PacketId) {
+        if self.hold(node, vc, id) {
+            return;
+        }
         let cells = aal5_cells(self.packets.get(id).bytes as usize);
         if let Some(backbone) = self.backbone() {
             let port = backbone.nodes[node as usize].first_port;

@@ -64,6 +64,7 @@ impl Backbone {
         AtmReport {
             queues: queues.collect(),
             adapters: adapters.collect(),
+            contracts: self.contract_reports(),
             unknown_vc: self.fabric.unknown_vc,
             packets_discarded: self.discarded,
             frames_under_way: self.fabric.frames.len() as u64,

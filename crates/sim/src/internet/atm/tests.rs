@@ -146,6 +146,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
                 start: at(start),
                 stop: Some(at(start) + Span::from_ms(*stop)),
                 traffic: traffic.clone(),
+                contract: None,
             }
         });
     let access = |n| Link {

@@ -6,6 +6,7 @@ mod attach;
 mod build;
 mod check;
 mod components;
+mod contract;
 mod error;
 mod place;
 mod quantity;
@@ -22,6 +23,7 @@ use std::path::Path;
 
 pub use atm::{AtmLinkSpec, AtmQueueSpec, AtmSpec, DiscardName, SwitchSpec};
 pub use attach::{AttachKind, AttachSpec, Attached, Attachment};
+pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use error::{Problem, ScenarioError};
 pub use quantity::{Bytes, OrOff, Text};
 pub use schema::{

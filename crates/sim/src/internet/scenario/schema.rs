@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atm::AtmSpec;
 use super::attach::AttachSpec;
+use super::contract::ContractSpec;
 use super::quantity::{Bytes, Text};
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
@@ -332,6 +333,9 @@ pub struct FlowSpec {
     /// UDP datagrams instead of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramSpec>,
+    /// What its cells may do on the backbone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<ContractSpec>,
 }
 
 /// When datagrams are sent, and how large they are.

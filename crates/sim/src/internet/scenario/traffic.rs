@@ -26,9 +26,18 @@ pub(super) fn flows(
 ) -> Result<Vec<Flow>, ScenarioError> {
     let mut flows = Vec::new();
     let mut taken: BTreeMap<String, Place> = BTreeMap::new();
+    let mut contracted: BTreeMap<(NodeIndex, NodeIndex), Place> = BTreeMap::new();
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
         let traffic = times_and_traffic(place, spec, scenario.run.duration.0)?;
+        let contract = match &spec.contract {
+            Some(_) if network.adapters.is_empty() => {
+                let problem = Problem::Needless("this network has no [atm]".to_owned());
+                return Err(ScenarioError::new(place.field("contract"), problem));
+            }
+            Some(contract) => Some(contract.terms(place)?),
+            None => None,
+        };
         let from = names(&place.field("from"), &spec.from)?;
         let to = names(&place.field("to"), &spec.to)?;
         let ends = pairs(&place.field("from"), from, to)?;
@@ -62,6 +71,16 @@ pub(super) fn flows(
                 Some(given) => given[k].clone(),
                 None => free_name(&taken, format!("{from}->{to}")),
             };
+            if contract.is_some()
+                && let Some(first) = contracted.insert((a, b), place)
+            {
+                let problem = Problem::Duplicate {
+                    what: "a contract from here to there,",
+                    name: format!("{from}->{to},"),
+                    first: first.to_string(),
+                };
+                return Err(ScenarioError::new(place.field("contract"), problem));
+            }
             if let Some(first) = taken.insert(name.clone(), place) {
                 let problem = Problem::Duplicate {
                     what: "the flow",
@@ -77,6 +96,7 @@ pub(super) fn flows(
                 start: Time::ZERO.saturating_add(spec.start.0),
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
                 traffic: traffic.clone(),
+                contract,
             });
         }
     }

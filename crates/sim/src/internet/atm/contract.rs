@@ -1,0 +1,306 @@
+//! Flows with a contract: how their cells enter the network, and what does not.
+//!
+//! Between the adaptation layer and the queue of the adapter, cell by cell: first the adapter spaces the cells, then
+//! the network judges each as it enters (vbr-atm-lan.md 2.2, 2.7). All other flows go the short way.
+
+use std::collections::VecDeque;
+
+use layercast_atm::{Cell, CellContract, CellShaper, FrameId, Peak, Sustained, Upc, Vcid, Verdict};
+use layercast_core::{Span, Time, aal5_cells};
+
+use super::backbone::Backbone;
+use super::frames::FrameBody;
+use crate::internet::packet::PacketId;
+use crate::internet::report::MeanSpan;
+use crate::internet::world::Source;
+use crate::internet::{ContractReport, FlowContract, Internet, Network, NetworkError, Shape};
+use crate::kernel::SourceId;
+
+/// A flow with a contract.
+#[derive(Debug)]
+pub(super) struct Contracted {
+    name: String,
+    spacing: Spacing,
+    upc: Option<Upc>,
+    limit: u32,
+    waiting: VecDeque<Waiting>,
+    sending: Option<Sending>,
+    timer: SourceId,
+    wait: MeanSpan,
+    dropped: u64,
+    max_waiting: u32,
+}
+
+/// When the next cell may go.
+#[derive(Debug)]
+enum Spacing {
+    /// Each so long after the one before; none: as fast as the link takes them.
+    Even { period: Option<Span>, next: Time },
+    /// By both rates.
+    Cells(CellShaper),
+    /// Packets begin when all their cells may go at the peak rate.
+    Packets(CellShaper, Span),
+}
+
+#[derive(Debug)]
+struct Waiting {
+    node: u32,
+    vc: Vcid,
+    packet: PacketId,
+    cells: u32,
+    since: Time,
+}
+
+/// The packet whose cells are going.
+#[derive(Debug)]
+struct Sending {
+    port: u32,
+    vc: Vcid,
+    frame: FrameId,
+    index: u32,
+    count: u32,
+    /// When the next cell goes.
+    at: Time,
+    /// From one to the next, if that is settled.
+    even: Option<Span>,
+}
+
+impl Contracted {
+    fn new(name: &str, terms: &FlowContract, timer: SourceId) -> Result<Contracted, NetworkError> {
+        let fail = |problem: String| NetworkError::Value {
+            part: format!("contract of the flow {name:?}"),
+            problem,
+        };
+        terms
+            .contract
+            .validate()
+            .map_err(|error| fail(error.to_string()))?;
+        let Peak { period: peak, .. } = terms.contract.peak();
+        let shaper = || match &terms.contract {
+            CellContract::Vbr { sustained, .. } => CellShaper::new(peak, sustained),
+            // The peak is all there is to keep.
+            CellContract::Cbr(_) | CellContract::Ubr(_) => {
+                let (period, burst) = (peak, 1);
+                CellShaper::new(peak, &Sustained { period, burst })
+            }
+        };
+        let shaper = || shaper().map_err(|error| fail(error.to_string()));
+        let next = Time::ZERO;
+        let spacing = match terms.shape {
+            Shape::None => Spacing::Even { period: None, next },
+            Shape::Peak => Spacing::Even {
+                period: Some(peak),
+                next,
+            },
+            Shape::Cells => Spacing::Cells(shaper()?),
+            Shape::Packets => Spacing::Packets(shaper()?, peak),
+        };
+        let upc = match terms.police {
+            true => Some(Upc::new(&terms.contract).map_err(|error| fail(error.to_string()))?),
+            false => None,
+        };
+        Ok(Contracted {
+            name: name.to_owned(),
+            spacing,
+            upc,
+            limit: terms.queue,
+            waiting: VecDeque::new(),
+            sending: None,
+            timer,
+            wait: MeanSpan::default(),
+            dropped: 0,
+            max_waiting: 0,
+        })
+    }
+
+    /// When the first cell of a packet goes, and the distance of the others if that is settled.
+    fn begin(&mut self, now: Time, cells: u32, cell_time: Span) -> (Time, Option<Span>) {
+        match &mut self.spacing {
+            Spacing::Even { period, next } => {
+                let (at, period) = ((*next).max(now), period.unwrap_or(cell_time));
+                *next = at + period.times(u64::from(cells));
+                (at, Some(period))
+            }
+            Spacing::Cells(shaper) => (next_cell(shaper, now), None),
+            Spacing::Packets(shaper, peak) => match shaper.next_pdu(now, cells) {
+                Some(at) => {
+                    shaper.send_pdu(at, cells);
+                    (at, Some(*peak))
+                }
+                // Longer than the burst: it never fits as a whole.
+                None => (next_cell(shaper, now), None),
+            },
+        }
+    }
+
+    /// When the cell after one that goes now does.
+    fn after(&mut self, now: Time, even: Option<Span>) -> Time {
+        match (even, &mut self.spacing) {
+            (Some(period), _) => now + period,
+            (None, Spacing::Cells(shaper) | Spacing::Packets(shaper, _)) => next_cell(shaper, now),
+            (None, Spacing::Even { next, .. }) => (*next).max(now),
+        }
+    }
+
+    fn report(&self) -> ContractReport {
+        ContractReport {
+            flow: self.name.clone(),
+            upc: self.upc.as_ref().map(|upc| *upc.stats()),
+            dropped_full: self.dropped,
+            mean_wait: self.wait.seconds(),
+            max_waiting: self.max_waiting,
+        }
+    }
+}
+
+/// Takes the next cell of a shaper.
+fn next_cell(shaper: &mut CellShaper, now: Time) -> Time {
+    let at = shaper.next_cell(now);
+    shaper.send_cell(at);
+    at
+}
+
+impl Backbone {
+    /// What became of the cells of flows with a contract.
+    pub(super) fn contract_reports(&self) -> Vec<ContractReport> {
+        self.contracts.iter().map(Contracted::report).collect()
+    }
+
+    /// Sends what is due of a contract; gives when more is.
+    fn shape(&mut self, n: u32) -> Option<Time> {
+        let now = self.fabric.now.at;
+        loop {
+            let contract = &mut self.contracts[n as usize];
+            let sending = match &mut contract.sending {
+                Some(sending) => sending,
+                None => {
+                    let next = contract.waiting.pop_front()?;
+                    let port = self.nodes[next.node as usize].first_port;
+                    let cell_time = self.fabric.ports[port as usize].cell_time;
+                    let body = FrameBody::Packet(next.packet);
+                    let count = next.cells;
+                    let (at, even) = contract.begin(now, count, cell_time);
+                    contract.wait.add(at.since(next.since));
+                    let frame = self.fabric.frames.add(body, count);
+                    contract.sending.insert(Sending {
+                        port,
+                        vc: next.vc,
+                        frame,
+                        index: 0,
+                        count,
+                        at,
+                        even,
+                    })
+                }
+            };
+            if sending.at > now {
+                return Some(sending.at);
+            }
+            let &mut Sending {
+                port,
+                vc,
+                frame,
+                index,
+                count,
+                even,
+                ..
+            } = sending;
+            sending.index += 1;
+            let is_over = sending.index == count;
+            let mut cell = Cell::of(frame, vc, index, count);
+            let verdict = match &mut contract.upc {
+                Some(upc) => upc.police(now, &mut cell),
+                None => Verdict::Pass,
+            };
+            if is_over {
+                contract.sending = None;
+            } else {
+                let at = contract.after(now, even);
+                if let Some(sending) = &mut contract.sending {
+                    sending.at = at;
+                }
+            }
+            match verdict {
+                Verdict::Discard(_) => self.fabric.gone(frame, 1),
+                // No queue looks at the mark.
+                Verdict::Pass | Verdict::Tagged => {
+                    self.put_cell(port, Cell::of(frame, vc, index, count));
+                }
+            }
+        }
+    }
+}
+
+impl Internet {
+    /// Makes the contracts of the flows that have one.
+    pub(in crate::internet) fn add_contracts(
+        &mut self,
+        network: &Network,
+    ) -> Result<(), NetworkError> {
+        for flow in &network.flows {
+            let Some(terms) = &flow.contract else {
+                continue;
+            };
+            let n = self.atm.as_ref().map_or(0, |it| it.contracts.len()) as u32;
+            let timer = self.source(Source::Contract(n));
+            let contract = Contracted::new(&flow.name, terms, timer)?;
+            let part = format!("contract of the flow {:?}", flow.name);
+            let Some(backbone) = self.atm.as_deref_mut() else {
+                let problem = "there is no ATM backbone".to_owned();
+                return Err(NetworkError::Value { part, problem });
+            };
+            backbone.contracts.push(contract);
+            let pair = (flow.from, flow.to);
+            if backbone.contracted.insert(pair, n).is_some() {
+                let problem = "another flow between these hosts has one".to_owned();
+                return Err(NetworkError::Value { part, problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a packet for a circuit if its flow has a contract.
+    pub(super) fn hold(&mut self, node: u32, vc: Vcid, packet: PacketId) -> bool {
+        let now = self.now;
+        let Some(backbone) = self.atm.as_deref_mut() else {
+            return false;
+        };
+        if backbone.contracted.is_empty() {
+            return false;
+        }
+        let it = self.packets.get(packet);
+        let Some(&n) = backbone.contracted.get(&(it.src, it.dst)) else {
+            return false;
+        };
+        let cells = aal5_cells(it.bytes as usize);
+        let contract = &mut backbone.contracts[n as usize];
+        if contract.waiting.len() >= contract.limit as usize {
+            contract.dropped += 1;
+            self.packets.lose(packet);
+            return true;
+        }
+        contract.waiting.push_back(Waiting {
+            node,
+            vc,
+            packet,
+            cells,
+            since: now,
+        });
+        contract.max_waiting = contract.max_waiting.max(contract.waiting.len() as u32);
+        if contract.sending.is_none() {
+            self.wake_contract(n);
+        }
+        true
+    }
+
+    /// Cells of a contract may be due.
+    pub(in crate::internet) fn wake_contract(&mut self, n: u32) {
+        let Some(backbone) = self.backbone() else {
+            return;
+        };
+        let next = backbone.shape(n);
+        let timer = backbone.contracts[n as usize].timer;
+        self.kernel.schedule(timer, next);
+        self.lose_packets();
+    }
+}

@@ -1,0 +1,175 @@
+//! `contract` of a flow: what its cells may do on the backbone.
+
+use layercast_atm::{CellContract, Conformance, Peak, Sustained};
+use layercast_core::{Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::{check_rate, check_span};
+use super::error::{Problem, ScenarioError};
+use super::place::Place;
+use super::quantity::{MOST_QUEUED, Text};
+use crate::internet::network::{FlowContract, Shape};
+use crate::scenario::units::Quantity;
+
+/// Bytes of a cell.
+const CELL: u64 = 53;
+
+/// What the cells of a flow may do on the backbone (vbr-atm-lan.md 2.2). It is for all packets from one host to the
+/// other; nothing is reserved for it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContractSpec {
+    /// Constant, variable or unspecified bit rate.
+    pub kind: ContractKind,
+    /// Peak rate, such as "155 Mbit/s" or "3622 cells/s".
+    pub peak: Text<Rate>,
+    /// How much too early a cell may come.
+    #[serde(default = "none")]
+    pub tolerance: Text<Span>,
+    /// Of VBR: the sustainable rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sustained: Option<Text<Rate>>,
+    /// Of VBR: cells of the longest burst at the peak rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// Of VBR: for which cells the sustainable rate is, and what becomes of others; missing: C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conformance: Option<ConformanceName>,
+    /// How the adapter spaces cells.
+    #[serde(default)]
+    pub shape: ShapeName,
+    /// Whether the network discards what breaks the contract.
+    #[serde(default = "yes")]
+    pub police: bool,
+    /// Packets that wait in the adapter while their cells are spaced.
+    #[serde(default = "queue")]
+    pub queue: u32,
+}
+
+/// A service category (ATM Forum UNI 3.0).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ContractKind {
+    /// Constant bit rate: the peak rate.
+    Cbr,
+    /// Variable bit rate: the peak rate, the sustainable rate and a burst.
+    Vbr,
+    /// Unspecified bit rate: judged as a constant one.
+    Ubr,
+}
+
+/// What the sustainable rate says of cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum ConformanceName {
+    /// Cells above it are discarded, but not those that came marked (CLP = 1).
+    A,
+    /// Cells above it are marked and pass.
+    B,
+    /// Cells above it are discarded.
+    C,
+}
+
+/// How an adapter spaces the cells of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ShapeName {
+    /// As fast as its link takes them.
+    None,
+    /// At the peak rate.
+    #[default]
+    Peak,
+    /// So that every cell keeps the contract.
+    Cells,
+    /// Whole packets at the peak rate, when all their cells keep the contract.
+    Packets,
+}
+
+impl ContractSpec {
+    /// The contract, checked.
+    pub(super) fn terms(&self, flow: Place) -> Result<FlowContract, ScenarioError> {
+        let at = |name: &str| flow.field(format_args!("contract.{name}"));
+        let period = |name: &str, rate: Rate| {
+            check_rate(&at(name), rate)?;
+            Ok(rate.time_for(CELL))
+        };
+        let peak = Peak {
+            period: period("peak", self.peak.0)?,
+            tolerance: self.tolerance.0,
+        };
+        let most = Span::from_secs(60);
+        check_span(&at("tolerance"), self.tolerance.0, Span::ZERO, most)?;
+        if self.queue == 0 || u64::from(self.queue) > MOST_QUEUED {
+            let accepted = format!("1 to {MOST_QUEUED} packets");
+            return Err(ScenarioError::value(at("queue"), self.queue, accepted));
+        }
+        let contract = match self.kind {
+            ContractKind::Cbr => CellContract::Cbr(peak),
+            ContractKind::Ubr => CellContract::Ubr(peak),
+            ContractKind::Vbr => {
+                let missing = |name: &str, such: &str| {
+                    let problem =
+                        Problem::Missing(format!("kind = \"vbr\" needs it, such as {such}"));
+                    ScenarioError::new(at(name), problem)
+                };
+                let such = "sustained = \"10 Mbit/s\"";
+                let rate = self.sustained.ok_or_else(|| missing("sustained", such))?.0;
+                let burst = self.burst.ok_or_else(|| missing("burst", "burst = 1000"))?;
+                if burst == 0 {
+                    return Err(ScenarioError::value(at("burst"), burst, "1 cell or more"));
+                }
+                if rate > self.peak.0 {
+                    let accepted = format!("at most the peak rate, {}", self.peak.0.write());
+                    return Err(ScenarioError::value(
+                        at("sustained"),
+                        rate.write(),
+                        accepted,
+                    ));
+                }
+                let period = period("sustained", rate)?;
+                CellContract::Vbr {
+                    peak,
+                    sustained: Sustained { period, burst },
+                    conformance: match self.conformance {
+                        Some(ConformanceName::A) => Conformance::A,
+                        Some(ConformanceName::B) => Conformance::B,
+                        Some(ConformanceName::C) | None => Conformance::C,
+                    },
+                }
+            }
+        };
+        if self.kind != ContractKind::Vbr {
+            for (name, given) in [
+                ("sustained", self.sustained.is_some()),
+                ("burst", self.burst.is_some()),
+                ("conformance", self.conformance.is_some()),
+            ] {
+                if given {
+                    let problem = Problem::Needless("it is for kind = \"vbr\"".to_owned());
+                    return Err(ScenarioError::new(at(name), problem));
+                }
+            }
+        }
+        Ok(FlowContract {
+            contract,
+            shape: match self.shape {
+                ShapeName::None => Shape::None,
+                ShapeName::Peak => Shape::Peak,
+                ShapeName::Cells => Shape::Cells,
+                ShapeName::Packets => Shape::Packets,
+            },
+            police: self.police,
+            queue: self.queue,
+        })
+    }
+}
+
+fn none() -> Text<Span> {
+    Text(Span::ZERO)
+}
+fn yes() -> bool {
+    true
+}
+fn queue() -> u32 {
+    1_000
+}
