@@ -4,5 +4,6 @@ pub mod internet;
 pub mod link;
 pub mod media;
 pub mod protect;
+pub mod scenario;
 pub mod wire;
 pub mod workload;

@@ -1,6 +1,7 @@
 //! The command line: names, help texts and examples.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -130,6 +131,7 @@ Examples:
   layercast sim scenarios/demo.toml --seed 7 --json > run.json
   layercast sim scenarios/quickstart.toml --pcap run.pcapng && tshark -r run.pcapng
   layercast sim scenarios/internet/dumbbell.toml --out run
+  layercast sim scenarios/internet/xunet.toml --seeds 1..20 --jobs 2 --out sweep    again: only what is missing
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
@@ -154,6 +156,14 @@ pub struct Sim {
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// One run for each of these seeds, e.g. 1..20: DIR/seed-1 to DIR/seed-20 as --out writes them, and what they have in
+    /// common; seeds that DIR has are kept (internetworks)
+    #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, requires = "out",
+          conflicts_with_all = ["seed", "check", "pcap", "trace"])]
+    pub seeds: Option<RangeInclusive<u64>>,
+    /// With --seeds: so many runs at a time [default: one for each processor]
+    #[arg(long, value_name = "N", requires = "seeds", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
     /// Write every event of every machine to this file (JSON-SEQ, in qlog's manner)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

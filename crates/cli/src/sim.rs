@@ -34,6 +34,10 @@ pub fn run(args: &args::Sim) -> Outcome {
     if is_internet(&text) {
         return internet::run(args, path, &text);
     }
+    if args.seeds.is_some() {
+        let what = "--seeds is for internetworks; scenarios of METS have --seed";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     if args.out.is_some() {
         let what = "--out is for internetworks; scenarios of METS have --json";
         return Err(Failure::Usage(what.to_owned()));

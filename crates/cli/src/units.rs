@@ -1,6 +1,7 @@
 //! Quantities on the command line, written as in scenario files: `5s`, `10Mbit/s`, `256cells`.
 
 use std::net::SocketAddrV4;
+use std::ops::RangeInclusive;
 
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_media::{FilterRule, RuleError};
@@ -56,6 +57,25 @@ pub fn rate(text: &str) -> Result<Rate, String> {
 pub fn short_rate(text: &str) -> Result<Rate, String> {
     rate(&format!("{text}bit/s")).or_else(|_| rate(text))
 }
+
+/// Reads a range of seeds such as `1..20`, both ends included.
+pub fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text
+        .split_once("..")
+        .ok_or("expected FIRST..LAST, such as 1..20")?;
+    let number = |text: &str| {
+        let wrong = |_| format!("{text:?} is no seed, which are whole numbers");
+        text.parse::<u64>().map_err(wrong)
+    };
+    let (first, last) = (number(first)?, number(last)?);
+    match last.checked_sub(first) {
+        None => Err(format!("{first} is above {last}")),
+        Some(more) if more >= MOST_SEEDS => Err(format!("more than {MOST_SEEDS} seeds")),
+        Some(_) => Ok(first..=last),
+    }
+}
+
+const MOST_SEEDS: u64 = 100_000;
 
 /// Reads a level, 0 to 2.
 pub fn level(text: &str) -> Result<Level, String> {

@@ -1,21 +1,18 @@
 //! `layercast sim` with a scenario of an internetwork (docs/simulator.md).
 
 pub mod capture;
+mod figures;
 mod files;
 mod parquet;
+mod run;
+mod sweep;
 pub mod table;
 
+use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use indicatif::ProgressBar;
-use layercast_core::Time;
 use layercast_sim::internet::scenario::{Attachment, Scenario, ScenarioError};
-use layercast_sim::internet::{
-    Internet, Measurements, Network, Progress, Sample, Stopped, Summary, Watch,
-};
-use layercast_wire::Ipv4Packet;
+use layercast_sim::internet::{Internet, Network, Stopped};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
@@ -23,8 +20,7 @@ use crate::output::{print, print_json};
 use crate::progress;
 pub use crate::scenario::Override;
 use crate::sim::on_interrupt;
-use capture::Capture;
-use files::SampleFile;
+use run::Run;
 
 /// Runs the scenario `text`, which was read from the file of `args`.
 pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
@@ -40,8 +36,56 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
             return Err(Failure::Usage(what));
         }
     }
+    if let Some(seeds) = &args.seeds {
+        return sweep::run(args, path, text, seeds.clone());
+    }
+    let (name, network) = ready(args, path, text, args.seed)?;
+    let internet = Internet::new(&network).map_err(|error| at(path, &error))?;
+    if args.check {
+        return print(&counts(path, &network));
+    }
+    let template = "{bar:40} {percent}% of the network's time, {eta} left {msg}";
+    let stop = on_interrupt()?;
+    let bar = progress::bar(run::steps(&network), template);
+    let summary = Run {
+        name: &name,
+        network: &network,
+        out: args.out.as_deref(),
+        pcap: args.pcap.as_deref(),
+        stop: &stop,
+        bar: &bar,
+        alone: true,
+    }
+    .simulate(internet);
+    bar.finish_and_clear();
+    let summary = summary?;
+    match args.json {
+        true => print_json(&summary)?,
+        false => print(&table::describe(&summary))?,
+    }
+    match summary.report.stopped {
+        None => Ok(()),
+        Some(Stopped::Interrupted) => Err(Failure::Interrupted),
+        Some(stopped) => Err(at(path, &table::reason(stopped)).hint(RAISE)),
+    }
+}
+
+/// What to do about a partial result.
+const RAISE: &str = "the result is partial; raise the budget in [run]";
+
+fn at(path: &Path, what: &impl fmt::Display) -> Failure {
+    Failure::new(format!("{}: {what}", path.display()))
+}
+
+/// The network that `args` ask for, and the name of its scenario; what may surprise is said.
+fn ready(
+    args: &args::Sim,
+    path: &Path,
+    text: &str,
+    seed: Option<u64>,
+) -> Result<(String, Network), Failure> {
     let instead = Override {
-        seed: args.seed,
+        seed,
         at_most: args.duration,
     };
     let (scenario, mut network, attachments) = load(path, text, instead)?;
@@ -57,48 +101,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     for warning in network.warnings() {
         eprintln!("warning: {warning}");
     }
-    let mut internet = Internet::new(&network)
-        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    if args.check {
-        return print(&counts(path, &network));
-    }
-    let stop = on_interrupt()?;
-    let mut watch = Watcher::new(&network, &stop);
-    if let Some(folder) = &args.out {
-        watch.file = Some(SampleFile::create(folder, names(&network))?);
-    }
-    if let Some(file) = &args.pcap {
-        internet.capture();
-        watch.capture = Some(Capture::create(file, internet.interfaces())?);
-    }
-    let report = internet.run(&mut watch);
-    watch.bar.finish_and_clear();
-    let summary = Summary {
-        scenario: scenario.name,
-        seed: network.seed,
-        wall_seconds: watch.started.elapsed().as_secs_f64(),
-        report,
-        measurements: watch.measurements.finish(),
-    };
-    if let Some(capture) = watch.capture {
-        capture.finish()?;
-    }
-    if let (Some(folder), Some(file)) = (&args.out, watch.file) {
-        file.finish()?;
-        files::write_summary(folder, &summary)?;
-    }
-    match args.json {
-        true => print_json(&summary)?,
-        false => print(&table::describe(&summary))?,
-    }
-    match summary.report.stopped {
-        None => Ok(()),
-        Some(Stopped::Interrupted) => Err(Failure::Interrupted),
-        Some(stopped) => {
-            let what = format!("{}: {}", path.display(), table::reason(stopped));
-            Err(Failure::new(what).hint("the result is partial; raise the budget in [run]"))
-        }
-    }
+    Ok((scenario.name, network))
 }
 
 /// Reads and checks a scenario, with some of its values exchanged.
@@ -142,61 +145,4 @@ fn counts(path: &Path, network: &Network) -> String {
         network.flows.len(),
         names(network).len(),
     )
-}
-
-/// Shows how far a run is, and takes its measurements.
-struct Watcher<'a> {
-    bar: ProgressBar,
-    started: Instant,
-    stop: &'a AtomicBool,
-    measurements: Measurements,
-    file: Option<SampleFile<'a>>,
-    capture: Option<Capture>,
-}
-
-impl<'a> Watcher<'a> {
-    fn new(network: &Network, stop: &'a AtomicBool) -> Watcher<'a> {
-        let template = "{bar:40} {percent}% of the network's time, {eta} left {msg}";
-        Watcher {
-            bar: progress::bar(network.duration.as_ms().max(1), template),
-            started: Instant::now(),
-            stop,
-            measurements: Measurements::new(network),
-            file: None,
-            capture: None,
-        }
-    }
-}
-
-impl Watch for Watcher<'_> {
-    fn sample(&mut self, sample: &Sample) {
-        self.measurements.add(sample);
-        if let Some(file) = &mut self.file {
-            file.add(sample);
-        }
-    }
-
-    fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
-        if let Some(capture) = &mut self.capture {
-            capture.add(at, interface, packet);
-        }
-    }
-
-    fn progress(&mut self, progress: Progress) -> bool {
-        self.bar.set_position(progress.now.as_us() / 1_000);
-        let wall = self.started.elapsed().as_secs_f64();
-        if wall > 0.0 {
-            let (rate, times) = (
-                progress.events as f64 / wall,
-                progress.now.as_secs_f64() / wall,
-            );
-            let message = format!(
-                "({:.2} million events/s, {times:.0} times real time)",
-                rate / 1e6
-            );
-            self.bar.set_message(message);
-        }
-        let full = self.capture.as_ref().is_some_and(Capture::failed);
-        !full && !self.stop.load(Ordering::Relaxed)
-    }
 }

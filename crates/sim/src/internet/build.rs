@@ -35,7 +35,8 @@ pub(super) fn build(network: &Network) -> Result<Built, NetworkError> {
     {
         pipes.push(Pipe::new(name.clone(), *rate, *latency, *mtu, seed));
     }
-    let routes = Routes::new(network, adjacency(network));
+    crowds(network)?;
+    let routes = Routes::new(network, adjacency(network))?;
     for flow in &network.flows {
         if !routes.reaches(flow.from, flow.to) {
             let name = |node: NodeIndex| network.nodes[node.0 as usize].name.clone();
@@ -81,6 +82,31 @@ fn endpoints(network: &Network) -> Result<Vec<(Endpoint, NodeIndex)>, NetworkErr
 
 pub(super) fn is_router(network: &Network, node: NodeIndex) -> bool {
     matches!(network.nodes[node.0 as usize].role, Role::Router)
+}
+
+/// Most neighbours of routers on LANs and a backbone; links have two ends.
+const MOST_NEIGHBOURS: u64 = 20_000_000;
+
+/// Who would have too many neighbours for a list of them.
+fn crowds(network: &Network) -> Result<(), NetworkError> {
+    let mut all = 0;
+    let lans = network.lans.iter().map(|lan| {
+        let stations = lan.stations.iter();
+        let routers = stations.filter(|&&node| is_router(network, node)).count();
+        (routers * lan.stations.len(), Some(lan))
+    });
+    let atm = network.atm.iter().map(|atm| atm::routers(atm).len().pow(2));
+    for (neighbours, lan) in lans.chain(atm.map(|neighbours| (neighbours, None))) {
+        all += neighbours as u64;
+        if all > MOST_NEIGHBOURS {
+            return Err(NetworkError::Crowded {
+                part: lan.map_or("atm".to_owned(), |lan| format!("LAN {:?}", lan.name)),
+                neighbours: neighbours as u64,
+                most: MOST_NEIGHBOURS,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn adjacency(network: &Network) -> Adjacency {

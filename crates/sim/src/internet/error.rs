@@ -56,6 +56,26 @@ pub enum NetworkError {
         /// The receiver.
         to: String,
     },
+    /// The table of routes would be too large.
+    #[error(
+        "{count} routers are on rings or between them, and {most} are the most: branches of a tree may have any number"
+    )]
+    Rings {
+        /// Those that are.
+        count: usize,
+        /// Those that may be.
+        most: usize,
+    },
+    /// A shared medium, or a backbone, on which too many have too many neighbours.
+    #[error("{part}: {neighbours} pairs of routers and stations are more than {most}")]
+    Crowded {
+        /// Such as `LAN "office"`.
+        part: String,
+        /// Its routers times its stations.
+        neighbours: u64,
+        /// The most of all together.
+        most: u64,
+    },
     /// A TCP configuration that cannot be.
     #[error("host {host:?}: {error}")]
     Tcp {

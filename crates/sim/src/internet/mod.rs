@@ -22,6 +22,7 @@ mod pipe;
 mod report;
 mod routes;
 pub mod scenario;
+mod table;
 mod world;
 
 pub use error::NetworkError;

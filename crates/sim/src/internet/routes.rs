@@ -1,6 +1,7 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use super::{Network, NodeIndex, Role};
+use super::table::{MOST_ON_RINGS, Table};
+use super::{Network, NetworkError, NodeIndex, Role};
 
 /// Where a packet goes next: out of an interface, to a node at its other side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,10 +33,8 @@ pub(crate) struct Routes {
     home: Vec<Option<(u32, Hop)>>,
     /// For each host the link or LAN it is attached to.
     medium: Vec<Option<Interface>>,
-    /// For each pair of forwarders, where its hops start and end in `hops`.
-    table: Vec<(u32, u32)>,
-    hops: Vec<Hop>,
-    forwarders: usize,
+    /// Between those that forward.
+    table: Table,
 }
 
 const NONE: u32 = u32::MAX;
@@ -51,7 +50,7 @@ pub(crate) struct Adjacency {
 
 impl Routes {
     /// The routes of a network whose nodes reach each other directly as `adjacent` says.
-    pub fn new(network: &Network, adjacency: Adjacency) -> Routes {
+    pub fn new(network: &Network, adjacency: Adjacency) -> Result<Routes, NetworkError> {
         let Adjacency { medium, hops } = adjacency;
         let routers: Vec<NodeIndex> = (0..network.nodes.len() as u32)
             .map(NodeIndex)
@@ -75,58 +74,29 @@ impl Routes {
                 }
             }
         }
-        let mut routes = Routes {
-            forwarder,
-            gateway,
-            home,
-            medium,
-            table: Vec::new(),
-            hops: Vec::new(),
-            forwarders: routers.len(),
-        };
-        routes.fill(&routers, &hops);
-        routes
-    }
-
-    /// Shortest paths from every router to every other.
-    fn fill(&mut self, routers: &[NodeIndex], hops: &[Vec<Hop>]) {
-        let count = routers.len();
-        self.table = vec![(0, 0); count * count];
         // Routers only: hosts do not forward.
         let towards: Vec<Vec<(u32, Hop)>> = routers
             .iter()
             .map(|router| {
                 let hops = hops[router.0 as usize].iter();
-                hops.filter_map(|hop| match self.forwarder[hop.next.0 as usize] {
+                hops.filter_map(|hop| match forwarder[hop.next.0 as usize] {
                     NONE => None,
                     n => Some((n, *hop)),
                 })
                 .collect()
             })
             .collect();
-        let mut distance = vec![NONE; count];
-        let mut line = VecDeque::new();
-        for to in 0..count {
-            distance.fill(NONE);
-            distance[to] = 0;
-            line.push_back(to);
-            while let Some(at) = line.pop_front() {
-                for &(n, _) in &towards[at] {
-                    if distance[n as usize] == NONE {
-                        distance[n as usize] = distance[at] + 1;
-                        line.push_back(n as usize);
-                    }
-                }
-            }
-            for from in (0..count).filter(|&from| from != to && distance[from] != NONE) {
-                let start = self.hops.len() as u32;
-                let nearer = towards[from]
-                    .iter()
-                    .filter(|(n, _)| distance[*n as usize] + 1 == distance[from]);
-                self.hops.extend(nearer.map(|(_, hop)| *hop));
-                self.table[from * count + to] = (start, self.hops.len() as u32);
-            }
-        }
+        let table = Table::new(&towards).map_err(|count| NetworkError::Rings {
+            count,
+            most: MOST_ON_RINGS,
+        })?;
+        Ok(Routes {
+            forwarder,
+            gateway,
+            home,
+            medium,
+            table,
+        })
     }
 
     /// The router to which a host sends what is not for its neighbours.
@@ -151,11 +121,10 @@ impl Routes {
             // Another router, or a host that none reaches.
             None => Some(self.forwarder[dst]).filter(|&n| n != NONE)?,
         };
-        let (start, end) = self.table[here as usize * self.forwarders + home as usize];
-        match end - start {
-            0 => None,
-            1 => Some(self.hops[start as usize]),
-            ways => Some(self.hops[(start + flow % ways) as usize]),
+        match self.table.hops(here, home) {
+            [] => None,
+            [one] => Some(*one),
+            ways => Some(ways[flow as usize % ways.len()]),
         }
     }
 
@@ -177,7 +146,7 @@ impl Routes {
     pub fn reaches(&self, from: NodeIndex, to: NodeIndex) -> bool {
         let mut at = from;
         // A shortest path visits nobody twice.
-        for _ in 0..self.forwarders + 2 {
+        for _ in 0..self.table.len() + 2 {
             match self.next(at, to, 0) {
                 Some(hop) if hop.next == to => return true,
                 Some(hop) => at = hop.next,

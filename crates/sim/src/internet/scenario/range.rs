@@ -5,8 +5,16 @@ use super::error::{Problem, ScenarioError};
 /// Most nodes, links or flows of a network.
 pub(super) const MOST: u64 = 1_000_000;
 
+/// Longest pattern: what it says is there as often as it has names.
+const LONGEST: usize = 256;
+
 /// The names that `pattern` means, in order; of two ranges the second counts first.
 pub(super) fn names(field: &str, pattern: &str) -> Result<Vec<String>, ScenarioError> {
+    if pattern.len() > LONGEST {
+        let accepted = format!("{LONGEST} bytes at most");
+        let value = format!("{} bytes", pattern.len());
+        return Err(ScenarioError::value(field, value, accepted));
+    }
     let mut found = vec![String::new()];
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {
@@ -86,6 +94,9 @@ mod tests {
         ] {
             assert!(names("x", pattern).is_err(), "{pattern}");
         }
+        let long = "a".repeat(1_000_000) + "{1..1000000}";
+        let error = names("x", &long).unwrap_err();
+        assert!(error.to_string().contains("256 bytes"), "{error}");
         let error = names("x", "a{1..4000000000}b{1..4000000000}").unwrap_err();
         assert!(error.to_string().contains("at most 1000000"), "{error}");
     }

@@ -26,6 +26,7 @@ pub(super) fn flows(
 ) -> Result<Vec<Flow>, ScenarioError> {
     let mut flows = Vec::new();
     let mut taken: BTreeMap<String, Place> = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
     let mut contracted: BTreeMap<(NodeIndex, NodeIndex), Place> = BTreeMap::new();
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
@@ -69,7 +70,7 @@ pub(super) fn flows(
             }
             let name = match &given {
                 Some(given) => given[k].clone(),
-                None => free_name(&taken, format!("{from}->{to}")),
+                None => free_name(&taken, &mut numbers, format!("{from}->{to}")),
             };
             if contract.is_some()
                 && let Some(first) = contracted.insert((a, b), place)
@@ -121,13 +122,17 @@ fn given_names(place: Place, name: &str, flows: usize) -> Result<Vec<String>, Sc
     }
 }
 
-/// The name, with a number if it is taken.
-fn free_name(taken: &BTreeMap<String, Place>, name: String) -> String {
+/// The name, with a number if it is taken; the last ones given are in `numbers`.
+fn free_name(
+    taken: &BTreeMap<String, Place>,
+    numbers: &mut BTreeMap<String, u32>,
+    name: String,
+) -> String {
     let mut free = name.clone();
-    let mut number = 2;
     while taken.contains_key(&free) {
+        let number = numbers.entry(name.clone()).or_insert(1);
+        *number += 1;
         free = format!("{name}#{number}");
-        number += 1;
     }
     free
 }
