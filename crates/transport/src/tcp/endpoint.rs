@@ -261,14 +261,12 @@ impl Endpoint {
         }
     }
 
-    /// After whatever happened to a connection: it may have something to send, and new deadlines.
+    /// After whatever happened to a connection: it may have something to send; its deadlines are looked at
+    /// when it has not.
     #[inline]
     fn touch(&mut self, id: ConnId) {
-        if self.table.get(id).is_some() {
-            if self.table.mark_ready(id) {
-                self.ready.push_back(id);
-            }
-            self.table.arm(id);
+        if self.table.mark_ready(id) {
+            self.ready.push_back(id);
         }
     }
 
@@ -292,7 +290,20 @@ impl Endpoint {
     }
 
     /// Tells the user and the observer what became of a connection that was in state `before`.
+    #[inline]
     fn settle<O: Observer>(&mut self, now: Time, id: ConnId, before: State, obs: &mut O) {
+        let Some(connection) = self.table.get_mut(id) else {
+            return;
+        };
+        if connection.state != before || !connection.outcome.is_empty() || connection.is_done() {
+            return self.settle_changes(now, id, before, obs);
+        }
+        if connection.has_news() {
+            tell(connection, &self.host, id, &mut self.events);
+        }
+    }
+
+    fn settle_changes<O: Observer>(&mut self, now: Time, id: ConnId, before: State, obs: &mut O) {
         let Some(connection) = self.table.get_mut(id) else {
             return;
         };
@@ -313,25 +324,11 @@ impl Endpoint {
         let Some(connection) = self.table.get_mut(id) else {
             return;
         };
-        let (unread, ended) = connection.available();
-        let room = connection.room_to_write(&self.host);
+        tell(connection, &self.host, id, &mut self.events);
+        let done =
+            connection.is_done() && outcome.failure.is_none() && before != State::SynReceived;
         // Of what nobody has accepted, nobody need hear yet.
-        let told = match passive {
-            true => &mut Told::default(),
-            false => &mut connection.told,
-        };
-        if unread > 0 && !std::mem::replace(&mut told.readable, true) {
-            self.events.push_back(TcpEvent::Readable(id));
-        }
-        if ended && !std::mem::replace(&mut told.end, true) {
-            self.events.push_back(TcpEvent::PeerClosed(id));
-        }
-        if told.wants_room && 3 * room >= self.host.config.send_buffer as usize {
-            told.wants_room = false;
-            self.events.push_back(TcpEvent::Writable(id));
-        }
-        let done = matches!(state, State::TimeWait | State::Closed) && outcome.failure.is_none();
-        if done && before != State::SynReceived && !std::mem::replace(&mut told.closed, true) {
+        if done && (passive || !std::mem::replace(&mut connection.told.closed, true)) {
             self.events.push_back(TcpEvent::Closed(id));
         }
         if let Some(segment) = outcome.reset {
@@ -388,6 +385,28 @@ impl Endpoint {
         }
         self.stats.stray += 1;
         self.queue_reset(key.local, key.remote, reset_for(segment));
+    }
+}
+
+/// Tells the user what can be read and written now.
+#[inline]
+fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut VecDeque<TcpEvent>) {
+    let (unread, ended) = connection.available();
+    let room = connection.room_to_write(host);
+    // Of what nobody has accepted, nobody need hear yet.
+    let told = match connection.passive {
+        true => &mut Told::default(),
+        false => &mut connection.told,
+    };
+    if unread > 0 && !std::mem::replace(&mut told.readable, true) {
+        events.push_back(TcpEvent::Readable(id));
+    }
+    if ended && !std::mem::replace(&mut told.end, true) {
+        events.push_back(TcpEvent::PeerClosed(id));
+    }
+    if told.wants_room && 3 * room >= host.config.send_buffer as usize {
+        told.wants_room = false;
+        events.push_back(TcpEvent::Writable(id));
     }
 }
 
@@ -473,15 +492,18 @@ impl Machine for Endpoint {
             };
             let before = connection.state;
             let (src, dst) = (*connection.key.local.ip(), *connection.key.remote.ip());
-            let segment = connection.poll(&self.host, now);
-            connection.counts.sent += u64::from(segment.is_some());
-            self.table.arm(id);
-            if let Some(segment) = segment {
+            if let Some(segment) = connection.poll(&self.host, now) {
+                connection.counts.sent += 1;
                 self.stats.sent += 1;
+                if connection.has_said_all() {
+                    self.ready.pop_front();
+                    self.table.rest(id);
+                    self.settle(now, id, before, obs);
+                }
                 return Some(TcpPacket { src, dst, segment });
             }
             self.ready.pop_front();
-            self.table.clear_ready(id);
+            self.table.rest(id);
             self.settle(now, id, before, obs);
         }
         None

@@ -43,13 +43,40 @@ impl Reassembly {
                 break;
             }
             self.cost += cost;
-            self.pieces.insert(start, compact(piece, payload.len()));
+            self.keep(start, compact(piece, payload.len()));
             self.islands.insert(start, end);
         }
-        if self.islands.holding(from).is_some() {
-            self.report(from);
+        let Some(island) = self.islands.holding(from) else {
+            return;
+        };
+        // Most often the island that was reported last has grown by a segment.
+        let (reports, count) = &mut self.reports;
+        if *count > 0
+            && reports[0].0 == island.0
+            && reports[1..*count]
+                .iter()
+                .all(|it| it.1 < island.0 || it.0 > island.1)
+        {
+            reports[0] = island;
+            return;
         }
+        self.report(from);
         self.find_reports();
+    }
+
+    /// Zeros that follow zeros become one piece with them.
+    fn keep(&mut self, start: u64, piece: Payload) {
+        if let Payload::Zeros(more) = piece
+            && let Some((&at, Payload::Zeros(last))) = self.pieces.range_mut(..start).next_back()
+            && at + u64::from(*last) == start
+            && let Some(sum) = last.checked_add(more)
+        {
+            let costs = |len: u32| (len as usize).max(LEAST_COST);
+            self.cost -= costs(*last) + costs(more) - costs(sum);
+            *last = sum;
+            return;
+        }
+        self.pieces.insert(start, piece);
     }
 
     /// Puts `at` at the front of what to report.
@@ -76,8 +103,9 @@ impl Reassembly {
         self.islands.remove_below(chain.end());
         if self.islands.is_empty() {
             *self = Reassembly::default();
+        } else {
+            self.find_reports();
         }
-        self.find_reports();
         (chain.end() - before) as usize
     }
 

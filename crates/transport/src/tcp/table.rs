@@ -82,25 +82,29 @@ impl Table {
     /// Marks a connection as having something to send; `true` if it was not.
     #[inline]
     pub(crate) fn mark_ready(&mut self, id: ConnId) -> bool {
-        !std::mem::replace(&mut self.slots[id.slot as usize].ready, true)
+        let slot = self.slots.get_mut(id.slot as usize);
+        slot.is_some_and(|slot| {
+            let here = slot.generation == id.generation && slot.connection.is_some();
+            here && !std::mem::replace(&mut slot.ready, true)
+        })
     }
 
-    /// It has nothing to send for now.
+    /// A connection has nothing to send for now: its deadline counts.
     #[inline]
-    pub(crate) fn clear_ready(&mut self, id: ConnId) {
-        if self.get(id).is_some() {
-            self.slots[id.slot as usize].ready = false;
-        }
+    pub(crate) fn rest(&mut self, id: ConnId) {
+        self.slots[id.slot as usize].ready = false;
+        self.arm(id);
     }
 
     /// Queues the connection's deadline, unless it stands there for an earlier time: then it is
     /// looked at again at that time, which is cheaper than moving it for each acknowledgement.
     #[inline]
     pub(crate) fn arm(&mut self, id: ConnId) {
-        let Some(wanted) = self.get(id).and_then(Connection::next_timeout) else {
+        let slot = &mut self.slots[id.slot as usize];
+        let connection = slot.connection.as_deref();
+        let Some(wanted) = connection.and_then(Connection::next_timeout) else {
             return;
         };
-        let slot = &mut self.slots[id.slot as usize];
         if slot.armed.is_some_and(|at| at <= wanted) {
             return;
         }

@@ -25,11 +25,16 @@ impl Ticks {
     }
 
     /// Ticks that there were up to and including `now`.
+    #[inline]
     pub(crate) fn count(&self, now: Time) -> u64 {
         let (tick, count) = self.last.get();
         if now >= tick && now.since(tick) < self.period {
             return count;
         }
+        self.count_anew(now)
+    }
+
+    fn count_anew(&self, now: Time) -> u64 {
         let start = Time::ZERO + self.phase;
         if now < start {
             return 0;

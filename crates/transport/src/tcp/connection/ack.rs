@@ -192,17 +192,17 @@ impl Connection {
 
     /// Takes a round-trip sample, if this acknowledgement gives one (Karn; RFC 7323 4).
     pub(super) fn measure(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
-        let ticks = host.slow.count(now);
         let echo = segment.options.timestamps.filter(|_| self.stamps);
         if let Some(stamps) = echo {
-            let passed = (ticks as u32)
+            let passed = (host.slow.count(now) as u32)
                 .wrapping_add(self.ts_offset)
                 .wrapping_sub(stamps.echo);
             if passed < 1 << 24 {
                 self.rtt.sample(&host.config, u64::from(passed) + 1);
             }
         } else if let Some((_, left)) = self.timing.filter(|&(start, _)| at > start) {
-            self.rtt.sample(&host.config, ticks - left + 1);
+            self.rtt
+                .sample(&host.config, host.slow.count(now) - left + 1);
         }
         if self.timing.is_some_and(|(start, _)| at > start) {
             self.timing = None;

@@ -29,6 +29,13 @@ pub(crate) struct Outcome {
     pub(crate) fast_retransmits: u64,
 }
 
+impl Outcome {
+    pub(crate) fn is_empty(&self) -> bool {
+        let counts = self.retransmitted | self.timeouts | self.fast_retransmits;
+        !self.connected && self.failure.is_none() && self.reset.is_none() && counts == 0
+    }
+}
+
 /// The acknowledgement of a segment, in our offsets.
 pub(super) struct Ack {
     pub(super) seq: i64,

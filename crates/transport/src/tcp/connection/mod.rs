@@ -296,6 +296,19 @@ impl Connection {
         (self.rcv.len(), self.peer_closed())
     }
 
+    /// Whether the user may have something to hear.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        let unread = !self.told.readable && !self.rcv.is_empty();
+        unread || self.told.wants_room || (!self.told.end && self.fin_at.is_some())
+    }
+
+    /// Whether nothing goes over it any more, in either direction.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, State::TimeWait | State::Closed)
+    }
+
     /// Nothing more will be written.
     pub(crate) fn shutdown(&mut self) {
         if self.fin_queued {

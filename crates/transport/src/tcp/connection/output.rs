@@ -15,12 +15,28 @@ impl Connection {
         let segment = match self.state {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(host, now),
+            _ if self.is_quiet() => None,
             _ => self.poll_data(host, now),
         };
         if segment.is_none() {
             self.idle_burst = false;
         }
         segment
+    }
+
+    /// Whether [`poll`](Self::poll) would give nothing more now; saves asking.
+    #[inline]
+    pub(crate) fn has_said_all(&mut self) -> bool {
+        let quiet = self.is_quiet();
+        self.idle_burst &= !quiet;
+        quiet
+    }
+
+    /// Whether nothing is queued, due or unacknowledged: so it is most times on the side that only receives.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        let due = self.ack_now || self.told.read || self.force || self.front || self.fin_queued;
+        !due && self.una == self.snd.end()
     }
 
     fn poll_syn(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
@@ -110,7 +126,9 @@ impl Connection {
         if due || fin {
             return Some(self.send_new(host, now, (len, fin), probe));
         }
-        if self.ack_now || (std::mem::take(&mut self.told.read) && self.opens_window(host)) {
+        // An acknowledgement tells the window, too.
+        let has_read = std::mem::take(&mut self.told.read);
+        if self.ack_now || (has_read && self.opens_window(host)) {
             return Some(self.bare_ack(host, now));
         }
         let stuck = self.timers.rexmt.is_none() && self.timers.persist.is_none();
@@ -293,10 +311,10 @@ impl Connection {
             space = 0;
         }
         let told = self.rcv_adv.saturating_sub(self.rcv_nxt);
-        let unit = 1 << scale;
         // What was told is rounded up, so that its edge stays; what is new is rounded down.
-        let window = (space / unit).max(told.div_ceil(unit)).min(MAX_WINDOW);
-        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + window * unit);
+        let told = (told + (1 << scale) - 1) >> scale;
+        let window = (space >> scale).max(told).min(MAX_WINDOW);
+        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + (window << scale));
         window as u16
     }
 
@@ -348,16 +366,15 @@ impl Connection {
     }
 
     fn options(&self, host: &Host, now: Time, syn: bool) -> TcpOptions {
-        let ticks = host.slow.count(now) as u32;
-        let stamps = Timestamps {
-            value: ticks.wrapping_add(self.ts_offset),
+        let stamps = || Timestamps {
+            value: (host.slow.count(now) as u32).wrapping_add(self.ts_offset),
             echo: self.ts_recent,
         };
         TcpOptions {
             mss: syn.then_some(host.config.mss),
             window_scale: (syn && self.scaling).then_some(self.rcv_scale),
             sack_permitted: syn && self.sack,
-            timestamps: self.stamps.then_some(stamps),
+            timestamps: self.stamps.then(stamps),
             sack: self.blocks(host),
         }
     }
