@@ -67,22 +67,37 @@ impl Kernel {
     }
 
     /// The earliest event; it stays pending until its source is scheduled anew.
+    #[inline]
     pub fn next(&mut self) -> Option<(Time, SourceId)> {
-        if std::mem::take(&mut self.vacant)
-            && let Some(last) = self.heap.pop()
-            && !self.heap.is_empty()
-        {
-            self.down(0, last);
+        if self.vacant {
+            self.fill_root();
         }
         self.heap
             .first()
             .map(|key| (key.at(), SourceId(key.source)))
     }
 
+    fn fill_root(&mut self) {
+        self.vacant = false;
+        if let Some(last) = self.heap.pop()
+            && !self.heap.is_empty()
+        {
+            self.down(0, last);
+        }
+    }
+
     /// Makes `at` the pending event of `source`, or none. Scheduling it for the instant it is
     /// already scheduled for changes nothing.
+    #[inline]
     pub fn schedule(&mut self, source: SourceId, at: Option<Time>) {
         let place = self.place[source.0 as usize];
+        let pending = self.heap.get(place as usize).map(|key| key.at());
+        if pending != at {
+            self.reschedule(source, place, at);
+        }
+    }
+
+    fn reschedule(&mut self, source: SourceId, place: u32, at: Option<Time>) {
         match (place, at) {
             (IDLE, None) => {}
             (IDLE, Some(at)) => {
@@ -97,10 +112,8 @@ impl Kernel {
             (place, None) => self.remove(place as usize),
             (place, Some(at)) => {
                 let old = self.heap[place as usize];
-                if old.at() != at {
-                    let key = self.key(source, at);
-                    self.settle(place as usize, old, key);
-                }
+                let key = self.key(source, at);
+                self.settle(place as usize, old, key);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! [`Simulation`] moves values between them in the order of the event kernel. The same scenario and
 //! seed give the same bytes.
 
+mod calendar;
 mod exchange;
 pub mod internet;
 mod kernel;

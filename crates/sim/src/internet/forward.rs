@@ -5,10 +5,10 @@ use super::pipe::Offered;
 use super::routes::{Hop, Interface};
 use super::world::NodeCpu;
 use super::{Internet, NodeIndex};
-use crate::kernel::SourceId;
 
 impl Internet {
     /// A packet comes to a node, in so many cells if it came over ATM.
+    #[inline]
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
         let Some(NodeCpu { cost, cpu, source }) = self.nodes[at.0 as usize].cpu.as_deref_mut()
         else {
@@ -38,6 +38,7 @@ impl Internet {
         }
     }
 
+    #[inline]
     fn process(&mut self, at: NodeIndex, id: PacketId) {
         let packet = self.packets.get_mut(id);
         if packet.dst == at {
@@ -72,11 +73,10 @@ impl Internet {
     }
 
     /// Sends a packet of this node, or one it forwards, on its way.
+    #[inline]
     pub(super) fn send(&mut self, at: NodeIndex, id: PacketId) {
         let packet = self.packets.get(id);
-        // All packets between two hosts take one way.
-        let flow = packet.src.0.wrapping_mul(0x9e37_79b9) ^ packet.dst.0.wrapping_mul(0x85eb_ca6b);
-        let Some(hop) = self.routes.next(at, packet.dst, flow >> 7) else {
+        let Some(hop) = self.routes.next(at, packet.dst, packet.src) else {
             return self.no_route(at, id);
         };
         let bytes = packet.bytes;
@@ -85,8 +85,13 @@ impl Internet {
             Interface::Atm(_) => self.atm_mtu,
         };
         if bytes <= mtu {
-            return self.send_on(hop, id, bytes);
+            self.send_on(hop, id, bytes);
+        } else {
+            self.send_in_parts(at, hop, id, mtu);
         }
+    }
+
+    fn send_in_parts(&mut self, at: NodeIndex, hop: Hop, id: PacketId, mtu: u32) {
         if self.must_stay_whole(id) {
             return self.too_big(at, id, mtu);
         }
@@ -99,6 +104,7 @@ impl Internet {
         self.parts = parts;
     }
 
+    #[inline]
     fn send_on(&mut self, hop: Hop, id: PacketId, bytes: u32) {
         match hop.interface {
             Interface::Pipe(n) => self.offer(n, id, bytes, hop.next),
@@ -106,15 +112,14 @@ impl Internet {
         }
     }
 
+    #[inline]
     fn offer(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
-        let offered = self.pipes[pipe as usize].offer(self.now, id, bytes, to);
+        let offered = self.pipes[pipe as usize].offer(self.now, bytes);
         if self.captured.is_some() && offered != Offered::Dropped {
             self.see(pipe, id);
         }
         match offered {
-            // Pipes are the first sources.
-            Offered::First(at) => self.kernel.schedule(SourceId(pipe), Some(at)),
-            Offered::Later => {}
+            Offered::Arrives(at) => self.arrivals.add(at, (id, to)),
             Offered::Lost | Offered::Dropped => self.packets.lose(id),
         }
     }

@@ -2,14 +2,13 @@ use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Stream, Time};
 
-use super::packet::PacketId;
 use super::report::MeanSpan;
-use super::{Limit, NodeIndex, Queue, QueueReport, Red};
+use super::{Limit, Queue, QueueReport, Red};
 
 /// A FIFO queue, the link behind it, and what is under way on it.
 ///
 /// Who comes first leaves first, so that all about a packet is known when it comes: it costs one event,
-/// its arrival, and only the first of them stands in the event queue.
+/// its arrival.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub name: String,
@@ -22,21 +21,12 @@ pub(crate) struct Pipe {
     chance: Stream,
     /// When it has sent all that is waiting.
     busy_until: Time,
-    flights: VecDeque<Flight>,
     /// When those that wait start to be sent, and their bytes.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
     /// How long the last packet took to send: most are as long as the one before.
     last: (u32, Span),
     counts: Counts,
-}
-
-/// A packet under way, or waiting for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight {
-    pub arrival: Time,
-    pub packet: PacketId,
-    pub to: NodeIndex,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -57,10 +47,8 @@ struct Counts {
 /// What became of a packet that was offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Offered {
-    /// It will arrive, and is the first to: an event is due then.
-    First(Time),
-    /// It will arrive after others.
-    Later,
+    /// It will arrive then.
+    Arrives(Time),
     /// It is sent and gets lost.
     Lost,
     /// There is no room for it.
@@ -80,7 +68,6 @@ impl Pipe {
             loss: 0.0,
             chance,
             busy_until: Time::ZERO,
-            flights: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             last: (0, rate.time_for(0)),
@@ -95,8 +82,9 @@ impl Pipe {
         self
     }
 
-    /// Takes a packet of so many bytes that goes `to` a node at the other end.
-    pub fn offer(&mut self, now: Time, packet: PacketId, bytes: u32, to: NodeIndex) -> Offered {
+    /// Takes a packet of so many bytes.
+    #[inline]
+    pub fn offer(&mut self, now: Time, bytes: u32) -> Offered {
         // At one instant what leaves the queue does so before what comes.
         while let Some(&(start, bytes)) = self.waiting.front()
             && start <= now
@@ -142,27 +130,7 @@ impl Pipe {
             self.counts.lost += 1;
             return Offered::Lost;
         }
-        let arrival = self.busy_until.saturating_add(self.delay);
-        let first = self.flights.is_empty();
-        self.flights.push_back(Flight {
-            arrival,
-            packet,
-            to,
-        });
-        match first {
-            true => Offered::First(arrival),
-            false => Offered::Later,
-        }
-    }
-
-    /// The packet that arrives next.
-    pub fn arrive(&mut self) -> Option<Flight> {
-        self.flights.pop_front()
-    }
-
-    /// When the next one does.
-    pub fn next_arrival(&self) -> Option<Time> {
-        self.flights.front().map(|flight| flight.arrival)
+        Offered::Arrives(self.busy_until.saturating_add(self.delay))
     }
 
     /// Forgets what was counted until now.

@@ -25,16 +25,22 @@ pub(crate) enum Interface {
 /// of each other.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    /// For each node its number among those that forward, or `NONE`.
-    forwarder: Vec<u32>,
-    /// For each host, whom it sends to what is not for its neighbours.
-    gateway: Vec<Option<Hop>>,
-    /// For each host, the forwarder it is reached through, and the last hop.
-    home: Vec<Option<(u32, Hop)>>,
-    /// For each host the link or LAN it is attached to.
-    medium: Vec<Option<Interface>>,
+    sites: Vec<Site>,
     /// Between those that forward.
     table: Table,
+}
+
+/// Where a node is in the network.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    /// Its number among those that forward, or `NONE`.
+    forwarder: u32,
+    /// Of a host: whom it sends to what is not for its neighbours.
+    gateway: Option<Hop>,
+    /// Of a host: the link or LAN it is attached to.
+    medium: Option<Interface>,
+    /// Of a host: the forwarder it is reached through, and the last hop.
+    home: Option<(u32, Hop)>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -56,21 +62,28 @@ impl Routes {
             .map(NodeIndex)
             .filter(|node| matches!(network.nodes[node.0 as usize].role, Role::Router))
             .collect();
-        let mut forwarder = vec![NONE; network.nodes.len()];
+        let mut sites: Vec<Site> = medium
+            .into_iter()
+            .map(|medium| Site {
+                forwarder: NONE,
+                gateway: None,
+                medium,
+                home: None,
+            })
+            .collect();
         for (n, router) in routers.iter().enumerate() {
-            forwarder[router.0 as usize] = n as u32;
+            sites[router.0 as usize].forwarder = n as u32;
         }
-        let is_host = |node: usize| forwarder[node] == NONE;
-        let mut gateway = vec![None; network.nodes.len()];
-        let mut home = vec![None; network.nodes.len()];
-        for node in (0..network.nodes.len()).filter(|&node| is_host(node)) {
-            gateway[node] = hops[node].first().copied();
+        for (site, hops) in sites.iter_mut().zip(&hops) {
+            if site.forwarder == NONE {
+                site.gateway = hops.first().copied();
+            }
         }
         for (n, router) in routers.iter().enumerate() {
             for hop in &hops[router.0 as usize] {
-                let host = hop.next.0 as usize;
-                if is_host(host) && home[host].is_none() {
-                    home[host] = Some((n as u32, *hop));
+                let next = &mut sites[hop.next.0 as usize];
+                if next.forwarder == NONE {
+                    next.home.get_or_insert((n as u32, *hop));
                 }
             }
         }
@@ -79,7 +92,7 @@ impl Routes {
             .iter()
             .map(|router| {
                 let hops = hops[router.0 as usize].iter();
-                hops.filter_map(|hop| match forwarder[hop.next.0 as usize] {
+                hops.filter_map(|hop| match sites[hop.next.0 as usize].forwarder {
                     NONE => None,
                     n => Some((n, *hop)),
                 })
@@ -90,48 +103,46 @@ impl Routes {
             count,
             most: MOST_ON_RINGS,
         })?;
-        Ok(Routes {
-            forwarder,
-            gateway,
-            home,
-            medium,
-            table,
-        })
+        Ok(Routes { sites, table })
     }
 
     /// The router to which a host sends what is not for its neighbours.
     pub fn gateway(&self, host: NodeIndex) -> Option<NodeIndex> {
-        self.gateway[host.0 as usize].map(|hop| hop.next)
+        self.sites[host.0 as usize].gateway.map(|hop| hop.next)
     }
 
-    /// Where `at` sends a packet for the host or router `to`; of equal ways the same for the same `flow`.
-    pub fn next(&self, at: NodeIndex, to: NodeIndex, flow: u32) -> Option<Hop> {
-        let (from, dst) = (at.0 as usize, to.0 as usize);
-        if self.forwarder[from] == NONE {
-            let medium = self.medium[from]?;
-            if self.medium[dst] == Some(medium) || self.gateway[from].is_none() {
+    /// Where `at` sends a packet of `source` for the host or router `to`.
+    #[inline]
+    pub fn next(&self, at: NodeIndex, to: NodeIndex, source: NodeIndex) -> Option<Hop> {
+        let (from, dst) = (&self.sites[at.0 as usize], &self.sites[to.0 as usize]);
+        if from.forwarder == NONE {
+            let medium = from.medium?;
+            if dst.medium == Some(medium) || from.gateway.is_none() {
                 return self.directly(at, to);
             }
-            return self.gateway[from];
+            return from.gateway;
         }
-        let here = self.forwarder[from];
-        let home = match self.home[dst] {
-            Some((home, last)) if home == here => return Some(last),
+        let home = match dst.home {
+            Some((home, last)) if home == from.forwarder => return Some(last),
             Some((home, _)) => home,
             // Another router, or a host that none reaches.
-            None => Some(self.forwarder[dst]).filter(|&n| n != NONE)?,
+            None => Some(dst.forwarder).filter(|&n| n != NONE)?,
         };
-        match self.table.hops(here, home) {
+        match self.table.hops(from.forwarder, home) {
             [] => None,
             [one] => Some(*one),
-            ways => Some(ways[flow as usize % ways.len()]),
+            ways => {
+                // All packets between two hosts take one way.
+                let flow = source.0.wrapping_mul(0x9e37_79b9) ^ to.0.wrapping_mul(0x85eb_ca6b);
+                Some(ways[(flow >> 7) as usize % ways.len()])
+            }
         }
     }
 
     /// To a host on the same medium.
     fn directly(&self, at: NodeIndex, to: NodeIndex) -> Option<Hop> {
-        let interface = self.medium[at.0 as usize]?;
-        let there = self.medium[to.0 as usize]?;
+        let interface = self.sites[at.0 as usize].medium?;
+        let there = self.sites[to.0 as usize].medium?;
         let (Interface::Pipe(a), Interface::Pipe(b)) = (interface, there) else {
             return None;
         };
@@ -147,7 +158,7 @@ impl Routes {
         let mut at = from;
         // A shortest path visits nobody twice.
         for _ in 0..self.table.len() + 2 {
-            match self.next(at, to, 0) {
+            match self.next(at, to, from) {
                 Some(hop) if hop.next == to => return true,
                 Some(hop) => at = hop.next,
                 None => return false,

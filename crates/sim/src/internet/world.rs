@@ -1,7 +1,7 @@
 use core::net::Ipv4Addr;
 
 use layercast_atm::AtmAddress;
-use layercast_core::{Machine, Off, Time, earliest};
+use layercast_core::{Machine, Off, Time};
 use layercast_switch::host::Cpu;
 
 use super::apps::Apps;
@@ -17,12 +17,16 @@ use super::{
     Budget, CpuCost, Network, NetworkError, NodeDrops, NodeIndex, Progress, Report, Sample,
     Stopped, Watch,
 };
+use crate::calendar::Calendar;
 use crate::kernel::{Kernel, SourceId};
 
 /// A running internetwork.
 #[derive(Debug)]
 pub struct Internet {
     pub(super) now: Time,
+    /// Packets on links and LANs, and the nodes they come to.
+    pub(super) arrivals: Calendar<(PacketId, NodeIndex)>,
+    /// All other events but those of cells: timers, most of them.
     pub(super) kernel: Kernel,
     /// What each event source is.
     pub(super) sources: Vec<Source>,
@@ -56,16 +60,22 @@ pub struct Internet {
     pub(super) budget: Budget,
     /// Times round the loop.
     steps: u64,
-    /// Events that are no cells.
+    /// Events but packets and cells that arrive.
     others: u64,
     packet_hops: u64,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Arrival,
+    Other(SourceId),
+    Cells,
 }
 
 /// What an event source is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
-    /// The first packet of a pipe arrives.
-    Pipe(u32),
     /// A node has finished with a packet.
     Cpu(u32),
     /// A timer of the TCP of a host.
@@ -107,16 +117,11 @@ impl Internet {
     /// Builds the machines of a network; nothing has happened yet.
     pub fn new(network: &Network) -> Result<Internet, NetworkError> {
         let built = super::build::build(network)?;
-        let mut kernel = Kernel::new(network.ties, network.seed);
-        let mut sources = Vec::new();
-        for n in 0..built.pipes.len() as u32 {
-            kernel.add();
-            sources.push(Source::Pipe(n));
-        }
         let mut world = Internet {
             now: Time::ZERO,
-            kernel,
-            sources,
+            arrivals: Calendar::new(network.ties, network.seed, "calendar/arrivals"),
+            kernel: Kernel::new(network.ties, network.seed),
+            sources: Vec::new(),
             nodes: Vec::new(),
             node_addresses: network.nodes.iter().map(|node| node.address).collect(),
             pipes: built.pipes,
@@ -207,16 +212,7 @@ impl Internet {
     /// Lets everything happen that is due by `until` or by the end, unless the watcher or the budget stops it.
     pub fn run_until<W: Watch>(&mut self, until: Time, watch: &mut W) -> Option<Stopped> {
         let until = until.min(self.end);
-        loop {
-            let other = self.kernel.next();
-            // At one instant cells move last.
-            let first = |at: &Time| other.is_none_or(|(other, _)| *at < other);
-            let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
-            let cells = cells.filter(first);
-            let at = cells.or(other.map(|(at, _)| at));
-            let Some(at) = at.filter(|at| *at <= until) else {
-                break;
-            };
+        while let Some((at, event)) = self.next().filter(|(at, _)| *at <= until) {
             self.now = at;
             self.steps += 1;
             if self.steps.is_multiple_of(LOOK) {
@@ -225,12 +221,13 @@ impl Internet {
                     return stopped;
                 }
             }
-            match other {
-                Some((_, source)) if cells.is_none() => {
+            match event {
+                Event::Arrival => self.next_arrives(),
+                Event::Other(source) => {
                     self.others += 1;
                     self.event(source);
                 }
-                _ => self.cell_event(),
+                Event::Cells => self.cell_event(),
             }
             if !self.touched.is_empty() {
                 self.settle_hosts();
@@ -248,9 +245,8 @@ impl Internet {
 
     /// When something happens next, or may; none if nothing does before the end.
     pub fn next_event(&mut self) -> Option<Time> {
-        let other = self.kernel.next().map(|(at, _)| at);
-        let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
-        earliest(other, cells).filter(|&at| at <= self.end)
+        let (at, _) = self.next()?;
+        (at <= self.end).then_some(at)
     }
 
     /// What was found until now, when nothing more is to happen; `stopped` says why that is before the end.
@@ -260,6 +256,31 @@ impl Internet {
         }
         self.hand_over(watch);
         self.report(stopped)
+    }
+
+    /// What is next. At one instant packets arrive before all else happens, and cells move last.
+    #[inline]
+    fn next(&mut self) -> Option<(Time, Event)> {
+        let mut next = self.arrivals.next().map(|at| (at, Event::Arrival));
+        let mut sooner = |other: Option<(Time, Event)>| {
+            if let Some((at, event)) = other
+                && next.is_none_or(|(first, _)| at < first)
+            {
+                next = Some((at, event));
+            }
+        };
+        sooner(self.kernel.next().map(|(at, it)| (at, Event::Other(it))));
+        let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
+        sooner(cells.map(|at| (at, Event::Cells)));
+        next
+    }
+
+    /// The next packet comes to the end of its link.
+    fn next_arrives(&mut self) {
+        if let Some((packet, to)) = self.arrivals.take() {
+            self.packet_hops += 1;
+            self.arrive(to, packet, 0);
+        }
     }
 
     /// Packets that are in the network.
@@ -293,9 +314,9 @@ impl Internet {
         self.atm.as_ref().map_or(0, |backbone| backbone.cell_hops())
     }
 
-    /// A cell that arrives counts as one.
+    /// A packet that arrives counts as one, and so does a cell.
     fn events(&self) -> u64 {
-        self.others + self.cell_hops()
+        self.others + self.packet_hops + self.cell_hops()
     }
 
     fn hand_over<W: Watch>(&mut self, watch: &mut W) {
@@ -309,16 +330,6 @@ impl Internet {
 
     fn event(&mut self, source: SourceId) {
         match self.sources[source.0 as usize] {
-            Source::Pipe(n) => {
-                let pipe = &mut self.pipes[n as usize];
-                let flight = pipe.arrive();
-                let next = pipe.next_arrival();
-                self.kernel.schedule(source, next);
-                if let Some(flight) = flight {
-                    self.packet_hops += 1;
-                    self.arrive(flight.to, flight.packet, 0);
-                }
-            }
             Source::Cpu(n) => self.processed(NodeIndex(n)),
             Source::Tcp(n) => {
                 self.kernel.schedule(source, None);

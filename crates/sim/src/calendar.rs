@@ -1,0 +1,370 @@
+//! A calendar queue (Brown 1988): what happens at its time, once, and is never put off.
+//!
+//! Adding and taking cost the same however many items wait: an item lies with those of its day, and on most
+//! days a few are due.
+
+use layercast_core::{Stream, Time};
+
+use crate::scenario::Ties;
+
+/// Items by the time they are due.
+#[derive(Debug)]
+pub(crate) struct Calendar<T> {
+    /// What is due today, the earliest last.
+    due: Vec<(Time, T)>,
+    /// Days since time zero, of two to the power of `shift` picoseconds each.
+    today: u64,
+    shift: u32,
+    /// The newest entry of each day of the year, or `NONE`; a power of two many.
+    days: Vec<u32>,
+    /// A bit for each day that has entries.
+    busy: Vec<u64>,
+    /// What is due after today; those of a day hang together, as do the free ones.
+    entries: Vec<Entry<T>>,
+    free: u32,
+    waiting: usize,
+    /// Items taken since the length of a day was looked at, and when that was.
+    taken: u32,
+    since: Time,
+    ties: Ties,
+    stream: Stream,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<T> {
+    at: Time,
+    item: T,
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+/// Days of a year.
+const DAYS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
+/// Picoseconds a day has at least, so that days can be counted to the end of time.
+const LEAST_DAY: u64 = 1 << 10;
+/// How often the length of a day is looked at, in items taken.
+const LOOK: u32 = 4_096;
+
+impl<T: Copy> Calendar<T> {
+    /// An empty calendar; random ties draw from this stream of `seed`.
+    pub fn new(ties: Ties, seed: u64, stream: &str) -> Calendar<T> {
+        let mut calendar = Calendar {
+            due: Vec::new(),
+            today: 0,
+            // A microsecond, until the items tell.
+            shift: 20,
+            days: Vec::new(),
+            busy: Vec::new(),
+            entries: Vec::new(),
+            free: NONE,
+            waiting: 0,
+            taken: 0,
+            since: Time::ZERO,
+            ties,
+            stream: Stream::new(seed, stream),
+        };
+        calendar.set_year(*DAYS.start());
+        calendar
+    }
+
+    /// Adds an item.
+    #[inline]
+    pub fn add(&mut self, at: Time, item: T) {
+        let day = at.as_ps() >> self.shift;
+        if day > self.today {
+            return self.file(day, at, item);
+        }
+        if day < self.today {
+            self.go_back_to(day);
+        }
+        self.add_today(at, item);
+    }
+
+    /// When the next item is due.
+    #[inline]
+    pub fn next(&mut self) -> Option<Time> {
+        if self.due.is_empty() && self.waiting > 0 {
+            self.begin_day();
+        }
+        self.due.last().map(|&(at, _)| at)
+    }
+
+    /// Takes the item that [`next`](Self::next) told of.
+    #[inline]
+    pub fn take(&mut self) -> Option<T> {
+        let (at, item) = self.due.pop()?;
+        self.taken += 1;
+        if self.taken == LOOK {
+            self.look(at);
+        }
+        Some(item)
+    }
+
+    fn add_today(&mut self, at: Time, item: T) {
+        let place = put_after_later(&mut self.due, (at, item));
+        let equals = self.due[..place].iter().rev();
+        let equal = equals.take_while(|&&(other, _)| other == at).count();
+        if equal > 0 {
+            let back = match self.ties {
+                Ties::Fifo => equal,
+                Ties::Random => self.stream.below(equal as u64 + 1) as usize,
+            };
+            self.due[place - back..=place].rotate_right(1);
+        }
+    }
+
+    /// Puts an item to those of its day.
+    #[inline]
+    fn file(&mut self, day: u64, at: Time, item: T) {
+        let day = day as usize & (self.days.len() - 1);
+        let next = self.days[day];
+        let entry = Entry { at, item, next };
+        match self.entries.get_mut(self.free as usize) {
+            Some(free) => {
+                self.days[day] = self.free;
+                self.free = std::mem::replace(free, entry).next;
+            }
+            None => {
+                self.days[day] = self.entries.len() as u32;
+                self.entries.push(entry);
+            }
+        }
+        self.busy[day / 64] |= 1 << (day % 64);
+        self.waiting += 1;
+    }
+
+    /// Goes on to the first day on which something is due; there is one.
+    fn begin_day(&mut self) {
+        let year = self.days.len() as u64;
+        let mut day = self.today;
+        loop {
+            day += self.to_next_busy(day as usize & (self.days.len() - 1));
+            if day > self.today + year {
+                day = self.first_day();
+            }
+            if self.take_from(day) {
+                break;
+            }
+        }
+        self.today = day;
+        let mut pairs = self.due.windows(2);
+        if self.ties == Ties::Random && pairs.any(|pair| pair[0].0 == pair[1].0) {
+            self.shuffle_equals();
+        }
+    }
+
+    /// Days from one to the next after it that has entries, in the round of the year.
+    fn to_next_busy(&self, day: usize) -> u64 {
+        let start = day + 1;
+        let (word, bit) = ((start / 64) & (self.busy.len() - 1), start % 64);
+        let first = self.busy[word] >> bit;
+        if first != 0 {
+            return 1 + u64::from(first.trailing_zeros());
+        }
+        let mut days = 1 + 64 - bit as u64;
+        // As far as the first word again, for the days before the start.
+        for n in 1..=self.busy.len() {
+            let bits = self.busy[(word + n) & (self.busy.len() - 1)];
+            if bits != 0 {
+                return days + u64::from(bits.trailing_zeros());
+            }
+            days += 64;
+        }
+        days
+    }
+
+    /// The first day of all with entries.
+    #[cold]
+    fn first_day(&self) -> u64 {
+        let mut first = u64::MAX;
+        for &day in &self.days {
+            let mut at = day;
+            while let Some(entry) = self.entries.get(at as usize) {
+                first = first.min(entry.at.as_ps() >> self.shift);
+                at = entry.next;
+            }
+        }
+        first
+    }
+
+    /// Makes what lies on a day due; what lies there for other years stays. Whether there was any.
+    fn take_from(&mut self, day: u64) -> bool {
+        let slot = day as usize & (self.days.len() - 1);
+        let mut at = std::mem::replace(&mut self.days[slot], NONE);
+        let mut last_kept = NONE;
+        while let Some(entry) = self.entries.get_mut(at as usize) {
+            let this = at;
+            at = entry.next;
+            if entry.at.as_ps() >> self.shift == day {
+                let due = (entry.at, entry.item);
+                entry.next = std::mem::replace(&mut self.free, this);
+                self.waiting -= 1;
+                // What came before among equals is met after, and due before.
+                put_after_later(&mut self.due, due);
+                continue;
+            }
+            entry.next = NONE;
+            match self.entries.get_mut(last_kept as usize) {
+                Some(kept) => kept.next = this,
+                None => self.days[slot] = this,
+            }
+            last_kept = this;
+        }
+        if self.days[slot] == NONE {
+            self.busy[slot / 64] &= !(1 << (slot % 64));
+        }
+        !self.due.is_empty()
+    }
+
+    fn shuffle_equals(&mut self) {
+        let stream = &mut self.stream;
+        for equals in self.due.chunk_by_mut(|a, b| a.0 == b.0) {
+            for n in (1..equals.len()).rev() {
+                equals.swap(n, stream.below(n as u64 + 1) as usize);
+            }
+        }
+    }
+
+    /// Something is due before today, which was only looked at.
+    #[cold]
+    fn go_back_to(&mut self, day: u64) {
+        let due = std::mem::take(&mut self.due);
+        self.today = day;
+        // The latest was first; among equals, too.
+        for &(at, item) in due.iter().rev() {
+            self.file(at.as_ps() >> self.shift, at, item);
+        }
+        self.due = due;
+        self.due.clear();
+    }
+
+    /// Makes days as long as the time between a few items, and the year as long as items wait.
+    #[cold]
+    fn look(&mut self, now: Time) {
+        let between = now.since(self.since).as_ps() / u64::from(LOOK);
+        (self.taken, self.since) = (0, now);
+        let shift = between.max(LEAST_DAY).ilog2() + 2;
+        let days = self
+            .waiting
+            .next_power_of_two()
+            .clamp(*DAYS.start(), *DAYS.end());
+        let is_near = shift.abs_diff(self.shift) <= 1;
+        if is_near && days <= 2 * self.days.len() && 8 * days > self.days.len() {
+            return;
+        }
+        // In the order they were added, as far as their times are the same.
+        let mut all = std::mem::take(&mut self.due);
+        all.reverse();
+        for day in 0..self.days.len() {
+            let first = all.len();
+            let mut at = self.days[day];
+            while let Some(entry) = self.entries.get(at as usize) {
+                all.push((entry.at, entry.item));
+                at = entry.next;
+            }
+            all[first..].reverse();
+        }
+        (self.shift, self.today) = (shift, now.as_ps() >> shift);
+        (self.entries, self.free, self.waiting) = (Vec::new(), NONE, 0);
+        self.set_year(days);
+        for (at, item) in all {
+            self.add(at, item);
+        }
+    }
+
+    fn set_year(&mut self, days: usize) {
+        self.days = vec![NONE; days];
+        self.busy = vec![0; days / 64];
+    }
+}
+
+/// Puts an item before all that are due sooner, the last of all others; gives its place.
+#[inline]
+fn put_after_later<T: Copy>(due: &mut Vec<(Time, T)>, item: (Time, T)) -> usize {
+    let mut place = due.len();
+    due.push(item);
+    while place > 0 && due[place - 1].0 < item.0 {
+        due[place] = due[place - 1];
+        place -= 1;
+    }
+    due[place] = item;
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn calendar(ties: Ties) -> Calendar<u32> {
+        Calendar::new(ties, 1, "calendar")
+    }
+
+    fn drain(calendar: &mut Calendar<u32>) -> Vec<(u64, u32)> {
+        std::iter::from_fn(|| {
+            let at = calendar.next()?;
+            Some((at.as_ps(), calendar.take()?))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn random_ties_favour_nobody() {
+        let mut calendar = calendar(Ties::Random);
+        let mut firsts = [0; 3];
+        for round in 0..3_000_u64 {
+            // Two that wait for their day, and one that comes on it.
+            let at = Time::from_ps(round << 30);
+            calendar.add(at, 0);
+            calendar.add(at, 1);
+            calendar.next();
+            calendar.add(at, 2);
+            firsts[drain(&mut calendar)[0].1 as usize] += 1;
+        }
+        assert!(
+            firsts.iter().all(|n| (900..1_100).contains(n)),
+            "{firsts:?}"
+        );
+    }
+
+    /// Additions after the last one taken by so much, and whether one is taken then.
+    fn steps() -> impl Strategy<Value = Vec<(u64, bool)>> {
+        let ahead = prop_oneof![
+            Just(0),
+            0..4_u64,
+            0..1_u64 << 21,
+            0..1_u64 << 34,
+            0..1_u64 << 50
+        ];
+        prop::collection::vec((ahead, any::<bool>()), 1..60)
+    }
+
+    proptest! {
+        /// Long enough for days and years to change their lengths more than once.
+        #[test]
+        fn gives_all_in_order_and_equals_as_they_came(steps in steps(), scale in 0..20_u32) {
+            let mut calendar = calendar(Ties::Fifo);
+            let mut model = std::collections::BTreeSet::new();
+            let mut now = 0;
+            for (n, &(ahead, takes)) in steps.iter().cycle().take(12_000).enumerate() {
+                let at = now + (ahead >> scale);
+                calendar.add(Time::from_ps(at), n as u32);
+                model.insert((at, n as u32));
+                if n % 7 == 0 {
+                    let first = model.first().map(|it| it.0);
+                    prop_assert_eq!(calendar.next().map(Time::as_ps), first);
+                }
+                if takes || n > 8_000 {
+                    let at = calendar.next().map(Time::as_ps);
+                    let item = calendar.take();
+                    let (first, expected) = model.pop_first().unwrap();
+                    prop_assert_eq!((at, item), (Some(first), Some(expected)));
+                    now = first;
+                }
+            }
+            let left: Vec<_> = model.into_iter().collect();
+            prop_assert_eq!(drain(&mut calendar), left);
+        }
+    }
+}
