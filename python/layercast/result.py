@@ -66,8 +66,9 @@ class Result:
 
     @cached_property
     def receivers(self) -> list[Receiver]:
-        """All receivers of all flows."""
-        return [Receiver(data) for flow in self.summary["flows"] for data in flow["receivers"]]
+        """All receivers of all flows; internetworks have none."""
+        flows = self.summary["flows"]
+        return [Receiver(data) for flow in flows for data in flow.get("receivers", ())]
 
     def receiver(self, name: str) -> Receiver:
         """The receiver called `name`; KeyError lists those there are."""
@@ -104,10 +105,11 @@ def run(
 ) -> Result:
     """Run a scenario in the simulator.
 
-    `scenario` is a mapping, a path of a TOML file, or TOML text (told by its line breaks); clips
-    it names are relative to `base_dir`, as `layercast sim` takes them relative to the working
-    directory. `seed` replaces the scenario's. Raises LayercastError with the field and what is
-    accepted.
+    `scenario` is a mapping, a path of a TOML file, or TOML text (told by its line breaks), of METS or,
+    with `schema = "internet/1"`, of an internetwork; of that the result has the summary, and no
+    receivers. Clips and workloads it names are relative to `base_dir`; `layercast sim` takes clips
+    relative to the working directory, workloads relative to the file. `seed` replaces the
+    scenario's. Raises LayercastError with the field and what is accepted.
     The interpreter lock is released while the simulation runs, so threads run in parallel.
     """
     if isinstance(scenario, Mapping):

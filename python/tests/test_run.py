@@ -1,4 +1,5 @@
 import json
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -72,6 +73,38 @@ def test_an_impossible_scenario_names_the_field():
         layercast.run(broken)
     with pytest.raises(layercast.LayercastError, match="duration"):
         layercast.run(TINY | {"duration": "8 parsecs"})
+
+
+def test_an_internetwork_runs_from_its_file_and_as_a_dict():
+    file = ROOT / "scenarios" / "internet" / "star.toml"
+    from_file = layercast.run(file, seed=5)
+    as_dict = layercast.run(tomllib.loads(file.read_text()), seed=5)
+    assert without_wall_time(from_file) == without_wall_time(as_dict)
+    assert without_wall_time(from_file) != without_wall_time(layercast.run(file, seed=6))
+    summary = from_file.summary
+    assert (summary["scenario"], summary["seed"], summary["stopped"]) == ("star", 5, None)
+    # Twenty transfers of 1 MB, and a stream.
+    assert sum(flow["bytes"] == 1_000_000 and flow["completed"] < 5 for flow in summary["flows"][:20]) == 20
+    assert summary["flows"][20]["received"] > 1_000
+    assert from_file.receivers == []
+
+
+def test_applications_of_an_internetwork_are_measured():
+    hosts = [{"name": f"{kind}{site}"} for kind in ("user", "server") for site in "ab"]
+    station = {"rate": "10 Mbit/s", "stations": [host["name"] for host in hosts]}
+    sites = [{"workstations": [f"user{site}"], "servers": [f"server{site}"]} for site in "ab"]
+    office = {
+        "schema": "internet/1",
+        "name": "office",
+        "run": {"duration": "1000s"},
+        "host": hosts,
+        "lan": [{"name": "lan"} | station],
+        "workload": {"use": "mah96", "site": sites},
+    }
+    measured = layercast.run(office).summary["measurements"]
+    assert sum(kind["count"] for kind in measured) > 10
+    with pytest.raises(layercast.LayercastError, match="no such"):
+        layercast.run(office | {"workload": {"use": "no such.toml", "site": sites}})
 
 
 def test_an_unknown_receiver_lists_those_there_are():

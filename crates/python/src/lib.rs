@@ -7,10 +7,13 @@ use std::fmt::Display;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use layercast_core::Off;
 use layercast_media::Clip;
 use layercast_sim::Simulation;
+use layercast_sim::internet::scenario::{self as internetwork, is_internet};
+use layercast_sim::internet::{Internet, Measurements, Summary};
 use layercast_sim::scenario::Scenario;
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -32,7 +35,7 @@ fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(failed)
 }
 
-/// Runs a scenario (`form` is "toml" or "json") and returns its summary as JSON.
+/// Runs a scenario (`form` is "toml" or "json") of METS or of an internetwork and returns its summary as JSON.
 #[pyfunction]
 #[pyo3(signature = (text, form, base_dir, seed=None))]
 fn run(
@@ -43,6 +46,14 @@ fn run(
     seed: Option<u64>,
 ) -> PyResult<String> {
     let base_dir = Path::new(base_dir);
+    let internet = match form {
+        "toml" => is_internet(text).then(|| internetwork::Scenario::from_toml(text, base_dir)),
+        _ => has_schema(text).then(|| internetwork::Scenario::from_json(text, base_dir)),
+    };
+    if let Some(scenario) = internet {
+        let scenario = scenario.map_err(failed)?;
+        return py.detach(|| run_internet(scenario, seed));
+    }
     let mut scenario = match form {
         "toml" => Scenario::from_toml(text, base_dir),
         _ => Scenario::from_json(text, base_dir),
@@ -53,6 +64,29 @@ fn run(
         let network = scenario.validate().map_err(failed)?;
         let summary = Simulation::new(network).run(&mut Off, None, |_| ControlFlow::Continue(()));
         json(&summary?)
+    })
+}
+
+/// Whether the JSON object names its schema, as only those of internetworks do.
+fn has_schema(text: &str) -> bool {
+    let object = serde_json::from_str::<serde_json::Value>(text);
+    object.is_ok_and(|object| object.get("schema").is_some())
+}
+
+fn run_internet(mut scenario: internetwork::Scenario, seed: Option<u64>) -> PyResult<String> {
+    scenario.run.seed = seed.unwrap_or(scenario.run.seed);
+    let network = scenario.resolve().map_err(failed)?;
+    let started = Instant::now();
+    let mut measurements = Measurements::new(&network);
+    let report = Internet::new(&network)
+        .map_err(failed)?
+        .run(&mut measurements);
+    json(&Summary {
+        scenario: scenario.name,
+        seed: network.seed,
+        wall_seconds: started.elapsed().as_secs_f64(),
+        report,
+        measurements: measurements.finish(),
     })
 }
 
