@@ -228,9 +228,7 @@ pub(in crate::internet) fn build(
         #[cfg(test)]
         departures: Vec::new(),
     };
-    // Cells that are judged come one by one.
-    let contracts = network.flows.iter().any(|flow| flow.contract.is_some());
-    let mover = mover(&fabric, &configs, atm.per_cell || contracts).map_err(|(link, error)| {
+    let mover = mover(&fabric, &configs, atm.per_cell).map_err(|(link, error)| {
         let part = format!("ATM link {link}");
         value(&part, error.to_string())
     })?;

@@ -1,8 +1,11 @@
 //! Trains beside the reference: the same cells leave the same ports at the same instants, and the rest of the
 //! world cannot tell them apart.
 
+mod mixed;
+
 use core::net::Ipv4Addr;
 
+use layercast_atm::{CellContract, Conformance, Peak, Sustained};
 use layercast_core::{Rate, Span, Time};
 use layercast_transport::tcp::{Profile, TcpConfig};
 use proptest::prelude::*;
@@ -22,7 +25,7 @@ struct Plan {
     delays: Vec<u64>,
     queue: AtmQueue,
     policy: &'static str,
-    flows: Vec<(u32, u32, u64, u64, Traffic)>,
+    flows: Vec<(u32, u32, u64, u64, Traffic, Option<FlowContract>)>,
     seed: u64,
     ties: Ties,
 }
@@ -48,24 +51,52 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     ]
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+/// Cells that enter one by one: at the distances of the links mostly.
+fn contract() -> impl Strategy<Value = FlowContract> {
+    let period = || prop_oneof![3 => (1u64..5).prop_map(|ms| 1_000 * ms), 1 => 900u64..9_000];
+    let shape = prop::sample::select(vec![
+        Shape::None,
+        Shape::None,
+        Shape::Peak,
+        Shape::Cells,
+        Shape::Packets,
+    ]);
+    let sustained = prop::option::of((period(), 1u32..90));
+    (period(), sustained, shape, any::<bool>(), 1u32..9).prop_map(
+        |(us, sustained, shape, police, queue)| {
+            let peak = Peak {
+                period: Span::from_us(us),
+                tolerance: Span::ZERO,
+            };
+            let contract = match sustained {
+                None => CellContract::Ubr(peak),
+                Some((more, burst)) => CellContract::Vbr {
+                    peak,
+                    sustained: Sustained {
+                        period: Span::from_us(us + more),
+                        burst,
+                    },
+                    conformance: Conformance::C,
+                },
+            };
+            FlowContract {
+                contract,
+                shape,
+                police,
+                queue,
+            }
+        },
+    )
+}
+
+/// A backbone to which nothing happens.
+fn shape() -> impl Strategy<Value = Plan> {
     let discard = prop_oneof![
         Just(Discard::None),
         Just(Discard::Partial),
         (0u32..60).prop_map(Discard::Early),
     ];
     let queue = (discard, 1u32..90, 1u32..150);
-    let policy = prop::sample::select(vec![
-        "noqos-conv-svc",
-        "noqos-conv-svc",
-        "noqos-conv-svccache",
-        "noqos-app-svc",
-        "noqos-router-svc",
-        "sp-qos1-conv-svc",
-        "wc-qos1-conv-svc",
-        "nwc-qos1-app-svc",
-    ]);
-    let flow = (0u32..99, 0u32..99, 0u64..3_000, 500u64..9_000, traffic());
     let links = (
         prop::collection::vec(prop::sample::select(vec![106, 212, 212, 424]), 1..12),
         prop::collection::vec(
@@ -74,13 +105,8 @@ fn plan() -> impl Strategy<Value = Plan> {
         ),
     );
     let shape = (prop::collection::vec(0u32..4, 0..4), any::<bool>(), 2u32..6);
-    let rest = (
-        prop::collection::vec(flow, 1..8),
-        any::<u64>(),
-        any::<bool>(),
-    );
-    (shape, links, queue, policy, rest).prop_map(
-        |((joins, ring, routers), (rates, delays), (discard, per_vc, port), policy, rest)| Plan {
+    (shape, links, queue, any::<u64>(), any::<bool>()).prop_map(
+        |((joins, ring, routers), (rates, delays), (discard, per_vc, port), seed, random)| Plan {
             joins,
             ring,
             routers,
@@ -92,12 +118,39 @@ fn plan() -> impl Strategy<Value = Plan> {
                 port_limit: port,
                 max_vcs: 40,
             },
-            policy,
-            flows: rest.0,
-            seed: rest.1,
-            ties: if rest.2 { Ties::Random } else { Ties::Fifo },
+            policy: "noqos-conv-svc",
+            flows: Vec::new(),
+            seed,
+            ties: if random { Ties::Random } else { Ties::Fifo },
         },
     )
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let policy = prop::sample::select(vec![
+        "noqos-conv-svc",
+        "noqos-conv-svc",
+        "noqos-conv-svccache",
+        "noqos-app-svc",
+        "noqos-router-svc",
+        "sp-qos1-conv-svc",
+        "wc-qos1-conv-svc",
+        "nwc-qos1-app-svc",
+    ]);
+    let flow = (
+        0u32..99,
+        0u32..99,
+        0u64..3_000,
+        500u64..9_000,
+        traffic(),
+        prop::option::of(contract()),
+    );
+    let flows = prop::collection::vec(flow, 1..8);
+    (shape(), policy, flows).prop_map(|(shape, policy, flows)| Plan {
+        policy,
+        flows,
+        ..shape
+    })
 }
 
 fn network(plan: &Plan, per_cell: bool) -> Network {
@@ -131,24 +184,26 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
         },
         cpu: CpuCost::default(),
     });
-    let flows = plan
-        .flows
-        .iter()
-        .zip(0..)
-        .map(|((from, to, start, stop, traffic), n)| {
-            let from = from % plan.routers;
-            let to = (from + 1 + to % (plan.routers - 1)) % plan.routers;
-            let at = |ms: &u64| Time::ZERO + Span::from_ms(*ms);
-            Flow {
-                name: format!("f{n}"),
-                from: NodeIndex(2 * from + 1),
-                to: NodeIndex(2 * to + 1),
-                start: at(start),
-                stop: Some(at(start) + Span::from_ms(*stop)),
-                traffic: traffic.clone(),
-                contract: None,
-            }
-        });
+    let mut contracted = std::collections::BTreeSet::new();
+    let flows =
+        plan.flows
+            .iter()
+            .zip(0..)
+            .map(|((from, to, start, stop, traffic, contract), n)| {
+                let from = from % plan.routers;
+                let to = (from + 1 + to % (plan.routers - 1)) % plan.routers;
+                let at = |ms: &u64| Time::ZERO + Span::from_ms(*ms);
+                Flow {
+                    name: format!("f{n}"),
+                    from: NodeIndex(2 * from + 1),
+                    to: NodeIndex(2 * to + 1),
+                    start: at(start),
+                    stop: Some(at(start) + Span::from_ms(*stop)),
+                    traffic: traffic.clone(),
+                    // One between two hosts.
+                    contract: contract.filter(|_| contracted.insert((from, to))),
+                }
+            });
     let access = |n| Link {
         ends: [NodeIndex(2 * n), NodeIndex(2 * n + 1)],
         ways: [Way {
@@ -198,7 +253,8 @@ fn run(plan: &Plan, per_cell: bool) -> (Vec<Departure>, String) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    // Each takes as long as many others.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 16))]
     #[test]
     fn trains_are_cells(plan in plan()) {
         let (cells, of_cells) = run(&plan, true);
