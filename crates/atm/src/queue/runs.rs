@@ -20,8 +20,8 @@ pub struct RunQueue {
     circuits: Vec<Circuit>,
     signals: VecDeque<Run>,
     waiting: VecDeque<Run>,
-    /// For each last cell that waits, how many of best effort came before it.
-    lasts: VecDeque<u64>,
+    /// How many of best effort came before the first last cell that waits; none does: `NONE`.
+    last: u64,
     /// Cells of best effort that came in, and that have begun to leave.
     came: u64,
     begun: u64,
@@ -41,6 +41,8 @@ struct Circuit {
     count: u32,
 }
 
+const NONE: u64 = u64::MAX;
+
 const CLOSED: Circuit = Circuit {
     open: false,
     signals: false,
@@ -57,7 +59,7 @@ impl RunQueue {
             circuits: Vec::new(),
             signals: VecDeque::new(),
             waiting: VecDeque::new(),
-            lasts: VecDeque::new(),
+            last: NONE,
             came: 0,
             begun: 0,
             len: 0,
@@ -91,11 +93,10 @@ impl RunQueue {
         }
     }
 
-    /// Takes cells that come at the instants of the run, and drops those without room; how many. What begins
-    /// to leave before they come goes to `out`.
+    /// Takes cells that come at the instants of the run, and drops those without room; how many. Some of what
+    /// begins to leave before they come goes to `out`: all that may matter for them.
     #[inline]
-    pub fn put(&mut self, run: Run, out: &mut Vec<Run>) -> u32 {
-        self.serve(run.at, out);
+    pub fn put(&mut self, run: Run, out: &mut impl FnMut(Run)) -> u32 {
         let count = u64::from(run.count);
         self.stats.received += count;
         let circuit = match self.circuits.get(usize::from(run.vc.0)) {
@@ -106,27 +107,43 @@ impl RunQueue {
             }
         };
         self.stats.classes[circuit.ring()].received += count;
+        // Where there is room even if nothing had left, and no more than ever, what has does not matter.
+        let most = u64::from(self.len) + count;
+        if !circuit.signals && most <= u64::from(self.stats.max_len) && self.admits(&run) {
+            self.take(run);
+            return 0;
+        }
+        self.serve(run.at, out);
+        if self.admits(&run) {
+            self.raise(&run);
+            self.take(run);
+            return 0;
+        }
+        self.sift(run, out)
+    }
+
+    /// Whether there is room for all these cells at once.
+    #[inline]
+    fn admits(&self, run: &Run) -> bool {
+        let circuit = &self.circuits[usize::from(run.vc.0)];
+        let count = u64::from(run.count);
         let room = |held: u32, limit: u32| u64::from(held) + count <= u64::from(limit);
-        let passes = circuit.fate == Fate::Whole
+        circuit.fate == Fate::Whole
             && !(run.is_first() && self.crowded())
             && room(circuit.count, self.config.per_vc_limit)
-            && room(self.len, self.config.port_limit);
-        match passes {
-            true => {
-                self.take(run);
-                0
-            }
-            false => self.sift(run, out),
-        }
+            && room(self.len, self.config.port_limit)
     }
 
     /// Each cell on its own.
-    fn sift(&mut self, run: Run, out: &mut Vec<Run>) -> u32 {
+    fn sift(&mut self, run: Run, out: &mut impl FnMut(Run)) -> u32 {
         let mut dropped = 0;
         for cell in run.cells() {
             self.serve(cell.at, out);
             match self.refuses(&cell) {
-                None => self.take(cell),
+                None => {
+                    self.raise(&cell);
+                    self.take(cell);
+                }
                 Some(cause) => {
                     let ring = self.circuits[usize::from(cell.vc.0)].ring();
                     self.stats.classes[ring].dropped += 1;
@@ -168,10 +185,8 @@ impl RunQueue {
         matches!(self.config.discard, Discard::Epd { threshold } if self.len > threshold)
     }
 
-    /// Puts cells for all of which there is room behind the others.
-    fn take(&mut self, run: Run) {
-        let circuit = &mut self.circuits[usize::from(run.vc.0)];
-        circuit.count += run.count;
+    /// Counts how many wait at most while these come.
+    fn raise(&mut self, run: &Run) {
         // Faster than they leave they are most when the last comes, otherwise when the first does.
         let mut most = self.len + 1;
         if run.count > 1 && run.gap < self.config.cell_time {
@@ -183,13 +198,20 @@ impl RunQueue {
             most = most.max(self.len + run.count - begun as u32);
         }
         self.stats.max_len = self.stats.max_len.max(most);
+    }
+
+    /// Puts cells for all of which there is room behind the others.
+    #[inline]
+    fn take(&mut self, run: Run) {
+        let circuit = &mut self.circuits[usize::from(run.vc.0)];
+        circuit.count += run.count;
         self.len += run.count;
         if circuit.signals {
             return self.signals.push_back(run);
         }
         self.came += u64::from(run.count);
-        if run.is_last() {
-            self.lasts.push_back(self.came - 1);
+        if run.is_last() && self.last == NONE {
+            self.last = self.came - 1;
         }
         let last = self.waiting.back_mut();
         if !last.is_some_and(|last| last.join(&run)) {
@@ -199,7 +221,7 @@ impl RunQueue {
 
     /// What begins to leave until `now`, that instant included, goes to `out`.
     #[inline]
-    pub fn serve(&mut self, now: Time, out: &mut Vec<Run>) {
+    pub fn serve(&mut self, now: Time, out: &mut impl FnMut(Run)) {
         while self.len > 0 {
             let signals = !self.signals.is_empty();
             let ring = match signals {
@@ -237,40 +259,60 @@ impl RunQueue {
                 self.stats.classes[usize::from(BEST_EFFORT)].sent += u64::from(count);
                 self.begun += u64::from(count);
                 if run.is_last() {
-                    self.lasts.pop_front();
+                    self.seek_last();
                 }
             }
-            if !out.last_mut().is_some_and(|last| last.join(&run)) {
-                out.push(run);
-            }
+            out(run);
         }
     }
 
+    /// Finds the first last cell that waits, after the one before it left.
+    #[inline]
+    fn seek_last(&mut self) {
+        let mut came = self.begun;
+        for run in &self.waiting {
+            came += u64::from(run.count);
+            if run.is_last() {
+                self.last = came - 1;
+                return;
+            }
+        }
+        self.last = NONE;
+    }
+
     /// Before when nothing that waits begins to leave.
+    #[inline]
     pub fn next(&self) -> Option<Time> {
         let head = self.signals.front().or(self.waiting.front())?;
         Some(self.free.max(head.at))
     }
 
     /// Before when no cell of signalling begins to leave: then one does, unless another comes before it.
+    #[inline]
     pub fn next_signal(&self) -> Option<Time> {
         self.signals.front().map(|head| self.free.max(head.at))
     }
 
     /// Before when no last cell of best effort begins to leave. Up to date after [`RunQueue::serve`], one does
     /// then unless signalling comes before it.
+    #[inline]
     pub fn next_last(&self) -> Option<Time> {
-        let ahead = self.lasts.front()? - self.begun + self.signals.len() as u64;
+        if self.last == NONE {
+            return None;
+        }
+        let ahead = self.last - self.begun + self.signals.len() as u64;
         let next = self.next()?;
         Some(next.saturating_add(self.config.cell_time.times(ahead)))
     }
 
     /// Cells that wait.
+    #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
     /// Whether none waits.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -100,7 +100,8 @@ proptest! {
             plain.queue.open(Vcid(vc), class, None);
             runs.open(Vcid(vc), class);
         }
-        let mut out = Vec::new();
+        let mut sent: Vec<Run> = Vec::new();
+        let mut out = |run| sent.push(run);
         let mut now = Time::ZERO;
         for (step, frame) in steps.into_iter().zip(0..) {
             let (Step::Put { after, vc, .. } | Step::Open { after, vc } | Step::Close { after, vc }) = step;
@@ -151,7 +152,7 @@ proptest! {
         let last = plain.sent[before..].iter().find(|(_, cell)| cell.is_last() && cell.vc.0 > 0);
         prop_assert_eq!(foretold, last.map(|(at, _)| *at));
         runs.serve(Time::from_ps(1_000_000), &mut out);
-        let sent: Vec<_> = out.iter().flat_map(|run| run.cells()).collect();
+        let sent: Vec<_> = sent.iter().flat_map(|run| run.cells()).collect();
         let cells = plain.sent.iter().map(|(at, cell)| Run::of(*cell, *at));
         let bare = |run: Run| Run { gap: Span::ZERO, ..run };
         prop_assert_eq!(

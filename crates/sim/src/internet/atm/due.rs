@@ -12,10 +12,9 @@ pub(super) struct Moment {
 }
 
 impl Ord for Moment {
-    /// One comparison for both.
     #[inline]
     fn cmp(&self, other: &Moment) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
+        self.at.cmp(&other.at).then(self.tie.cmp(&other.tie))
     }
 }
 
@@ -24,13 +23,14 @@ impl PartialOrd for Moment {
     fn partial_cmp(&self, other: &Moment) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
+
+    #[inline]
+    fn lt(&self, other: &Moment) -> bool {
+        self.at < other.at || self.at == other.at && self.tie < other.tie
+    }
 }
 
 impl Moment {
-    fn order(self) -> u128 {
-        u128::from(self.at.as_ps()) << 64 | u128::from(self.tie)
-    }
-
     /// After all that happens at an instant.
     pub const fn after(at: Time) -> Moment {
         Moment { at, tie: u64::MAX }
@@ -85,7 +85,8 @@ fn mix(z: u64) -> u64 {
 pub(super) struct Due {
     /// Of each port, then of those that fill up to a power of two.
     moments: Vec<Moment>,
-    /// Who wins at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1.
+    /// Who wins at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1, and the
+    /// ports are its leaves.
     winners: Vec<u32>,
 }
 
@@ -93,12 +94,12 @@ const NEVER: Moment = Moment::after(Time::MAX);
 
 impl Due {
     pub fn new(ports: usize) -> Due {
-        let leaves = ports.next_power_of_two().max(2);
-        let mut winners = vec![0; leaves];
-        for n in (1..leaves).rev() {
-            winners[n] = match 2 * n < leaves {
+        let leaves = ports.next_power_of_two();
+        let mut winners = vec![0; 2 * leaves];
+        for n in (1..2 * leaves).rev() {
+            winners[n] = match n < leaves {
                 true => winners[2 * n],
-                false => (2 * n - leaves) as u32,
+                false => (n - leaves) as u32,
             };
         }
         Due {
@@ -124,24 +125,25 @@ impl Due {
     /// Makes a port due, or not.
     #[inline]
     pub fn set(&mut self, port: u32, moment: Option<Moment>) {
-        let moment = moment.unwrap_or(NEVER);
-        if self.moments[port as usize] == moment {
+        let mut best = moment.unwrap_or(NEVER);
+        if self.moments[port as usize] == best {
             return;
         }
-        self.moments[port as usize] = moment;
-        let leaves = self.winners.len();
-        let mut node = leaves + port as usize;
+        self.moments[port as usize] = best;
+        let mut node = self.moments.len() + port as usize;
         let mut winner = port;
         while node > 1 {
-            let other = match node >= leaves {
-                true => ((node ^ 1) - leaves) as u32,
-                false => self.winners[node ^ 1],
-            };
-            let better =
-                self.moments[other as usize].order() < self.moments[winner as usize].order();
-            winner = std::hint::select_unpredictable(better, other, winner);
+            let other = self.winners[node ^ 1];
+            let rival = self.moments[other as usize];
+            if rival < best {
+                (winner, best) = (other, rival);
+            }
             node /= 2;
-            self.winners[node] = winner;
+            // Who won before and does so again is as it was.
+            let before = std::mem::replace(&mut self.winners[node], winner);
+            if before == winner && winner != port {
+                return;
+            }
         }
     }
 }

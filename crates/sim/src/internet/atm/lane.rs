@@ -1,25 +1,47 @@
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use layercast_atm::{Run, Vcid};
+use layercast_atm::Run;
 use layercast_core::{Span, Time};
 
 use super::due::Moment;
 use super::fabric::Fabric;
 
-/// Cells on their way to one port.
-#[derive(Default, Debug)]
+/// Cells on their way from one port to another, or to an adapter.
+#[derive(Debug)]
 pub(super) struct Lane {
-    pub runs: VecDeque<Run>,
-    /// When the last cells of frames arrive.
-    pub lasts: VecDeque<Time>,
+    runs: VecDeque<Run>,
+    /// When the first last cell of a frame arrives, if there is one.
+    last: Time,
 }
 
 impl Lane {
+    pub fn new() -> Lane {
+        Lane {
+            runs: VecDeque::new(),
+            last: Time::MAX,
+        }
+    }
+
+    /// When the first cell arrives, if there is one.
+    #[inline]
+    pub fn first(&self) -> Time {
+        self.runs.front().map_or(Time::MAX, |run| run.at)
+    }
+
+    /// When the first last cell of a frame arrives, if there is one.
+    #[inline]
+    pub fn last(&self) -> Time {
+        self.last
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter()
+    }
+
     #[inline]
     pub fn push(&mut self, run: Run) {
-        if run.is_last() {
-            self.lasts.push_back(run.last_at());
+        if run.is_last() && self.last == Time::MAX {
+            self.last = run.last_at();
         }
         if !self.runs.back_mut().is_some_and(|last| last.join(&run)) {
             self.runs.push_back(run);
@@ -27,65 +49,54 @@ impl Lane {
     }
 
     /// When whoever takes its cells is due: so long after the first last cell, or after the first cell.
+    #[inline]
     pub fn due(&self, beyond: Span, lag: Span) -> Time {
-        let due = |at: Option<Time>, span| at.map_or(Time::MAX, |at| at.saturating_add(span));
-        let first = self.runs.front().map(|run| run.at);
-        due(self.lasts.front().copied(), beyond).min(due(first, lag))
+        let last = self.last.saturating_add(beyond);
+        last.min(self.first().saturating_add(lag))
+    }
+
+    /// Takes the first cell, and what comes with it before an instant.
+    #[inline]
+    pub fn take(&mut self, limit: Time) -> Option<Run> {
+        let head = self.runs.front()?;
+        let count = head.before(limit).max(1);
+        self.pop(count)
     }
 
     /// Takes cells from the front that come from a port before a moment, if one does.
+    #[inline]
     pub fn shift(&mut self, fabric: &Fabric, from: u32, until: Moment) -> Option<Run> {
-        let head = self.runs.front_mut()?;
-        let count = fabric.before(from, head, until);
-        if count == 0 {
-            return None;
+        let head = self.runs.front()?;
+        match fabric.before(from, head, until) {
+            0 => None,
+            count => self.pop(count),
         }
+    }
+
+    #[inline]
+    fn pop(&mut self, count: u32) -> Option<Run> {
+        let head = self.runs.front_mut()?;
         let run = head.take(count);
         if head.count == 0 {
             self.runs.pop_front();
         }
         if run.is_last() {
-            self.lasts.pop_front();
+            let last = self.runs.iter().find(|run| run.is_last());
+            self.last = last.map_or(Time::MAX, Run::last_at);
         }
         Some(run)
+    }
+
+    /// Takes all its cells away.
+    pub fn clear(&mut self) -> Vec<Run> {
+        self.last = Time::MAX;
+        self.runs.drain(..).collect()
     }
 
     /// Holds these cells, in the order in which they come.
     pub fn refill(&mut self, runs: impl IntoIterator<Item = Run>) {
         let mut cells: Vec<_> = runs.into_iter().flat_map(Run::cells).collect();
         cells.sort_by_key(|cell| cell.at);
-        self.runs.clear();
-        self.lasts.clear();
         cells.into_iter().for_each(|cell| self.push(cell));
-    }
-}
-
-/// Which lane of a port cells of a circuit take.
-#[inline]
-pub(super) fn lane(fabric: &Fabric, from: u32, vc: Vcid) -> usize {
-    let port = &fabric.ports[from as usize];
-    let peer = &fabric.ports[port.peer as usize];
-    if fabric.reassemblers[peer.node as usize].is_some() {
-        return 0;
-    }
-    match peer.line(vc) {
-        Some(line) => usize::from(fabric.ports[line.port as usize].id),
-        None => fabric.degree(peer.node),
-    }
-}
-
-/// The first cell that one port has for another.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub at: Time,
-    pub from: u32,
-}
-
-impl Head {
-    #[inline]
-    pub fn order(&self, other: &Head, fabric: &Fabric) -> Ordering {
-        let moment = |head: &Head| fabric.moment(head.from, head.at);
-        let order = self.at.cmp(&other.at);
-        order.then_with(|| moment(self).cmp(&moment(other)))
     }
 }

@@ -16,6 +16,7 @@ mod report;
 mod tests;
 mod train_port;
 mod trains;
+mod wires;
 
 use layercast_atm::mapper::{FlowMapper, MapperInput, MapperOutput, PacketRef};
 use layercast_atm::policy::{FlowKey, MediaKind};

@@ -1,34 +1,34 @@
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use layercast_atm::{FrameId, RunQueue};
+use layercast_atm::FrameId;
 use layercast_core::{Span, Time};
 
 use super::due::Moment;
 use super::fabric::Fabric;
-use super::lane::Lane;
 
-/// What a port has if cells move as trains.
+/// What a port has if cells move as trains, but for its queue.
 #[derive(Debug)]
 pub(super) struct TrainPort {
-    pub queue: RunQueue,
-    pub id: usize,
     /// The port at the other end, among all.
     pub peer: u32,
     pub lead: Span,
     /// From when a cell begins to leave to when it can be at an adapter at the earliest; on the way there a
     /// little less, so that who is next has heard of it before.
     pub beyond: Span,
+    /// From when a cell begins to leave to when it is looked for at the latest.
+    pub lagged: Span,
     /// Whether an adapter is at the other end.
     pub ends: bool,
-    /// The ports that send to this one's node, but for that at its other end: nothing goes back.
-    pub inputs: Vec<u32>,
+    /// Which of all inputs are its own: the ports that send to its node, but for that at its other end, as
+    /// nothing goes back.
+    pub inputs: Range<usize>,
+    /// Its first lane: one for each port of its node by which cells come in.
+    pub first_lane: usize,
     /// What came before it was taken.
     pub taken: Moment,
     /// What begins to leave before it is on the wire.
     pub begun: Time,
-    /// What is on its way, in the order of arrival: to each port of the node at the other end, and at last to
-    /// none; all in the first to an adapter.
-    pub lanes: Vec<Lane>,
     pub signals: VecDeque<(Time, FrameId)>,
     /// When it is due for what is on its way to it.
     pub awaits: Time,
@@ -36,45 +36,63 @@ pub(super) struct TrainPort {
     pub busy: bool,
 }
 
+/// A port whose cells another one sends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Input {
+    pub from: u32,
+    /// Of that port.
+    pub lead: Span,
+    /// By which port its cells come in.
+    pub by: u32,
+    pub lane: usize,
+}
+
 impl TrainPort {
-    /// All ports, with their queues.
-    pub fn all(fabric: &Fabric, queues: Vec<RunQueue>) -> Vec<TrainPort> {
+    /// All ports, their inputs, and how many lanes there are: one from each port to the adapter at its other
+    /// end, or to nowhere; then those of the ports.
+    pub fn all(fabric: &Fabric, lag: Span) -> (Vec<TrainPort>, Vec<Input>, usize) {
         let facts = &fabric.ports;
         let beyond = beyond(fabric);
-        let ports = queues.into_iter().zip(facts).zip(0..);
-        let ports = ports.map(|((queue, port), n)| {
-            let peer = &facts[port.peer as usize];
+        let mut inputs = Vec::new();
+        let mut lanes = facts.len();
+        let ports = facts.iter().zip(0..).map(|(port, n)| {
             let ends = fabric.ends(n);
-            let lanes = match ends {
-                true => 1,
-                false => fabric.degree(peer.node) + 1,
-            };
+            let (first_lane, degree) = (lanes, fabric.degree(port.node));
+            lanes += degree;
+            let first_input = inputs.len();
             // An adapter sends only what is its own.
-            let switch = fabric.reassemblers[port.node as usize].is_none();
-            let first = n - u32::from(port.id);
-            let all = first..first + fabric.degree(port.node) as u32;
-            let inputs = all.filter(|&it| switch && it != n);
+            if fabric.reassemblers[port.node as usize].is_none() {
+                let all = (0..degree).map(|id| (id, n - u32::from(port.id) + id as u32));
+                inputs.extend(all.filter(|(_, by)| *by != n).map(|(id, by)| {
+                    let from = facts[by as usize].peer;
+                    Input {
+                        from,
+                        lead: facts[from as usize].lead(),
+                        by,
+                        lane: first_lane + id,
+                    }
+                }));
+            }
+            let next = facts[port.peer as usize].node as usize;
             TrainPort {
-                queue,
-                id: usize::from(port.id),
                 peer: port.peer,
                 lead: port.lead(),
                 beyond: match ends {
                     true => port.lead(),
-                    false => through(port.lead(), beyond[peer.node as usize])
-                        .saturating_sub(Span::from_ps(1)),
+                    false => through(port.lead(), beyond[next]).saturating_sub(Span::from_ps(1)),
                 },
+                lagged: through(port.lead(), lag),
                 ends,
-                inputs: inputs.map(|it| facts[it as usize].peer).collect(),
+                inputs: first_input..inputs.len(),
+                first_lane,
                 taken: Moment::default(),
                 begun: Time::ZERO,
-                lanes: (0..lanes).map(|_| Lane::default()).collect(),
                 signals: VecDeque::new(),
                 awaits: Time::MAX,
                 busy: false,
             }
         });
-        ports.collect()
+        (ports.collect(), inputs, lanes)
     }
 }
 
@@ -100,6 +118,6 @@ fn beyond(fabric: &Fabric) -> Vec<Span> {
     }
 }
 
-pub(super) fn through(lead: Span, beyond: Span) -> Span {
+fn through(lead: Span, beyond: Span) -> Span {
     Span::from_ps(lead.as_ps().saturating_add(beyond.as_ps()))
 }

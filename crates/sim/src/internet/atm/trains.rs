@@ -5,29 +5,38 @@
 //! it takes what has come to it until that moment, run by run and in the order of the cells, after the ports
 //! before it have done the same for as long ago as a cell needs from there.
 
+use std::cmp::Ordering;
+
 use layercast_atm::{Run, RunQueue, Vcid};
 use layercast_core::{Span, Time};
 
-use super::SIGNALLING;
 use super::due::{Due, Moment};
 use super::fabric::{Arrival, Fabric};
-use super::lane::{Head, lane};
+use super::lane::Lane;
 use super::port::Line;
-use super::train_port::{TrainPort, through};
+use super::train_port::{Input, TrainPort};
+use super::wires::Wires;
 
 #[derive(Debug)]
 pub(super) struct Trains {
-    ports: Vec<TrainPort>,
-    due: Due,
+    /// Of each port.
+    queues: Vec<RunQueue>,
+    wires: Wires,
+    /// Of all ports, a port's one after the other.
+    inputs: Vec<Input>,
     /// Before it no cell comes to a switch that was not taken there.
     oldest: Time,
     /// How often that was not enough since it was looked for.
     asked: usize,
-    /// No cell is left where it is for longer: bounds how far back others have to look.
-    lag: Span,
     /// Those of the port that takes its cells, the first first.
     heads: Vec<Head>,
-    out: Vec<Run>,
+}
+
+/// The first cell that a port has for another.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    at: Time,
+    input: Input,
 }
 
 /// No cell is left where it is for more than so many of the shortest ways.
@@ -35,43 +44,46 @@ const LAG: u64 = 1_024;
 
 impl Trains {
     pub fn new(fabric: &Fabric, queues: Vec<RunQueue>) -> Trains {
-        let ports = TrainPort::all(fabric, queues);
-        let shortest = ports.iter().map(|port| port.lead).min();
+        let shortest = fabric.ports.iter().map(|port| port.lead()).min();
+        let lag = shortest.unwrap_or(Span::ZERO).times(LAG);
+        let (ports, inputs, lanes) = TrainPort::all(fabric, lag);
         Trains {
-            due: Due::new(ports.len()),
+            queues,
+            wires: Wires {
+                due: Due::new(ports.len()),
+                ports,
+                lanes: (0..lanes).map(|_| Lane::new()).collect(),
+                lag,
+            },
+            inputs,
             oldest: Time::ZERO,
             asked: 0,
-            lag: shortest.unwrap_or(Span::ZERO).times(LAG),
             heads: Vec::new(),
-            out: Vec::new(),
-            ports,
         }
     }
 
     /// When something is due.
+    #[inline]
     pub fn next(&self) -> Option<Time> {
-        self.due.first().map(|(moment, _)| moment.at)
+        self.wires.due.first().map(|(moment, _)| moment.at)
     }
 
     pub fn queue(&self, port: u32) -> &RunQueue {
-        &self.ports[port as usize].queue
+        &self.queues[port as usize]
     }
 
     /// Lets a port catch up, and then something happen to its queue.
     pub fn change(&mut self, fabric: &mut Fabric, n: u32, change: impl FnOnce(&mut RunQueue)) {
         self.catch_up(fabric, n);
-        change(&mut self.ports[n as usize].queue);
+        change(&mut self.queues[n as usize]);
         self.settle(fabric, n);
     }
 
     /// Cells come to the queue of a port, all now.
     pub fn put(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
         self.pull(fabric, n, fabric.now);
-        let dropped = self.ports[n as usize].queue.put(run, &mut self.out);
-        if dropped > 0 {
-            fabric.gone(run.frame, dropped);
-        }
-        self.emit(fabric, n);
+        self.serve(fabric, n, fabric.now.at);
+        self.enqueue(fabric, n, run);
         self.settle(fabric, n);
     }
 
@@ -80,31 +92,28 @@ impl Trains {
         let from = fabric.ports[n as usize].peer;
         let old = fabric.ports[n as usize].line(vc);
         // What came before now goes where it went.
-        self.run_to(
-            fabric,
-            from,
-            earlier(fabric.now.at, self.ports[from as usize].lead),
-        );
+        self.run_to_wire(fabric, from);
         match old {
             Some(line) => self.catch_up(fabric, line.port),
-            None => self.give_up(fabric, from),
+            None => self.wires.give_up(fabric, from),
         }
-        let before = lane(fabric, from, vc);
+        let before = self.wires.lane(fabric, from, vc);
         fabric.ports[n as usize].set_line(vc, line);
-        let after = lane(fabric, from, vc);
-        let lanes = &mut self.ports[from as usize].lanes;
+        let after = self.wires.lane(fabric, from, vc);
+        let lanes = &mut self.wires.lanes;
         let moves = |run: &Run| run.vc == vc;
-        if before != after && lanes[before].runs.iter().any(moves) {
-            let all = lanes[before].runs.drain(..).collect::<Vec<_>>();
+        if before != after && lanes[before].iter().any(moves) {
+            let all = lanes[before].clear();
             let (moved, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(moves);
             lanes[before].refill(kept);
-            let there: Vec<_> = lanes[after].runs.drain(..).collect();
+            let there = lanes[after].clear();
             lanes[after].refill(there.into_iter().chain(moved));
         }
         for line in [old, line].into_iter().flatten() {
-            let next = &self.ports[line.port as usize];
-            let due = self.ports[from as usize].lanes[next.id].due(next.beyond, self.lag);
-            let next = &mut self.ports[line.port as usize];
+            let lane = self.wires.ports[line.port as usize].first_lane;
+            let lane = lane + usize::from(fabric.ports[n as usize].id);
+            let next = &mut self.wires.ports[line.port as usize];
+            let due = self.wires.lanes[lane].due(next.beyond, self.wires.lag);
             next.awaits = next.awaits.min(due);
             self.settle(fabric, line.port);
         }
@@ -112,30 +121,26 @@ impl Trains {
 
     /// Takes what came to the adapter at the other end of a port before now.
     pub fn collect(&mut self, fabric: &mut Fabric, n: u32) {
-        self.run_to(
-            fabric,
-            n,
-            earlier(fabric.now.at, self.ports[n as usize].lead),
-        );
-        self.deliver(fabric, n, fabric.now);
+        self.run_to_wire(fabric, n);
+        self.wires.deliver(fabric, n, fabric.now);
         self.settle(fabric, n);
     }
 
     /// What is due happens.
     pub fn step(&mut self, fabric: &mut Fabric) -> Arrival {
-        let Some((moment, n)) = self.due.first() else {
+        let Some((moment, n)) = self.wires.due.first() else {
             return Arrival::Nothing;
         };
         fabric.now = fabric.now.max(moment);
         self.catch_up(fabric, n);
-        let port = &mut self.ports[n as usize];
+        let port = &mut self.wires.ports[n as usize];
         let signal = port.signals.front().filter(|it| it.0 == moment.at);
         let arrival = if let Some(&(_, frame)) = signal {
             port.signals.pop_front();
             fabric.cell_hops += 1;
             fabric.signal(n, frame)
-        } else if port.ends && port.lanes[0].lasts.front() == Some(&moment.at) {
-            self.deliver(fabric, n, moment.next())
+        } else if port.ends && self.wires.lanes[n as usize].last() == moment.at {
+            self.wires.deliver(fabric, n, moment.next())
         } else {
             Arrival::Nothing
         };
@@ -146,15 +151,15 @@ impl Trains {
     /// Everything happens that does until now.
     pub fn finish(&mut self, fabric: &mut Fabric) {
         fabric.now = Moment::after(fabric.now.at);
-        for n in 0..self.ports.len() as u32 {
+        for n in 0..self.queues.len() as u32 {
             self.catch_up(fabric, n);
         }
-        for n in 0..self.ports.len() as u32 {
-            match self.ports[n as usize].ends {
+        for n in 0..self.queues.len() as u32 {
+            match self.wires.ports[n as usize].ends {
                 true => {
-                    self.deliver(fabric, n, fabric.now);
+                    self.wires.deliver(fabric, n, fabric.now);
                 }
-                false => self.give_up(fabric, n),
+                false => self.wires.give_up(fabric, n),
             }
         }
     }
@@ -163,105 +168,102 @@ impl Trains {
     fn catch_up(&mut self, fabric: &mut Fabric, n: u32) {
         self.pull(fabric, n, fabric.now);
         let now = fabric.now.at;
-        let port = &mut self.ports[n as usize];
-        port.queue.serve(now, &mut self.out);
+        self.serve(fabric, n, now);
         // What still comes at this instant may yet leave at it.
+        let port = &mut self.wires.ports[n as usize];
         port.begun = port.begun.max(now);
-        self.emit(fabric, n);
+    }
+
+    /// All cells are on the wire of a port that are at its other end by now.
+    fn run_to_wire(&mut self, fabric: &mut Fabric, n: u32) {
+        let lead = self.wires.ports[n as usize].lead;
+        if let Some(until) = earlier(fabric.now.at, lead) {
+            self.run_to(fabric, n, until);
+        }
     }
 
     /// All cells that begin to leave a port until an instant are on its wire.
-    fn run_to(&mut self, fabric: &mut Fabric, n: u32, until: Option<Time>) {
-        let Some(until) = until.filter(|it| *it >= self.ports[n as usize].begun) else {
+    fn run_to(&mut self, fabric: &mut Fabric, n: u32, until: Time) {
+        if until < self.wires.ports[n as usize].begun {
             return;
-        };
+        }
         if !self.quiet_until(fabric.now.at, until) {
             // All until now, so that nobody has to ask again soon; but not in circles.
-            if !self.ports[n as usize].busy {
-                self.ports[n as usize].busy = true;
+            if !self.wires.ports[n as usize].busy {
+                self.wires.ports[n as usize].busy = true;
                 self.catch_up(fabric, n);
-                self.ports[n as usize].busy = false;
+                self.wires.ports[n as usize].busy = false;
                 return self.settle(fabric, n);
             }
             self.pull(fabric, n, Moment::after(until));
         }
-        let port = &mut self.ports[n as usize];
-        port.begun = until + Span::from_ps(1);
-        if !port.queue.is_empty() {
-            port.queue.serve(until, &mut self.out);
-            self.emit(fabric, n);
-        }
+        self.wires.ports[n as usize].begun = until + Span::from_ps(1);
+        self.serve(fabric, n, until);
         self.settle(fabric, n);
     }
 
     /// Takes all cells that came to a port before a moment.
     fn pull(&mut self, fabric: &mut Fabric, n: u32, until: Moment) {
-        if self.ports[n as usize].taken >= until {
+        let port = &self.wires.ports[n as usize];
+        let inputs = port.inputs.clone();
+        if port.taken >= until || inputs.is_empty() {
             return;
         }
-        for k in 0..self.ports[n as usize].inputs.len() {
-            let from = self.ports[n as usize].inputs[k];
-            let lead = self.ports[from as usize].lead;
-            self.run_to(fabric, from, earlier(until.at, lead));
+        for k in inputs.clone() {
+            let Input { from, lead, .. } = self.inputs[k];
+            if let Some(until) = earlier(until.at, lead) {
+                self.run_to(fabric, from, until);
+            }
         }
-        let id = self.ports[n as usize].id;
         self.heads.clear();
-        for &from in &self.ports[n as usize].inputs {
-            let first = self.ports[from as usize].lanes[id].runs.front();
-            if let Some(run) = first.filter(|run| run.at <= until.at) {
-                self.heads.push(Head { at: run.at, from });
+        for input in &self.inputs[inputs.clone()] {
+            let at = self.wires.lanes[input.lane].first();
+            if at <= until.at {
+                let head = Head { at, input: *input };
+                let before = |it: &Head| it.order(&head, fabric).is_lt();
+                let place = self.heads.iter().take_while(|it| before(it)).count();
+                self.heads.insert(place, head);
             }
         }
-        self.heads.sort_unstable_by(|a, b| a.order(b, fabric));
-        while let Some(&Head { at, from }) = self.heads.first() {
-            if at == until.at && fabric.moment(from, at) >= until {
+        while let Some(&Head { at, input }) = self.heads.first() {
+            if at == until.at && fabric.moment(input.from, at) >= until {
                 break;
             }
-            let lane = &mut self.ports[from as usize].lanes[id];
-            let Some(head) = lane.runs.front_mut() else {
-                break;
-            };
             // Those before any other cell, and the first in any case.
             let limit = self.heads.get(1).map_or(until.at, |next| next.at);
-            let mut run = head.take(head.before(limit).max(1));
-            if run.is_last() {
-                lane.lasts.pop_front();
-            }
-            let mut next = (head.count > 0).then_some(head.at);
-            if next.is_none() {
-                lane.runs.pop_front();
-                next = lane.runs.front().map(|run| run.at);
-            }
-            self.advance(fabric, next.filter(|at| *at <= until.at));
+            let lane = &mut self.wires.lanes[input.lane];
+            let Some(mut run) = lane.take(limit) else {
+                break;
+            };
+            let next = lane.first();
+            self.advance(fabric, next, until.at);
             fabric.cell_hops += u64::from(run.count);
-            let came_by = &fabric.ports[fabric.ports[from as usize].peer as usize];
-            if let Some(line) = came_by.line(run.vc) {
+            if let Some(line) = fabric.ports[input.by as usize].line(run.vc) {
                 run.vc = line.vc;
             }
-            let dropped = self.ports[n as usize].queue.put(run, &mut self.out);
-            if dropped > 0 {
-                fabric.gone(run.frame, dropped);
-            }
+            self.enqueue(fabric, n, run);
         }
-        let mut awaits = Time::MAX;
-        let port = &self.ports[n as usize];
-        for &from in &port.inputs {
-            awaits = awaits.min(self.ports[from as usize].lanes[id].due(port.beyond, self.lag));
-        }
-        let port = &mut self.ports[n as usize];
-        (port.taken, port.awaits) = (until, awaits);
-        self.emit(fabric, n);
+        let port = &mut self.wires.ports[n as usize];
+        let lanes = self.inputs[inputs]
+            .iter()
+            .map(|it| &self.wires.lanes[it.lane]);
+        let awaits = lanes.map(|lane| lane.due(port.beyond, self.wires.lag));
+        (port.taken, port.awaits) = (until, awaits.min().unwrap_or(Time::MAX));
     }
 
-    /// The port whose cell was first has its next one at an instant, or none.
+    /// The port whose cell was first has its next one at an instant, if that is not too late.
     #[inline]
-    fn advance(&mut self, fabric: &Fabric, next: Option<Time>) {
-        let Some(at) = next else {
+    fn advance(&mut self, fabric: &Fabric, next: Time, until: Time) {
+        if self.heads.len() == 1 && next <= until {
+            self.heads[0].at = next;
+            return;
+        }
+        if next > until {
             self.heads.remove(0);
             return;
-        };
+        }
         let head = Head {
-            at,
+            at: next,
             ..self.heads[0]
         };
         // Mostly it goes to the end: all have their turns.
@@ -279,110 +281,53 @@ impl Trains {
             return true;
         }
         self.asked += 1;
-        if self.asked < self.ports.len() {
+        if self.asked < self.queues.len() {
             return false;
         }
         self.asked = 0;
-        let between = self.ports.iter().filter(|port| !port.ends);
-        let first = between.map(|port| {
-            let lanes = port.lanes.split_last().map_or(&[][..], |(_, lanes)| lanes);
-            let wire = lanes.iter().filter_map(|lane| lane.runs.front());
-            let queue = port.queue.next().map_or(Time::MAX, |at| at + port.lead);
-            wire.map(|run| run.at).fold(queue, Time::min)
+        let wire = self
+            .inputs
+            .iter()
+            .map(|it| self.wires.lanes[it.lane].first());
+        let ports = self.wires.ports.iter().zip(&self.queues);
+        let queued = ports.filter(|(port, _)| !port.ends).map(|(port, queue)| {
+            let next = queue.next();
+            next.map_or(Time::MAX, |at| at.saturating_add(port.lead))
         });
         // What is sent from now on comes later still.
-        self.oldest = first.min().map_or(now, |first| first.min(now));
+        self.oldest = wire.chain(queued).fold(now, Time::min);
         until < self.oldest
     }
 
-    /// Puts on the wire of a port what has left it.
-    fn emit(&mut self, fabric: &mut Fabric, n: u32) {
-        if self.out.is_empty() {
-            return;
+    /// Cells come to the queue of a port at their instants.
+    #[inline]
+    fn enqueue(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
+        let wires = &mut self.wires;
+        let mut emit = |run| wires.emit(fabric, n, run);
+        let dropped = self.queues[n as usize].put(run, &mut emit);
+        if dropped > 0 {
+            fabric.gone(run.frame, dropped);
         }
-        let mut out = std::mem::take(&mut self.out);
-        for mut run in out.drain(..) {
-            #[cfg(test)]
-            fabric.departs(n, &run);
-            let port = &mut self.ports[n as usize];
-            run.at += port.lead;
-            if run.vc == SIGNALLING {
-                let cells = run.cells();
-                port.signals.extend(cells.map(|it| (it.at, it.frame)));
-                continue;
-            }
-            if port.ends {
-                port.lanes[0].push(run);
-                continue;
-            }
-            let Some(line) = fabric.ports[port.peer as usize].line(run.vc) else {
-                if let Some(nowhere) = port.lanes.last_mut() {
-                    nowhere.push(run);
-                }
-                self.give_up(fabric, n);
-                continue;
-            };
-            port.lanes[usize::from(fabric.ports[line.port as usize].id)].push(run);
-            let next = &mut self.ports[line.port as usize];
-            let at = match run.is_last() {
-                true => run.last_at().saturating_add(next.beyond),
-                false => run.at.saturating_add(self.lag),
-            };
-            next.awaits = next.awaits.min(at);
-            if at < self.due.at(line.port) {
-                self.due.set(line.port, Some(fabric.moment(line.port, at)));
-            }
-        }
-        self.out = out;
     }
 
-    /// Makes a port due when it has to be.
+    /// What begins to leave a port until an instant is on its wire.
+    fn serve(&mut self, fabric: &mut Fabric, n: u32, until: Time) {
+        let wires = &mut self.wires;
+        let mut emit = |run| wires.emit(fabric, n, run);
+        self.queues[n as usize].serve(until, &mut emit);
+    }
+
     fn settle(&mut self, fabric: &Fabric, n: u32) {
-        let port = &self.ports[n as usize];
-        let queue = &port.queue;
-        let mut at = port.signals.front().map_or(Time::MAX, |it| it.0);
-        let mut hasten = |event: Option<Time>, span: Span| {
-            if let Some(event) = event {
-                at = at.min(event.saturating_add(span));
-            }
-        };
-        if !queue.is_empty() {
-            hasten(queue.next_signal(), port.lead);
-            hasten(queue.next_last(), port.beyond);
-            hasten(queue.next(), through(port.lead, self.lag));
-        }
-        if port.ends {
-            hasten(port.lanes[0].lasts.front().copied(), Span::ZERO);
-        }
-        at = at.min(port.awaits);
-        if at != self.due.at(n) {
-            self.due
-                .set(n, (at < Time::MAX).then(|| fabric.moment(n, at)));
-        }
+        self.wires.settle(fabric, n, &self.queues[n as usize]);
     }
+}
 
-    /// Gives the adapter at the other end of a port what comes there before a moment.
-    fn deliver(&mut self, fabric: &mut Fabric, n: u32, until: Moment) -> Arrival {
-        let node = fabric.ports[fabric.ports[n as usize].peer as usize].node;
-        let mut arrival = Arrival::Nothing;
-        let lane = &mut self.ports[n as usize].lanes[0];
-        while let Some(run) = lane.shift(fabric, n, until) {
-            fabric.cell_hops += u64::from(run.count);
-            arrival = fabric.reassemble(node, &run);
-        }
-        arrival
-    }
-
-    /// Cells that came before now and that nobody knows.
-    fn give_up(&mut self, fabric: &mut Fabric, n: u32) {
-        let Some(lane) = self.ports[n as usize].lanes.last_mut() else {
-            return;
-        };
-        while let Some(run) = lane.shift(fabric, n, fabric.now) {
-            fabric.cell_hops += u64::from(run.count);
-            fabric.unknown_vc += u64::from(run.count);
-            fabric.gone(run.frame, run.count);
-        }
+impl Head {
+    #[inline]
+    fn order(&self, other: &Head, fabric: &Fabric) -> Ordering {
+        let moment = |head: &Head| fabric.moment(head.input.from, head.at);
+        let order = self.at.cmp(&other.at);
+        order.then_with(|| moment(self).cmp(&moment(other)))
     }
 }
 
