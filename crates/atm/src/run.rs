@@ -81,7 +81,7 @@ impl Run {
     }
 
     /// Takes the first `count` of them away, which is one at least and all at most.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, count: u32) -> Run {
         let mut taken = *self;
         if count < self.count {
@@ -95,7 +95,7 @@ impl Run {
     }
 
     /// Takes up the cells that come next, if they are of the same frame and come at the same distance.
-    #[inline]
+    #[inline(always)]
     pub fn join(&mut self, next: &Run) -> bool {
         if self.frame != next.frame || self.vc != next.vc || self.is_last() || next.is_first() {
             return false;

@@ -201,7 +201,7 @@ impl RunQueue {
     }
 
     /// Puts cells for all of which there is room behind the others.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, run: Run) {
         let circuit = &mut self.circuits[usize::from(run.vc.0)];
         circuit.count += run.count;

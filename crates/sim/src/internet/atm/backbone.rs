@@ -46,6 +46,10 @@ pub(super) struct AtmNode {
     pub(super) controller: Controller<Gates>,
     pub(super) adapter: Option<Adapter>,
     pub(super) timer: SourceId,
+    /// Whether the controller was told something since it was last asked what it has to say.
+    pub(super) told: bool,
+    /// When the controller wants to be told that time went by, as it said when it was last asked.
+    pub(super) patience: Option<Time>,
 }
 
 /// What a router has on its ATM side.

@@ -183,6 +183,8 @@ pub(in crate::internet) fn build(
                 mapper: FlowMapper::new(MapperConfig::new(policy)),
             }),
             timer: timer(node as u32),
+            told: false,
+            patience: None,
         });
     }
     // Where circuits to each adapter leave each node: the shortest way, by number of links.

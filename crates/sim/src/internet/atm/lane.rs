@@ -38,7 +38,7 @@ impl Lane {
         self.runs.iter()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, run: Run) {
         if run.is_last() && self.last == Time::MAX {
             self.last = run.last_at();
@@ -56,7 +56,7 @@ impl Lane {
     }
 
     /// Takes the first cell, and what comes with it before an instant.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, limit: Time) -> Option<Run> {
         let head = self.runs.front()?;
         let count = head.before(limit).max(1);
@@ -73,7 +73,7 @@ impl Lane {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self, count: u32) -> Option<Run> {
         let head = self.runs.front_mut()?;
         let run = head.take(count);

@@ -104,6 +104,9 @@ impl Internet {
             let AtmNode {
                 controller,
                 adapter,
+                timer,
+                told,
+                patience,
                 ..
             } = &mut backbone.nodes[node as usize];
             let output = adapter.as_mut().and_then(|it| {
@@ -112,18 +115,22 @@ impl Internet {
             });
             if let Some(output) = output {
                 self.mapped(node, output);
-            } else if let Some(event) = controller.poll_event() {
-                self.signalled(node, event);
-            } else if let Some((port, cell)) = controller.poll_transmit(now, &mut Off) {
-                self.send_signal(node, port, cell);
-            } else {
-                let next = earliest(
-                    controller.next_timeout(),
-                    adapter.as_ref().and_then(|it| it.mapper.next_timeout()),
-                );
-                let timer = backbone.nodes[node as usize].timer;
-                return self.kernel.schedule(timer, next.map(|at| at.max(now)));
+                continue;
             }
+            if *told {
+                if let Some(event) = controller.poll_event() {
+                    self.signalled(node, event);
+                    continue;
+                }
+                if let Some((port, cell)) = controller.poll_transmit(now, &mut Off) {
+                    self.send_signal(node, port, cell);
+                    continue;
+                }
+                (*told, *patience) = (false, controller.next_timeout());
+            }
+            let idle = adapter.as_ref().and_then(|it| it.mapper.next_timeout());
+            let next = earliest(*patience, idle);
+            return self.kernel.schedule(*timer, next.map(|at| at.max(now)));
         }
     }
 
@@ -133,6 +140,7 @@ impl Internet {
         if let Some(backbone) = self.backbone() {
             let node = &mut backbone.nodes[node as usize];
             node.controller.on_timeout(now, &mut Off);
+            node.told = true;
             if let Some(adapter) = &mut node.adapter {
                 adapter.mapper.on_timeout(now, &mut Off);
             }
@@ -175,6 +183,7 @@ impl Internet {
         if let Some(backbone) = self.backbone() {
             let node = &mut backbone.nodes[node as usize];
             node.controller.handle(now, input, &mut Off);
+            node.told = true;
         }
     }
 

@@ -5,8 +5,6 @@
 //! it takes what has come to it until that moment, run by run and in the order of the cells, after the ports
 //! before it have done the same for as long ago as a cell needs from there.
 
-use std::cmp::Ordering;
-
 use layercast_atm::{Run, RunQueue, Vcid};
 use layercast_core::{Span, Time};
 
@@ -28,15 +26,15 @@ pub(super) struct Trains {
     oldest: Time,
     /// How often that was not enough since it was looked for.
     asked: usize,
-    /// Those of the port that takes its cells, the first first.
+    /// Those of the port that takes its cells, the first last.
     heads: Vec<Head>,
 }
 
-/// The first cell that a port has for another.
+/// When the first cell of an input comes.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     at: Time,
-    input: Input,
+    input: usize,
 }
 
 /// No cell is left where it is for more than so many of the shortest ways.
@@ -198,8 +196,10 @@ impl Trains {
             self.pull(fabric, n, Moment::after(until));
         }
         self.wires.ports[n as usize].begun = until + Span::from_ps(1);
-        self.serve(fabric, n, until);
-        self.settle(fabric, n);
+        if !self.queues[n as usize].is_empty() {
+            self.serve(fabric, n, until);
+            self.settle(fabric, n);
+        }
     }
 
     /// Takes all cells that came to a port before a moment.
@@ -216,27 +216,34 @@ impl Trains {
             }
         }
         self.heads.clear();
-        for input in &self.inputs[inputs.clone()] {
-            let at = self.wires.lanes[input.lane].first();
+        for input in inputs.clone() {
+            let at = self.wires.lanes[self.inputs[input].lane].first();
             if at <= until.at {
-                let head = Head { at, input: *input };
-                let before = |it: &Head| it.order(&head, fabric).is_lt();
-                let place = self.heads.iter().take_while(|it| before(it)).count();
-                self.heads.insert(place, head);
+                self.heads.push(Head { at, input });
+                self.put_in_place(fabric);
             }
         }
-        while let Some(&Head { at, input }) = self.heads.first() {
+        while let Some(&Head { at, input }) = self.heads.last() {
+            let input = self.inputs[input];
             if at == until.at && fabric.moment(input.from, at) >= until {
                 break;
             }
             // Those before any other cell, and the first in any case.
-            let limit = self.heads.get(1).map_or(until.at, |next| next.at);
+            let next = self.heads.len().wrapping_sub(2);
+            let limit = self.heads.get(next).map_or(until.at, |next| next.at);
             let lane = &mut self.wires.lanes[input.lane];
             let Some(mut run) = lane.take(limit) else {
                 break;
             };
             let next = lane.first();
-            self.advance(fabric, next, until.at);
+            if next <= until.at {
+                if let Some(head) = self.heads.last_mut() {
+                    head.at = next;
+                }
+                self.put_in_place(fabric);
+            } else {
+                self.heads.pop();
+            }
             fabric.cell_hops += u64::from(run.count);
             if let Some(line) = fabric.ports[input.by as usize].line(run.vc) {
                 run.vc = line.vc;
@@ -251,28 +258,23 @@ impl Trains {
         (port.taken, port.awaits) = (until, awaits.min().unwrap_or(Time::MAX));
     }
 
-    /// The port whose cell was first has its next one at an instant, if that is not too late.
+    /// Puts the head that stands last where it belongs.
     #[inline]
-    fn advance(&mut self, fabric: &Fabric, next: Time, until: Time) {
-        if self.heads.len() == 1 && next <= until {
-            self.heads[0].at = next;
-            return;
-        }
-        if next > until {
-            self.heads.remove(0);
-            return;
-        }
-        let head = Head {
-            at: next,
-            ..self.heads[0]
-        };
-        // Mostly it goes to the end: all have their turns.
-        let mut place = self.heads.len();
-        while place > 1 && head.order(&self.heads[place - 1], fabric).is_lt() {
+    fn put_in_place(&mut self, fabric: &Fabric) {
+        let mut place = self.heads.len() - 1;
+        let head = self.heads[place];
+        while place > 0 && self.precedes(fabric, self.heads[place - 1], head) {
+            self.heads[place] = self.heads[place - 1];
             place -= 1;
         }
-        self.heads.copy_within(1..place, 0);
-        self.heads[place - 1] = head;
+        self.heads[place] = head;
+    }
+
+    /// Which of two cells comes first.
+    #[inline]
+    fn precedes(&self, fabric: &Fabric, one: Head, other: Head) -> bool {
+        let moment = |it: Head| fabric.moment(self.inputs[it.input].from, it.at);
+        one.at < other.at || one.at == other.at && moment(one) < moment(other)
     }
 
     /// Whether no cell came to a switch until an instant that was not taken there.
@@ -319,15 +321,6 @@ impl Trains {
 
     fn settle(&mut self, fabric: &Fabric, n: u32) {
         self.wires.settle(fabric, n, &self.queues[n as usize]);
-    }
-}
-
-impl Head {
-    #[inline]
-    fn order(&self, other: &Head, fabric: &Fabric) -> Ordering {
-        let moment = |head: &Head| fabric.moment(head.input.from, head.at);
-        let order = self.at.cmp(&other.at);
-        order.then_with(|| moment(self).cmp(&moment(other)))
     }
 }
 

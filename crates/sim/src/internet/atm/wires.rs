@@ -34,7 +34,7 @@ impl Wires {
     }
 
     /// Puts on the wire of a port what has left it.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&mut self, fabric: &mut Fabric, n: u32, mut run: Run) {
         #[cfg(test)]
         fabric.departs(n, &run);
