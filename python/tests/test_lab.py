@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import layercast
 from layercast_lab import simulator, testbed
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiments
-from layercast_lab.experiments import mets_filters, mets_loss, tcp_dumbbell
+from layercast_lab.experiments import mets_filters, mets_loss, sim_scale, tcp_dumbbell
 
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = ("--skip", "*-sockets", "--skip", "tcp/*")
+SKIPPED = ("--skip", "*-sockets", "--skip", "tcp/*", "--skip", "sim/*")
 
 
 def lab(*arguments: str, **options) -> subprocess.CompletedProcess:
@@ -55,7 +56,7 @@ def everything(tmp_path_factory) -> tuple[Path, dict[str, dict]]:
         pytest.skip(str(error))
     out = tmp_path_factory.mktemp("lab")
     short = ["--seeds", "1", "--seconds", "2"]
-    # Those beside other simulators take minutes.
+    # Those beside other simulators and the largest networks take minutes.
     run = lab("reproduce", "--all", *SKIPPED, "--json", *short, "--out", str(out))
     assert run.returncode == 0, run.stderr
     return out, {report["id"]: report for report in json.loads(run.stdout)}
@@ -187,13 +188,17 @@ def test_a_dumbbell_is_judged_by_peers_that_agree():
     assert judge(4.0, 9.4, 5.0) == judge(8.0, 9.4, 0) == "differs"
 
 
-def test_a_dumbbell_fills_its_trunk():
+def need_command():
     try:
         simulator.command()
     except FileNotFoundError as error:
         if os.environ.get("LAYERCAST_REQUIRE_TOOLS"):
             raise
         pytest.skip(str(error))
+
+
+def test_a_dumbbell_fills_its_trunk():
+    need_command()
     for red in (False, True):
         cell = tcp_dumbbell.Cell("sack", flows=2, mbps=1, rtt_ms=10, red=red, shorter=0.2)
         told = cell.arguments(seed=1)
@@ -202,3 +207,36 @@ def test_a_dumbbell_fills_its_trunk():
         held = (cell.queue + cell.product_packets) * tcp_dumbbell.MSS * 8
         trunk = 1e6 * tcp_dumbbell.MSS / (tcp_dumbbell.MSS + tcp_dumbbell.HEADERS)
         assert 0.9e6 < goodput < trunk + held / (told["seconds"] - told["warm_up"])
+
+
+def test_a_network_of_any_size_gives_every_host_something_to_do():
+    for hosts in (120, 240):
+        network = sim_scale.network(hosts, seed=1)
+        summary = layercast.run(network | {"run": {"duration": "2s"}}).summary
+        assert len(summary["flows"]) == hosts
+        assert all(flow["sent"] > 0 for flow in summary["flows"])
+        used = [q["utilisation"] for q in summary["queues"] if sim_scale.TRUNK.fullmatch(q["name"])]
+        assert len(used) == hosts // 12 * 2
+        assert min(used) > 0.1
+
+
+def test_a_network_is_metered_apart_from_who_runs_it():
+    need_command()
+    found = sim_scale.measure(120, seed=1)
+    assert (found.hosts, found.flows, found.silent) == (120, 110, 0)
+    assert found.cpu_s > 0
+    assert found.events > 50_000
+    # The program and 120 hosts; this process is larger.
+    assert 4 < found.memory_mib < 60
+
+
+def test_what_costs_too_much_at_scale_is_said():
+    def measured(hosts: int, cpu_s: float, silent: int = 0) -> sim_scale.Measured:
+        return sim_scale.Measured(hosts, hosts, cpu_s, hosts / 100, hosts * 100, hosts * 100, 0.8, silent)
+
+    def verdicts(*runs: sim_scale.Measured) -> list[str]:
+        return [row.verdict for row in sim_scale.rows(runs)]
+
+    assert verdicts(measured(120, 1), measured(1_200, 13)) == ["reproduced"] * 3
+    assert verdicts(measured(120, 1), measured(1_200, 14)) == ["shape", "reproduced", "reproduced"]
+    assert verdicts(measured(120, 1), measured(1_200, 27, 1)) == ["differs", "reproduced", "differs"]
