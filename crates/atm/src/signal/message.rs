@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use crate::policy::Service;
 use crate::{AtmAddress, RejectCause, Tag, Vcid};
 
 /// A call: who made it, and the number it has there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct CallId {
     /// Whose call it is.
     pub origin: AtmAddress,
@@ -67,6 +68,22 @@ pub enum SignalCell {
         /// The next that is expected.
         seq: u8,
     },
+}
+
+impl Ord for CallId {
+    /// By origin, then number: one comparison, as maps of calls are searched for every message.
+    #[inline]
+    fn cmp(&self, other: &CallId) -> Ordering {
+        let key = |call: &CallId| u64::from(call.origin.0) << 32 | u64::from(call.number);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for CallId {
+    #[inline]
+    fn partial_cmp(&self, other: &CallId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl fmt::Display for CallId {

@@ -168,14 +168,15 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    fn connected(&mut self, id: CallId, mut call: Call) {
+    fn connected(&mut self, id: CallId, call: Call) {
         let State::Waiting(end) = call.state else {
             self.stats.duplicate += 1;
             return;
         };
         self.waiting.remove(&(end, id));
-        call.state = State::Connected;
-        self.calls.insert(id, call);
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.state = State::Connected;
+        }
         self.stats.connects += 1;
         self.events.push_back(ControllerEvent::Install(call.line));
         if call.line.in_port == PortId::LOCAL {
