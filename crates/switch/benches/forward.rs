@@ -4,7 +4,7 @@
     reason = "criterion_group! makes an undocumented function"
 )]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/all/common/mod.rs"]
 mod common;
 
 use common::ends::{Source, message};

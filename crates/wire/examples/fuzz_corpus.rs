@@ -10,11 +10,11 @@ use bytes::Bytes;
 use layercast_core::Level;
 use layercast_wire::{AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, Payload, Segmenter};
 
-#[path = "../tests/samples/internet.rs"]
+#[path = "../tests/all/samples/internet.rs"]
 mod internet;
-#[path = "../tests/samples/pdus.rs"]
+#[path = "../tests/all/samples/pdus.rs"]
 mod samples;
-#[path = "../tests/samples/signals.rs"]
+#[path = "../tests/all/samples/signals.rs"]
 mod signals;
 
 fn main() -> io::Result<()> {

@@ -1,0 +1,10 @@
+//! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
+
+mod common;
+mod ffmpeg;
+mod filter;
+mod h264;
+mod replay;
+mod rtp;
+mod streams;
+mod ts;

@@ -1,0 +1,21 @@
+//! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
+
+mod adaptation;
+mod capture;
+mod common;
+mod cores;
+mod demo;
+mod determinism;
+mod e5;
+mod edge_cases;
+mod faults;
+mod hosts;
+mod internet_attach;
+mod internet_errors;
+mod internet_scenarios;
+mod pacing;
+mod renegotiation;
+mod replay;
+mod reservations;
+mod scenario_errors;
+mod security;

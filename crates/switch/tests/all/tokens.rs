@@ -1,0 +1,228 @@
+//! Tokens: who may join, under what name, and up to which level.
+
+use crate::common::ends::{Source, message};
+use crate::common::{link, ms};
+use layercast_core::{FlowId, Level, Machine, NodeId, Off, PortId, Serial, Time};
+use layercast_protect::{Claims, Signer, Token, WallClock};
+use layercast_switch::{PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit};
+use layercast_wire::{
+    AdapterKind, Carriage, FlowInfo, Identity, LinkPdu, Member, Opaque, Resource, Signal,
+};
+
+const UP: PortId = PortId(0);
+const A: PortId = PortId(1);
+const B: PortId = PortId(2);
+const NOW: u64 = 1_000;
+
+fn signer() -> Signer {
+    Signer::from_seed(&[1; 32])
+}
+
+fn proof(flow: &str, member: &str, level: Level, expires: u64) -> Opaque {
+    let claims = Claims {
+        flow: flow.into(),
+        member: None,
+        level,
+        expires,
+    };
+    let token = Token::issue(&signer(), claims, [2; 32]);
+    token.prove(FlowId(1), member, [3; 32], NOW).encode().into()
+}
+
+fn member(name: &str, id: u32) -> Member {
+    Member {
+        name: name.into(),
+        id: NodeId(id),
+    }
+}
+
+struct Bench {
+    switch: Switch,
+    info: FlowInfo,
+}
+
+/// A switch that asks for tokens, with one port up and two down.
+fn bench(identity: bool) -> Bench {
+    let mut switch = Switch::new(SwitchConfig {
+        require_tokens: true,
+        clock: WallClock(NOW),
+        ..SwitchConfig::default()
+    });
+    let mut info = Source::canyon(1, Carriage::Datagrams).info;
+    info.identity = identity.then(|| Identity {
+        key: signer().public().0.to_vec().into(),
+        signature: vec![0; 64].into(),
+        tokens: true,
+    });
+    for port in [UP, A, B] {
+        let config = PortConfig {
+            name: port.0.to_string(),
+            ..link(Carriage::Datagrams, 100_000)
+        };
+        switch.add_port(port, config);
+        switch.handle(Time::ZERO, SwitchInput::PortUp { port }, &mut Off);
+    }
+    let mut bench = Bench { switch, info };
+    let flow = bench.info.clone();
+    bench.signal(UP, Signal::Advertise { flow });
+    bench
+}
+
+impl Bench {
+    fn signal(&mut self, port: PortId, signal: Signal) -> Vec<(PortId, Signal)> {
+        let input = SwitchInput::Signal { port, signal };
+        self.switch.handle(Time::ZERO, input, &mut Off);
+        let transmits = std::iter::from_fn(|| self.switch.poll_transmit(Time::ZERO, &mut Off));
+        let signals = transmits.filter_map(|transmit| match transmit {
+            SwitchTransmit::Signal { port, signal } => Some((port, signal)),
+            SwitchTransmit::Pdu { .. } => None,
+        });
+        signals.collect()
+    }
+
+    fn join(
+        &mut self,
+        port: PortId,
+        member: Member,
+        proof: Option<Opaque>,
+    ) -> Vec<(PortId, Signal)> {
+        let (flow, level) = (self.info.id, Level::FULL);
+        self.signal(
+            port,
+            Signal::Join {
+                flow,
+                member,
+                level,
+                proof,
+            },
+        )
+    }
+
+    fn ack(&mut self) -> Vec<(PortId, Signal)> {
+        let flow = self.info.id;
+        self.signal(
+            UP,
+            Signal::JoinAck {
+                flow,
+                vci: 101,
+                level: Level::BASE,
+            },
+        )
+    }
+}
+
+fn refused(out: &[(PortId, Signal)]) -> bool {
+    matches!(out, [(_, Signal::JoinNak { refusal, .. })] if matches!(refusal.resource, Resource::Token | Resource::TokenExpired))
+}
+
+#[test]
+fn only_a_token_of_the_source_for_this_flow_and_time_opens_the_door() {
+    let bad = [
+        None,
+        Some(vec![1; 100].into()),
+        Some(proof("other", "dwp", Level::FULL, NOW + 1)),
+        Some(proof("flow-1", "dwp", Level::FULL, NOW)),
+        // The proof of another, seen on its way.
+        Some(proof("flow-1", "njy", Level::FULL, NOW + 1)),
+    ];
+    let mut bench = bench(true);
+    let count = bad.len() as u64;
+    for proof in bad {
+        let out = bench.join(A, member("dwp", 1), proof);
+        assert!(refused(&out), "{out:?}");
+    }
+    assert_eq!(bench.switch.stats().rejected_signals.token, count);
+    let good = proof("flow-1", "dwp", Level::FULL, NOW + 1);
+    let out = bench.join(A, member("dwp", 1), Some(good.clone()));
+    assert!(
+        matches!(&out[..], [(UP, Signal::Join { proof, .. })] if proof.as_ref() == Some(&good)),
+        "the proof goes on with the join: {out:?}"
+    );
+}
+
+#[test]
+fn a_flow_that_nobody_signed_is_not_given_to_anybody() {
+    let mut bench = bench(false);
+    let good = proof("flow-1", "dwp", Level::FULL, NOW + 1);
+    let out = bench.join(A, member("dwp", 1), Some(good));
+    assert!(refused(&out));
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_given_to_another() {
+    let mut bench = bench(true);
+    let good = || Some(proof("flow-1", "dwp", Level::FULL, NOW + 1));
+    bench.join(A, member("dwp", 1), good());
+    bench.ack();
+    let out = bench.join(B, member("dwp", 1), good());
+    assert!(refused(&out), "{out:?}");
+    // Once its channel is gone it may come back elsewhere.
+    bench
+        .switch
+        .handle(Time::ZERO, SwitchInput::PortDown { port: A }, &mut Off);
+    let out = bench.join(B, member("dwp", 1), good());
+    assert!(matches!(&out[..], [(B, Signal::JoinAck { .. })]), "{out:?}");
+}
+
+#[test]
+fn nobody_is_granted_more_than_his_token_says() {
+    let mut bench = bench(true);
+    bench.join(
+        A,
+        member("base", 1),
+        Some(proof("flow-1", "base", Level::BASE, NOW + 1)),
+    );
+    bench.ack();
+    // We have joined in the name of one with the highest level, and say so when a better one comes.
+    let out = bench.join(
+        B,
+        member("full", 2),
+        Some(proof("flow-1", "full", Level::FULL, NOW + 1)),
+    );
+    let renamed: Vec<_> = out.iter().filter(|(port, _)| *port == UP).collect();
+    assert!(
+        matches!(&renamed[..], [(_, Signal::Join { member: new, .. }), (_, Signal::Leave { member: old, .. })]
+            if new.name == "full" && old.name == "base"),
+        "{renamed:?}"
+    );
+    let mut now = Time::ZERO;
+    for (port, origin) in [(A, 1), (B, 2), (A, 77)] {
+        // 77: whoever it says it is, it is behind that port.
+        let res = message(
+            &bench.info,
+            AdapterKind::Res,
+            Serial(1),
+            NodeId(origin),
+            Level::FULL,
+        );
+        let pdu = LinkPdu::Adapter(res);
+        bench
+            .switch
+            .handle(now, SwitchInput::Pdu { port, pdu }, &mut Off);
+    }
+    let adapt = message(
+        &bench.info,
+        AdapterKind::Adapt,
+        Serial(1),
+        NodeId(9),
+        Level::FULL,
+    );
+    let pdu = LinkPdu::Adapter(adapt);
+    while let Some(next) = bench.switch.next_timeout().filter(|&next| next <= ms(600)) {
+        now = next;
+        bench.switch.on_timeout(now, &mut Off);
+        while bench.switch.poll_transmit(now, &mut Off).is_some() {}
+    }
+    bench
+        .switch
+        .handle(now, SwitchInput::Pdu { port: UP, pdu }, &mut Off);
+    assert_eq!(bench.switch.level(FlowId(1), A), Some(Level::BASE));
+    assert_eq!(bench.switch.level(FlowId(1), B), Some(Level::FULL));
+    // When the best one leaves, the others do not need as much any more.
+    let (flow, member) = (FlowId(1), member("full", 2));
+    let out = bench.signal(B, Signal::Leave { flow, member });
+    let renamed = |(port, signal): &(PortId, Signal)| {
+        *port == UP && matches!(signal, Signal::Join { member, .. } if member.name == "base")
+    };
+    assert!(out.iter().any(renamed), "{out:?}");
+}

@@ -1,0 +1,11 @@
+//! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
+
+mod adaptation;
+mod common;
+mod control;
+mod delivery;
+mod hostile;
+mod manage;
+mod policy;
+mod protection;
+mod serial;

@@ -1,0 +1,20 @@
+//! The committed fuzz corpus, replayed on the stable tool chain.
+
+use crate::wire_checks as checks;
+#[path = "../../../../fuzz/src/corpus.rs"]
+mod corpus;
+use crate::internet_checks as internet;
+
+#[test]
+fn every_file_of_the_corpus_is_decoded_without_harm() {
+    corpus::replay(&[
+        ("mets", checks::mets),
+        ("adapter", checks::adapter),
+        ("cell", checks::cell),
+        ("aal5", checks::aal5),
+        ("datagram", checks::datagram),
+        ("signal", checks::signal),
+        ("ip", internet::ip),
+        ("segment", internet::segment),
+    ]);
+}

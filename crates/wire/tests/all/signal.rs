@@ -1,0 +1,233 @@
+//! The session protocol: lines, their bounds, and what is refused.
+
+use layercast_core::{FlowId, Level, NodeId};
+use layercast_wire::{
+    Control, MAX_APP, MAX_LINE, MAX_NAME, MAX_TEXT, Member, Refusal, Resource, Signal, SignalError,
+    SignalReader, Upward,
+};
+
+use crate::samples::signals as samples;
+
+fn decode(line: &str) -> Result<Signal, SignalError> {
+    Signal::from_line(line.as_bytes())
+}
+
+#[test]
+fn every_message_comes_back_even_in_single_bytes() {
+    let signals = samples::signals();
+    let mut reader = SignalReader::default();
+    let mut seen = Vec::new();
+    for signal in &signals {
+        for byte in signal.to_line().unwrap() {
+            reader.push(&[byte]);
+            seen.extend(reader.poll().map(Result::unwrap));
+        }
+    }
+    assert_eq!(seen, signals);
+    assert!(reader.poll().is_none());
+}
+
+#[test]
+fn messages_look_as_documented() {
+    let line = |signal: Signal| String::from_utf8(signal.to_line().unwrap()).unwrap();
+    assert_eq!(line(Signal::ListFlows), "{\"type\":\"list_flows\"}\n");
+    let ack = Signal::JoinAck {
+        flow: FlowId(7),
+        vci: 100,
+        level: Level::E1,
+    };
+    assert_eq!(
+        line(ack),
+        "{\"type\":\"join_ack\",\"flow\":7,\"vci\":100,\"level\":1}\n"
+    );
+}
+
+#[test]
+fn a_close_of_a_source_that_does_not_count_is_understood() {
+    let close = decode("{\"type\":\"close\",\"flow\":7,\"undelivered\":2}").unwrap();
+    let expected = Signal::Close {
+        flow: FlowId(7),
+        undelivered: 2,
+        last: None,
+    };
+    assert_eq!(close, expected);
+}
+
+#[test]
+fn an_unknown_type_is_told_from_a_broken_message() {
+    let unknown = decode("{\"type\":\"route\",\"to\":3}");
+    assert!(matches!(unknown, Err(SignalError::UnknownType(kind)) if kind == "route"));
+    for broken in [
+        "",
+        "{",
+        "[]",
+        "{\"type\":7}",
+        "{\"type\":\"join\"}",
+        "\u{0}",
+    ] {
+        assert!(
+            matches!(decode(broken), Err(SignalError::Json(_))),
+            "{broken}"
+        );
+    }
+    for signal in samples::signals() {
+        let line = String::from_utf8(signal.to_line().unwrap()).unwrap();
+        let (_, rest) = line.split_once("\"type\":\"").unwrap();
+        let (kind, _) = rest.split_once('"').unwrap();
+        // Each type is known: never mistaken for one of a later version.
+        let alone = decode(&format!("{{\"type\":\"{kind}\",\"flow\":[]}}"));
+        assert!(!matches!(alone, Err(SignalError::UnknownType(_))), "{kind}");
+    }
+}
+
+#[test]
+fn names_texts_and_figures_are_bounded() {
+    let withdraw = |reason: String| Signal::Withdraw {
+        flow: FlowId(7),
+        reason,
+    };
+    assert!(withdraw("x".repeat(MAX_TEXT)).to_line().is_ok());
+    let error = withdraw("x".repeat(MAX_TEXT + 1)).to_line().unwrap_err();
+    assert_eq!(error.to_string(), "session message: reason is too long");
+    let error = decode("{\"type\":\"error\",\"message\":\"\\u001b[2J\"}").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "session message: message has control characters"
+    );
+
+    for signal in samples::signals() {
+        match signal {
+            Signal::Hello {
+                id,
+                version,
+                udp_port,
+                carriage,
+                clock,
+                link_key,
+                ..
+            } => {
+                let node = "x".repeat(MAX_NAME + 1);
+                let long = Signal::Hello {
+                    node,
+                    id,
+                    version,
+                    udp_port,
+                    carriage,
+                    clock,
+                    link_key,
+                };
+                assert!(matches!(
+                    long.to_line(),
+                    Err(SignalError::Text { field: "node", .. })
+                ));
+            }
+            Signal::Report {
+                flow,
+                member,
+                mut report,
+            } => {
+                report.delay_ms_p99 = f64::NAN;
+                let bad = Signal::Report {
+                    flow,
+                    member,
+                    report,
+                };
+                assert!(matches!(
+                    bad.to_line(),
+                    Err(SignalError::NotFinite("delay_ms_p99"))
+                ));
+            }
+            Signal::Advertise { mut flow } => {
+                flow.spec.gop_m = 99;
+                assert!(matches!(
+                    Signal::Advertise { flow }.to_line(),
+                    Err(SignalError::Spec(_))
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_control_message_is_bounded_and_must_be_base64() {
+    let message = |len: usize| Signal::ToSource {
+        flow: FlowId(7),
+        member: Member {
+            name: "njy".into(),
+            id: NodeId(4),
+        },
+        body: Upward::App(Control::Data {
+            session: 1,
+            number: 0,
+            oldest: 0,
+            data: vec![0xfb; len].into(),
+        }),
+    };
+    let line = message(2).to_line().unwrap();
+    assert_eq!(
+        String::from_utf8(line).unwrap(),
+        "{\"type\":\"to_source\",\"flow\":7,\"member\":{\"name\":\"njy\",\"id\":4},\
+         \"body\":{\"kind\":\"app\",\"part\":\"data\",\"session\":1,\"number\":0,\"oldest\":0,\"data\":\"-_s\"}}\n"
+    );
+    assert!(message(MAX_APP).to_line().is_ok());
+    let error = message(MAX_APP + 1).to_line().unwrap_err();
+    assert_eq!(error.to_string(), "session message: data is too long");
+    for data in ["+/s", "-_s=", "a", "\u{e9}"] {
+        let line = format!(
+            "{{\"type\":\"to_member\",\"flow\":7,\"member\":{{\"name\":\"n\",\"id\":4}},\
+             \"body\":{{\"kind\":\"app\",\"part\":\"data\",\"session\":1,\"number\":0,\"oldest\":0,\"data\":\"{data}\"}}}}"
+        );
+        assert!(
+            matches!(decode(&line), Err(SignalError::Json(_))),
+            "{data:?}"
+        );
+    }
+}
+
+#[test]
+fn a_line_without_end_stops_the_reader() {
+    let mut reader = SignalReader::default();
+    let mut blank = vec![b' '; MAX_LINE - 1];
+    blank.push(b'\n');
+    reader.push(&blank);
+    assert!(matches!(reader.poll(), Some(Err(SignalError::Json(_)))));
+    reader.push(&[b' '; MAX_LINE - 1]);
+    assert!(reader.poll().is_none());
+    reader.push(b" ");
+    assert!(matches!(reader.poll(), Some(Err(SignalError::TooLong))));
+    reader.push(b"{\"type\":\"list_flows\"}\n");
+    assert!(reader.poll().is_none());
+}
+
+#[test]
+fn a_bad_line_is_skipped() {
+    let mut reader = SignalReader::default();
+    reader.push(b"nonsense\n{\"type\":\"list_flows\"}\r\n");
+    assert!(matches!(reader.poll(), Some(Err(SignalError::Json(_)))));
+    assert!(matches!(reader.poll(), Some(Ok(Signal::ListFlows))));
+    assert!(reader.poll().is_none());
+}
+
+#[test]
+fn a_refusal_says_what_is_missing() {
+    let refusal = |resource, needed, available| {
+        let node = "chuff".into();
+        Refusal {
+            node,
+            resource,
+            needed,
+            available,
+        }
+        .to_string()
+    };
+    assert_eq!(
+        refusal(Resource::Link, 480, 400),
+        "chuff: not enough bandwidth for the base layer: needs 480 cells/s, has 400, 80 short"
+    );
+    assert_eq!(
+        refusal(Resource::Delay, 9_000, 5_000),
+        "chuff: the path takes 9000 us, but only 5000 us are allowed"
+    );
+    assert_eq!(refusal(Resource::UnknownFlow, 0, 0), "chuff: no such flow");
+}
