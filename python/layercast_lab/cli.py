@@ -16,16 +16,18 @@ from rich.table import Table
 
 from layercast import LayercastError
 from layercast_lab import gallery
+from layercast_lab.cli_campaign import campaign
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, experiments
 
 app = typer.Typer(
-    help="Reproduce the figures and tables that Layercast stands on, and see how close it comes.",
+    help="Run campaigns of simulations, and reproduce the figures and tables that Layercast stands on.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 console = Console()
 errors = Console(stderr=True)
+app.command()(campaign)
 COLOURS = {"reproduced": "green", "shape": "yellow", "differs": "red"}
 
 

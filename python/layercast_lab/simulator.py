@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -73,7 +74,7 @@ def run_traced(scenario: Mapping[str, Any], seed: int) -> list[Frames]:
     """
     with tempfile.TemporaryDirectory() as folder:
         file, trace = Path(folder, "scenario.toml"), Path(folder, "trace")
-        file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in scenario.items()))
+        file.write_text(toml_file(scenario))
         arguments = ["sim", file, "--seed", str(seed), "--json", "--trace", trace]
         done = subprocess.run([command(), *arguments], capture_output=True, text=True)
         if done.returncode:
@@ -117,11 +118,21 @@ def command() -> str:
     raise FileNotFoundError(f"{missing}: traces of frames need it; `make build` makes it")
 
 
+def toml_file(value: Mapping[str, Any]) -> str:
+    """A mapping as TOML, a line for each of its names."""
+    return "".join(f"{key(name)} = {toml(inner)}\n" for name, inner in value.items())
+
+
 def toml(value: Any) -> str:
     """A value as TOML on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {toml(inner)}" for name, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{key(name)} = {toml(inner)}" for name, inner in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
     # JSON and TOML agree on strings, numbers and truth values.
     return json.dumps(value)
+
+
+def key(name: str) -> str:
+    """A name as TOML has it, in quotes where it needs them."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

@@ -1,0 +1,117 @@
+"""Campaigns as files: TOML, or Python that makes one."""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layercast_lab.campaign import Campaign
+from layercast_lab.grid import GridError
+from layercast_lab.metrics import MetricError
+
+FIELDS = {"scenario", "seeds", "grid", "collect", "plot"}
+PLOT = {"x", "y", "by", "log"}
+
+
+class DescriptionError(ValueError):
+    """A file that describes no campaign; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The picture a campaign ends with."""
+
+    x: str
+    """The axis from left to right."""
+    y: list[str]
+    """What is collected, one above the other."""
+    by: str | None = None
+    """The axis that has a line for each value."""
+    log: bool = False
+    """Whether the axis from left to right is logarithmic."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file says."""
+
+    campaign: Campaign
+    plot: Plot | None = None
+
+
+def read(path: Path, out: Path | None = None, instead: Mapping[str, Any] | None = None) -> Description:
+    """The campaign that a file describes, its results in `out` or target/lab/campaigns/NAME.
+
+    `instead` are fields of the scenario and values for them. A TOML file has `scenario` (a file, relative
+    to this one), `seeds`, and the tables `grid`, `collect` and `plot`; a Python file makes a `Campaign` and
+    calls it `campaign`. Raises DescriptionError, or OSError if there is no file.
+    """
+    out = out or Path("target/lab/campaigns") / path.stem
+    if path.suffix == ".py":
+        if instead:
+            raise DescriptionError(f"{path}: --set is for campaigns in TOML")
+        return Description(from_python(path, out))
+    try:
+        return from_toml(path, tomllib.loads(path.read_text()), out, instead or {})
+    except (GridError, MetricError, DescriptionError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DescriptionError(f"{path}: {error}") from None
+
+
+def from_python(path: Path, out: Path) -> Campaign:
+    """What the module at `path` calls `campaign`."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}")
+    campaign = runpy.run_path(str(path), run_name="campaign").get("campaign")
+    if not isinstance(campaign, Campaign):
+        raise DescriptionError(f"{path} makes no Campaign called `campaign`")
+    campaign.out = out
+    return campaign
+
+
+def from_toml(path: Path, told: Mapping[str, Any], out: Path, instead: Mapping[str, Any]) -> Description:
+    """The campaign of a TOML file."""
+    known("", told, FIELDS)
+    if not isinstance(told.get("scenario"), str):
+        raise DescriptionError("scenario: name the file of a scenario, relative to this one")
+    for table in ("grid", "collect", "plot"):
+        if not isinstance(told.get(table, {}), Mapping):
+            raise DescriptionError(f"{table}: make it a table, [{table}]")
+    scenario = path.parent / told["scenario"]
+    if not scenario.is_file():
+        raise DescriptionError(f"scenario: there is no {scenario}")
+    # An axis of one value is a replacement; it comes last so that it wins over the others.
+    fixed = {name: [value] for name, value in instead.items()}
+    grid = {name: axis for name, axis in told.get("grid", {}).items() if name not in fixed} | fixed
+    campaign = Campaign(scenario, grid, told.get("seeds", 5), collect=told.get("collect", {}), out=out)
+    return Description(campaign, plot(told["plot"], campaign) if "plot" in told else None)
+
+
+def plot(told: Mapping[str, Any], campaign: Campaign) -> Plot:
+    """The table [plot]."""
+    known("plot.", told, PLOT)
+    y = told.get("y", list(campaign.collect))
+    found = Plot(told.get("x", ""), [y] if isinstance(y, str) else y, told.get("by"), told.get("log", False))
+    for field, value in (("x", found.x), ("by", found.by)):
+        if value is not None and value not in campaign.grid.axes:
+            raise DescriptionError(
+                f"plot.{field}: {value!r} is no axis; there are {', '.join(campaign.grid.axes)}"
+            )
+    for name in found.y:
+        if name not in campaign.collect:
+            raise DescriptionError(
+                f"plot.y: {name!r} is not collected; that is {', '.join(campaign.collect)}"
+            )
+    if not found.y:
+        raise DescriptionError("plot.y: nothing is collected")
+    return found
+
+
+def known(where: str, told: Mapping[str, Any], fields: set[str]) -> None:
+    """Complains about a field that nobody reads."""
+    for field in told:
+        if field not in fields:
+            raise DescriptionError(f"there is no field {where}{field}; there are {', '.join(sorted(fields))}")
