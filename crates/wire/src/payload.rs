@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 /// The media bytes of a packet, shared rather than copied.
 ///
@@ -37,6 +37,15 @@ impl Payload {
         match self {
             Payload::Zeros(_) => Payload::Zeros((end - start) as u32),
             Payload::Bytes(bytes) => Payload::Bytes(bytes.slice(start..end)),
+        }
+    }
+
+    /// Drops the first `count` bytes, at most all.
+    #[inline]
+    pub fn advance(&mut self, count: usize) {
+        match self {
+            Payload::Zeros(len) => *len -= count.min(*len as usize) as u32,
+            Payload::Bytes(bytes) => bytes.advance(count.min(bytes.len())),
         }
     }
 
@@ -103,6 +112,11 @@ mod tests {
         assert_eq!(real.slice(4..99), Bytes::from_static(b"ef").into());
         assert!(real.slice(9..12).is_empty());
         assert_eq!(Payload::Zeros(5).slice(3..9), Payload::Zeros(2));
+        let mut both = [real, Payload::Zeros(6)];
+        for (count, left) in [(0, 6), (2, 4), (9, 0), (1, 0)] {
+            both.iter_mut().for_each(|it| it.advance(count));
+            assert_eq!((both[0].len(), both[1].len()), (left, left));
+        }
     }
 
     #[test]

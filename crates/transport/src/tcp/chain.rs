@@ -92,7 +92,7 @@ impl Chain {
             let end = *start + chunk.len() as u64;
             if end > at {
                 if *start < at {
-                    *chunk = chunk.slice((at - *start) as usize..chunk.len());
+                    chunk.advance((at - *start) as usize);
                     *start = at;
                 }
                 break;
@@ -106,9 +106,15 @@ impl Chain {
     /// Takes up to `max` bytes off the front: as many as lie together.
     pub(crate) fn pop(&mut self, max: usize) -> Option<Payload> {
         let (_, chunk) = self.chunks.front()?;
-        let taken = chunk.slice(0..max);
-        self.drop_to(self.start + taken.len() as u64);
-        Some(taken).filter(|taken| !taken.is_empty())
+        if chunk.len() > max {
+            let taken = chunk.slice(0..max);
+            self.drop_to(self.start + max as u64);
+            return Some(taken).filter(|taken| !taken.is_empty());
+        }
+        let (_, chunk) = self.chunks.pop_front()?;
+        self.start += chunk.len() as u64;
+        self.rest();
+        Some(chunk)
     }
 
     /// Drops everything.

@@ -223,6 +223,38 @@ impl Endpoint {
         self.table.len()
     }
 
+    /// [Handles](Machine::handle) a segment where it lies: it need not be moved. Its payload is taken if it counts.
+    #[inline]
+    pub fn receive<O: Observer>(
+        &mut self,
+        now: Time,
+        (src, dst): (Ipv4Addr, Ipv4Addr),
+        segment: &mut TcpSegment,
+        obs: &mut O,
+    ) {
+        self.stats.received += 1;
+        let key = Key {
+            local: SocketAddrV4::new(dst, segment.dst_port),
+            remote: SocketAddrV4::new(src, segment.src_port),
+        };
+        let Some(id) = self.table.find(&key) else {
+            return self.on_stray(now, key, segment, obs);
+        };
+        let Some(connection) = self.table.get_mut(id) else {
+            return;
+        };
+        let before = connection.state;
+        if connection.is_reopened_by(segment) {
+            // RFC 1122 4.2.2.13: a new connection need not wait for TIME-WAIT.
+            self.forget(id, false);
+            return self.on_stray(now, key, segment, obs);
+        }
+        connection.counts.received += 1;
+        connection.on_segment(&self.host, now, segment);
+        self.touch(id);
+        self.settle(now, id, before, obs);
+    }
+
     fn choose_port(&mut self, local: Ipv4Addr, remote: SocketAddrV4) -> Result<Key, TcpError> {
         for _ in EPHEMERAL {
             let port = self.next_port;
@@ -295,10 +327,9 @@ impl Endpoint {
         let Some(connection) = self.table.get_mut(id) else {
             return;
         };
-        if connection.state != before || !connection.outcome.is_empty() || connection.is_done() {
-            return self.settle_changes(now, id, before, obs);
-        }
-        if connection.has_news() {
+        if !connection.is_unchanged(before) {
+            self.settle_changes(now, id, before, obs);
+        } else if connection.has_news(&self.host) {
             tell(connection, &self.host, id, &mut self.events);
         }
     }
@@ -307,7 +338,7 @@ impl Endpoint {
         let Some(connection) = self.table.get_mut(id) else {
             return;
         };
-        let outcome = std::mem::take(&mut connection.outcome);
+        let outcome = connection.take_outcome();
         let (key, state) = (connection.key, connection.state);
         self.stats.retransmitted += outcome.retransmitted;
         self.stats.timeouts += outcome.timeouts;
@@ -364,7 +395,10 @@ impl Endpoint {
     /// A segment that belongs to no connection.
     fn on_stray<O: Observer>(&mut self, now: Time, key: Key, segment: &TcpSegment, obs: &mut O) {
         let flags = segment.flags;
-        if flags.has(TcpFlags::RST) {
+        // RFC 1122 4.2.3.10: nobody talks to a group, nor does a group talk.
+        let is_talk =
+            is_host(*key.local.ip()) && is_host(*key.remote.ip()) && segment.src_port != 0;
+        if !is_talk || flags.has(TcpFlags::RST) {
             return;
         }
         let opens = flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK);
@@ -389,10 +423,9 @@ impl Endpoint {
 }
 
 /// Tells the user what can be read and written now.
-#[inline]
 fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut VecDeque<TcpEvent>) {
     let (unread, ended) = connection.available();
-    let room = connection.room_to_write(host);
+    let wants_to_write = connection.wants_to_write(host);
     // Of what nobody has accepted, nobody need hear yet.
     let told = match connection.passive {
         true => &mut Told::default(),
@@ -404,8 +437,8 @@ fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut VecDe
     if ended && !std::mem::replace(&mut told.end, true) {
         events.push_back(TcpEvent::PeerClosed(id));
     }
-    if told.wants_room && 3 * room >= host.config.send_buffer as usize {
-        told.wants_room = false;
+    if wants_to_write && !connection.passive {
+        connection.told.wants_room = false;
         events.push_back(TcpEvent::Writable(id));
     }
 }
@@ -435,33 +468,9 @@ impl Machine for Endpoint {
     type Transmit = TcpPacket;
     type Event = TcpEvent;
 
-    fn handle<O: Observer>(&mut self, now: Time, packet: TcpPacket, obs: &mut O) {
-        self.stats.received += 1;
-        let TcpPacket { src, dst, segment } = packet;
-        // RFC 1122 4.2.3.10: nobody talks to a group, nor does a group talk.
-        if !is_host(src) || !is_host(dst) || segment.src_port == 0 {
-            return;
-        }
-        let key = Key {
-            local: SocketAddrV4::new(dst, segment.dst_port),
-            remote: SocketAddrV4::new(src, segment.src_port),
-        };
-        let Some(id) = self.table.find(&key) else {
-            return self.on_stray(now, key, &segment, obs);
-        };
-        let Some(connection) = self.table.get_mut(id) else {
-            return;
-        };
-        let before = connection.state;
-        if connection.is_reopened_by(&segment) {
-            // RFC 1122 4.2.2.13: a new connection need not wait for TIME-WAIT.
-            self.forget(id, false);
-            return self.on_stray(now, key, &segment, obs);
-        }
-        connection.counts.received += 1;
-        connection.on_segment(&self.host, now, segment);
-        self.touch(id);
-        self.settle(now, id, before, obs);
+    fn handle<O: Observer>(&mut self, now: Time, mut packet: TcpPacket, obs: &mut O) {
+        let TcpPacket { src, dst, .. } = packet;
+        self.receive(now, (src, dst), &mut packet.segment, obs);
     }
 
     fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
@@ -491,8 +500,8 @@ impl Machine for Endpoint {
                 continue;
             };
             let before = connection.state;
-            let (src, dst) = (*connection.key.local.ip(), *connection.key.remote.ip());
-            if let Some(segment) = connection.poll(&self.host, now) {
+            let packet = connection.poll(&self.host, now);
+            if packet.is_some() {
                 connection.counts.sent += 1;
                 self.stats.sent += 1;
                 if connection.has_said_all() {
@@ -500,7 +509,7 @@ impl Machine for Endpoint {
                     self.table.rest(id);
                     self.settle(now, id, before, obs);
                 }
-                return Some(TcpPacket { src, dst, segment });
+                return packet;
             }
             self.ready.pop_front();
             self.table.rest(id);

@@ -22,6 +22,8 @@ pub(crate) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_key: BTreeMap<Key, u32>,
+    /// Slot of the one found last: most often the next segment is for it, too (4.4BSD-Lite `tcp_last_inpcb`).
+    recent: u32,
     /// At most one entry for each connection, never later than its deadline.
     deadlines: BTreeSet<(Time, u32)>,
 }
@@ -32,8 +34,16 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn find(&self, key: &Key) -> Option<ConnId> {
+    pub(crate) fn find(&mut self, key: &Key) -> Option<ConnId> {
+        if let Some(place) = self.slots.get(self.recent as usize)
+            && let Some(connection) = &place.connection
+            && connection.key == *key
+        {
+            let (slot, generation) = (self.recent, place.generation);
+            return Some(ConnId { slot, generation });
+        }
         let &slot = self.by_key.get(key)?;
+        self.recent = slot;
         let generation = self.slots[slot as usize].generation;
         Some(ConnId { slot, generation })
     }

@@ -95,7 +95,7 @@ impl Connection {
         let flight = (self.max - self.una).min(self.congestion.cwnd());
         let window = self.wnd.min(self.congestion.cwnd());
         self.congestion.on_loss(window, flight);
-        self.outcome.fast_retransmits += 1;
+        self.outcome().fast_retransmits += 1;
         self.timing = None;
         self.timers.rexmt = None;
         self.front = true;
@@ -122,7 +122,7 @@ impl Connection {
         }
     }
 
-    fn on_new_ack(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
+    pub(super) fn on_new_ack(&mut self, host: &Host, now: Time, at: u64, segment: &TcpSegment) {
         let config = &host.config;
         let (bytes, flight) = (at - self.una, self.max - self.una);
         let first = self.una == 0;

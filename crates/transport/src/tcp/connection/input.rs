@@ -29,13 +29,6 @@ pub(crate) struct Outcome {
     pub(crate) fast_retransmits: u64,
 }
 
-impl Outcome {
-    pub(crate) fn is_empty(&self) -> bool {
-        let counts = self.retransmitted | self.timeouts | self.fast_retransmits;
-        !self.connected && self.failure.is_none() && self.reset.is_none() && counts == 0
-    }
-}
-
 /// The acknowledgement of a segment, in our offsets.
 pub(super) struct Ack {
     pub(super) seq: i64,
@@ -47,11 +40,60 @@ pub(super) struct Ack {
 
 impl Connection {
     /// Takes a segment addressed to this connection.
-    pub(crate) fn on_segment(&mut self, host: &Host, now: Time, segment: TcpSegment) {
+    pub(crate) fn on_segment(&mut self, host: &Host, now: Time, segment: &mut TcpSegment) {
         match self.state {
+            State::Established if self.is_predicted(segment) => {
+                self.on_predicted(host, now, segment);
+            }
             State::Closed => {}
-            State::SynSent => self.on_syn_sent(host, now, &segment),
+            State::SynSent => self.on_syn_sent(host, now, segment),
             _ => self.on_synchronized(host, now, segment),
+        }
+    }
+
+    /// Whether it is the next segment of one that receives only, or a plain acknowledgement for one that sends
+    /// (header prediction, Jacobson 1990): most segments are, and need a few of the steps that all others take.
+    fn is_predicted(&self, segment: &TcpSegment) -> bool {
+        let plain = segment.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0;
+        if !plain || segment.seq != self.ack() || !self.has_later_stamp(segment) {
+            return false;
+        }
+        let len = segment.payload.len() as u64;
+        if len == 0 {
+            let acked = segment.ack.diff(self.seq(self.una));
+            let is_new = acked > 0 && acked as u64 <= self.max - self.una;
+            return is_new && segment.options.sack.is_empty();
+        }
+        let all_is_acked = self.max == self.una && segment.ack == self.seq(self.una);
+        let fits = self.rcv_nxt + len <= self.rcv_adv;
+        let nothing_waits = self.reassembly.is_empty() && self.fin_at.is_none();
+        all_is_acked && fits && nothing_waits && !self.abandoned
+    }
+
+    /// Whether the timestamp is there if it should be, and not older than the last.
+    fn has_later_stamp(&self, segment: &TcpSegment) -> bool {
+        match segment.options.timestamps {
+            Some(stamps) => self.stamps && stamps.value.wrapping_sub(self.ts_recent) as i32 >= 0,
+            None => !self.stamps,
+        }
+    }
+
+    fn on_predicted(&mut self, host: &Host, now: Time, segment: &mut TcpSegment) {
+        let seq = self.rcv_nxt;
+        self.last_heard = now;
+        self.remember_stamp(now, seq as i64, segment);
+        let ack = Ack {
+            seq: seq as i64,
+            ack: self.ack_offset(segment),
+            window: u64::from(segment.window) << self.snd_scale,
+            pure: segment.payload.is_empty(),
+        };
+        if ack.pure {
+            self.on_new_ack(host, now, ack.ack as u64, segment);
+        }
+        self.update_window(&ack);
+        if !ack.pure {
+            self.take_text(host, now, seq, std::mem::take(&mut segment.payload));
         }
     }
 
@@ -60,7 +102,7 @@ impl Connection {
         let ack = self.ack_offset(segment);
         if acked && !(1..=self.max as i64).contains(&ack) {
             if !segment.flags.has(TcpFlags::RST) {
-                self.outcome.reset = Some(Box::new(reset_for(segment)));
+                self.outcome().reset = Some(Box::new(reset_for(segment)));
             }
             return;
         }
@@ -125,10 +167,10 @@ impl Connection {
             State::Established
         };
         self.timers.life = None;
-        self.outcome.connected = true;
+        self.outcome().connected = true;
     }
 
-    fn on_synchronized(&mut self, host: &Host, now: Time, mut segment: TcpSegment) {
+    fn on_synchronized(&mut self, host: &Host, now: Time, segment: &mut TcpSegment) {
         let mut seq = self.rcv_nxt as i64 + i64::from(segment.seq.diff(self.ack()));
         if segment.flags.has(TcpFlags::RST) {
             return self.on_reset(now, seq);
@@ -147,7 +189,7 @@ impl Connection {
             segment.payload = Payload::default();
             segment.flags.0 &= !TcpFlags::FIN.0;
         }
-        if !self.is_fresh(now, &segment) {
+        if !self.is_fresh(now, segment) {
             return;
         }
         let mut fin = segment.flags.has(TcpFlags::FIN);
@@ -156,29 +198,35 @@ impl Connection {
             return;
         }
         self.last_heard = now;
-        self.remember_stamp(now, seq, &segment);
+        self.remember_stamp(now, seq, segment);
         if !segment.flags.has(TcpFlags::ACK) {
             return;
         }
         let ack = Ack {
             seq,
-            ack: self.ack_offset(&segment),
+            ack: self.ack_offset(segment),
             window: u64::from(segment.window) << self.snd_scale,
             pure,
         };
         if self.state == State::SynReceived {
             if !(1..=self.max as i64).contains(&ack.ack) {
-                self.outcome.reset = Some(Box::new(reset_for(&segment)));
+                self.outcome().reset = Some(Box::new(reset_for(segment)));
                 return;
             }
             self.establish();
             (self.wnd, self.max_wnd) = (ack.window, ack.window.max(self.max_wnd));
         }
-        if !self.on_ack(host, now, &ack, &segment) || self.state == State::Closed {
+        if !self.on_ack(host, now, &ack, segment) || self.state == State::Closed {
             return;
         }
         self.update_window(&ack);
-        self.on_text(host, now, seq as u64, &segment.payload, fin);
+        self.on_text(
+            host,
+            now,
+            seq as u64,
+            std::mem::take(&mut segment.payload),
+            fin,
+        );
     }
 
     /// Whether the segment is no old duplicate by its timestamp (RFC 7323 5).
@@ -270,7 +318,7 @@ impl Connection {
     }
 
     /// Data and FIN, already cut to what is new and fits.
-    fn on_text(&mut self, host: &Host, now: Time, seq: u64, payload: &Payload, fin: bool) {
+    fn on_text(&mut self, host: &Host, now: Time, seq: u64, payload: Payload, fin: bool) {
         let open = matches!(
             self.state,
             State::Established | State::FinWait1 | State::FinWait2
@@ -278,16 +326,16 @@ impl Connection {
         if !open {
             return;
         }
+        let end = seq + payload.len() as u64;
         if !payload.is_empty() {
             if self.abandoned {
                 let reset = self.bare_reset();
                 self.fail(Failure::Unread);
-                self.outcome.reset = Some(Box::new(reset));
+                self.outcome().reset = Some(Box::new(reset));
                 return;
             }
             self.take_text(host, now, seq, payload);
         }
-        let end = seq + payload.len() as u64;
         if fin && self.fin_at.is_none() && end >= self.reassembly.end().max(self.rcv.end()) {
             self.fin_at = Some(end);
             self.ack_now = true;
@@ -303,10 +351,11 @@ impl Connection {
         }
     }
 
-    fn take_text(&mut self, host: &Host, now: Time, seq: u64, payload: &Payload) {
+    fn take_text(&mut self, host: &Host, now: Time, seq: u64, mut payload: Payload) {
         // Nothing follows FIN, whatever a peer says.
-        let room = self.fin_at.map_or(u64::MAX, |end| end.saturating_sub(seq));
-        let payload = payload.slice(0..room.min(usize::MAX as u64) as usize);
+        if let Some(end) = self.fin_at {
+            payload = payload.slice(0..end.saturating_sub(seq) as usize);
+        }
         self.rcv_mss = self.rcv_mss.max(payload.len() as u64).min(self.mss);
         if seq > self.rcv_nxt {
             let budget = 2 * host.config.recv_buffer as usize;

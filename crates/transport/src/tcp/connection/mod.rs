@@ -122,8 +122,9 @@ pub(crate) struct Connection {
     pub(crate) abandoned: bool,
     pub(crate) told: Told,
     pub(crate) timers: Timers,
-    /// What happened to it since the endpoint last looked.
-    pub(crate) outcome: Outcome,
+    /// What happened to it since the endpoint last looked, and whether anything did.
+    outcome: Outcome,
+    happened: bool,
     pub(crate) counts: TcpCounts,
 
     // What we send.
@@ -208,6 +209,7 @@ impl Connection {
                 ..Timers::default()
             },
             outcome: Outcome::default(),
+            happened: false,
             counts: TcpCounts::default(),
             iss,
             una: 0,
@@ -296,11 +298,36 @@ impl Connection {
         (self.rcv.len(), self.peer_closed())
     }
 
-    /// Whether the user may have something to hear.
+    /// Whether the user has something to hear, as far as can be told at a glance.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self, host: &Host) -> bool {
         let unread = !self.told.readable && !self.rcv.is_empty();
-        unread || self.told.wants_room || (!self.told.end && self.fin_at.is_some())
+        unread || self.wants_to_write(host) || (!self.told.end && self.fin_at.is_some())
+    }
+
+    /// Whether the user waits for room, and there is enough to wake him: a third of the buffer.
+    #[inline]
+    pub(crate) fn wants_to_write(&self, host: &Host) -> bool {
+        let enough = || 3 * self.room_to_write(host) >= host.config.send_buffer as usize;
+        self.told.wants_room && enough()
+    }
+
+    /// Whether nothing happened to it, which was in state `before`, but data and acknowledgements.
+    #[inline]
+    pub(crate) fn is_unchanged(&self, before: State) -> bool {
+        self.state == before && !self.happened && !self.is_done()
+    }
+
+    /// Takes what happened.
+    pub(crate) fn take_outcome(&mut self) -> Outcome {
+        self.happened = false;
+        std::mem::take(&mut self.outcome)
+    }
+
+    /// Something happens that the endpoint has to know.
+    fn outcome(&mut self) -> &mut Outcome {
+        self.happened = true;
+        &mut self.outcome
     }
 
     /// Whether nothing goes over it any more, in either direction.
@@ -355,7 +382,7 @@ impl Connection {
     }
 
     pub(crate) fn fail(&mut self, why: Failure) {
-        self.outcome.failure = Some(why);
+        self.outcome().failure = Some(why);
         self.end();
     }
 

@@ -3,31 +3,35 @@
 use layercast_core::Time;
 use layercast_wire::{Payload, SackBlocks, TcpFlags, TcpOptions, TcpSegment, Timestamps};
 
-use super::{Connection, Host, State};
-use crate::tcp::Variant;
+use super::{Connection, Host, Key, State};
+use crate::tcp::{TcpPacket, Variant};
 
 /// The largest window a header can tell.
 const MAX_WINDOW: u64 = 65_535;
 
 impl Connection {
     /// The next segment that may leave now.
-    pub(crate) fn poll(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
-        let segment = match self.state {
+    pub(crate) fn poll(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
+        let packet = match self.state {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(host, now),
-            _ if self.is_quiet() => None,
+            _ if self.is_quiet() || self.is_held_back() => None,
+            _ if self.owes_an_ack_only(now) => {
+                self.told.read = false;
+                return Some(self.bare_ack(host, now));
+            }
             _ => self.poll_data(host, now),
         };
-        if segment.is_none() {
+        if packet.is_none() {
             self.idle_burst = false;
         }
-        segment
+        packet
     }
 
     /// Whether [`poll`](Self::poll) would give nothing more now; saves asking.
     #[inline]
     pub(crate) fn has_said_all(&mut self) -> bool {
-        let quiet = self.is_quiet();
+        let quiet = self.is_quiet() || self.is_held_back();
         self.idle_burst &= !quiet;
         quiet
     }
@@ -35,24 +39,52 @@ impl Connection {
     /// Whether nothing is queued, due or unacknowledged: so it is most times on the side that only receives.
     #[inline]
     fn is_quiet(&self) -> bool {
-        let due = self.ack_now || self.told.read || self.force || self.front || self.fin_queued;
-        !due && self.una == self.snd.end()
+        !self.is_due() && self.una == self.snd.end()
     }
 
-    fn poll_syn(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+    /// Whether something other than data may have to leave.
+    #[inline]
+    fn is_due(&self) -> bool {
+        self.ack_now || self.told.read || self.force || self.front || self.fin_queued
+    }
+
+    /// Whether a sender that has lost nothing waits for an acknowledgement, because the windows hold no
+    /// further segment that would be sent.
+    #[inline]
+    fn is_held_back(&self) -> bool {
+        let in_flight = self.nxt - self.una;
+        let plain = in_flight > 0 && self.nxt == self.max && self.dups == 0 && !self.recovering;
+        if !plain || self.is_due() || self.timers.rexmt.is_none() || !self.reassembly.is_empty() {
+            return false;
+        }
+        let usable = self.wnd.min(self.congestion.cwnd());
+        let len = usable.saturating_sub(in_flight);
+        // Less than all there is, than a full segment, than half of the largest window.
+        let waits = self.una + usable < self.snd.end() && len < self.mss && 2 * len < self.max_wnd;
+        usable > 0 && (waits || self.nxt == self.snd.end())
+    }
+
+    /// Whether the answer to what has just come is all there is to send.
+    #[inline]
+    fn owes_an_ack_only(&self, now: Time) -> bool {
+        let other = self.force || self.front || self.fin_queued;
+        self.ack_now && !other && self.una == self.snd.end() && self.last_heard == now
+    }
+
+    fn poll_syn(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
         if self.nxt == 0 {
             let ack = match self.state {
                 State::SynSent => TcpFlags(0),
                 _ => TcpFlags::ACK,
             };
-            let segment = self.build(host, now, 0, Payload::default(), TcpFlags::SYN | ack);
+            let packet = self.build(host, now, 0, Payload::default(), TcpFlags::SYN | ack);
             self.sent(host, now, 0, 1);
-            return Some(segment);
+            return Some(packet);
         }
         (self.ack_now && self.state == State::SynReceived).then(|| self.bare_ack(host, now))
     }
 
-    fn poll_data(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+    fn poll_data(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
         let config = &host.config;
         if self.max == self.una && !self.idle_burst {
             self.idle_burst = true;
@@ -79,15 +111,15 @@ impl Connection {
         } else if config.limited_transmit && !self.recovering && self.dups < config.dup_acks {
             cwnd += u64::from(self.dups) * self.mss;
         }
-        let segment = self.poll_new(host, now, cwnd);
-        if segment.is_none() && selective {
+        let packet = self.poll_new(host, now, cwnd);
+        if packet.is_none() && selective {
             return self.poll_spare(host, now);
         }
-        segment
+        packet
     }
 
     /// The ordinary way: what the windows allow from `nxt` on; an acknowledgement, a window update.
-    fn poll_new(&mut self, host: &Host, now: Time, cwnd: u64) -> Option<TcpSegment> {
+    fn poll_new(&mut self, host: &Host, now: Time, cwnd: u64) -> Option<TcpPacket> {
         let end = self.snd.end();
         let queued = end.saturating_sub(self.una);
         self.skip_sacked();
@@ -145,7 +177,7 @@ impl Connection {
         now: Time,
         (len, fin): (u64, bool),
         probe: bool,
-    ) -> TcpSegment {
+    ) -> TcpPacket {
         let (from, to) = (self.nxt, self.nxt + len);
         let mut flags = TcpFlags::ACK;
         if fin {
@@ -155,9 +187,9 @@ impl Connection {
             flags |= TcpFlags::PSH;
         }
         let payload = self.snd.slice(from, to);
-        let segment = self.build(host, now, from, payload, flags);
+        let packet = self.build(host, now, from, payload, flags);
         if from < self.max {
-            self.outcome.retransmitted += 1;
+            self.outcome().retransmitted += 1;
         }
         if probe {
             // A probe beyond the window: its byte is not in flight until it is acknowledged.
@@ -165,11 +197,11 @@ impl Connection {
         } else {
             self.sent(host, now, from, to + u64::from(fin));
         }
-        segment
+        packet
     }
 
     /// Sends again what starts at `from`, at most to `to`, outside of the window.
-    fn resend(&mut self, host: &Host, now: Time, from: u64, to: u64) -> TcpSegment {
+    fn resend(&mut self, host: &Host, now: Time, from: u64, to: u64) -> TcpPacket {
         let end = self.snd.end();
         let to = to.min(from + self.room(host)).min(self.max);
         let fin = self.fin_queued && to >= end && self.max > end;
@@ -179,19 +211,19 @@ impl Connection {
         if fin {
             flags |= TcpFlags::FIN;
         }
-        let segment = self.build(host, now, from, payload, flags);
+        let packet = self.build(host, now, from, payload, flags);
         self.resent = self.resent.max(to + u64::from(fin));
-        self.outcome.retransmitted += 1;
+        self.outcome().retransmitted += 1;
         if self.timers.rexmt.is_none() {
             let ticks = u64::from(self.rtt.rto());
             self.timers.rexmt = Some(host.slow.after(now, ticks));
         }
-        segment
+        packet
     }
 
     /// Rules 3 and 4 of NextSeg: with nothing new to send, holes that may not be lost, and once
     /// the last segment.
-    fn poll_spare(&mut self, host: &Host, now: Time) -> Option<TcpSegment> {
+    fn poll_spare(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
         let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
         if self.congestion.cwnd() < pipe + self.mss {
             return None;
@@ -208,10 +240,10 @@ impl Connection {
         let from = self.una.max(top.saturating_sub(self.mss));
         let (from, to) = self.scoreboard_gap(from)?;
         let resent = self.resent;
-        let segment = self.resend(host, now, from, to);
+        let packet = self.resend(host, now, from, to);
         // The rescue does not count as the highest retransmission.
         self.resent = resent;
-        Some(segment)
+        Some(packet)
     }
 
     fn scoreboard_gap(&self, from: u64) -> Option<(u64, u64)> {
@@ -252,7 +284,7 @@ impl Connection {
         }
     }
 
-    fn bare_ack(&mut self, host: &Host, now: Time) -> TcpSegment {
+    fn bare_ack(&mut self, host: &Host, now: Time) -> TcpPacket {
         self.build(host, now, self.max, Payload::default(), TcpFlags::ACK)
     }
 
@@ -279,27 +311,32 @@ impl Connection {
         offset: u64,
         payload: Payload,
         flags: TcpFlags,
-    ) -> TcpSegment {
+    ) -> TcpPacket {
         let syn = flags.has(TcpFlags::SYN);
         let window = self.offer(host, if syn { 0 } else { self.rcv_scale });
         let options = self.options(host, now, syn);
         self.rcv_acked = self.rcv_nxt;
         self.ack_now = false;
         self.timers.delack = None;
-        TcpSegment {
-            src_port: self.key.local.port(),
-            dst_port: self.key.remote.port(),
-            seq: self.seq(offset),
-            ack: if flags.has(TcpFlags::ACK) {
-                self.ack()
-            } else {
-                layercast_core::Serial(0)
+        let Key { local, remote } = self.key;
+        TcpPacket {
+            src: *local.ip(),
+            dst: *remote.ip(),
+            segment: TcpSegment {
+                src_port: local.port(),
+                dst_port: remote.port(),
+                seq: self.seq(offset),
+                ack: if flags.has(TcpFlags::ACK) {
+                    self.ack()
+                } else {
+                    layercast_core::Serial(0)
+                },
+                flags,
+                window,
+                urgent: 0,
+                options,
+                payload,
             },
-            flags,
-            window,
-            urgent: 0,
-            options,
-            payload,
         }
     }
 

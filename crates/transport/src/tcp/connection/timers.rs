@@ -48,7 +48,7 @@ impl Connection {
     }
 
     fn on_rexmt(&mut self, host: &Host) {
-        self.outcome.timeouts += 1;
+        self.outcome().timeouts += 1;
         let again = self.rtt.is_backed_off();
         if !self.rtt.back_off(&host.config) {
             if self.state == State::SynReceived && self.passive {
