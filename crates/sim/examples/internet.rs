@@ -17,6 +17,8 @@ fn main() {
     let (seconds, flows) = (args.next().unwrap_or(100), args.next().unwrap_or(10) as u32);
     let mut tcp = TcpConfig::from(Profile::Modern);
     (tcp.variant, tcp.mss) = (Variant::NewReno, 1_448);
+    (tcp.sack, tcp.timestamps, tcp.fast_tick) = (false, false, None);
+    (tcp.send_buffer, tcp.recv_buffer) = (2_000 * 1_448, 2_000 * 1_448);
     let node = |(n, (name, role)): (usize, (String, Role))| Node {
         name,
         address: Ipv4Addr::from(0x0a00_0001 + n as u32),

@@ -147,10 +147,6 @@ impl<T: Copy> Calendar<T> {
             }
         }
         self.today = day;
-        let mut pairs = self.due.windows(2);
-        if self.ties == Ties::Random && pairs.any(|pair| pair[0].0 == pair[1].0) {
-            self.shuffle_equals();
-        }
     }
 
     /// Days from one to the next after it that has entries, in the round of the year.
@@ -192,6 +188,7 @@ impl<T: Copy> Calendar<T> {
         let slot = day as usize & (self.days.len() - 1);
         let mut at = std::mem::replace(&mut self.days[slot], NONE);
         let mut last_kept = NONE;
+        let mut has_equals = false;
         while let Some(entry) = self.entries.get_mut(at as usize) {
             let this = at;
             at = entry.next;
@@ -200,7 +197,8 @@ impl<T: Copy> Calendar<T> {
                 entry.next = std::mem::replace(&mut self.free, this);
                 self.waiting -= 1;
                 // What came before among equals is met after, and due before.
-                put_after_later(&mut self.due, due);
+                let place = put_after_later(&mut self.due, due);
+                has_equals |= place > 0 && self.due[place - 1].0 == due.0;
                 continue;
             }
             entry.next = NONE;
@@ -212,6 +210,9 @@ impl<T: Copy> Calendar<T> {
         }
         if self.days[slot] == NONE {
             self.busy[slot / 64] &= !(1 << (slot % 64));
+        }
+        if has_equals && self.ties == Ties::Random {
+            self.shuffle_equals();
         }
         !self.due.is_empty()
     }

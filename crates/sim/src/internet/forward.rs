@@ -1,5 +1,7 @@
 //! A packet's way: what a node does with it, and where it goes next.
 
+use layercast_core::Off;
+
 use super::packet::{Body, Packet, PacketId};
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
@@ -8,7 +10,7 @@ use super::{Internet, NodeIndex};
 
 impl Internet {
     /// A packet comes to a node, in so many cells if it came over ATM.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
         let Some(NodeCpu { cost, cpu, source }) = self.nodes[at.0 as usize].cpu.as_deref_mut()
         else {
@@ -38,7 +40,7 @@ impl Internet {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn process(&mut self, at: NodeIndex, id: PacketId) {
         let packet = self.packets.get_mut(id);
         if packet.dst == at {
@@ -63,9 +65,18 @@ impl Internet {
         if self.external.is_some() && self.hand_out(at, id) {
             return;
         }
-        let (src, bytes) = (self.packets.get(id).src, self.packets.get(id).bytes);
-        match (self.packets.take(id), self.nodes[at.0 as usize].host) {
-            (Body::Tcp(segment), Some(host)) => self.segment(host, src, segment),
+        let host = self.nodes[at.0 as usize].host;
+        let packet = self.packets.get_mut(id);
+        let (src, bytes) = (packet.src, packet.bytes);
+        if let (Body::Tcp(segment), Some(host)) = (&mut packet.body, host) {
+            let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+            let ends = (address(src), address(at));
+            let endpoint = &mut self.hosts[host as usize].endpoint;
+            endpoint.receive(self.now, ends, segment, &mut Off);
+            self.packets.remove(id);
+            return self.touch(host);
+        }
+        match (self.packets.take(id), host) {
             (Body::Udp(datagram), Some(_)) => self.datagram(datagram, bytes),
             (Body::Real(packet), host) => self.answer(at, host, src, *packet),
             _ => self.drops.not_mine += 1,
@@ -73,7 +84,7 @@ impl Internet {
     }
 
     /// Sends a packet of this node, or one it forwards, on its way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&mut self, at: NodeIndex, id: PacketId) {
         let packet = self.packets.get(id);
         let Some(hop) = self.routes.next(at, packet.dst, packet.src) else {
@@ -91,6 +102,7 @@ impl Internet {
         }
     }
 
+    #[cold]
     fn send_in_parts(&mut self, at: NodeIndex, hop: Hop, id: PacketId, mtu: u32) {
         if self.must_stay_whole(id) {
             return self.too_big(at, id, mtu);
@@ -104,7 +116,7 @@ impl Internet {
         self.parts = parts;
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_on(&mut self, hop: Hop, id: PacketId, bytes: u32) {
         match hop.interface {
             Interface::Pipe(n) => self.offer(n, id, bytes, hop.next),
@@ -112,7 +124,7 @@ impl Internet {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, pipe: u32, id: PacketId, bytes: u32, to: NodeIndex) {
         let offered = self.pipes[pipe as usize].offer(self.now, bytes);
         if self.captured.is_some() && offered != Offered::Dropped {
@@ -125,6 +137,7 @@ impl Internet {
     }
 
     /// Puts a new packet on its way.
+    #[inline(always)]
     pub(super) fn originate(&mut self, packet: Packet) {
         let at = packet.src;
         let id = self.packets.add(packet);
@@ -132,6 +145,7 @@ impl Internet {
     }
 
     /// A packet leaves the node where it came to be.
+    #[inline]
     pub(super) fn depart(&mut self, at: NodeIndex, id: PacketId) {
         if self.packets.get(id).dst == at {
             // To itself: nothing is modelled of a loopback.

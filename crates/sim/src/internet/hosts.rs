@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Off};
 use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent, TcpPacket};
-use layercast_wire::{Payload, TcpSegment};
+use layercast_wire::Payload;
 use layercast_workload::app;
 
 use super::packet::{Body, IP_HEADER, Packet};
@@ -112,18 +112,6 @@ impl Internet {
         }
     }
 
-    /// A segment for a host.
-    pub(super) fn segment(&mut self, host: u32, src: NodeIndex, segment: TcpSegment) {
-        let state = &mut self.hosts[host as usize];
-        let packet = TcpPacket {
-            src: self.node_addresses[src.0 as usize],
-            dst: self.node_addresses[state.node.0 as usize],
-            segment,
-        };
-        state.endpoint.handle(self.now, packet, &mut Off);
-        self.touch(host);
-    }
-
     /// Lets all that was touched say what it has to say.
     pub(super) fn settle_hosts(&mut self) {
         while let Some(host) = self.touched.pop() {
@@ -132,6 +120,7 @@ impl Internet {
         }
     }
 
+    #[inline]
     fn settle(&mut self, host: u32) {
         loop {
             // What arrived is read before anything is sent, as a user process would be woken first.
@@ -149,6 +138,7 @@ impl Internet {
         self.kernel.schedule(state.timer, next);
     }
 
+    #[inline]
     fn send_segment(&mut self, host: u32, packet: TcpPacket) {
         let Some(dst) = self.addresses.find(packet.dst) else {
             self.drops.no_route += 1;

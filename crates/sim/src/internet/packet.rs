@@ -83,6 +83,7 @@ impl Packets {
         self.all.len() - self.free.len()
     }
 
+    #[inline(always)]
     pub fn add(&mut self, packet: Packet) -> PacketId {
         match self.free.pop() {
             Some(id) => {
@@ -105,9 +106,17 @@ impl Packets {
     }
 
     /// Takes a packet out for good.
+    #[inline]
     pub fn take(&mut self, id: PacketId) -> Body {
         self.free.push(id);
         std::mem::replace(&mut self.all[id.0 as usize].body, Body::Free)
+    }
+
+    /// Forgets a packet that arrived.
+    #[inline]
+    pub fn remove(&mut self, id: PacketId) {
+        self.free.push(id);
+        self.all[id.0 as usize].body = Body::Free;
     }
 
     /// Forgets a packet that got lost, and with the last part of one the whole of it.
@@ -207,6 +216,7 @@ impl Packets {
     }
 
     /// A part arrived where the packet goes: gives the packet if it was the last one, and none is lost.
+    #[inline]
     pub fn join(&mut self, id: PacketId) -> Option<PacketId> {
         let Body::Fragment { group, .. } = self.get(id).body else {
             return Some(id);

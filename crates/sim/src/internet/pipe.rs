@@ -32,13 +32,12 @@ pub(crate) struct Pipe {
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
     offered: u64,
-    sent: u64,
     bytes: u64,
     full: u64,
     early: u64,
     lost: u64,
     /// Time to send all that was accepted.
-    busy: u128,
+    busy: Span,
     seen: u64,
     wait: MeanSpan,
     max_waiting: u32,
@@ -122,9 +121,8 @@ impl Pipe {
             self.counts.max_waiting = self.counts.max_waiting.max(waiting + 1);
         }
         self.counts.wait.add(start.since(now));
-        self.counts.sent += 1;
         self.counts.bytes += u64::from(bytes);
-        self.counts.busy += u128::from(sending.as_ps());
+        self.counts.busy += sending;
         self.busy_until = start.saturating_add(sending);
         if self.loss > 0.0 && self.chance.chance(self.loss) {
             self.counts.lost += 1;
@@ -136,19 +134,20 @@ impl Pipe {
     /// Forgets what was counted until now.
     pub fn restart(&mut self, now: Time) {
         self.counts = Counts {
-            busy: u128::from(self.busy_until.since(now).as_ps()),
+            busy: self.busy_until.since(now),
             ..Counts::default()
         };
     }
 
     pub fn report(&self, now: Time, since: Time) -> QueueReport {
         let counts = &self.counts;
-        let busy = counts.busy - u128::from(self.busy_until.since(now).as_ps()).min(counts.busy);
+        let busy = counts.busy.as_ps();
+        let busy = busy.saturating_sub(self.busy_until.since(now).as_ps());
         let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
         QueueReport {
             name: self.name.clone(),
             offered: counts.offered,
-            sent: counts.sent,
+            sent: counts.offered - counts.full - counts.early,
             bytes: counts.bytes,
             dropped_full: counts.full,
             dropped_red: counts.early,

@@ -127,6 +127,7 @@ impl Table {
     }
 
     /// The hops from one router towards another that are equally good; none if there is no way.
+    #[inline]
     pub fn hops(&self, from: u32, to: u32) -> &[Hop] {
         let (here, there) = (&self.places[from as usize], &self.places[to as usize]);
         if from == to || here.part != there.part {

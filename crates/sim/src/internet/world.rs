@@ -212,7 +212,9 @@ impl Internet {
     /// Lets everything happen that is due by `until` or by the end, unless the watcher or the budget stops it.
     pub fn run_until<W: Watch>(&mut self, until: Time, watch: &mut W) -> Option<Stopped> {
         let until = until.min(self.end);
-        while let Some((at, event)) = self.next().filter(|(at, _)| *at <= until) {
+        while let Some((at, event)) = self.next()
+            && at <= until
+        {
             self.now = at;
             self.steps += 1;
             if self.steps.is_multiple_of(LOOK) {
@@ -259,23 +261,25 @@ impl Internet {
     }
 
     /// What is next. At one instant packets arrive before all else happens, and cells move last.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<(Time, Event)> {
-        let mut next = self.arrivals.next().map(|at| (at, Event::Arrival));
-        let mut sooner = |other: Option<(Time, Event)>| {
-            if let Some((at, event)) = other
-                && next.is_none_or(|(first, _)| at < first)
-            {
-                next = Some((at, event));
-            }
-        };
-        sooner(self.kernel.next().map(|(at, it)| (at, Event::Other(it))));
+        let arrival = self.arrivals.next().unwrap_or(Time::MAX);
+        let other = self.kernel.next();
+        let other_at = other.map_or(Time::MAX, |(at, _)| at);
         let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
-        sooner(cells.map(|at| (at, Event::Cells)));
-        next
+        let cells = cells.unwrap_or(Time::MAX);
+        if arrival <= other_at.min(cells) {
+            // What lies beyond all time never happens.
+            return (arrival < Time::MAX).then_some((arrival, Event::Arrival));
+        }
+        match other {
+            Some((at, source)) if at <= cells => Some((at, Event::Other(source))),
+            _ => Some((cells, Event::Cells)),
+        }
     }
 
     /// The next packet comes to the end of its link.
+    #[inline]
     fn next_arrives(&mut self) {
         if let Some((packet, to)) = self.arrivals.take() {
             self.packet_hops += 1;
