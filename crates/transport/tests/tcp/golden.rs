@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use layercast_core::Span;
+use layercast_core::{Span, Stream};
 use layercast_transport::tcp::{Profile, TcpConfig, TcpPacket, Variant};
 use layercast_wire::Payload;
 
@@ -77,12 +77,16 @@ fn losing(lost: &'static [usize]) -> Channel {
 
 /// Transfers `segments` full segments and closes.
 fn transfer(config: TcpConfig, lost: &'static [usize], segments: usize) -> Net {
-    let mut net = Net::new([config.clone(), config], losing(lost));
+    transfer_over(config, losing(lost), segments, 60)
+}
+
+fn transfer_over(config: TcpConfig, channel: Channel, segments: usize, seconds: u64) -> Net {
+    let mut net = Net::new([config.clone(), config], channel);
     let (near, far) = net.open();
     net.sink = Some((1, far));
     let mss = usize::from(net.hosts[0].info(near).unwrap().mss);
     let mut left = segments * mss;
-    let end = net.now + Span::from_secs(60);
+    let end = net.now + Span::from_secs(seconds);
     loop {
         if left > 0 {
             left -= net.hosts[0]
@@ -162,6 +166,30 @@ fn newreno_recovers_one_hole_a_round_trip() {
         &transfer(modern(Variant::NewReno), &[9, 11, 14], 40),
         "newreno",
     );
+}
+
+/// After a time-out in a recovery all is sent again; duplicates of what the peer had are no loss, not even those
+/// that acknowledge exactly what was sent before (RFC 6582 3.2).
+#[test]
+fn newreno_takes_the_duplicates_after_a_time_out_for_what_they_are() {
+    let config = TcpConfig {
+        fast_tick: None,
+        ..modern(Variant::NewReno)
+    };
+    // A third of the segments of a window, each of them a little later than the one before.
+    let mut random = Stream::new(112, "zz");
+    let mut count = 0;
+    let channel = move |host, packet: TcpPacket| {
+        let is_data = host == 0 && !packet.segment.payload.is_empty();
+        count += u64::from(is_data);
+        let is_lost = is_data && (17..73).contains(&count) && random.below(3) == 0;
+        match is_lost {
+            true => Vec::new(),
+            false => vec![(ms(100) + Span::from_us(50 * count), packet)],
+        }
+    };
+    let stats = transfer_over(config, Box::new(channel), 200, 300).hosts[0].stats();
+    assert_eq!(stats.fast_retransmits, 1);
 }
 
 #[test]

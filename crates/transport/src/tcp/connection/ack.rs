@@ -82,8 +82,13 @@ impl Connection {
         }
         let lost = self.dups == threshold
             || (recovery == Variant::Sack && self.scoreboard.lost_hole(self.una).is_some());
-        // RFC 6582 3.2: duplicates of what a time-out sent again are no loss.
-        let guarded = recovery != Variant::Reno && self.una < self.recover;
+        // Duplicates of what a time-out sent again are no loss (RFC 6582 3.2: until more than `recover` is
+        // acknowledged; RFC 6675 5.1: until all of it is).
+        let guarded = match recovery {
+            Variant::Reno => false,
+            Variant::Tahoe | Variant::NewReno => self.una <= self.recover,
+            Variant::Sack | Variant::Cubic => self.una < self.recover,
+        };
         if lost && !guarded {
             self.recover_fast(recovery);
         }

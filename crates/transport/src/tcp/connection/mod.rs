@@ -145,7 +145,7 @@ pub(crate) struct Connection {
     /// The segment being timed: its offset, and the tick it left at.
     timing: Option<(u64, u64)>,
     dups: u32,
-    /// Fast recovery ends here; none begins below.
+    /// Fast recovery ends here; none begins before.
     recover: u64,
     recovering: bool,
     /// A partial acknowledgement came in this recovery (RFC 6582).

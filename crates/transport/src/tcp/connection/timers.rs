@@ -64,9 +64,13 @@ impl Connection {
             // Held for what the timer sends again and again (RFC 5681 3.1).
             if quirk || !again {
                 // What a recovery did not mend is still outstanding, and can be more than the path holds: half
-                // of that would overshoot again.
-                let window = self.wnd.min(self.congestion.cwnd());
-                let flight = (self.max - self.una).min(self.congestion.cwnd());
+                // of that would overshoot again, as would half of a window inflated by duplicates.
+                let cwnd = match self.recovering && !quirk {
+                    true => self.congestion.cwnd().min(self.congestion.ssthresh()),
+                    false => self.congestion.cwnd(),
+                };
+                let window = self.wnd.min(cwnd);
+                let flight = (self.max - self.una).min(cwnd);
                 self.congestion.on_loss(window, flight);
             }
             self.congestion.on_timeout();
