@@ -16,7 +16,7 @@ from rich.table import Table
 
 from layercast import LayercastError
 from layercast_lab import gallery
-from layercast_lab.cli_campaign import campaign
+from layercast_lab.cli_campaign import campaign, new
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, experiments
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
 console = Console()
 errors = Console(stderr=True)
 app.command()(campaign)
+app.command()(new)
 COLOURS = {"reproduced": "green", "shape": "yellow", "differs": "red"}
 
 

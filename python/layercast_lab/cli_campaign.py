@@ -1,4 +1,4 @@
-"""The command `layercast-lab campaign`."""
+"""The commands `layercast-lab campaign` and `layercast-lab new`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from layercast_lab import description, units
+from layercast_lab import description, scaffold, units
 from layercast_lab.campaign import Outcome
 from layercast_lab.description import Description, DescriptionError
 from layercast_lab.grid import GridError
@@ -89,6 +89,23 @@ def campaign(
         raise typer.Exit(130)
     if outcome.failed or outcome.partial:
         raise typer.Exit(1)
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet, such as my_experiment.")],
+) -> None:
+    """Begin a campaign of your own: a scenario, what to vary in it, and what to make of the results.
+
+    The files run as they are: layercast-lab campaign my_experiment/campaign.toml
+    """
+    try:
+        made = scaffold.new(folder)
+    except (ValueError, OSError) as error:
+        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    for path in made:
+        console.print(str(path), highlight=False, soft_wrap=True)
+    console.print(f"next: layercast-lab campaign {folder / 'campaign.toml'}", highlight=False, soft_wrap=True)
 
 
 def assignment(text: str) -> tuple[str, Any]:

@@ -46,11 +46,13 @@ class Description:
 def read(path: Path, out: Path | None = None, instead: Mapping[str, Any] | None = None) -> Description:
     """The campaign that a file describes, its results in `out` or target/lab/campaigns/NAME.
 
-    `instead` are fields of the scenario and values for them. A TOML file has `scenario` (a file, relative
-    to this one), `seeds`, and the tables `grid`, `collect` and `plot`; a Python file makes a `Campaign` and
-    calls it `campaign`. Raises DescriptionError, or OSError if there is no file.
+    NAME is that of the file, or of its folder if the file is called campaign.toml. `instead` are fields of
+    the scenario and values for them. A TOML file has `scenario` (a file, relative to this one), `seeds`, and
+    the tables `grid`, `collect` and `plot`; a Python file makes a `Campaign` and calls it `campaign`. Raises
+    DescriptionError, or OSError if there is no file.
     """
-    out = out or Path("target/lab/campaigns") / path.stem
+    name = path.resolve().parent.name if path.stem == "campaign" else path.stem
+    out = out or Path("target/lab/campaigns") / name
     if path.suffix == ".py":
         if instead:
             raise DescriptionError(f"{path}: --set is for campaigns in TOML")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import queue
 import tempfile
 import threading
-from asyncio import CancelledError
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -125,6 +125,7 @@ class Executor:
         except (OSError, ValueError) as error:
             raise ClusterError(f"there is no Dask scheduler at {scheduler}: {error}") from None
         self._running: dict[Future, Job] = {}
+        self._lost = False
         self._done: queue.SimpleQueue[Future | None] = queue.SimpleQueue()
 
     def __enter__(self) -> Executor:
@@ -134,9 +135,10 @@ class Executor:
         """Cancels what is under way, and ends the engines."""
         left = [job.address for job in self._running.values()]
         with contextlib.suppress(Exception):
-            self._client.cancel(list(self._running))
-            self._client.run(stop, left)
-        self._client.close()
+            if not self._lost:
+                self._client.cancel(list(self._running))
+                self._client.run(stop, left)
+            self._client.close(timeout=1 if self._lost else WAIT_S)
         if self._cluster:
             self._cluster.close()
 
@@ -174,6 +176,11 @@ class Executor:
             future = self._done.get()
             if future is None:
                 return
+            if future.cancelled():
+                self._lost = True
+                # It would tell at length that it cannot connect again.
+                logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+                raise ClusterError("the connection to the scheduler was lost; the same command goes on")
             job = self._running.pop(future)
             submit(1)
             yield outcome(future, job)
@@ -187,5 +194,5 @@ def outcome(future: Future, job: Job) -> Done | Failed:
     """What became of a job; a worker that died or cannot load the task costs the run, not the campaign."""
     try:
         return future.result()
-    except (Exception, CancelledError) as error:
+    except Exception as error:
         return Failed(job.address, f"{type(error).__name__}: {error}")

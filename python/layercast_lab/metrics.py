@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Take = Literal["mean", "sum", "median", "min", "max"]
+AT_ONCE = 200
 SUFFIXES = {"_bps": "bit/s", "bytes": "B", "_ms": "ms", "_ms_p50": "ms", "_ms_p99": "ms"}
 SECONDS = {"mean_wait", "mean_delay", "completed", "seconds", "sim_seconds", "p50", "p90"}
 
@@ -80,11 +81,20 @@ def scan(files: Sequence[Path], path: str) -> pl.DataFrame:
     import polars as pl
 
     part, of, figure = (".*".join(map(re.escape, text.split("*"))) for text in split(path))
-    table = pl.scan_parquet(files, include_file_paths="file")
     wanted = {"part": part, "of": of, "figure": figure}
-    chosen = table.filter(*(pl.col(name).str.contains(f"^{text}$") for name, text in wanted.items()))
+    matches = [pl.col(name).str.contains(f"^{text}$") for name, text in wanted.items()]
     name = pl.col("file").str.split("/").list.last()
-    return chosen.select(name, "part", "of", "figure", "t", "value").collect()
+    found = []
+    for some in batched(files):
+        chosen = pl.scan_parquet(some, include_file_paths="file").filter(*matches)
+        found.append(chosen.select(name, "part", "of", "figure", "t", "value").collect())
+    return pl.concat(found)
+
+
+def batched(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    """A few hundred files at a time: polars takes memory for each that it has open."""
+    for first in range(0, len(files), AT_ONCE):
+        yield files[first : first + AT_ONCE]
 
 
 def split(path: str) -> tuple[str, str, str]:

@@ -378,3 +378,36 @@ def test_a_python_file_describes_a_campaign(tmp_path):
     assert run.returncode == 0, run.stderr
     assert [row["link[0].delay"] for row in json.loads(run.stdout)["metrics"]] == ["1ms", "2ms"]
     assert os.listdir(tmp_path / "out" / "runs")
+
+
+def test_an_experiment_that_was_begun_runs_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun = CliRunner().invoke(app, ["new", "my_experiment"])
+    assert begun.exit_code == 0 and "my_experiment/campaign.toml" in begun.stdout
+    scenario = tmp_path / "my_experiment" / "scenario.toml"
+    scenario.write_text(scenario.read_text().replace('"12s"', '"3s"'))
+    run = start("my_experiment/campaign.toml", "--json")
+    assert run.returncode == 0, run.stderr
+    told = json.loads(run.stdout)
+    assert told["computed"] == 40 and len(told["metrics"]) == 16
+    [picture] = [Path(file) for file in told["files"] if file.endswith(".png")]
+    assert picture == Path("target/lab/campaigns/my_experiment/plot.png")
+    assert picture.read_bytes().startswith(b"\x89PNG") and b"link[2].queue" in svg_text(picture)
+    analysis = subprocess.run([sys.executable, "my_experiment/analysis.py"], capture_output=True, text=True)
+    assert analysis.returncode == 0, analysis.stderr
+    assert "significant" in analysis.stdout
+    again = CliRunner().invoke(app, ["new", "my_experiment"])
+    assert again.exit_code == 2 and "my_experiment" in again.stderr
+    assert CliRunner().invoke(app, ["new", "my experiment"]).exit_code == 2
+
+
+def svg_text(picture: Path) -> bytes:
+    """The texts of a picture, which its SVG has as comments."""
+    return b"\n".join(
+        line for line in picture.with_suffix(".svg").read_bytes().splitlines() if b"<!--" in line
+    )
+
+
+def test_the_example_is_a_campaign():
+    plan = json.loads(start(str(ROOT / "examples/campaign/queue.toml"), "--dry-run", "--json").stdout)
+    assert plan["runs"] == 70
