@@ -101,6 +101,44 @@ def test_an_interval_is_what_the_test_does_not_refuse():
             assert (analysis.p_value(base, [v - by for v in new]) > Fraction(1, 10)) == bool(inside)
 
 
+def test_a_paired_interval_is_what_all_signs_leave():
+    for n in range(1, 7):
+        sums = [0] * (n * (n + 1) // 2 + 1)
+        for chosen in itertools.product((0, 1), repeat=n):
+            sums[sum(rank * one for rank, one in enumerate(chosen, 1))] += 1
+        assert analysis.signs(n) == tuple(sums)
+    draw = random.Random(3)
+    for _ in range(30):
+        differences = [draw.uniform(-5, 10) for _ in range(draw.randint(5, 8))]
+        found = analysis.paired_shift([0.0] * len(differences), differences)
+        assert found.confidence >= Fraction(9, 10)
+        for by, inside in ((found.low - 1e-6, 0), (found.low + 1e-6, 1), (found.high - 1e-6, 1)):
+            assert (signed_rank_p([value - by for value in differences]) > Fraction(1, 10)) == bool(inside)
+
+
+def signed_rank_p(differences: list[float]) -> Fraction:
+    """Wilcoxon's test of signed ranks over all signs, without ties."""
+    ranks = {value: rank for rank, value in enumerate(sorted(differences, key=abs), 1)}
+    half = Fraction(sum(ranks.values()), 2)
+    found = abs(sum(rank for value, rank in ranks.items() if value > 0) - half)
+    sums = [
+        sum(rank * one for rank, one in zip(ranks.values(), chosen, strict=True))
+        for chosen in itertools.product((0, 1), repeat=len(ranks))
+    ]
+    return Fraction(sum(abs(total - half) >= found for total in sums), len(sums))
+
+
+def test_seeds_in_common_drop_out():
+    base = [10.0, 50.0, 30.0, 20.0, 40.0]
+    new = [value + by for value, by in zip(base, (1.0, 1.5, 2.0, 1.25, 1.75), strict=True)]
+    assert not analysis.shift(base, new).significant
+    found = analysis.paired_shift(base, new)
+    assert (found.low, found.high, found.estimate) == (1.0, 2.0, 1.5)
+    assert found.confidence == Fraction(15, 16)
+    with pytest.raises(ValueError, match=r"4 pairs: at most 0\.875"):
+        analysis.paired_shift(base[1:], new[1:])
+
+
 def test_too_few_values_are_refused():
     with pytest.raises(ValueError, match=r"2\+3 values: at most 0.8"):
         analysis.shift([1, 2], [3, 4, 5])
