@@ -104,7 +104,10 @@ def test_a_second_start_computes_nothing(local, miniature):
 def stopped_in_the_middle(miniature: Path, out: Path, how: signal.Signals) -> subprocess.Popen:
     """Starts the miniature, waits for some results, and sends a signal to the campaign alone."""
     campaign = subprocess.Popen(
-        lab(str(miniature), "--out", str(out)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        lab(str(miniature), "--out", str(out), "--jobs", "2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 60
     while len(list((out / "runs").glob("*.parquet"))) < 3:
