@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from distributed import Client
 from typer.testing import CliRunner
 
 from layercast_lab import Campaign, executor
@@ -194,6 +195,9 @@ def cluster(workers: int):
     ]
     processes = [subprocess.Popen(command, **quiet) for command in (scheduler, *[worker] * workers)]
     try:
+        # One that comes late may find that the other has done everything.
+        with Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=60)
         yield address
     finally:
         for process in processes:
