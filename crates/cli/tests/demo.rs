@@ -1,5 +1,6 @@
 //! The demo with a network of its own: children that are killed come back, the promise is judged.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::path::Path;

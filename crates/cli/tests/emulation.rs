@@ -3,6 +3,7 @@
 //!
 //! The outer tests start this binary again under `unshare`; the inner ones are ignored outside.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

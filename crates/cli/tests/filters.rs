@@ -1,5 +1,6 @@
 //! Filters in nodes and rate shaping at the source, with real processes and real video.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use common::{Running, complaint, decode, folder, have_ffmpeg, json, make_clip, run};

@@ -1,5 +1,6 @@
 //! Live media in and out, between real encoders and players.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::net::UdpSocket;

@@ -1,5 +1,6 @@
 //! The commands that stream over loopback.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::io::Read;

@@ -1,5 +1,6 @@
 //! `layercast token`, and a server that asks for one.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::path::Path;

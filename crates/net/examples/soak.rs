@@ -4,9 +4,9 @@
 //! as JSON to FILE or standard output; the exit code is 1 if a base-layer frame was lost on an undisturbed
 //! way, a flow stood still, or the memory grew by more than 5 % after the warm-up.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/all/common/mod.rs"]
 mod common;
-#[path = "../tests/common/soak.rs"]
+#[path = "../tests/all/common/soak.rs"]
 mod soak;
 
 use std::error::Error;

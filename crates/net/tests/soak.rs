@@ -1,7 +1,8 @@
 //! The short form of `make soak`.
 
+#[path = "all/common/mod.rs"]
 mod common;
-#[path = "common/soak.rs"]
+#[path = "all/common/soak.rs"]
 mod soak;
 
 use std::time::Duration;

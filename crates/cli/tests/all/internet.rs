@@ -1,8 +1,6 @@
 //! `layercast sim` with scenarios of internetworks.
 
-mod common;
-
-use common::{complaint, folder, json, repository, run};
+use crate::common::{complaint, folder, json, repository, run};
 use serde_json::Value;
 
 fn ready_made(name: &str) -> String {

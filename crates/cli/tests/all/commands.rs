@@ -1,8 +1,7 @@
 //! The commands that need no network: help, probe, sim.
 
-mod common;
-
-use common::{complaint, folder, have_ffmpeg, json, make_clip, repository, run};
+use crate::common;
+use crate::common::{complaint, folder, have_ffmpeg, json, make_clip, repository, run};
 use serde_json::Value;
 
 const COMMANDS: [&str; 10] = [

@@ -1,14 +1,12 @@
 //! `layercast sim --seeds`: single runs, sweeps and resumed sweeps give the same.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{complaint, ends_within, folder, json, layercast, repository, run, signal};
+use crate::common::{complaint, ends_within, folder, json, layercast, repository, run, signal};
 use serde_json::Value;
 
 fn star() -> String {

@@ -1,14 +1,14 @@
 //! Protected links: whoever is not who it says it is, or repeats what was said before, changes nothing,
 //! and the promise is kept meanwhile.
 
-mod common;
+use crate::common;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::neighbour::{Neighbour, identity, joined_by, protected, trusted};
-use common::{join, join_config, server, sink, start, switch};
+use crate::common::neighbour::{Neighbour, identity, joined_by, protected, trusted};
+use crate::common::{join, join_config, server, sink, start, switch};
 use layercast_core::{FlowId, Level, NodeId, Stream};
 use layercast_net::{
     Connect, Fingerprint, Identity, JoinEvent, JoinSummary, NetError, NodeEvent, Remote, Trust,

@@ -1,12 +1,10 @@
 //! A port that is an IP multicast group: one datagram for all its members.
 
-mod common;
-
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use common::neighbour::{Neighbour, identity, trusted};
-use common::{join, join_config, port, server, sink, start};
+use crate::common::neighbour::{Neighbour, identity, trusted};
+use crate::common::{join, join_config, port, server, sink, start};
 use layercast_core::Level;
 use layercast_net::{GroupPort, Identity};
 use layercast_switch::{LinkConfig, PortConfig};

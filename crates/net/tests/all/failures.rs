@@ -1,14 +1,14 @@
 //! What must go well when something else does not: killed nodes, strangers, hostile neighbours,
 //! wrong addresses.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{
+use crate::common::{
     join, join_config, link_to, port, server, sink, source, start, switch, switch_config,
 };
 use layercast_core::Level;

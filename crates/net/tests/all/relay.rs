@@ -1,11 +1,9 @@
 //! Programs on both sides of an emulated path.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{join, join_config, localhost, server, sink, start};
+use crate::common::{join, join_config, localhost, server, sink, start};
 use layercast_core::{Span, Time};
 use layercast_net::{
     CancellationToken, Clock, JoinEvent, NetError, Relay, RelayConfig, RelayStats,

@@ -1,10 +1,8 @@
 //! Flows from a server over a switch to receivers, on real sockets.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{join, join_config, link_to, port, server, sink, start, switch};
+use crate::common::{join, join_config, link_to, port, server, sink, start, switch};
 use layercast_core::{Level, Span};
 use layercast_net::{JoinEvent, NetError, get_stats, list_flows};
 use layercast_wire::Carriage;

@@ -1,10 +1,8 @@
 //! `layercast workload` as a user runs it.
 
-mod common;
-
 use std::fs;
 
-use common::{complaint, folder, json, run};
+use crate::common::{complaint, folder, json, run};
 
 #[test]
 fn samples_go_through_a_file_and_back_into_a_distribution() {

@@ -1,13 +1,11 @@
 //! Sealed media and tokens through real sockets: who gets nothing, and what attacks on the way do.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use common::neighbour::Neighbour;
-use common::{join, join_config, server, sink, start, switch};
+use crate::common::neighbour::Neighbour;
+use crate::common::{join, join_config, server, sink, start, switch};
 use layercast_core::{Level, NodeId};
 use layercast_net::{
     Clock, JoinConfig, JoinEvent, JoinSummary, NetError, NodeConfig, NodeEvent, random_seed,

@@ -1,10 +1,8 @@
 //! Frames of live producers, frames for programs, and commands to what runs.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{join, join_config, server, sink, source, start};
+use crate::common::{join, join_config, server, sink, source, start};
 use layercast_core::{Layer, Span};
 use layercast_net::{Frames, JoinCommand, JoinEvent, NodeCommand, NodeConfig, Output};
 use layercast_transport::mets::AppFrame;

@@ -1,0 +1,9 @@
+//! The tests that need no other processes in real time, in one program: linking a program for each file takes longer than
+//! running most of them.
+
+mod architecture;
+mod commands;
+mod common;
+mod internet;
+mod sweep;
+mod workload;

@@ -1,0 +1,10 @@
+//! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
+
+mod common;
+mod delivery;
+mod failures;
+mod live;
+mod multicast;
+mod relay;
+mod sealed;
+mod security;
