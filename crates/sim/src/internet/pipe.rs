@@ -37,7 +37,7 @@ struct Counts {
     early: u64,
     lost: u64,
     /// Time to send all that was accepted.
-    busy: Span,
+    busy: u128,
     seen: u64,
     wait: MeanSpan,
     max_waiting: u32,
@@ -122,7 +122,7 @@ impl Pipe {
         }
         self.counts.wait.add(start.since(now));
         self.counts.bytes += u64::from(bytes);
-        self.counts.busy += sending;
+        self.counts.busy += u128::from(sending.as_ps());
         self.busy_until = start.saturating_add(sending);
         if self.loss > 0.0 && self.chance.chance(self.loss) {
             self.counts.lost += 1;
@@ -134,15 +134,15 @@ impl Pipe {
     /// Forgets what was counted until now.
     pub fn restart(&mut self, now: Time) {
         self.counts = Counts {
-            busy: self.busy_until.since(now),
+            busy: u128::from(self.busy_until.since(now).as_ps()),
             ..Counts::default()
         };
     }
 
     pub fn report(&self, now: Time, since: Time) -> QueueReport {
         let counts = &self.counts;
-        let busy = counts.busy.as_ps();
-        let busy = busy.saturating_sub(self.busy_until.since(now).as_ps());
+        let to_come = u128::from(self.busy_until.since(now).as_ps());
+        let busy = counts.busy.saturating_sub(to_come);
         let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
         QueueReport {
             name: self.name.clone(),
@@ -220,6 +220,17 @@ impl RedState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What an endless queue takes may be years to send.
+    #[test]
+    fn more_can_wait_than_time_lasts() {
+        let mut pipe = Pipe::new("slow".into(), Rate::from_bps(1), Span::ZERO, 1_500, 1);
+        for _ in 0..2_000 {
+            pipe.offer(Time::ZERO, 1_500);
+        }
+        let report = pipe.report(Time::ZERO, Time::ZERO);
+        assert_eq!((report.sent, report.max_waiting), (2_000, 1_999));
+    }
 
     #[test]
     fn red_spares_who_finds_hardly_anyone_waiting() {
