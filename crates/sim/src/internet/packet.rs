@@ -112,7 +112,7 @@ impl Packets {
         std::mem::replace(&mut self.all[id.0 as usize].body, Body::Free)
     }
 
-    /// Forgets a packet that arrived.
+    /// Forgets a packet that arrived, or was cut.
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
         self.free.push(id);
@@ -169,7 +169,7 @@ impl Packets {
         // A part that is cut again belongs to the same packet.
         let (group, start) = match *body {
             Body::Fragment { group, offset } => {
-                self.take(id);
+                self.remove(id);
                 self.groups[group as usize].alive += count - 1;
                 (group, offset)
             }
@@ -221,7 +221,7 @@ impl Packets {
         let Body::Fragment { group, .. } = self.get(id).body else {
             return Some(id);
         };
-        self.take(id);
+        self.remove(id);
         self.settle(group)
     }
 

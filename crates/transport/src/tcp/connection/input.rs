@@ -70,24 +70,17 @@ impl Connection {
         all_is_acked && fits && nothing_waits && !self.abandoned
     }
 
-    /// Whether the timestamp is there if it should be, and not older than the last.
+    /// Whether the timestamp, where there should be one, is there and not older than the last.
     fn has_later_stamp(&self, segment: &TcpSegment) -> bool {
-        match segment.options.timestamps {
-            Some(stamps) => self.stamps && stamps.value.wrapping_sub(self.ts_recent) as i32 >= 0,
-            None => !self.stamps,
-        }
+        let later = |value: u32| value.wrapping_sub(self.ts_recent) as i32 >= 0;
+        !self.stamps || segment.options.timestamps.is_some_and(|it| later(it.value))
     }
 
     fn on_predicted(&mut self, host: &Host, now: Time, segment: &mut TcpSegment) {
         let seq = self.rcv_nxt;
         self.last_heard = now;
         self.remember_stamp(now, seq as i64, segment);
-        let ack = Ack {
-            seq: seq as i64,
-            ack: self.ack_offset(segment),
-            window: u64::from(segment.window) << self.snd_scale,
-            pure: segment.payload.is_empty(),
-        };
+        let ack = self.read_ack(seq as i64, segment, segment.payload.is_empty());
         if ack.pure {
             self.on_new_ack(host, now, ack.ack as u64, segment);
         }
@@ -202,12 +195,7 @@ impl Connection {
         if !segment.flags.has(TcpFlags::ACK) {
             return;
         }
-        let ack = Ack {
-            seq,
-            ack: self.ack_offset(segment),
-            window: u64::from(segment.window) << self.snd_scale,
-            pure,
-        };
+        let ack = self.read_ack(seq, segment, pure);
         if self.state == State::SynReceived {
             if !(1..=self.max as i64).contains(&ack.ack) {
                 self.outcome().reset = Some(Box::new(reset_for(segment)));
@@ -231,18 +219,15 @@ impl Connection {
 
     /// Whether the segment is no old duplicate by its timestamp (RFC 7323 5).
     fn is_fresh(&mut self, now: Time, segment: &TcpSegment) -> bool {
-        if !self.stamps {
+        if self.has_later_stamp(segment) {
             return true;
         }
-        let Some(stamps) = segment.options.timestamps else {
-            return false;
-        };
-        let old = (stamps.value.wrapping_sub(self.ts_recent) as i32) < 0;
-        if old && now.since(self.ts_recent_at) < STAMP_LIFE {
-            self.ack_now = true;
+        if segment.options.timestamps.is_none() {
             return false;
         }
-        true
+        let may_have_wrapped = now.since(self.ts_recent_at) >= STAMP_LIFE;
+        self.ack_now |= !may_have_wrapped;
+        may_have_wrapped
     }
 
     fn remember_stamp(&mut self, now: Time, seq: i64, segment: &TcpSegment) {
@@ -394,6 +379,15 @@ impl Connection {
         if last.is_none_or(|last| now.since(last) >= CHALLENGE_PACE) {
             self.last_challenge = Some(now);
             self.ack_now = true;
+        }
+    }
+
+    fn read_ack(&self, seq: i64, segment: &TcpSegment, pure: bool) -> Ack {
+        Ack {
+            seq,
+            ack: self.ack_offset(segment),
+            window: u64::from(segment.window) << self.snd_scale,
+            pure,
         }
     }
 

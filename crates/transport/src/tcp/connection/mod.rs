@@ -122,9 +122,8 @@ pub(crate) struct Connection {
     pub(crate) abandoned: bool,
     pub(crate) told: Told,
     pub(crate) timers: Timers,
-    /// What happened to it since the endpoint last looked, and whether anything did.
-    outcome: Outcome,
-    happened: bool,
+    /// What happened to it since the endpoint last looked, if anything did.
+    outcome: Option<Outcome>,
     pub(crate) counts: TcpCounts,
 
     // What we send.
@@ -208,8 +207,7 @@ impl Connection {
                 life: Some(now.saturating_add(config.connect_timeout)),
                 ..Timers::default()
             },
-            outcome: Outcome::default(),
-            happened: false,
+            outcome: None,
             counts: TcpCounts::default(),
             iss,
             una: 0,
@@ -315,19 +313,17 @@ impl Connection {
     /// Whether nothing happened to it, which was in state `before`, but data and acknowledgements.
     #[inline]
     pub(crate) fn is_unchanged(&self, before: State) -> bool {
-        self.state == before && !self.happened && !self.is_done()
+        self.state == before && self.outcome.is_none() && !self.is_done()
     }
 
     /// Takes what happened.
     pub(crate) fn take_outcome(&mut self) -> Outcome {
-        self.happened = false;
-        std::mem::take(&mut self.outcome)
+        self.outcome.take().unwrap_or_default()
     }
 
     /// Something happens that the endpoint has to know.
     fn outcome(&mut self) -> &mut Outcome {
-        self.happened = true;
-        &mut self.outcome
+        self.outcome.get_or_insert_default()
     }
 
     /// Whether nothing goes over it any more, in either direction.
