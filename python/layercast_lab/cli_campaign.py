@@ -76,10 +76,10 @@ def campaign(
         )
         files, frame = write(found, outcome)
     except (DescriptionError, GridError, MetricError) as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        complain(f"error: {error}")
         raise typer.Exit(2) from None
     except OSError as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        complain(f"error: {error}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -101,11 +101,16 @@ def new(
     try:
         made = scaffold.new(folder)
     except (ValueError, OSError) as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        complain(f"error: {error}")
         raise typer.Exit(2) from None
     for path in made:
         console.print(str(path), highlight=False, soft_wrap=True)
     console.print(f"next: layercast-lab campaign {folder / 'campaign.toml'}", highlight=False, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Prints what is wrong on one line, brackets and all."""
+    errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -196,9 +201,7 @@ def tell(found: Description, outcome: Outcome, files: list[Path], frame: pl.Data
     for first, *others in alike.values():
         label = ", ".join(f"{name} = {value}" for name, value in first.items() if name != "error")
         more = f" (and {len(others)} more)" if others else ""
-        errors.print(
-            f"failed: {label}{more}: {first['error']}", markup=False, highlight=False, soft_wrap=True
-        )
+        complain(f"failed: {label}{more}: {first['error']}")
     if outcome.partial:
         errors.print(f"{len(outcome.partial)} runs came to the end of their budget", highlight=False)
     text = f"{outcome.runs} runs: {outcome.computed} computed, {outcome.kept} kept"

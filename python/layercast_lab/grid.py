@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class Point:
     text: str
     """The scenario as canonical JSON: sorted, without its seed, files named by their content."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Tells this scenario, with all that its files hold, from others."""
         return digest(self.text.encode())

@@ -12,7 +12,14 @@ from matplotlib.axes import Axes
 from layercast_lab import style, units
 from layercast_lab.style import plt
 
-COLOURS = ("#334155", "#c2410c", "#64a3c4", "#4d7c0f", "#7e22ce", "#a16207")
+COLOURS = (
+    style.LAYER_COLOURS["BL"],
+    style.ACCENT,
+    style.LAYER_COLOURS["E1"],
+    "#4d7c0f",
+    "#7e22ce",
+    "#a16207",
+)
 MARKERS = "osD^vP"
 
 

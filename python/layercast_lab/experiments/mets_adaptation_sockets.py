@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.simulator import command, toml
+from layercast_lab.simulator import command, toml_file
 from layercast_lab.testbed import PAPER
 
 LENGTH_S, FLIGHT_ENDS_S, LOUGHER_STARTS_S, END_S = 82.0, 20.0, 50.0, 80.0
@@ -84,7 +84,7 @@ def run(scale: float, seed: int) -> tuple[list[dict], list[dict], int]:
     """What receivers saw on sockets and in the simulator, and what the kernel lost."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "e5.toml")
-        file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in scenario(scale, seed).items()))
+        file.write_text(toml_file(scenario(scale, seed)))
         arguments = [command(), "demo", "--scenario", str(file), "--out", folder, "--json"]
         done = subprocess.run(arguments, capture_output=True, text=True)
         # 1 is a broken promise, which is for the rows to tell.

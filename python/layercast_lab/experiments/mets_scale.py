@@ -17,7 +17,7 @@ import numpy as np
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.simulator import command, toml
+from layercast_lab.simulator import command, toml_file
 
 FANOUT = 10
 ERA_S = 1.0
@@ -132,7 +132,7 @@ def measure(receivers: int, seed: int) -> Measured:
     made = tree(receivers, seed)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scenario.toml")
-        file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in made.scenario.items()))
+        file.write_text(toml_file(made.scenario))
         arguments = [command(), "sim", str(file), "--seed", str(seed), "--json"]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         # One at a time and the larger ones last: the greatest child so far is then this one.

@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import layercast
 from layercast_lab import style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.simulator import command, toml
+from layercast_lab.simulator import command, toml_file
 
 # A region is a router with five pairs of sites; a site is a router with twelve hosts.
 PAIRS, HOSTS = 5, 12
@@ -126,7 +126,7 @@ def measure(hosts: int, seed: int) -> Measured:
     """Runs a network with `layercast sim`; the median of its processor time over some runs."""
     with tempfile.TemporaryDirectory() as folder:
         file, output = Path(folder, "scenario.toml"), Path(folder, "summary.json")
-        file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in network(hosts, seed).items()))
+        file.write_text(toml_file(network(hosts, seed)))
         times, memory = [], 0
         for _ in range(REPEATS.get(hosts, 1)):
             with output.open("wb") as out:

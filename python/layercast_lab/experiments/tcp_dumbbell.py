@@ -19,7 +19,7 @@ import numpy as np
 import layercast
 from layercast_lab import peers, style
 from layercast_lab.experiment import Context, Report, Row, Verdict, experiment
-from layercast_lab.simulator import command, toml
+from layercast_lab.simulator import command, toml_file
 
 TITLE = "TCP on a dumbbell beside ns-2 and ns-3"
 SIMULATORS = ("ours", "ns-2", "ns-3")
@@ -158,7 +158,7 @@ def ours(told: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "dumbbell.toml")
         text = scenario(told)
-        file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in text.items()))
+        file.write_text(toml_file(text))
         done = subprocess.run([command(), "sim", file, "--json"], capture_output=True, text=True)
     if done.returncode:
         raise layercast.LayercastError(done.stderr.strip())
