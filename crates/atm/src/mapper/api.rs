@@ -190,6 +190,10 @@ pub struct MapperStats {
     pub misses: u64,
     /// Circuits asked for, the second try of the refused included.
     pub requests: u64,
+    /// Those of them that asked for more than best effort.
+    pub elevated: u64,
+    /// Most circuits asked for within one second of the clock.
+    pub peak_requests: u64,
     /// Circuits given.
     pub ready: u64,
     /// Requests for more than best effort that were refused.

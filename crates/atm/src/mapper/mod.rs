@@ -44,6 +44,8 @@ pub struct FlowMapper {
     /// Cached circuits, that which was used last behind.
     pool: BTreeMap<PoolKey, VecDeque<u32>>,
     next_request: RequestId,
+    /// The second of the clock in which a circuit was asked for last, and how many were in it.
+    second: (u64, u64),
     outputs: VecDeque<MapperOutput>,
     events: VecDeque<MapperEvent>,
     stats: MapperStats,
@@ -60,6 +62,7 @@ impl FlowMapper {
             numbers: Vec::new(),
             pool: BTreeMap::new(),
             next_request: RequestId(0),
+            second: (0, 0),
             outputs: VecDeque::new(),
             events: VecDeque::new(),
             stats: MapperStats::default(),
@@ -129,7 +132,8 @@ impl FlowMapper {
         (circuit.request, circuit.asked) = (request, now);
         circuit.elevated = service != Service::BestEffort;
         let (kind, PoolKey { hop, tag }) = (circuit.kind, circuit.pool);
-        self.stats.requests += 1;
+        self.stats.elevated += u64::from(circuit.elevated);
+        self.count_request(now);
         self.tell(kind, VcEvent::Requested);
         self.outputs.push_back(MapperOutput::Setup {
             request,
@@ -137,6 +141,16 @@ impl FlowMapper {
             service,
             tag,
         });
+    }
+
+    fn count_request(&mut self, now: Time) {
+        let second = now.as_us() / 1_000_000;
+        if self.second.0 != second {
+            self.second = (second, 0);
+        }
+        self.second.1 += 1;
+        self.stats.requests += 1;
+        self.stats.peak_requests = self.stats.peak_requests.max(self.second.1);
     }
 
     fn ready(&mut self, now: Time, request: RequestId, vc: Vcid) {

@@ -312,11 +312,28 @@ fn the_refused_get_best_effort_which_is_no_use_for_a_guarantee() {
     let stats = bench.stats();
     assert_eq!((stats.fallbacks, stats.fallback_hits), (2, 1));
     assert_eq!((stats.hits, stats.misses, stats.requests), (0, 2, 3));
+    assert_eq!(stats.elevated, 2);
     assert_eq!((stats.waiting, stats.queued, stats.bound), (0, 0, 1));
     // A fallback is no circuit for others, best effort though they are.
     bench.pass(IDLE + TICK);
     let mail = bench.packet(tcp(3, 25));
     assert_eq!(bench.vc_of(mail), None);
+}
+
+#[test]
+fn the_busiest_second_is_one_of_the_clock() {
+    let mut bench = Bench::new("noqos-conv-svc");
+    let mut ask = |at: u64, n: u16| {
+        bench.pass(Time::from_ps(at * 1_000_000_000).since(bench.now));
+        bench.packet(tcp(n, 80));
+        bench.stats().peak_requests
+    };
+    // Four within a second, but two and two of the clock.
+    let peaks: Vec<u64> = (0..)
+        .zip([1_600, 1_999, 2_000, 2_100, 7_000, 7_500, 7_999])
+        .map(|(n, at)| ask(at, n))
+        .collect();
+    assert_eq!(peaks, [1, 2, 2, 2, 2, 2, 3]);
 }
 
 #[test]

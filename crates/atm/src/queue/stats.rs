@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::RINGS;
+use crate::level::LEVELS;
 
 /// Why a cell did not get into a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -89,4 +90,17 @@ pub struct QueueStats {
     pub max_len: u32,
     /// By class as served here: the four levels, signalling, best effort. Cells of unknown circuits have none.
     pub classes: [ClassStats; RINGS],
+}
+
+impl QueueStats {
+    /// The cells of the four levels together.
+    pub fn levels(&self) -> ClassStats {
+        let mut sum = ClassStats::default();
+        for class in &self.classes[..LEVELS] {
+            sum.received += class.received;
+            sum.sent += class.sent;
+            sum.dropped += class.dropped;
+        }
+        sum
+    }
 }

@@ -1,4 +1,4 @@
-use layercast_atm::UpcStats;
+use layercast_atm::{ClassStats, Drops, UpcStats};
 use layercast_core::{Span, Time};
 use layercast_wire::Ipv4Packet;
 use layercast_workload::app::Record;
@@ -97,6 +97,10 @@ pub struct CellQueueReport {
     pub sent: u64,
     /// That it dropped.
     pub dropped: u64,
+    /// The same by cause.
+    pub drops: Drops,
+    /// Those of circuits with a delay level.
+    pub levels: ClassStats,
     /// Most that waited.
     pub max_len: u32,
     /// Share of the time the link was sending.
@@ -110,6 +114,10 @@ pub struct AdapterReport {
     pub router: String,
     /// Circuits asked for.
     pub requests: u64,
+    /// Those of them that asked for more than best effort.
+    pub elevated: u64,
+    /// Most circuits asked for within one second of the clock.
+    pub peak_requests: u64,
     /// Circuits given.
     pub ready: u64,
     /// Packets without circuit that found an idle one.
@@ -118,6 +126,8 @@ pub struct AdapterReport {
     pub misses: u64,
     /// Requests that were refused and became best effort.
     pub fallbacks: u64,
+    /// Those of them that found an idle best-effort circuit; not among the hits.
+    pub fallback_hits: u64,
     /// Requests that were refused for good.
     pub failures: u64,
     /// Circuits at the end.

@@ -164,6 +164,14 @@ fn every_cell_is_accounted_for() {
         let atm = report.atm.expect("a backbone");
         let sum = |of: fn(&CellQueueReport) -> u64| atm.queues.iter().map(of).sum::<u64>();
         assert!(sum(|it| it.dropped) > 0, "{policy}");
+        assert_eq!(sum(|it| it.drops.total()), sum(|it| it.dropped), "{policy}");
+        let elevated = atm.adapters.iter().map(|it| it.elevated).sum::<u64>();
+        let own = policy != "noqos-conv-svc";
+        assert_eq!(
+            (elevated > 0, sum(|it| it.levels.received) > 0),
+            (own, own),
+            "{policy}"
+        );
         assert_eq!(atm.unknown_vc, 0, "{policy}");
         // What was sent is on a wire at most.
         let under_way = sum(|it| it.sent) - report.cell_hops;

@@ -19,6 +19,8 @@ impl Backbone {
                 received: stats.received,
                 sent: stats.sent,
                 dropped: stats.received - stats.sent - u64::from(len),
+                drops: stats.dropped,
+                levels: stats.levels(),
                 max_len: stats.max_len,
                 utilisation: if seconds > 0.0 {
                     sending / seconds
@@ -36,10 +38,13 @@ impl Backbone {
                 let adapter = node.adapter.as_ref()?;
                 let MapperStats {
                     requests,
+                    elevated,
+                    peak_requests,
                     ready,
                     hits,
                     misses,
                     fallbacks,
+                    fallback_hits,
                     failures,
                     bound,
                     cached,
@@ -50,10 +55,13 @@ impl Backbone {
                 Some(AdapterReport {
                     router: node.name.clone(),
                     requests,
+                    elevated,
+                    peak_requests,
                     ready,
                     hits,
                     misses,
                     fallbacks,
+                    fallback_hits,
                     failures,
                     circuits: (bound + cached) as u64,
                     max_circuits: max_circuits as u64,
