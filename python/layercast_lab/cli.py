@@ -29,7 +29,7 @@ console = Console()
 errors = Console(stderr=True)
 app.command()(campaign)
 app.command()(new)
-COLOURS = {"reproduced": "green", "shape": "yellow", "differs": "red"}
+COLOURS = {"reproduced": "green", "open": "dim", "shape": "yellow", "differs": "red", "missing": "dim"}
 
 
 @app.command("list")

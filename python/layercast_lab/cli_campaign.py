@@ -28,7 +28,9 @@ BYTES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def campaign(
-    file: Annotated[Path, typer.Argument(help="What to run: TOML, or Python that makes a `campaign`.")],
+    file: Annotated[
+        Path, typer.Argument(help="What to run: TOML, Python that makes a `campaign`, or insane-1996.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of results, of this and earlier starts (target/lab/campaigns/NAME)."),
@@ -50,6 +52,12 @@ def campaign(
         list[str] | None,
         typer.Option("--set", help="FIELD=VALUE of the scenario, such as run.duration=1s (repeatable)."),
     ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="How many seeds, or FIRST..LAST (what the file says).")
+    ] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Only the policies like 'sp-*-*-svccache' (repeatable).")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what there is to run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -62,12 +70,14 @@ def campaign(
     layercast-lab campaign sweep.toml --set run.duration=1s --dry-run
 
     layercast-lab campaign sweep.toml --scheduler tcp://10.0.0.1:8786
+
+    layercast-lab campaign insane-1996 --select 'sp-*-*-svccache'
     """
     try:
         if scheduler is not None and jobs is not None:
             raise DescriptionError("--jobs is for this machine; a cluster has the workers it has")
         bound = bytes_of(memory) if memory is not None else None
-        found = description.read(file, out, dict(map(assignment, replacements or [])))
+        found = description.read(file, out, dict(map(assignment, replacements or [])), seeds, select)
         if dry_run:
             tell_plan(found, as_json)
             return

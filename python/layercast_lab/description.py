@@ -1,20 +1,24 @@
-"""Campaigns as files: TOML, or Python that makes one."""
+"""Campaigns as files, TOML or Python that makes one, and those that have a name."""
 
 from __future__ import annotations
 
 import runpy
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from layercast_lab.campaign import Campaign
 from layercast_lab.grid import GridError
+from layercast_lab.insane import study
+from layercast_lab.insane.policies import PolicyError
 from layercast_lab.metrics import MetricError
 
 FIELDS = {"scenario", "seeds", "grid", "collect", "plot"}
 PLOT = {"x", "y", "by", "log"}
+BUILT_IN = {study.NAME: study.built_in}
+"""Campaigns that have a name and no file."""
 
 
 class DescriptionError(ValueError):
@@ -43,22 +47,37 @@ class Description:
     plot: Plot | None = None
 
 
-def read(path: Path, out: Path | None = None, instead: Mapping[str, Any] | None = None) -> Description:
+def read(
+    path: Path,
+    out: Path | None = None,
+    instead: Mapping[str, Any] | None = None,
+    seeds: str | None = None,
+    select: Sequence[str] | None = None,
+) -> Description:
     """The campaign that a file describes, its results in `out` or target/lab/campaigns/NAME.
 
     NAME is that of the file, or of its folder if the file is called campaign.toml. `instead` are fields of
-    the scenario and values for them. A TOML file has `scenario` (a file, relative to this one), `seeds`, and
-    the tables `grid`, `collect` and `plot`; a Python file makes a `Campaign` and calls it `campaign`. Raises
-    DescriptionError, or OSError if there is no file.
+    the scenario and values for them, `seeds` a number or FIRST..LAST instead of those of the file. Of a
+    campaign that has a name instead of a file, `select` are patterns of what is run. A TOML file has
+    `scenario` (a file, relative to this one), `seeds`, and the tables `grid`, `collect` and `plot`; a Python
+    file makes a `Campaign` and calls it `campaign`. Raises DescriptionError, or OSError if there is no file.
     """
+    counted = int(seeds) if seeds and seeds.isdecimal() else seeds
+    if str(path) in BUILT_IN:
+        try:
+            return Description(BUILT_IN[str(path)](select, counted, instead or {}, out))
+        except (GridError, PolicyError) as error:
+            raise DescriptionError(str(error)) from None
+    if select:
+        raise DescriptionError(f"--select is for {', '.join(BUILT_IN)}")
     name = path.resolve().parent.name if path.stem == "campaign" else path.stem
     out = out or Path("target/lab/campaigns") / name
     if path.suffix == ".py":
-        if instead:
-            raise DescriptionError(f"{path}: --set is for campaigns in TOML")
+        if instead or seeds:
+            raise DescriptionError(f"{path}: --set and --seeds are for campaigns in TOML")
         return Description(from_python(path, out))
     try:
-        return from_toml(path, tomllib.loads(path.read_text()), out, instead or {})
+        return from_toml(path, tomllib.loads(path.read_text()), out, instead or {}, counted)
     except (GridError, MetricError, DescriptionError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DescriptionError(f"{path}: {error}") from None
 
@@ -74,7 +93,9 @@ def from_python(path: Path, out: Path) -> Campaign:
     return campaign
 
 
-def from_toml(path: Path, told: Mapping[str, Any], out: Path, instead: Mapping[str, Any]) -> Description:
+def from_toml(
+    path: Path, told: Mapping[str, Any], out: Path, instead: Mapping[str, Any], seeds: int | str | None
+) -> Description:
     """The campaign of a TOML file."""
     known("", told, FIELDS)
     if not isinstance(told.get("scenario"), str):
@@ -88,7 +109,8 @@ def from_toml(path: Path, told: Mapping[str, Any], out: Path, instead: Mapping[s
     # An axis of one value is a replacement; it comes last so that it wins over the others.
     fixed = {name: [value] for name, value in instead.items()}
     grid = {name: axis for name, axis in told.get("grid", {}).items() if name not in fixed} | fixed
-    campaign = Campaign(scenario, grid, told.get("seeds", 5), collect=told.get("collect", {}), out=out)
+    seeds = seeds if seeds is not None else told.get("seeds", 5)
+    campaign = Campaign(scenario, grid, seeds, collect=told.get("collect", {}), out=out)
     return Description(campaign, plot(told["plot"], campaign) if "plot" in told else None)
 
 

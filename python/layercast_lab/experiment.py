@@ -9,12 +9,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Verdict = Literal["reproduced", "shape", "differs"]
+Verdict = Literal["reproduced", "open", "shape", "differs", "missing"]
+"""In the order in which they weaken a report."""
 
 VERDICT_TEXT: dict[Verdict, str] = {
     "reproduced": "reproduced",
+    "open": "not judged",
     "shape": "shape only",
     "differs": "differs",
+    "missing": "not run",
 }
 
 
@@ -48,7 +51,7 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """The weakest verdict of the rows."""
-        order: list[Verdict] = ["reproduced", "shape", "differs"]
+        order = list(VERDICT_TEXT)
         return max((row.verdict for row in self.rows), key=order.index, default="differs")
 
     def to_json(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ td, th { text-align: left; vertical-align: top; }
 td, th { padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #e5e1d8; }
 img { max-width: 100%; }
 .reproduced { color: #15803d; } .shape { color: #a16207; } .differs { color: #b91c1c; }
+.open, .missing { color: #667085; }
 """
 COLUMNS = ("name", "reported", "measured", "tolerance", "verdict", "note")
 

@@ -28,7 +28,7 @@ class Metric:
 
     `of` is PART/NAME/FIGURE as in the tables of runs, such as "queues/left->right/mean_wait", with * for
     anything; of what belongs to no part it is "run/events". If several figures match, `take` makes one of
-    them. With `per`, which is another such path, the number is a ratio.
+    them. With `less`, which is another such path, that is taken from it; with `per`, the number is a ratio.
     """
 
     of: str
@@ -36,11 +36,14 @@ class Metric:
     per: str | None = None
     unit: str | None = None
     """What it is measured in, if its name does not tell."""
+    less: str | None = None
+    optional: bool = False
+    """Whether all runs may be without it."""
 
     def __post_init__(self) -> None:
         if self.take not in get_args(Take):
             raise MetricError(f"take: {self.take!r} is none of {', '.join(get_args(Take))}")
-        for path in filter(None, (self.of, self.per)):
+        for path in filter(None, (self.of, self.per, self.less)):
             if "/" not in path:
                 raise MetricError(f"{path!r} is no PART/NAME/FIGURE, such as queues/left->right/mean_wait")
 
@@ -70,10 +73,15 @@ def metric(given: str | Mapping[str, Any] | Metric) -> Metric:
             return Metric(given)
         case Mapping():
             unknown = given.keys() - Metric.__annotations__.keys()
-            if unknown or "of" not in given or not all(isinstance(v, str) for v in given.values()):
-                raise MetricError(f"{dict(given)} is no metric: it has of, take, per, unit, all texts")
+            texts = all(isinstance(v, str) for name, v in given.items() if name != "optional")
+            if unknown or "of" not in given or not texts or type(given.get("optional", False)) is not bool:
+                raise MetricError(
+                    f"{dict(given)} is no metric: it has of, take, less, per, unit, all texts, and optional"
+                )
             return Metric(**given)
-    raise MetricError(f"{given!r} is no metric: write PART/NAME/FIGURE or a table of of, take, per, unit")
+    raise MetricError(
+        f"{given!r} is no metric: write PART/NAME/FIGURE or a table of of, take, less, per, unit"
+    )
 
 
 def scan(files: Sequence[Path], path: str) -> pl.DataFrame:
@@ -111,9 +119,19 @@ def collect(files: Sequence[Path], metrics: Mapping[str, Metric]) -> pl.DataFram
     """
     import polars as pl
 
-    found = []
+    columns = {"file": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
+    found = [pl.DataFrame(schema=columns)]
     for name, one in metrics.items():
-        value = take(files, name, one.of, one.take)
+        try:
+            value = take(files, name, one.of, one.take)
+        except MetricError:
+            if one.optional:
+                continue
+            raise
+        if one.less is not None:
+            less = take(files, name, one.less, one.take).rename({"value": "less"})
+            rest = pl.col("value") - pl.col("less")
+            value = value.join(less, on="file", how="left", maintain_order="left").select("file", value=rest)
         if one.per is not None:
             per = take(files, name, one.per, one.take).rename({"value": "per"})
             # Of nothing there is no share.

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from layercast_lab import Campaign, executor
 from layercast_lab.cli import app
+from layercast_lab.metrics import MetricError
 from layercast_lab.store import Store, StoreError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -352,6 +353,25 @@ def test_what_is_wrong_with_a_description_is_said(tmp_path):
         assert run.returncode == 2, (text, run)
         assert complaint in run.stderr and "Traceback" not in run.stderr, run.stderr
     assert start(str(tmp_path / "none.toml")).returncode == 1
+
+
+def test_a_metric_may_be_a_difference_or_not_there(tmp_path):
+    collect = {
+        "sent": "queues/*/sent",
+        "left": {"of": "queues/*/offered", "less": "queues/*/sent", "take": "sum"},
+        "share": {"of": "queues/*/offered", "less": "queues/*/sent", "per": "queues/*/offered"},
+        "rare": {"of": "measurements/*/p50", "optional": True},
+    }
+    campaign = Campaign(TINY, seeds=1, collect=collect, out=tmp_path)
+    campaign.run(jobs=1, quiet=True)
+    found = dict(campaign.frame().select("metric", "value").iter_rows())
+    rows = campaign.rows("queues/*/*")
+    offered, sent = (rows.filter(rows["figure"] == name)["value"] for name in ("offered", "sent"))
+    assert found["left"] == offered.sum() - sent.sum() > 0
+    assert found["share"] == pytest.approx(1 - sent.mean() / offered.mean())
+    assert "rare" not in found
+    with pytest.raises(MetricError, match="no run has"):
+        Campaign(TINY, seeds=1, collect={"rare": "measurements/*/p50"}, out=tmp_path).frame()
 
 
 def test_a_metric_that_no_run_has_says_what_there_is(tmp_path):
