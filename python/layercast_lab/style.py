@@ -49,9 +49,12 @@ def layers(axis: plt.Axes, series: Mapping[str, np.ndarray]) -> None:
     )
 
 
-def save(figure: plt.Figure, path: Path) -> str:
-    """Write the figure as PNG and SVG beside each other; returns the PNG's path."""
-    figure.tight_layout()
+def save(figure: plt.Figure, path: Path, top: float = 1.0) -> str:
+    """Write the figure as PNG and SVG beside each other; returns the PNG's path.
+
+    What is above the share `top` of its height is left to a legend of all its axes.
+    """
+    figure.tight_layout(rect=(0, 0, 1, top))
     # Without dates and with a fixed salt the same data gives the same bytes.
     plt.rcParams["svg.hashsalt"] = "layercast"
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})

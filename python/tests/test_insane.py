@@ -3,6 +3,7 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -226,13 +227,17 @@ def test_experiments_read_what_the_campaign_found(miniature, monkeypatch):
         insane_study, "fields_of", lambda _: {"run.duration": "30s", "topology.workstations": 3}
     )
     context = Context(miniature / "insane-study")
-    values = insane_study.runs(context, ["noqos-app-svc", "sp-telnet-app-svc"])
+    values = study.values(insane_study.runs(context, ["noqos-app-svc", "sp-telnet-app-svc"]))
     assert len(values["sp-telnet-app-svc", "telnet response p90"]) == 3
     log = miniature / "campaigns" / study.NAME / "log.jsonl"
     before = log.read_text()
     report = insane_study.summary(context)
     assert log.read_text() == before, "the summary runs nothing"
     assert Path(report.figure).read_bytes().startswith(b"\x89PNG")
+    table = pl.read_csv(miniature / "insane-study" / "comparisons.csv")
+    beside = table.filter((pl.col("axis") == "qos") & (pl.col("metric") == "http page p90"))
+    assert set(beside["new"]) == {"sp-telnet", "nwc-http"} and set(beside["base"]) == {"noqos"}
+    assert set(table["axis"]) == {"qos", "vc"} and table["q"].is_between(0, 1).all()
     judged = [row for row in report.rows if row.verdict != "missing"]
     assert judged and all("too few" in row.note or row.verdict != "missing" for row in report.rows[10:])
     assert report.verdict == "missing" and not any("nan" in row.measured for row in report.rows)
@@ -244,7 +249,7 @@ def test_a_picture_says_what_was_not_run(miniature, tmp_path):
 
     path = Path(pictures.bars(picture, CLEAR, tmp_path / "q2"))
     svg = path.with_suffix(".svg").read_text()
-    assert "no runs" in svg and "telnet response p90 (s)" in svg
+    assert "<!-- none -->" in svg and "telnet response p90 (s)" in svg
 
 
 def test_policies_are_those_of_the_simulator():

@@ -5,15 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiment
 from layercast_lab.insane import guarantees, pictures, priority, sharing, study
+from layercast_lab.insane.comparisons import comparisons
 from layercast_lab.insane.conclusions import CONCLUSIONS
 from layercast_lab.insane.judge import judge
 from layercast_lab.insane.pictures import Bars, by_mux, by_qos, by_vc
 from layercast_lab.insane.policies import every
 from layercast_lab.insane.study import USERS, Values
 from layercast_lab.insane.target import Target, of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PAPER = "B. A. Mah, Quality of Service and ATM in IP Internetworks, 1996"
 TARGETS: list[Target] = [*priority.TARGETS, *guarantees.TARGETS, *sharing.TARGETS]
@@ -84,7 +89,12 @@ EXPERIMENTS: dict[str, tuple[str, str, Bars]] = {
     "V8": (
         "permanent, switched and kept circuits of routers",
         "section 6.5",
-        by_vc(("telnet connect median", "http page p90", "audio loss"), "noqos", mux=("router",), pvc=True),
+        by_vc(
+            ("telnet connect median", "telnet response p90", "http page p90", "audio loss"),
+            "noqos",
+            mux=("router",),
+            pvc=True,
+        ),
     ),
     "V9": (
         "what is kept, and how often it is of use",
@@ -95,7 +105,7 @@ EXPERIMENTS: dict[str, tuple[str, str, Bars]] = {
 """Of each experiment of section 4 what it shows, where the thesis does, and the picture."""
 
 
-def runs(context: Context, policies: Iterable[str], make: bool = True) -> Values:
+def runs(context: Context, policies: Iterable[str], make: bool = True) -> pl.DataFrame:
     """What the campaign found of these policies; what has no result yet is run first, if `make`.
 
     Results are those of `layercast-lab campaign insane-1996`, in the folder `campaigns` beside this one.
@@ -114,7 +124,7 @@ def runs(context: Context, policies: Iterable[str], make: bool = True) -> Values
             raise KeyboardInterrupt
         if outcome.failed:
             print(f"{len(outcome.failed)} failed: {outcome.failed[0]['error']}", file=sys.stderr)
-    return study.values(campaign.frame())
+    return campaign.frame()
 
 
 def fields_of(context: Context) -> dict[str, str]:
@@ -136,7 +146,7 @@ def one(which: str) -> None:
     @experiment(id, title=f"INSANE {which}: {title}", paper=f"{PAPER}, {source}")
     def run(context: Context) -> Report:
         wanted = {name for target in targets for name in target.policies} | set(picture.policies)
-        values = runs(context, wanted)
+        values = study.values(runs(context, wanted))
         path = pictures.bars(picture, values, context.path(which.lower()))
         return Report(id, f"INSANE {which}: {title}", rows(targets, values), path)
 
@@ -155,7 +165,8 @@ SUMMARY = "INSANE: ten conclusions, and every reported number"
 @experiment("insane-study/summary", title=SUMMARY, paper=f"{PAPER}, chapters 4 to 6")
 def summary(context: Context) -> Report:
     """Everything of what has been run; with --full, the rest of the campaign is run first."""
-    values = runs(context, every(), make=context.full)
+    frame = runs(context, every(), make=context.full)
+    values = study.values(frame)
     there = {policy for policy, metric in values if metric in USERS}
     lines = rows(TARGETS, values)
     counts = {verdict: sum(line.verdict == verdict for line in lines) for verdict in VERDICT_TEXT}
@@ -164,6 +175,12 @@ def summary(context: Context) -> Report:
         + ", ".join(f"{count} {VERDICT_TEXT[verdict]}" for verdict, count in counts.items()),
         file=sys.stderr,
     )
+    table = comparisons(frame)
+    table.write_csv(context.path("comparisons.csv"))
+    sure = table.filter("significant") if len(table) else table
+    if len(sure):
+        told = f"{len(table)} comparisons along one axis: {len(sure)} significant at 90 %"
+        print(f"{told}, of which {100 * sure['q'].max():.0f} % may be chance", file=sys.stderr)
     path = pictures.heat_map(values, context.path("summary"))
     conclusions = [conclusion.row(values) for conclusion in CONCLUSIONS]
     return Report("insane-study/summary", SUMMARY, conclusions + lines, path)

@@ -30,8 +30,9 @@ def line(
     """A line of section 5.2 or 5.3."""
     section = "5.3" if new.startswith("nwc") else "5.2"
     metrics = (metric,) if isinstance(metric, str) else metric
-    name = f"{new} {metric if isinstance(metric, str) else more.pop('name')}"
     base = more.pop("base", "noqos")
+    beside = "" if base == "noqos" else f" beside {base}"
+    name = f"{new}{beside} {metric if isinstance(metric, str) else more.pop('name')}"
     pairs = qos(new, base, setups)
     return Target(section, tuple(which.split()), name, metrics, pairs, reported, grade, **more)
 

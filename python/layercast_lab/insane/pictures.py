@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import floor, log2, log10
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from layercast_lab import style, units
 from layercast_lab.analysis import separated
@@ -18,6 +19,10 @@ from layercast_lab.plots import COLOURS
 from layercast_lab.style import plt
 
 GREY = "#98a2b3"
+WIDEST = 6.0
+"""Inches of a panel that has another beside it."""
+LEGEND = 0.3
+"""Inches above the panels."""
 FACTOR = 3.0
 """Powers of two at which the colours of the heat map end."""
 
@@ -67,9 +72,9 @@ def bars(picture: Bars, values: Values, path: Path) -> str:
 
     That is from the first of its group, by complete separation of three runs from three.
     """
-    columns = min(2, len(picture.metrics))
+    width = 2 + 0.28 * len(picture.groups) * len(picture.series)
+    columns = min(len(picture.metrics), 2 if width < WIDEST else 1)
     lines = -(-len(picture.metrics) // columns)
-    width = 1.2 + 0.75 + 0.28 * len(picture.groups) * len(picture.series)
     size = (columns * max(width, 3.8), 0.6 + 2.6 * lines)
     figure, axes = plt.subplots(lines, columns, figsize=size, squeeze=False)
     for axis, metric in zip(axes.flat, picture.metrics, strict=False):
@@ -78,8 +83,7 @@ def bars(picture: Bars, values: Values, path: Path) -> str:
         axis.set_visible(False)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncols=len(labels), bbox_to_anchor=(0.5, 1.0))
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / size[1]))
-    return style.save(figure, path)
+    return style.save(figure, path, top=1 - LEGEND / size[1])
 
 
 def panel(axis: Axes, picture: Bars, metric: str, values: Values) -> None:
@@ -96,9 +100,7 @@ def panel(axis: Axes, picture: Bars, metric: str, values: Values) -> None:
             runs = np.array(found[name]) / factor
             if not len(runs):
                 axis.bar(at, 0, width * 0.92, color=COLOURS[number % len(COLOURS)], label=label)
-                axis.annotate(
-                    "no runs", (at, 0), rotation=90, ha="center", va="bottom", fontsize=6, color=GREY
-                )
+                axis.annotate("none", (at, 0), rotation=90, ha="center", va="bottom", fontsize=6, color=GREY)
                 continue
             mean = runs.mean()
             axis.bar(at, mean, width * 0.92, color=COLOURS[number % len(COLOURS)], label=label)
@@ -107,12 +109,19 @@ def panel(axis: Axes, picture: Bars, metric: str, values: Values) -> None:
             if number and len(runs) >= 3 and len(base) >= 3 and separated(base, found[name]):
                 mark = {"xytext": (0, 1), "textcoords": "offset points", "ha": "center", "fontsize": 9}
                 axis.annotate("*", (at, runs.max()), **mark)
-    axis.set_xticks(range(len(picture.groups)), [group.replace("-", "-\n", 1) for group in picture.groups])
+    names = ["-\n".join(group.rsplit("-", 1)) for group in picture.groups]
+    axis.set_xticks(range(len(picture.groups)), names)
     axis.tick_params(axis="x", labelsize=8, length=0)
     axis.grid(axis="x", visible=False)
-    if picture.log:
-        axis.set_yscale("log")
     axis.margins(y=0.12)
+    if picture.log and any(found.values()):
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
+        axis.yaxis.set_minor_formatter(lambda *_: "")
+        axis.set_ylim(bottom=10 ** floor(log10(min(min(runs) for runs in found.values() if runs) / factor)))
+    elif not any(found.values()):
+        axis.set_ylim(0, 1)
     axis.set_title(f"{metric} ({shown})" if shown else metric, loc="left", fontsize=9.5)
 
 
@@ -160,7 +169,7 @@ def heat_map(values: Values, path: Path) -> str:
     for row in range(1, len(names)):
         if parts(names[row])[0] != parts(names[row - 1])[0]:
             axis.axhline(row - 0.5, color="white", linewidth=2)
-    bar = figure.colorbar(image, ax=axis, orientation="horizontal", shrink=0.6, pad=0.01, aspect=40)
+    bar = figure.colorbar(image, ax=axis, orientation="horizontal", shrink=0.6, pad=0.01, fraction=0.012)
     ticks = np.arange(-FACTOR, FACTOR + 1)
     bar.set_ticks(ticks, labels=[f"{2**tick:g}" for tick in ticks])
     bar.set_label(
