@@ -17,6 +17,7 @@ from layercast_lab.insane.judge import by_chance, judge
 from layercast_lab.insane.policies import PolicyError, every, policy, select
 from layercast_lab.insane.target import Pair, Target, alone, change, percent, qos, value
 
+ROOT = Path(__file__).resolve().parents[2]
 METRIC = "telnet response p90"
 ONE = (Pair("app-svc", "noqos-app-svc", "sp-telnet-app-svc"),)
 TWO = qos("sp-telnet", setups=("app-svc", "conv-svc"))
@@ -274,3 +275,17 @@ def test_policies_are_those_of_the_simulator():
     assert [name for name in combinations if starts(name)] == [
         name for name in combinations if name in every()
     ]
+
+
+def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
+    notebook = json.loads((ROOT / "docs" / "insane-study.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for cell in cells:
+        exec(compile(cell, "insane-study.ipynb", "exec"), names)
+    told = capsys.readouterr().out
+    assert "103 policies" in told and "reproduced" in told
+    assert Path(names["drawn"]).read_bytes().startswith(b"\x89PNG")
+    saved = names["beside"].filter(new="noqos-conv-svccache", metric="telnet connect median")
+    assert saved["significant"].item() and saved["percent"].item() < 0
