@@ -25,6 +25,9 @@ pub struct Kernel {
     vacant: bool,
     ties: Ties,
     stream: Stream,
+    /// The sources that draw from a stream of their own, and that stream.
+    apart: Vec<SourceId>,
+    apart_stream: Stream,
     drawn: u64,
 }
 
@@ -55,6 +58,8 @@ impl Kernel {
             vacant: false,
             ties,
             stream: Stream::new(seed, "kernel/ties"),
+            apart: Vec::new(),
+            apart_stream: Stream::new(seed, "kernel/ties-apart"),
             drawn: 0,
         }
     }
@@ -64,6 +69,13 @@ impl Kernel {
         self.place.push(IDLE);
         self.heap.reserve(self.place.len());
         SourceId(self.place.len() as u32 - 1)
+    }
+
+    /// Whether and how often this source is scheduled no longer matters for the random ties of others.
+    pub fn set_apart(&mut self, source: SourceId) {
+        if let Err(place) = self.apart.binary_search_by_key(&source.0, |it| it.0) {
+            self.apart.insert(place, source);
+        }
     }
 
     /// The earliest event; it stays pending until its source is scheduled anew.
@@ -121,6 +133,7 @@ impl Kernel {
     fn key(&mut self, source: SourceId, at: Time) -> Key {
         self.drawn += 1;
         let tie = match self.ties {
+            Ties::Random if self.is_apart(source) => self.apart_stream.next_u64(),
             Ties::Random => self.stream.next_u64(),
             Ties::Fifo => self.drawn,
         };
@@ -128,6 +141,11 @@ impl Kernel {
             order: u128::from(at.as_ps()) << 64 | u128::from(tie),
             source: source.0,
         }
+    }
+
+    fn is_apart(&self, source: SourceId) -> bool {
+        let found = self.apart.binary_search_by_key(&source.0, |it| it.0);
+        found.is_ok()
     }
 
     fn remove(&mut self, place: usize) {

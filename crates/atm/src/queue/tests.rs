@@ -315,6 +315,29 @@ fn a_number_used_again_too_early_loses_no_cell() {
 }
 
 #[test]
+fn a_cell_passes_if_nothing_is_in_its_way_and_leaves_the_same_counts() {
+    let mut queue = queue(Discipline::Sp);
+    queue.open(A, Class::Level(1), None);
+    let cell = |index| Cell::of(FrameId(1), A, index, 3);
+    let mut slow = queue_with(*queue.config());
+    slow.open(A, Class::Level(1), None);
+    for index in 0..3 {
+        assert!(queue.pass(cell(index)));
+        assert!(slow.enqueue(ms(0), cell(index)).is_ok());
+        assert_eq!(slow.dequeue(ms(0)), Some(cell(index)));
+    }
+    assert_eq!(queue.stats(), slow.stats());
+    assert!(queue.enqueue(ms(0), cell(0)).is_ok());
+    assert!(!queue.pass(cell(1)), "it would overtake");
+    queue.dequeue(ms(0));
+    queue.close(A);
+    assert!(!queue.pass(cell(1)), "nobody expects it");
+    let mut held = self::queue(Discipline::RcspNwc);
+    held.open(A, Class::Level(1), Some(traffic(20, 50, 500)));
+    assert!(!held.pass(cell(0)), "its contract counts");
+}
+
+#[test]
 fn numbers_beyond_the_port_and_unknown_ones_are_counted() {
     let mut config = QueueConfig::new(T1);
     config.max_vcs = 10;

@@ -179,6 +179,10 @@ impl Internet {
         }
         if let Some(backbone) = &network.atm {
             let built = atm::build(network, backbone, |n| world.source(Source::Atm(n)))?;
+            // Where cells are moved site after site these are no events.
+            for node in built.backbone.switches() {
+                world.kernel.set_apart(node.timer);
+            }
             world.atm = Some(Box::new(built.backbone));
             world.atm_addresses = built.addresses;
             world.atm_mtu = backbone.mtu;
@@ -320,7 +324,8 @@ impl Internet {
 
     /// A packet that arrives counts as one, and so does a cell.
     fn events(&self) -> u64 {
-        self.others + self.packet_hops + self.cell_hops()
+        let wakes = self.atm.as_ref().map_or(0, |backbone| backbone.wakes());
+        self.others + wakes + self.packet_hops + self.cell_hops()
     }
 
     fn hand_over<W: Watch>(&mut self, watch: &mut W) {

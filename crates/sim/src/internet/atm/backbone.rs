@@ -6,11 +6,13 @@ use layercast_atm::{Cell, Class, QueueStats, Run, TrafficSpec, Vcid};
 use layercast_core::Time;
 
 use super::cells::Cells;
+use super::change::Change;
 use super::contract::Contracted;
 use super::due::Moment;
 use super::fabric::{Arrival, Fabric};
 use super::frames::FrameBody;
 use super::port::Line;
+use super::sites::Sites;
 use super::trains::Trains;
 use crate::internet::NodeIndex;
 use crate::kernel::SourceId;
@@ -33,19 +35,21 @@ pub(in crate::internet) struct Backbone {
 pub(super) enum Mover {
     /// One by one.
     Cells(Cells),
+    /// One by one, a site after the other.
+    Sites(Sites),
     /// As many at a time as nobody can tell from one by one.
     Trains(Trains),
 }
 
 /// A switch or an adapter.
 #[derive(Debug)]
-pub(super) struct AtmNode {
+pub(in crate::internet) struct AtmNode {
     pub(super) name: String,
     /// Its first port among all.
     pub(super) first_port: u32,
     pub(super) controller: Controller<Gates>,
     pub(super) adapter: Option<Adapter>,
-    pub(super) timer: SourceId,
+    pub(in crate::internet) timer: SourceId,
     /// Whether the controller was told something since it was last asked what it has to say.
     pub(super) told: bool,
     /// When the controller wants to be told that time went by, as it said when it was last asked.
@@ -60,10 +64,16 @@ pub(super) struct Adapter {
 }
 
 impl Backbone {
+    /// The nodes that are no adapters.
+    pub fn switches(&self) -> impl Iterator<Item = &AtmNode> {
+        self.nodes.iter().filter(|node| node.adapter.is_none())
+    }
+
     /// When cells move next.
     pub fn next(&self) -> Option<Time> {
         match &self.mover {
             Mover::Cells(cells) => cells.next(),
+            Mover::Sites(sites) => sites.next(),
             Mover::Trains(trains) => trains.next(),
         }
     }
@@ -71,6 +81,14 @@ impl Backbone {
     /// Cells moved over a link, as far as anybody looked.
     pub fn cell_hops(&self) -> u64 {
         self.fabric.cell_hops
+    }
+
+    /// Timers of controllers that were due, but for those that are events of the kernel.
+    pub fn wakes(&self) -> u64 {
+        match &self.mover {
+            Mover::Sites(sites) => sites.wakes,
+            Mover::Cells(_) | Mover::Trains(_) => 0,
+        }
     }
 
     /// Nothing is due any more at an instant that was not before.
@@ -81,14 +99,17 @@ impl Backbone {
     /// All cells move that do until an instant, after which nothing happens.
     pub fn finish(&mut self, now: Time) {
         self.fabric.reach(now);
-        if let Mover::Trains(trains) = &mut self.mover {
-            trains.finish(&mut self.fabric);
+        match &mut self.mover {
+            Mover::Cells(_) => {}
+            Mover::Sites(sites) => sites.finish(&mut self.fabric, &mut self.nodes),
+            Mover::Trains(trains) => trains.finish(&mut self.fabric),
         }
     }
 
     pub(super) fn step(&mut self) -> Arrival {
         match &mut self.mover {
             Mover::Cells(cells) => cells.step(&mut self.fabric),
+            Mover::Sites(sites) => sites.step(&mut self.fabric, &mut self.nodes),
             Mover::Trains(trains) => trains.step(&mut self.fabric),
         }
     }
@@ -103,6 +124,11 @@ impl Backbone {
                     cells.put(fabric, port, Cell::of(frame, vc, index, count));
                 }
             }
+            Mover::Sites(sites) => {
+                for index in 0..count {
+                    sites.put(fabric, port, Cell::of(frame, vc, index, count));
+                }
+            }
             Mover::Trains(trains) => {
                 let run = Run::frame(frame, vc, count, fabric.now.at);
                 trains.put(fabric, port, run);
@@ -115,6 +141,7 @@ impl Backbone {
         let fabric = &mut self.fabric;
         match &mut self.mover {
             Mover::Cells(cells) => cells.put(fabric, port, cell),
+            Mover::Sites(sites) => sites.put(fabric, port, cell),
             Mover::Trains(trains) => {
                 let run = Run::of(cell, fabric.now.at);
                 trains.put(fabric, port, run);
@@ -126,6 +153,7 @@ impl Backbone {
         let fabric = &mut self.fabric;
         match &mut self.mover {
             Mover::Cells(cells) => cells.settled(fabric, port).open(vc, class, traffic),
+            Mover::Sites(sites) => sites.settled(fabric, port).open(vc, class, traffic),
             Mover::Trains(trains) => trains.change(fabric, port, |it| it.open(vc, class)),
         }
     }
@@ -134,7 +162,20 @@ impl Backbone {
         let fabric = &mut self.fabric;
         match &mut self.mover {
             Mover::Cells(cells) => cells.settled(fabric, port).close(vc),
+            Mover::Sites(sites) => sites.settled(fabric, port).close(vc),
             Mover::Trains(trains) => trains.change(fabric, port, |it| it.close(vc)),
+        }
+    }
+
+    /// What a controller wants changed.
+    pub(super) fn change(&mut self, change: &Change) {
+        let Line { port, vc } = change.to;
+        match change.opens {
+            Some((class, traffic)) => self.open(port, vc, class, traffic),
+            None => self.close(port, vc),
+        }
+        if let Some((port, vc)) = change.from {
+            self.route(port, vc, change.line(port));
         }
     }
 
@@ -143,7 +184,9 @@ impl Backbone {
         // A circuit does not go back where it came from.
         let line = line.filter(|line| line.port != port);
         match &mut self.mover {
-            Mover::Cells(_) => self.fabric.ports[port as usize].set_line(vc, line),
+            Mover::Cells(_) | Mover::Sites(_) => {
+                self.fabric.ports[port as usize].set_line(vc, line);
+            }
             Mover::Trains(trains) => trains.route(&mut self.fabric, port, vc, line),
         }
     }
@@ -152,8 +195,10 @@ impl Backbone {
     pub(super) fn forget(&mut self, node: u32, vc: Vcid) {
         let port = self.nodes[node as usize].first_port;
         let peer = self.fabric.ports[port as usize].peer;
-        if let Mover::Trains(trains) = &mut self.mover {
-            trains.collect(&mut self.fabric, peer);
+        match &mut self.mover {
+            Mover::Cells(_) => {}
+            Mover::Sites(sites) => sites.collect(&mut self.fabric, &mut self.nodes, peer),
+            Mover::Trains(trains) => trains.collect(&mut self.fabric, peer),
         }
         if let Some(reassembler) = &mut self.fabric.reassemblers[node as usize] {
             reassembler.forget(vc);
@@ -164,6 +209,10 @@ impl Backbone {
         match &self.mover {
             Mover::Cells(cells) => {
                 let queue = cells.queue(port);
+                (queue.stats(), queue.len())
+            }
+            Mover::Sites(sites) => {
+                let queue = sites.queue(port);
                 (queue.stats(), queue.len())
             }
             Mover::Trains(trains) => {

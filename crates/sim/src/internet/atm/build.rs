@@ -7,7 +7,7 @@ use layercast_atm::{
     AtmAddress, Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig,
     QueueConfigError, Reassembler, RunQueue,
 };
-use layercast_core::PortId;
+use layercast_core::{PortId, Span, Time};
 
 use super::SIGNALLING;
 use super::backbone::{Adapter, AtmNode, Backbone, Mover};
@@ -16,6 +16,7 @@ use super::due::{CellTies, Moment};
 use super::fabric::Fabric;
 use super::frames::Frames;
 use super::port::Port;
+use super::sites::Sites;
 use super::trains::Trains;
 use crate::internet::check::check_mtu;
 use crate::internet::{
@@ -230,10 +231,11 @@ pub(in crate::internet) fn build(
         #[cfg(test)]
         departures: Vec::new(),
     };
-    let mover = mover(&fabric, &configs, atm.per_cell).map_err(|(link, error)| {
-        let part = format!("ATM link {link}");
-        value(&part, error.to_string())
-    })?;
+    let mover =
+        mover(&fabric, &configs, atm.per_cell, network.duration).map_err(|(link, error)| {
+            let part = format!("ATM link {link}");
+            value(&part, error.to_string())
+        })?;
     let backbone = Backbone {
         nodes,
         fabric,
@@ -248,14 +250,15 @@ pub(in crate::internet) fn build(
     })
 }
 
-/// Most ports of a node for trains: they look at all of them.
+/// Most ports of a node for trains and sites: they look at all of them.
 const MOST_PORTS: usize = 128;
 
-/// What moves the cells: as trains if nothing but signalling goes before others.
+/// What moves the cells: as trains if nothing but signalling goes before others, else site after site.
 fn mover(
     fabric: &Fabric,
     configs: &[(usize, QueueConfig)],
     per_cell: bool,
+    duration: Span,
 ) -> Result<Mover, (usize, QueueConfigError)> {
     let fcfs = |(_, config): &(usize, QueueConfig)| config.discipline == Discipline::Fcfs;
     let large = fabric.degrees.iter().any(|&ports| ports > MOST_PORTS);
@@ -265,7 +268,12 @@ fn mover(
             queue.open(SIGNALLING, Class::Signalling, None);
             Ok(queue)
         });
-        return Ok(Mover::Cells(Cells::new(queues.collect::<Result<_, _>>()?)));
+        let queues = queues.collect::<Result<_, _>>()?;
+        let end = Time::ZERO.saturating_add(duration);
+        return Ok(match per_cell || large {
+            true => Mover::Cells(Cells::new(queues)),
+            false => Mover::Sites(Sites::new(fabric, queues, end)),
+        });
     }
     let queues = configs.iter().map(|&(link, config)| {
         let mut queue = RunQueue::new(config).map_err(|error| (link, error))?;

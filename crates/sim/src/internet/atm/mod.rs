@@ -1,10 +1,12 @@
 //! The ATM backbone: switches, the adapters of routers, and the cells between them.
 //!
-//! Its cells are moved as trains, or one by one as a reference that gives the same results.
+//! Its cells are moved as trains, or one by one site after site; as a reference that gives the same results,
+//! each is an event.
 
 mod backbone;
 mod build;
 mod cells;
+mod change;
 mod contract;
 mod due;
 mod fabric;
@@ -12,6 +14,8 @@ mod frames;
 mod lane;
 mod port;
 mod report;
+mod site_port;
+mod sites;
 #[cfg(test)]
 mod tests;
 mod train_port;
@@ -25,9 +29,9 @@ use layercast_atm::{AtmAddress, Vcid};
 use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
 
 use self::backbone::AtmNode;
+use self::change::Change;
 use self::fabric::Arrival;
 use self::frames::FrameBody;
-use self::port::Line;
 use super::external::ports;
 use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex};
@@ -194,33 +198,18 @@ impl Internet {
         };
         let state = &mut backbone.nodes[node as usize];
         let first = state.first_port;
-        let port = |id: PortId| first + u32::from(id.0);
+        if let Some(change) = Change::of(first, &event) {
+            return backbone.change(&change);
+        }
         let input = match event {
-            ControllerEvent::Install(line) => {
-                let out = port(line.out_port);
-                backbone.open(out, line.out_vc, line.class, port::traffic(line.service));
-                if line.in_port != PortId::LOCAL {
-                    let to = Line {
-                        port: out,
-                        vc: line.out_vc,
-                    };
-                    backbone.route(port(line.in_port), line.in_vc, Some(to));
-                }
-                return;
-            }
-            ControllerEvent::Remove(line) => {
-                backbone.close(port(line.out_port), line.out_vc);
-                if line.in_port != PortId::LOCAL {
-                    backbone.route(port(line.in_port), line.in_vc, None);
-                }
-                return;
-            }
             ControllerEvent::Ready { request, vc, .. } => MapperInput::Ready { request, vc },
             ControllerEvent::Rejected { request, cause } => {
                 MapperInput::Rejected { request, cause }
             }
             ControllerEvent::Lost { vc, .. } => MapperInput::Lost { vc },
-            ControllerEvent::Incoming { .. } => return,
+            ControllerEvent::Install(_)
+            | ControllerEvent::Remove(_)
+            | ControllerEvent::Incoming { .. } => return,
             ControllerEvent::Released { vc, .. } => return backbone.forget(node, vc),
         };
         if let Some(adapter) = &mut state.adapter {

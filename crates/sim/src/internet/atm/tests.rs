@@ -1,4 +1,4 @@
-//! Trains beside the reference: the same cells leave the same ports at the same instants, and the rest of the
+//! Trains and sites beside the reference: the same cells leave the same ports at the same instants, and the rest of the
 //! world cannot tell them apart.
 
 mod mixed;
@@ -135,7 +135,10 @@ fn plan() -> impl Strategy<Value = Plan> {
         "noqos-router-svc",
         "sp-qos1-conv-svc",
         "wc-qos1-conv-svc",
+        "sp-av-app-svccache",
+        "wc-qos1-app-svccache",
         "nwc-qos1-app-svc",
+        "nwc-qos1-conv-svccache",
     ]);
     let flow = (
         0u32..99,
@@ -249,6 +252,12 @@ fn run(plan: &Plan, per_cell: bool) -> (Vec<Departure>, String) {
     let mut departures = std::mem::take(&mut backbone.fabric.departures);
     // Stable: those of a port keep their order.
     departures.sort_by_key(|it| it.0);
+    // Frames that begin at different nodes at one time may be made in any order: the first to leave is the first.
+    let mut names = std::collections::BTreeMap::new();
+    for it in &mut departures {
+        let next = names.len() as u64;
+        it.2 = *names.entry(it.2).or_insert(next);
+    }
     (departures, serde_json::to_string(&report).expect("JSON"))
 }
 
@@ -256,17 +265,17 @@ proptest! {
     // Each takes as long as many others.
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 16))]
     #[test]
-    fn trains_are_cells(plan in plan()) {
+    fn however_they_move_cells_are_the_same(plan in plan()) {
         let (cells, of_cells) = run(&plan, true);
-        let (trains, of_trains) = run(&plan, false);
+        let (moved, of_moved) = run(&plan, false);
         prop_assert!(!cells.is_empty());
-        let differs = cells.iter().zip(&trains).position(|(cell, train)| cell != train);
+        let differs = cells.iter().zip(&moved).position(|(cell, it)| cell != it);
         if let Some(n) = differs {
             let around = n.saturating_sub(3)..;
             let some = |all: &[_]| format!("{:?}", all[around.clone()].iter().take(6).collect::<Vec<_>>());
-            prop_assert!(false, "\n{}\n{}", some(&cells), some(&trains));
+            prop_assert!(false, "\n{}\n{}", some(&cells), some(&moved));
         }
-        prop_assert_eq!(cells.len(), trains.len());
-        prop_assert_eq!(of_cells, of_trains);
+        prop_assert_eq!(cells.len(), moved.len());
+        prop_assert_eq!(of_cells, of_moved);
     }
 }
