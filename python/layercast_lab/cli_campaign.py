@@ -202,7 +202,7 @@ def tell(found: Description, outcome: Outcome, files: list[Path], frame: pl.Data
         }
         print(json.dumps(told, indent=2))
         return
-    if files:
+    if files and not found.then:
         show(summary(frame), list(campaign.grid.axes))
     alike: dict[str, list[dict[str, Any]]] = {}
     for run in outcome.failed:
@@ -220,6 +220,8 @@ def tell(found: Description, outcome: Outcome, files: list[Path], frame: pl.Data
     console.print(f"{text}; results in {campaign.out}", highlight=False)
     for path in files:
         console.print(str(path), highlight=False, soft_wrap=True)
+    if found.then and files:
+        console.print(f"next: {found.then}", highlight=False, soft_wrap=True)
 
 
 def summary(frame: pl.DataFrame) -> pl.DataFrame:

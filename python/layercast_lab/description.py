@@ -17,8 +17,8 @@ from layercast_lab.metrics import MetricError
 
 FIELDS = {"scenario", "seeds", "grid", "collect", "plot"}
 PLOT = {"x", "y", "by", "log"}
-BUILT_IN = {study.NAME: study.built_in}
-"""Campaigns that have a name and no file."""
+BUILT_IN = {study.NAME: (study.built_in, "layercast-lab reproduce insane-study/summary")}
+"""Campaigns that have a name and no file, and what to do then."""
 
 
 class DescriptionError(ValueError):
@@ -45,6 +45,8 @@ class Description:
 
     campaign: Campaign
     plot: Plot | None = None
+    then: str | None = None
+    """The command that makes something of the results, if a table of all would be too long."""
 
 
 def read(
@@ -65,7 +67,8 @@ def read(
     counted = int(seeds) if seeds and seeds.isdecimal() else seeds
     if str(path) in BUILT_IN:
         try:
-            return Description(BUILT_IN[str(path)](select, counted, instead or {}, out))
+            build, then = BUILT_IN[str(path)]
+            return Description(build(select, counted, instead or {}, out), then=then)
         except (GridError, PolicyError) as error:
             raise DescriptionError(str(error)) from None
     if select:

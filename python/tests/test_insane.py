@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from layercast_lab.cli import app
-from layercast_lab.experiment import Context, experiments
+from layercast_lab.experiment import VERDICT_TEXT, Context, experiments
 from layercast_lab.experiments import insane_study
 from layercast_lab.experiments.insane_study import EXPERIMENTS, TARGETS
 from layercast_lab.insane import policies, study
@@ -239,6 +239,12 @@ def test_experiments_read_what_the_campaign_found(miniature, monkeypatch):
     beside = table.filter((pl.col("axis") == "qos") & (pl.col("metric") == "http page p90"))
     assert set(beside["new"]) == {"sp-telnet", "nwc-http"} and set(beside["base"]) == {"noqos"}
     assert set(table["axis"]) == {"qos", "vc"} and table["q"].is_between(0, 1).all()
+    text = (miniature / "insane-study" / "summary.md").read_text()
+    assert all(row.measured in text and row.reported in text for row in report.rows)
+    assert (
+        f"| all | {' | '.join(str(sum(r.verdict == v for r in report.rows[10:])) for v in VERDICT_TEXT)} |"
+        in text
+    )
     judged = [row for row in report.rows if row.verdict != "missing"]
     assert judged and all("too few" in row.note or row.verdict != "missing" for row in report.rows[10:])
     assert report.verdict == "missing" and not any("nan" in row.measured for row in report.rows)

@@ -16,6 +16,7 @@ from layercast_lab.insane.pictures import Bars, by_mux, by_qos, by_vc
 from layercast_lab.insane.policies import every
 from layercast_lab.insane.study import USERS, Values
 from layercast_lab.insane.target import Target, of
+from layercast_lab.insane.text import markdown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -183,4 +184,5 @@ def summary(context: Context) -> Report:
         print(f"{told}, of which {100 * sure['q'].max():.0f} % may be chance", file=sys.stderr)
     path = pictures.heat_map(values, context.path("summary"))
     conclusions = [conclusion.row(values) for conclusion in CONCLUSIONS]
+    context.path("summary.md").write_text(markdown(conclusions, lines))
     return Report("insane-study/summary", SUMMARY, conclusions + lines, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layercast_lab.experiment import VERDICT_TEXT, Row
-from layercast_lab.insane.judge import Judged, judge
+from layercast_lab.insane.judge import Judged, judge, measured
 from layercast_lab.insane.policies import APPLICATIONS, QOS, SETUPS
 from layercast_lab.insane.study import USERS, Values
 from layercast_lab.insane.target import APP, FRESH, Pair, Target, but, cache, mux, of, qos, router
@@ -19,26 +19,25 @@ class Conclusion:
     targets: tuple[Target, ...]
 
     def row(self, values: Values) -> Row:
-        """The weakest of its comparisons, and which of them do not hold."""
+        """The weakest of its comparisons, what each found, and which do not hold."""
         judged = [judge(target, values) for target in self.targets]
-        order = list(VERDICT_TEXT)
-        verdict = max((one.verdict for one in judged), key=order.index)
+        verdict = max((one.verdict for one in judged), key=list(VERDICT_TEXT).index)
         count = sum(one.verdict == "reproduced" for one in judged)
+        found = [f"{one.target.name} {measured(one)}" for one in judged if one.verdict != "missing"]
         return Row(
             self.text,
             "; ".join(target.name for target in self.targets),
-            f"{count} of {len(judged)} hold",
+            f"{count} of {len(judged)} hold" + (f": {'; '.join(found)}" if found else ""),
             "direction and significance of all",
             verdict,
-            "; ".join(describe(one) for one in judged if one.verdict != "reproduced"),
+            "; ".join(failing(one) for one in judged if one.verdict != "reproduced"),
         )
 
 
-def describe(one: Judged) -> str:
+def failing(one: Judged) -> str:
     """What is with a comparison that does not hold."""
-    row = one.row()
-    note = f" ({row.note})" if row.note else ""
-    return f"{one.target.name}: {VERDICT_TEXT[one.verdict]}, {row.measured}{note}"
+    note = f", {one.note}" if one.note else ""
+    return f"{one.target.name}: {VERDICT_TEXT[one.verdict]}{note}"
 
 
 def shown(
