@@ -157,8 +157,12 @@ class Campaign:
                 store.log(entry)
 
     def _describe(self, store: Store) -> None:
-        """What the addresses of the results stand for."""
-        points = {run.point.digest: run.point for run in self.runs}
+        """What the addresses of the results stand for, those of earlier starts in the folder with them."""
+        earlier = store.read_json("campaign.json").get("points", [])
+        points = {point["digest"]: point for point in earlier if "digest" in point}
+        for point in {run.point.digest: run.point for run in self.runs}.values():
+            told = {"digest": point.digest, "values": dict(point.values), "scenario": point.text}
+            points[point.digest] = told
         store.write_json(
             "campaign.json",
             {
@@ -166,9 +170,7 @@ class Campaign:
                 "seeds": self.seeds,
                 "axes": list(self.grid.axes),
                 "collect": {name: asdict(one) for name, one in self.collect.items()},
-                "points": [
-                    {"digest": key, "values": dict(p.values), "scenario": p.text} for key, p in points.items()
-                ],
+                "points": list(points.values()),
             },
         )
 

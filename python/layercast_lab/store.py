@@ -77,6 +77,14 @@ class Store:
         """`write` of JSON."""
         return self.write(name, (json.dumps(value, indent=2) + "\n").encode())
 
+    def read_json(self, name: str) -> dict[str, Any]:
+        """What `write_json` left, or nothing."""
+        try:
+            found = json.loads((self.folder / name).read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def log(self, entry: Mapping[str, Any]) -> None:
         """Adds a line to log.jsonl: what is not the same each time."""
         with (self.folder / "log.jsonl").open("a") as file:

@@ -272,6 +272,10 @@ def test_campaigns_share_what_is_the_same(tmp_path):
     assert few.run(jobs=1, quiet=True).computed == 4
     outcome = more.run(jobs=1, quiet=True)
     assert (outcome.kept, outcome.computed) == (2, 4)
+    # What is in the folder can be told, whichever campaign was the last.
+    few.run(jobs=1, quiet=True)
+    told = json.loads((tmp_path / "campaign.json").read_text())
+    assert {point["values"]["link[0].delay"] for point in told["points"]} == {"1ms", "2ms", "3ms"}
     # Another scenario that is the same, said in other words, and with a seed of its own.
     other = {**TINY, "run": {"seed": 9, "duration": "100ms"}}
     assert Campaign(other, seeds=2, out=tmp_path).run(jobs=1, quiet=True).kept == 2
