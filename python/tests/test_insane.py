@@ -101,6 +101,10 @@ def test_a_range_has_to_be_overlapped_and_else_the_direction_counts():
     assert verdict("B", CLEAR, band=value(0.6, 0.7), sign=-1) == "reproduced"
     assert verdict("B", CLEAR, band=value(0.1, 0.2), sign=-1) == "shape"
     assert verdict("B", CLEAR, band=value(0.1, 0.2), sign=1) == "differs"
+    # However wide a range is, nothing or the opposite is not in it.
+    assert verdict("B", MIXED, band=percent(36, 434)) == "differs"
+    assert verdict("B", MIXED, band=percent(-20, -1)) == "reproduced"
+    assert percent(36, 434).widened()[0] == 0 and percent(-20, -1).widened()[1] == 0
     alone_ = {"pairs": alone("sp-telnet-app-svc")}
     assert verdict("B", CLEAR, band=value(0.61, slack=0.02), **alone_) == "reproduced"
     assert verdict("B", CLEAR, band=value(0.5, slack=0.02), **alone_) == "shape"

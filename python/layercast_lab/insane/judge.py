@@ -128,22 +128,22 @@ def exact(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
 
 
 def band(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
-    """Reproduced if our range overlaps the reported one, widened; shape if it goes the same way.
+    """Reproduced if our range overlaps the reported one, widened; shape if it only goes the same way.
 
-    A value without a base is of that shape within twice and half the range.
+    A value without a direction is of that shape within twice and half the range.
     """
     reported = target.range
     found = [number for effect in effects if (number := effect.on(reported.scale)) is not None]
     if not found:
         return "differs", "the base is zero"
     low, high = reported.widened()
-    if min(found) <= high and max(found) >= low:
-        return "reproduced", ""
+    inside = min(found) <= high and max(found) >= low
     if reported.scale == "value" and not target.sign:
         near = min(found) <= 2 * reported.high and max(found) >= reported.low / 2
-        return ("shape" if near else "differs"), ""
-    wanted = target.sign or (1 if reported.low + reported.high > 0 else -1)
-    return ("shape" if goes(wanted, effects) else "differs"), ""
+    else:
+        near = goes(target.sign or (1 if reported.high > 0 else -1), effects)
+        inside = inside and near
+    return ("reproduced" if inside else "shape" if near else "differs"), ""
 
 
 def goes(sign: int, effects: list[Effect]) -> bool:

@@ -49,7 +49,10 @@ class Range:
         if self.slack is not None:
             return self.low - self.slack, self.high + self.slack
         half = (self.high - self.low) / 2
-        return self.low - max(half, abs(self.low) / 4), self.high + max(half, abs(self.high) / 4)
+        low = self.low - max(half, abs(self.low) / 4)
+        high = self.high + max(half, abs(self.high) / 4)
+        # What was reported to become more is not reproduced by less, however wide the range is.
+        return max(low, 0) if self.low >= 0 else low, min(high, 0) if self.high <= 0 else high
 
 
 @dataclass(frozen=True)
