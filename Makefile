@@ -41,15 +41,20 @@ lint: venv ## Formatters and linters, Rust and Python
 .PHONY: test-rust
 test-rust: export PROPTEST_RNG_SEED ?= 1997
 test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
-	cargo test --workspace --exclude layercast-python
+	cargo test --workspace
 
 .PHONY: hunt
 hunt: ## Property tests with fresh seeds and HUNT_CASES (default 20000) cases each; failures go to the regression files
 	PROPTEST_CASES=$(or $(HUNT_CASES),20000) cargo test --workspace --exclude layercast-python --exclude layercast-cli --lib --tests
 
 .PHONY: test-python
-test-python: build lab clips ## Python tests of the bindings and the lab
-	cargo build --quiet -p layercast-cli
+# With what `cargo test` has built: the same packages, so the same features, and nothing is compiled for the tests alone.
+test-python: export LAYERCAST := $(TARGET)/debug/layercast
+test-python: export LAYERCAST_SOCKETS := $(TARGET)/debug/examples/sockets
+test-python: export PYTHONPATH := $(TARGET)/debug/python
+test-python: clips ## Python tests of the bindings and the lab, debug builds of both
+	cargo build --workspace --lib --bins --examples
+	scripts/stage_python.sh $(TARGET)/debug
 	$(PY) -m pytest -q python/tests
 
 .PHONY: build
@@ -97,7 +102,7 @@ simulators: venv ## ns-2 and ns-3, for the comparisons
 	scripts/install_tools.sh $(PY) ns ns3-dev
 
 .PHONY: interop
-interop: tools peers ## Streams, captures and emulated networks against ffmpeg, tshark, GStreamer, iperf3 and curl
+interop: tools peers lab ## Streams, captures and emulated networks against ffmpeg, tshark, GStreamer, iperf3 and curl; debug against release
 	scripts/install_tools.sh $(PY) iperf3 curl ping ip
 	cargo test -p layercast-media --test all
 	cargo test -p layercast-wire --test all tshark
@@ -105,6 +110,7 @@ interop: tools peers ## Streams, captures and emulated networks against ffmpeg, 
 	cargo test -p layercast-sim --test all capture
 	cargo test -p layercast-cli --test live --test sockets
 	LAYERCAST_LONG=1 cargo test -p layercast-cli --test emulation -- --nocapture
+	$(PY) -m pytest -q python/tests/test_builds.py
 
 .PHONY: soak
 soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go, from SOAK_SEED (default 1)
