@@ -1,4 +1,5 @@
 import json
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from layercast_lab.cli import app
 from layercast_lab.experiment import VERDICT_TEXT, Context, experiments
-from layercast_lab.experiments import insane_study
+from layercast_lab.experiments import insane_calibration, insane_study
 from layercast_lab.experiments.insane_study import EXPERIMENTS, TARGETS
 from layercast_lab.insane import policies, study
 from layercast_lab.insane.conclusions import CONCLUSIONS
@@ -193,6 +194,28 @@ def test_every_experiment_of_the_study_has_targets_and_a_picture():
         assert f"insane-study/{which.lower()}" in experiments()
         assert any(which in one.experiments for one in TARGETS)
         assert all(name in every() or "router" in name for name in picture.policies)
+
+
+def test_the_calibration_tells_a_nearer_buffer():
+    tried = insane_calibration.buffers(full=False)
+    here = insane_calibration.frozen()
+    assert here in tried and len(tried) == len(set(tried)) == 7
+    assert len(insane_calibration.buffers(full=True)) == 13
+
+    def lost(buffer, times: float) -> dict:
+        targets = insane_calibration.TARGETS.items()
+        return {(buffer, insane_calibration.CONV, metric): [times * band.low] * 3 for metric, band in targets}
+
+    other = next(buffer for buffer in tried if buffer != here)
+    found = lost(here, 0.5) | lost(other, 1)
+    apart = {buffer: insane_calibration.distance(found, buffer) for buffer in (here, other)}
+    assert apart == {here: pytest.approx(math.log(2)), other: 0}
+    assert insane_calibration.frozen_row(apart, here).verdict == "differs"
+    assert insane_calibration.frozen_row(apart | {here: 0.05}, here).verdict == "reproduced"
+    assert insane_calibration.frozen_row(apart | {here: math.inf}, here).verdict == "missing"
+    assert insane_calibration.against(found, other, "cells lost").verdict == "reproduced"
+    assert insane_calibration.against(found, here, "cells lost").verdict == "shape"
+    assert insane_calibration.against({}, here, "cells lost").verdict == "missing"
 
 
 SHORT = ("--set", "run.duration=30s", "--set", "topology.workstations=3", "--seeds", "3", "--json")

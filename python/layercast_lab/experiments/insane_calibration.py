@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from layercast_lab import style
 from layercast_lab.campaign import Campaign
@@ -17,6 +18,7 @@ from layercast_lab.experiments.insane_study import PAPER, fields_of, folder
 from layercast_lab.grid import load
 from layercast_lab.insane import study
 from layercast_lab.insane.judge import span, write
+from layercast_lab.insane.pictures import scale
 from layercast_lab.insane.target import Range, value
 from layercast_lab.plots import COLOURS, MARKERS
 from layercast_lab.style import plt
@@ -26,6 +28,8 @@ CONV, ROUTER = "noqos-conv-svc", "noqos-router-svc"
 LIMITS, PORTS = (128, 160, 170, 192), (500, 800, 1000)
 SHARED = 256, 256
 """All of a port for everybody, where the specification starts."""
+TIMES = "audio loss, router to conv"
+"""How many times more audio is lost with circuits per router, means over the seeds."""
 CLEARLY = 0.1
 """E-fold."""
 TARGETS: Mapping[str, Range] = {
@@ -33,6 +37,7 @@ TARGETS: Mapping[str, Range] = {
     "video loss": value(0.011, 0.026),
     "cells lost": value(0.00051),
     "audio overdue": value(0.04, 0.07),
+    TIMES: value(4.1, 9.8),
 }
 """Reported of noqos (insane-study.md 5.5, 5.8 and 6)."""
 Buffer = tuple[int, int]
@@ -81,6 +86,11 @@ def sweep(context: Context, tried: Sequence[Buffer]) -> Found:
     ):
         if number is not None:
             found.setdefault((by_name[label], policy, metric), []).append(number)
+    for buffer in tried:
+        lost = [found.get((buffer, policy, "audio loss"), []) for policy in (CONV, ROUTER)]
+        if all(lost) and sum(lost[0]):
+            conv, router = (sum(runs) / len(runs) for runs in lost)
+            found[buffer, CONV, TIMES] = [router / conv]
     return found
 
 
@@ -132,7 +142,9 @@ def against(found: Found, buffer: Buffer, metric: str) -> Row:
         return Row(f"{CONV}: {metric}", told, "not run", band, "missing")
     mean = sum(runs) / len(runs)
     verdict = judge(low <= mean <= high, trend=reported.low / 2 <= mean <= 2 * reported.high)
-    shown = f"{write(mean, 'value', metric)} ({span(min(runs), max(runs), 'value', metric)})"
+    shown = write(mean, "value", metric)
+    if len(runs) > 1:
+        shown += f" ({span(min(runs), max(runs), 'value', metric)})"
     return Row(f"{CONV}: {metric}", told, shown, f"{band}; shape: half to twice", verdict)
 
 
@@ -160,24 +172,29 @@ def draw(found: Found, here: Buffer, path: Path) -> str:
             fixed = here[1 - column]
             tried = sorted({b for b, _, _ in found if b[1 - column] == fixed}, key=lambda b: b[column])
             curve(axis, found, tried, column, metric)
-            low, high = TARGETS[metric].low * 100, TARGETS[metric].high * 100
+            factor = scale(metric, 0)[0]
+            low, high = TARGETS[metric].low / factor, TARGETS[metric].high / factor
             axis.axhspan(low, high if high > low else low * 1.02, color="#d0d5dd", zorder=0)
             axis.axvline(here[column], color="black", linewidth=0.8, linestyle=":")
             axis.set_yscale("log")
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
+            axis.yaxis.set_minor_formatter(lambda *_: "")
             if line == len(TARGETS) - 1:
                 other = ("of a port", "of a circuit")[column]
                 axis.set_xlabel(f"cells {varied} ({fixed} {other})")
             if column == 0:
-                axis.set_ylabel(f"{metric} (%)")
+                axis.set_ylabel(f"{metric} (%)" if factor != 1 else "router / conv (times)")
     axes[0, 1].legend(loc="best")
     return style.save(figure, path)
 
 
 def curve(axis: Axes, found: Found, tried: Sequence[Buffer], column: int, metric: str) -> None:
     """Means of both policies, with bars from the least to the most."""
+    factor = scale(metric, 0)[0]
     for number, policy in enumerate((CONV, ROUTER)):
         points = [
-            (b[column], np.array(found[b, policy, metric]) * 100)
+            (b[column], np.array(found[b, policy, metric]) / factor)
             for b in tried
             if (b, policy, metric) in found
         ]
