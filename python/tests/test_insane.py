@@ -218,12 +218,12 @@ def test_the_calibration_tells_a_nearer_buffer():
     assert insane_calibration.against({}, here, "cells lost").verdict == "missing"
 
 
-SHORT = ("--set", "run.duration=30s", "--set", "topology.workstations=3", "--seeds", "3", "--json")
+SHORT = ("--set", "run.duration=20s", "--set", "topology.workstations=3", "--seeds", "3", "--json")
 
 
 @pytest.fixture(scope="module")
 def miniature(tmp_path_factory) -> Path:
-    """Half a minute of six sites of three machines, with few policies."""
+    """Twenty seconds of six sites of three machines, with few policies."""
     out = tmp_path_factory.mktemp("insane")
     chosen = ["--select", "noqos-app-*", "--select", "sp-telnet-app-svc", "--select", "nwc-http-app-svc"]
     arguments = ["campaign", study.NAME, *chosen, *SHORT, "--out", str(out / "campaigns" / study.NAME)]
@@ -252,7 +252,7 @@ def test_the_campaign_is_built_in(miniature):
 
 def test_experiments_read_what_the_campaign_found(miniature, monkeypatch):
     monkeypatch.setattr(
-        insane_study, "fields_of", lambda _: {"run.duration": "30s", "topology.workstations": 3}
+        insane_study, "fields_of", lambda _: {"run.duration": "20s", "topology.workstations": 3}
     )
     context = Context(miniature / "insane-study")
     values = study.values(insane_study.runs(context, ["noqos-app-svc", "sp-telnet-app-svc"]))
