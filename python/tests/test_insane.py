@@ -13,6 +13,7 @@ from layercast_lab.experiment import VERDICT_TEXT, Context, experiments
 from layercast_lab.experiments import insane_calibration, insane_study
 from layercast_lab.experiments.insane_study import EXPERIMENTS, TARGETS
 from layercast_lab.insane import policies, study
+from layercast_lab.insane.comparisons import comparisons
 from layercast_lab.insane.conclusions import CONCLUSIONS
 from layercast_lab.insane.judge import by_chance, judge
 from layercast_lab.insane.policies import PolicyError, every, policy, select
@@ -275,6 +276,10 @@ def test_experiments_read_what_the_campaign_found(miniature, monkeypatch):
     judged = [row for row in report.rows if row.verdict != "missing"]
     assert judged and all("too few" in row.note or row.verdict != "missing" for row in report.rows[10:])
     assert report.verdict == "missing" and not any("nan" in row.measured for row in report.rows)
+
+
+def test_nothing_run_is_nothing_to_compare():
+    assert comparisons(pl.DataFrame(schema={"metric": pl.Null})).is_empty()
 
 
 def test_a_picture_says_what_was_not_run(miniature, tmp_path):

@@ -22,6 +22,9 @@ def comparisons(frame: pl.DataFrame) -> pl.DataFrame:
     """
     import polars as pl
 
+    if frame.is_empty():
+        # Its columns have no types either.
+        return pl.DataFrame(schema={"axis": pl.String})
     users = frame.filter(pl.col("metric").is_in(list(USERS)))
     split = [parts(policy) for policy in users[AXIS]]
     labelled = users.select("seed", "metric", "value", "unit").with_columns(
