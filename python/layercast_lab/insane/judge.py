@@ -64,9 +64,14 @@ class Effect:
 
     def on(self, scale: str) -> float | None:
         """The number that a range is of."""
-        return {"percent": lambda: self.percent, "change": lambda: self.change, "value": lambda: self.after}[
-            scale
-        ]()
+        match scale:
+            case "percent":
+                return self.percent
+            case "change":
+                return self.change
+            case "value":
+                return self.after
+        raise KeyError(scale)
 
 
 @dataclass(frozen=True)

@@ -165,18 +165,23 @@ impl Lines {
         let port = &self.ports[from as usize];
         match port.marks.front() {
             Some(&at) => at,
-            None if port.begins && port.queued_marks > 0 => {
-                let lead = port.cell_time + port.delay;
-                self.leaves[from as usize].saturating_add(lead)
-            }
+            None if port.begins => self.next_queued_mark(from),
             None => Time::MAX,
         }
     }
 
     /// Before when no adapter at the other end of a port of a switch is told of what waits for it there.
     pub fn next_sent_mark(&self, n: u32) -> Time {
+        match self.ports[n as usize].ends {
+            true => self.next_queued_mark(n),
+            false => Time::MAX,
+        }
+    }
+
+    /// Before when nothing that may matter to an adapter and waits at a port is at the other end.
+    fn next_queued_mark(&self, n: u32) -> Time {
         let port = &self.ports[n as usize];
-        match port.ends && port.queued_marks > 0 {
+        match port.queued_marks > 0 {
             true => self.leaves[n as usize].saturating_add(port.cell_time + port.delay),
             false => Time::MAX,
         }
