@@ -18,6 +18,7 @@ from layercast import LayercastError
 from layercast_lab import gallery
 from layercast_lab.cli_campaign import campaign, new
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, experiments
+from layercast_lab.tables import put
 
 app = typer.Typer(
     help="Run campaigns of simulations, and reproduce the figures and tables that Layercast stands on.",
@@ -44,7 +45,7 @@ def list_experiments(
     table = Table("id", "what it shows", "paper")
     for e in found:
         table.add_row(e.id, e.title, e.paper)
-    console.print(table)
+    put(console, table)
 
 
 @app.command()
@@ -130,7 +131,7 @@ def summarise(reports: list[Report]) -> None:
         counts = [str(sum(row.verdict == verdict for row in report.rows)) for verdict in VERDICT_TEXT]
         verdict = f"[{COLOURS[report.verdict]}]{VERDICT_TEXT[report.verdict]}[/]"
         table.add_row(report.id, report.title, *counts, verdict)
-    console.print(table)
+    put(console, table)
 
 
 def show(report: Report) -> None:
@@ -139,7 +140,7 @@ def show(report: Report) -> None:
     for row in report.rows:
         verdict = f"[{COLOURS[row.verdict]}]{VERDICT_TEXT[row.verdict]}[/]"
         table.add_row(row.name, row.reported, row.measured, row.tolerance, verdict, row.note)
-    console.print(table)
+    put(console, table)
     console.print(f"{report.id}: [{COLOURS[report.verdict]}]{VERDICT_TEXT[report.verdict]}[/]")
     if report.figure:
         console.print(f"figure: {report.figure}", highlight=False)

@@ -17,6 +17,7 @@ from layercast_lab.campaign import Outcome
 from layercast_lab.description import Description, DescriptionError
 from layercast_lab.grid import GridError
 from layercast_lab.metrics import MetricError
+from layercast_lab.tables import put
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,7 +182,7 @@ def tell_plan(found: Description, as_json: bool) -> None:
     for name, values in axes.items():
         table.add_row(name, ", ".join(map(str, values)))
     table.add_row("seeds", ", ".join(map(str, campaign.seeds)))
-    console.print(table)
+    put(console, table)
     console.print(f"{plan['runs']} runs, {pending} of them have no result in {campaign.out}", highlight=False)
 
 
@@ -254,6 +255,6 @@ def show(table: pl.DataFrame, axes: list[str]) -> None:
         )
         metric = f"{row['metric']} ({unit})" if unit else row["metric"]
         shown.add_row(*(str(row[name]) for name in axes), metric, *numbers, str(row["runs"]))
-    console.print(shown)
+    put(console, shown)
     if len(table) > MOST_ROWS:
         console.print(f"and {len(table) - MOST_ROWS} more rows", highlight=False)

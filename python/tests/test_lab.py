@@ -27,7 +27,9 @@ def test_list_names_every_experiment_with_its_paper():
     listed = json.loads(lab("list", "--json").stdout)
     assert [entry["id"] for entry in listed] == list(experiments())
     assert all(entry["paper"] and entry["title"] for entry in listed)
-    assert "mets/e5" in lab("list").stdout
+    # In a pipe a table is cells between tabs.
+    lines = [line.split("\t") for line in lab("list").stdout.splitlines()]
+    assert lines == [["id", "what it shows", "paper"], *([e["id"], e["title"], e["paper"]] for e in listed)]
 
 
 def test_e5_is_reproduced_with_its_picture(tmp_path):
