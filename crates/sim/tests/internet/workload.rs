@@ -66,6 +66,17 @@ fn all_applications_do_their_work() {
     assert!(count(|it| matches!(it, Record::HttpPage { .. })) > 100);
     assert!(count(|it| matches!(it, Record::Pushed { .. })) > 50);
     assert_eq!(count(|it| matches!(it, Record::Failed { .. })), 0);
+    // Every session ends once, and every file takes a round trip at least.
+    let ended = report.applications.iter().find(|it| it.name == "ftp");
+    let ended = ended.expect("FTP").ended as usize;
+    let sessions = count(|it| matches!(it, Record::FtpSession { .. }));
+    assert!(
+        (ended..=ended + 2).contains(&sessions),
+        "{sessions} sessions, {ended} ended"
+    );
+    let instant =
+        |it: &Record| matches!(it, Record::FtpFile { took, .. } if *took < Span::from_ms(20));
+    assert_eq!(count(instant), 0);
     // The shortest round trip is two LANs and one link of 10 ms, there and back.
     let quickest = samples.0.iter().filter_map(|it| match it.record {
         Record::TelnetRtt { took, .. } => Some(took),

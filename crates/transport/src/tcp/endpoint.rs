@@ -5,7 +5,7 @@ use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Subject, T
 use layercast_protect::Seed;
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 
-use super::connection::{Connection, Host, Key, State, Told, reset_for};
+use super::connection::{Connection, Host, Key, State, reset_for};
 use super::table::Table;
 use super::ticks::Ticks;
 use super::{
@@ -113,7 +113,7 @@ impl Endpoint {
         connection.passive = false;
         let remote = connection.key.remote;
         // What came meanwhile is told now.
-        self.touch(id);
+        tell(connection, &self.host, id, &mut self.events);
         Some((id, remote))
     }
 
@@ -356,10 +356,8 @@ impl Endpoint {
             return;
         };
         tell(connection, &self.host, id, &mut self.events);
-        let done =
-            connection.is_done() && outcome.failure.is_none() && before != State::SynReceived;
-        // Of what nobody has accepted, nobody need hear yet.
-        if done && (passive || !std::mem::replace(&mut connection.told.closed, true)) {
+        let done = connection.is_done() && outcome.failure.is_none() && !passive;
+        if done && !std::mem::replace(&mut connection.told.closed, true) {
             self.events.push_back(TcpEvent::Closed(id));
         }
         if let Some(segment) = outcome.reset {
@@ -422,23 +420,22 @@ impl Endpoint {
     }
 }
 
-/// Tells the user what can be read and written now.
+/// Tells the user what can be read and written now; of what nobody has accepted, nobody hears yet.
 fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut VecDeque<TcpEvent>) {
+    if connection.passive {
+        return;
+    }
     let (unread, ended) = connection.available();
     let wants_to_write = connection.wants_to_write(host);
-    // Of what nobody has accepted, nobody need hear yet.
-    let told = match connection.passive {
-        true => &mut Told::default(),
-        false => &mut connection.told,
-    };
+    let told = &mut connection.told;
     if unread > 0 && !std::mem::replace(&mut told.readable, true) {
         events.push_back(TcpEvent::Readable(id));
     }
     if ended && !std::mem::replace(&mut told.end, true) {
         events.push_back(TcpEvent::PeerClosed(id));
     }
-    if wants_to_write && !connection.passive {
-        connection.told.wants_room = false;
+    if wants_to_write {
+        told.wants_room = false;
         events.push_back(TcpEvent::Writable(id));
     }
 }

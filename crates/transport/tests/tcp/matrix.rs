@@ -222,6 +222,25 @@ fn a_closed_window_is_probed_until_it_opens() {
 }
 
 #[test]
+fn what_came_before_it_was_accepted_is_told_once_and_then() {
+    for profile in PROFILES {
+        let mut net = Net::plain(profile, ms(20));
+        net.hosts[1].listen(PORT, 8).unwrap();
+        let near = net.connect();
+        // With the acknowledgement of the handshake, or right behind it.
+        net.write(0, near, text(b"all"));
+        net.hosts[0].shutdown(near).unwrap();
+        net.run(Span::from_secs(2));
+        assert_eq!(net.events[1], [TcpEvent::Incoming(PORT)], "{profile:?}");
+        let (far, _) = net.hosts[1].accept(PORT).unwrap();
+        assert_eq!(net.read(1, far), b"all");
+        net.run(Span::from_secs(2));
+        let told = [TcpEvent::Readable(far), TcpEvent::PeerClosed(far)];
+        assert_eq!(net.events[1][1..], told, "{profile:?}");
+    }
+}
+
+#[test]
 fn time_wait_yields_to_a_new_connection() {
     let mut net = Net::plain(Profile::Modern, ms(20));
     net.hosts[1].listen(PORT, 8).unwrap();
