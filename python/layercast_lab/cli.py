@@ -102,7 +102,7 @@ def reproduce(
             errors.print(f"interrupted; nothing of {name} was written")
             raise typer.Exit(130) from None
         reports.append(report)
-        gallery.add(out, report, command_of(name, seeds, seconds, full))
+        gallery.add(out, report, found[name], command_of(name, seeds, seconds, full))
         if not as_json:
             show(report)
     if as_json and reports:

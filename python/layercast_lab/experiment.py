@@ -47,6 +47,8 @@ class Report:
     rows: list[Row]
     figure: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    scenario: str = ""
+    """A file that `layercast sim` runs: that of all runs, or of one of many alike."""
 
     @property
     def verdict(self) -> Verdict:

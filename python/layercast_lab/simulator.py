@@ -106,6 +106,15 @@ def frames(lines: Any, flows: int) -> list[Frames]:
     return [Frames(seq, *column) for seq, column in zip(numbers, columns, strict=True)]
 
 
+def simulate(scenario: Mapping[str, Any], file: Path, *options: str | Path) -> dict[str, Any]:
+    """Writes a scenario to a file and runs `layercast sim` on it; what `--json` prints."""
+    file.write_text(toml_file(scenario))
+    done = subprocess.run([command(), "sim", file, "--json", *options], capture_output=True, text=True)
+    if done.returncode:
+        raise layercast.LayercastError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
 def command() -> str:
     """The `layercast` command: $LAYERCAST, this source tree's release build, or the one installed."""
     target = os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target"

@@ -118,7 +118,7 @@ def calibration(context: Context) -> Report:
     rows += [sensitivity(found, tried, metric) for metric in TARGETS]
     path = draw(found, here, context.path("calibration"))
     facts = {name(buffer): apart[buffer] for buffer in tried}
-    return Report("insane-study/calibration", TITLE, rows, path, facts)
+    return Report("insane-study/calibration", TITLE, rows, path, facts, str(study.SCENARIO))
 
 
 def frozen_row(apart: Mapping[Buffer, float], here: Buffer) -> Row:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from layercast_lab.campaign import Campaign
 from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experiment
 from layercast_lab.insane import guarantees, pictures, priority, sharing, study
 from layercast_lab.insane.comparisons import comparisons
@@ -107,7 +108,12 @@ EXPERIMENTS: dict[str, tuple[str, str, Bars]] = {
 
 
 def runs(context: Context, policies: Iterable[str], make: bool = True) -> pl.DataFrame:
-    """What the campaign found of these policies; what has no result yet is run first, if `make`.
+    """What the campaign found of these policies; what has no result yet is run first, if `make`."""
+    return made(context, policies, make).frame()
+
+
+def made(context: Context, policies: Iterable[str], make: bool = True) -> Campaign:
+    """The campaign of these policies; what has no result yet is run first, if `make`.
 
     Results are those of `layercast-lab campaign insane-1996`, in the folder `campaigns` beside this one.
     """
@@ -125,7 +131,7 @@ def runs(context: Context, policies: Iterable[str], make: bool = True) -> pl.Dat
             raise KeyboardInterrupt
         if outcome.failed:
             print(f"{len(outcome.failed)} failed: {outcome.failed[0]['error']}", file=sys.stderr)
-    return campaign.frame()
+    return campaign
 
 
 def fields_of(context: Context) -> dict[str, str]:
@@ -149,7 +155,9 @@ def one(which: str) -> None:
         wanted = {name for target in targets for name in target.policies} | set(picture.policies)
         values = study.values(runs(context, wanted))
         path = pictures.bars(picture, values, context.path(which.lower()))
-        return Report(id, f"INSANE {which}: {title}", rows(targets, values), path)
+        return Report(
+            id, f"INSANE {which}: {title}", rows(targets, values), path, scenario=str(study.SCENARIO)
+        )
 
 
 def rows(targets: Sequence[Target], values: Values) -> list[Row]:
@@ -185,4 +193,5 @@ def summary(context: Context) -> Report:
     path = pictures.heat_map(values, context.path("summary"))
     conclusions = [conclusion.row(values) for conclusion in CONCLUSIONS]
     context.path("summary.md").write_text(markdown(conclusions, lines))
-    return Report("insane-study/summary", SUMMARY, conclusions + lines, path)
+    scenario = str(study.SCENARIO)
+    return Report("insane-study/summary", SUMMARY, conclusions + lines, path, scenario=scenario)
