@@ -39,6 +39,7 @@ td, th { text-align: left; vertical-align: top; }
 td, th { padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #e5e1d8; }
 td.number, th.number { text-align: right; }
 nav { font-size: .87rem; }
+nav td:first-child, nav td:last-child { white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content auto; gap: .1rem .8rem; margin: .6rem 0; }
 dt { color: #667085; } dd { margin: 0; overflow-wrap: anywhere; }
 h1 + p { max-width: 45rem; }

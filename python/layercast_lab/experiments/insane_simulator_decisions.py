@@ -199,7 +199,8 @@ def rows(
     fit = [target for target in targets if whole or target.metrics != ("requests",)]
     apart = {choice.name: distance(found[choice.name], fit) for choice in choices}
     best = min(apart, key=apart.__getitem__)
-    told = ", ".join(f"{name}: {number:.2f}" for name, number in apart.items())
+    shown = {name: f"{number:.2f}" if isfinite(number) else "nothing lost" for name, number in apart.items()}
+    told = ", ".join(f"{name}: {number}" for name, number in shown.items())
     near = isfinite(apart[ours]) and apart[ours] <= apart[best] + CLEARLY
     verdict = verdict_of(near) if whole and isfinite(apart[ours]) else "open"
     asked = f"no other nearer by more than {CLEARLY:g}"
@@ -242,11 +243,12 @@ def draw(
         for place, choice in enumerate(reversed(choices)):
             one = found[choice.name].get((policy, metric), [])
             colour = COLOURS[1] if choice is choices[0] else COLOURS[0]
-            axis.plot([run / factor for run in one], [place] * len(one), "o", color=colour, ms=4, alpha=0.8)
+            look = {"color": colour, "ms": 4, "alpha": 0.8, "clip_on": False}
+            axis.plot([run / factor for run in one], [place] * len(one), "o", **look)
         axis.set_title(f"{metric} ({shown})" if shown else metric, loc="left", fontsize=9)
         axis.set_xlabel(policy, fontsize=7.5)
+        axis.margins(x=0.08, y=0.25)
         axis.set_xlim(left=0)
-        axis.margins(y=0.25)
     for axis in axes.flat[len(targets) :]:
         axis.set_visible(False)
     for axis in axes[:, 0]:

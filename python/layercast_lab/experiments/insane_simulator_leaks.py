@@ -188,6 +188,6 @@ def draw(found: dict[str, list[Seen]], path: Path) -> str:
         for wave in range(WAVES):
             axis.axvspan(wave * WAVE_S, wave * WAVE_S + TALK_S, color="#d0d5dd", zorder=0)
         axis.set(ylabel="circuits")
-        axis.legend(loc="upper right", ncols=2, fontsize=8)
+        axis.legend(loc=(0.1, 0.2), fontsize=8)
     axes[1].set(xlabel="time (s); grey: everybody talks")
     return style.save(figure, path)

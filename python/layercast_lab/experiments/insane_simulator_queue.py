@@ -21,8 +21,12 @@ from layercast_lab.style import plt
 TITLE = "INSANE S2: a queue for a T1 link beside M/D/1"
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 WARM_UP_S, SECONDS = 5.0, 60.0
+HEAVY, LONGER = 0.9, 3
+"""From this load on queues remember for so long that runs are so many times longer."""
 SEEDS = 20
 ONE_CELL, PACKET = 40, 552
+SLOWER = 8 * PACKET / 424
+"""How many times the service of a packet is that of a cell: its runs are as much longer."""
 CONFIDENCE = 0.99
 WIDEST = 0.05
 """Half of an interval, of the mean."""
@@ -84,7 +88,8 @@ def packets(load: float, seconds: float) -> dict[str, Any]:
 def waits(context: Context, what: str, load: float) -> Found:
     """The mean wait of each seed."""
     make = {"cells": cells, "packets": packets}[what]
-    scenario = make(load, context.seconds or SECONDS)
+    seconds = (context.seconds or SECONDS) * (LONGER if load >= HEAVY else 1)
+    scenario = make(load, seconds if what == "cells" else seconds * SLOWER)
     file = context.path(f"s2-{what}-{load:g}.toml")
     found = []
     for seed in context.seed_range(SEEDS):
