@@ -18,7 +18,12 @@ const BACKLOG: u32 = 100;
 fn pass(c: &mut Criterion) {
     let mut group = c.benchmark_group("atm/queue");
     group.throughput(Throughput::Elements(1));
-    for (name, discipline) in [("fcfs", Discipline::Fcfs), ("nwc", Discipline::RcspNwc)] {
+    for (name, discipline) in [
+        ("fcfs", Discipline::Fcfs),
+        ("nwc", Discipline::RcspNwc),
+        ("drr", Discipline::Drr),
+        ("edf", Discipline::Edf),
+    ] {
         let config = QueueConfig {
             discipline,
             ..QueueConfig::new(Rate::from_bps(1_536_000))

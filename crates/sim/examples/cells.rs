@@ -143,6 +143,7 @@ fn network(
                 per_vc_limit: 1_000,
                 port_limit: 8_000,
                 max_vcs: 8_192,
+                drr_weight: 8,
             },
             policy: "noqos-conv-svc".into(),
             signalling_delay: Span::ZERO,

@@ -1,5 +1,6 @@
 //! The policy space of IP over ATM: 103 names, the types of conversation, and what each is given
-//! (insane-study.md 2.1, 2.4, 3.1, 3.2).
+//! (insane-study.md 2.1, 2.4, 3.1, 3.2);
+//! and 64 more with disciplines of today.
 
 mod conversation;
 mod name;
@@ -25,6 +26,10 @@ pub enum Scheduler {
     Wc,
     /// RCSP with rate-jitter control, not work-conserving.
     Nwc,
+    /// Deficit round robin with weights: no part of the study.
+    Drr,
+    /// Earliest deadline first without contracts: no part of the study.
+    Edf,
 }
 
 /// The applications a QoS policy elevates (Table 4-6).
@@ -72,7 +77,7 @@ pub enum VcManagement {
 
 /// How IP uses ATM: one point of the space, written `<qos>-<mux>-<vc>`.
 ///
-/// Only points that make sense can be made; [`Policy::all`] gives the 103.
+/// Only points that make sense can be made; [`Policy::all`] gives the 103 of the study, [`Policy::later`] the rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Policy {
@@ -112,18 +117,16 @@ impl Policy {
         })
     }
 
-    /// All policies: those without QoS first.
+    /// All policies of the study: those without QoS first.
     pub fn all() -> impl Iterator<Item = Policy> {
-        let sets = Scheduler::ALL
-            .iter()
-            .flat_map(|&scheduler| AppSet::ALL.iter().map(move |&apps| Some((scheduler, apps))));
-        std::iter::once(None).chain(sets).flat_map(|qos| {
-            Mux::ALL.iter().flat_map(move |&mux| {
-                VcManagement::ALL
-                    .iter()
-                    .filter_map(move |&management| Policy::new(qos, mux, management).ok())
-            })
-        })
+        std::iter::once(None)
+            .chain(sets(|scheduler| !scheduler.is_later()))
+            .flat_map(points)
+    }
+
+    /// Those with the schedulers of today.
+    pub fn later() -> impl Iterator<Item = Policy> {
+        sets(Scheduler::is_later).flat_map(points)
     }
 
     /// The scheduler and whom it elevates; `None` is `noqos`.
@@ -138,6 +141,8 @@ impl Policy {
             Some((Scheduler::Sp, _)) => Discipline::Sp,
             Some((Scheduler::Wc, _)) => Discipline::RcspWc,
             Some((Scheduler::Nwc, _)) => Discipline::RcspNwc,
+            Some((Scheduler::Drr, _)) => Discipline::Drr,
+            Some((Scheduler::Edf, _)) => Discipline::Edf,
         }
     }
 
@@ -150,6 +155,30 @@ impl Policy {
     pub fn management(self) -> VcManagement {
         self.management
     }
+}
+
+impl Scheduler {
+    /// Whether the study does not have it.
+    fn is_later(self) -> bool {
+        matches!(self, Scheduler::Drr | Scheduler::Edf)
+    }
+}
+
+type Qos = Option<(Scheduler, AppSet)>;
+
+/// These schedulers with whom they may elevate.
+fn sets(which: fn(Scheduler) -> bool) -> impl Iterator<Item = Qos> {
+    let schedulers = Scheduler::ALL.iter().copied().filter(move |&it| which(it));
+    schedulers.flat_map(|scheduler| AppSet::ALL.iter().map(move |&apps| Some((scheduler, apps))))
+}
+
+/// The policies of a QoS.
+fn points(qos: Qos) -> impl Iterator<Item = Policy> {
+    Mux::ALL.iter().flat_map(move |&mux| {
+        VcManagement::ALL
+            .iter()
+            .filter_map(move |&management| Policy::new(qos, mux, management).ok())
+    })
 }
 
 impl fmt::Display for Policy {
@@ -179,6 +208,13 @@ mod tests {
         for scheduler in ["sp-", "wc-", "nwc-"] {
             assert_eq!(count(scheduler), 32, "{scheduler}");
         }
+        let later: BTreeSet<String> = Policy::later().map(|policy| policy.to_string()).collect();
+        assert_eq!(later.len(), 64);
+        assert!(
+            later
+                .iter()
+                .all(|name| name.starts_with("drr-") || name.starts_with("edf-"))
+        );
     }
 
     #[test]
@@ -188,6 +224,8 @@ mod tests {
         assert_eq!(discipline("sp-av-conv-svc"), Discipline::Sp);
         assert_eq!(discipline("wc-av-conv-svc"), Discipline::RcspWc);
         assert_eq!(discipline("nwc-av-conv-svc"), Discipline::RcspNwc);
+        assert_eq!(discipline("drr-av-conv-svc"), Discipline::Drr);
+        assert_eq!(discipline("edf-av-conv-svc"), Discipline::Edf);
     }
 
     #[test]

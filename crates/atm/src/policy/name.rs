@@ -28,7 +28,7 @@ pub enum NameProblem {
     /// Not of the form of a name.
     #[error(
         "a name is <qos>-<mux>-<vc> with qos = noqos or \
-         (sp|wc|nwc)-(telnet|ftp|http|audio|video|isp|av|qos1), mux = conv|app|router, \
+         (sp|wc|nwc|drr|edf)-(telnet|ftp|http|audio|video|isp|av|qos1), mux = conv|app|router, \
          vc = pvc|svc|svccache"
     )]
     Form,
@@ -76,10 +76,12 @@ macro_rules! words {
 words!(
     Scheduler,
     "QoS",
-    "noqos, sp, wc and nwc",
+    "noqos, sp, wc, nwc, and drr and edf, which the study does not have",
     Sp = "sp",
     Wc = "wc",
-    Nwc = "nwc"
+    Nwc = "nwc",
+    Drr = "drr",
+    Edf = "edf"
 );
 words!(
     AppSet,
@@ -166,7 +168,7 @@ fn parse(name: &str) -> Result<Policy, NameProblem> {
 }
 
 fn nearest(name: &str) -> Vec<Policy> {
-    let mut all: Vec<Policy> = Policy::all().collect();
+    let mut all: Vec<Policy> = Policy::all().chain(Policy::later()).collect();
     all.sort_by_cached_key(|policy| edits(name, &policy.to_string()));
     all.truncate(OFFERED);
     all
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_name_reads_back() {
-        for policy in Policy::all() {
+        for policy in Policy::all().chain(Policy::later()) {
             assert_eq!(policy.to_string().parse(), Ok(policy));
         }
     }
@@ -264,7 +266,7 @@ mod tests {
         #[test]
         fn any_name_gives_a_policy_or_an_error(name in "[-*a-z1]{0,40}") {
             if let Ok(policy) = name.parse::<Policy>() {
-                prop_assert!(Policy::all().any(|valid| valid == policy));
+                prop_assert!(Policy::all().chain(Policy::later()).any(|valid| valid == policy));
             }
         }
     }

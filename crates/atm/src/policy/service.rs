@@ -23,7 +23,7 @@ impl Policy {
         };
         match (kind.contract(), kind.level()) {
             (Some(contract), Some(level)) if apps.elevates(kind) => match scheduler {
-                Scheduler::Sp => Service::Priority(level),
+                Scheduler::Sp | Scheduler::Drr | Scheduler::Edf => Service::Priority(level),
                 Scheduler::Wc | Scheduler::Nwc => Service::Guaranteed(contract),
             },
             _ => Service::BestEffort,
@@ -163,12 +163,12 @@ mod tests {
             ),
         ];
         for (apps, elevated) in table {
-            for scheduler in ["sp", "wc", "nwc"] {
+            for scheduler in ["sp", "wc", "nwc", "drr", "edf"] {
                 let policy: Policy = format!("{scheduler}-{apps}-app-svc").parse().unwrap();
                 for kind in ConversationType::ALL {
                     let wanted = if !elevated.split(' ').any(|name| name == format!("{kind:?}")) {
                         Service::BestEffort
-                    } else if scheduler == "sp" {
+                    } else if ["sp", "drr", "edf"].contains(&scheduler) {
                         Service::Priority(kind.level().unwrap())
                     } else {
                         Service::Guaranteed(kind.contract().unwrap())

@@ -38,9 +38,10 @@ impl Circuit {
         regulator: None,
     };
 
-    /// Where a cell that comes now should go, and what is in the way inside its own circuit.
+    /// Where a cell that comes now should go, and what is in the way inside its own circuit; `limit` is for those
+    /// without contract.
     #[inline]
-    pub fn wish(&mut self, now: Time, config: &QueueConfig, grid: Span) -> Wish {
+    pub fn wish(&mut self, now: Time, config: &QueueConfig, limit: u32, grid: Span) -> Wish {
         let regulator = match &mut self.regulator {
             Some(regulator) if self.regulated => regulator,
             _ => {
@@ -48,7 +49,7 @@ impl Circuit {
                     place: Place::Ring,
                     shared: true,
                     late: false,
-                    full: self.count >= config.per_vc_limit,
+                    full: self.count >= limit,
                     eligible: None,
                 };
             }

@@ -21,12 +21,26 @@ pub enum Discipline {
     /// Rate-controlled static priority with rate-jitter control: ineligible cells are held.
     #[serde(rename = "nwc")]
     RcspNwc,
+    /// Circuits take turns of a cell, or of [`QueueConfig::drr_weight`] cells if they have a delay level; neither
+    /// regulated nor admitted. A circuit may hold as many cells as the shared buffer has free, so that long
+    /// queues leave room for short ones (Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2), 1998).
+    #[serde(rename = "drr")]
+    Drr,
+    /// Earliest deadline first, neither regulated nor admitted: cells are due the bound of their delay level
+    /// after they came, those of best effort twice that of the slowest level.
+    #[serde(rename = "edf")]
+    Edf,
 }
 
 impl Discipline {
     /// Whether contracts are regulated.
     pub const fn regulates(self) -> bool {
         matches!(self, Discipline::RcspWc | Discipline::RcspNwc)
+    }
+
+    /// Whether a delay level needs no contract.
+    pub const fn trusts(self) -> bool {
+        matches!(self, Discipline::Sp | Discipline::Drr | Discipline::Edf)
     }
 }
 
@@ -65,6 +79,8 @@ pub struct QueueConfig {
     pub grid_cells: u32,
     /// Circuits a port can have; their numbers are below it.
     pub max_vcs: u16,
+    /// Cells of a turn of a circuit with a delay level under [`Discipline::Drr`]; others have one.
+    pub drr_weight: u32,
 }
 
 /// Why a configuration is none.
@@ -95,6 +111,7 @@ impl QueueConfig {
             horizon: Span::from_secs(2),
             grid_cells: 8,
             max_vcs: 8_192,
+            drr_weight: 8,
         }
     }
 
@@ -107,6 +124,7 @@ impl QueueConfig {
             ("horizon", self.horizon == Span::ZERO),
             ("grid_cells", self.grid_cells == 0),
             ("max_vcs", self.max_vcs == 0),
+            ("drr_weight", self.drr_weight == 0),
         ];
         if let Some((field, _)) = zero.into_iter().find(|(_, zero)| *zero) {
             return Err(QueueConfigError::Zero(field));

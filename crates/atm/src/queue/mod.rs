@@ -2,11 +2,14 @@
 
 mod circuit;
 mod config;
+mod deadlines;
+mod order;
 mod regulator;
 mod runs;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -17,6 +20,7 @@ use layercast_core::{Span, Time};
 use crate::level::{LEVELS, level_bound};
 use crate::{Cell, Class, TrafficSpec, Vcid};
 use circuit::{Circuit, Fate, Place};
+use order::Order;
 use regulator::{Head, Held, Regulator};
 
 pub use config::{Discard, Discipline, QueueConfig, QueueConfigError};
@@ -35,6 +39,9 @@ const BEST_EFFORT: u8 = SIGNALLING + 1;
 /// level only with a valid contract, and its cells have buffers of their own; all other cells, and those that
 /// wait ineligible in the work-conserving form, share the buffer of the port.
 ///
+/// Under [`Discipline::Drr`] circuits take turns, and under [`Discipline::Edf`] cells go by their deadlines;
+/// signalling goes before both.
+///
 /// Cells that become eligible in one slot of the grid go in the order of their exact eligibility, then of
 /// arrival. `now` never goes backwards.
 #[derive(Debug)]
@@ -44,6 +51,8 @@ pub struct OutputQueue {
     rings: [VecDeque<Cell>; RINGS],
     /// Bit `i` is set while ring `i` holds a cell.
     waiting: u8,
+    /// Holds what is no signalling, if the rings do not.
+    order: Option<Box<Order>>,
     /// The first held cell of each circuit that has one.
     heads: BinaryHeap<Reverse<Head>>,
     /// When the first of them goes to its ring.
@@ -52,6 +61,8 @@ pub struct OutputQueue {
     len: u32,
     /// Cells in the shared buffer.
     shared: u32,
+    /// Most cells of one circuit in the shared buffer, now.
+    limit: u32,
     stats: QueueStats,
 }
 
@@ -64,11 +75,13 @@ impl OutputQueue {
             grid: config.grid(),
             rings: Default::default(),
             waiting: 0,
+            order: Order::of(config.discipline),
             heads: BinaryHeap::new(),
             due: Time::MAX,
             circuits: Vec::new(),
             len: 0,
             shared: 0,
+            limit: config.per_vc_limit,
             stats: QueueStats::default(),
         })
     }
@@ -84,10 +97,11 @@ impl OutputQueue {
         }
         let regulates = self.config.discipline.regulates();
         let contract = traffic.filter(|traffic| regulates && traffic.validate().is_ok());
-        let ring = match (class, self.config.discipline) {
-            (Class::Signalling, _) => SIGNALLING,
-            (Class::Level(level), Discipline::Sp) => level.min(LEVELS as u8 - 1),
-            (Class::Level(level), _) if contract.is_some() => level.min(LEVELS as u8 - 1),
+        let ring = match class {
+            Class::Signalling => SIGNALLING,
+            Class::Level(level) if contract.is_some() || self.config.discipline.trusts() => {
+                level.min(LEVELS as u8 - 1)
+            }
             _ => BEST_EFFORT,
         };
         let contract = contract.filter(|_| ring < SIGNALLING);
@@ -149,8 +163,15 @@ impl OutputQueue {
         self.circuits[index].count += 1;
         match place {
             Place::Ring => {
-                self.rings[usize::from(ring)].push_back(cell);
-                self.waiting |= 1 << ring;
+                match &mut self.order {
+                    Some(order) if ring != SIGNALLING => {
+                        self.limit = order.put(now, cell, ring, &self.config);
+                    }
+                    _ => {
+                        self.rings[usize::from(ring)].push_back(cell);
+                        self.waiting |= 1 << ring;
+                    }
+                }
                 self.shared += u32::from(self.shares(ring));
             }
             Place::Regulator(eligible) => self.hold(cell, eligible, ring),
@@ -196,6 +217,11 @@ impl OutputQueue {
                 self.waiting &= !(1 << ring);
             }
             self.shared -= u32::from(self.shares(ring));
+            (cell, ring)
+        } else if let Some(order) = &mut self.order {
+            let (cell, ring, limit) = order.take(&self.circuits, &self.config)?;
+            self.limit = limit;
+            self.shared -= 1;
             (cell, ring)
         } else if self.config.discipline == Discipline::RcspWc {
             let held = self.take_held()?;
@@ -268,7 +294,7 @@ impl OutputQueue {
             Fate::Damaged => return Err(DropCause::Ppd),
             Fate::Refused => return Err(DropCause::Epd),
         }
-        let wish = circuit.wish(now, config, self.grid);
+        let wish = circuit.wish(now, config, self.limit, self.grid);
         let crowded = match config.discard {
             Discard::Epd { threshold } => cell.is_first() && self.shared > threshold,
             Discard::None | Discard::Ppd => false,
@@ -356,10 +382,8 @@ impl OutputQueue {
     fn count_held(&self) -> usize {
         let rings: usize = self.rings.iter().map(VecDeque::len).sum();
         let regulators = self.circuits.iter().flat_map(|circuit| &circuit.regulator);
-        rings
-            + regulators
-                .map(|regulator| regulator.held.len())
-                .sum::<usize>()
+        let held: usize = regulators.map(|regulator| regulator.held.len()).sum();
+        rings + held + self.order.as_ref().map_or(0, |order| order.count())
     }
 }
 

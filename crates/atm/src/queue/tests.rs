@@ -4,6 +4,7 @@ use super::*;
 use crate::FrameId;
 
 mod conservation;
+mod order;
 mod runs;
 
 const T1: Rate = Rate::from_bps(1_536_000);
@@ -288,7 +289,12 @@ fn a_cell_that_becomes_eligible_overtakes_best_effort() {
 
 #[test]
 fn a_closed_circuit_is_sent_and_forgotten() {
-    for discipline in [Discipline::Fcfs, Discipline::RcspNwc] {
+    for discipline in [
+        Discipline::Fcfs,
+        Discipline::RcspNwc,
+        Discipline::Drr,
+        Discipline::Edf,
+    ] {
         let mut queue = queue(discipline);
         queue.open(A, Class::Level(1), Some(traffic(20, 20, 1_000)));
         put(&mut queue, Time::ZERO, A, 1, 3);
@@ -316,7 +322,18 @@ fn a_number_used_again_too_early_loses_no_cell() {
 
 #[test]
 fn a_cell_passes_if_nothing_is_in_its_way_and_leaves_the_same_counts() {
-    let mut queue = queue(Discipline::Sp);
+    for discipline in [Discipline::Sp, Discipline::Drr, Discipline::Edf] {
+        passes(queue(discipline));
+    }
+    let mut held = queue(Discipline::RcspNwc);
+    held.open(A, Class::Level(1), Some(traffic(20, 50, 500)));
+    assert!(
+        !held.pass(Cell::of(FrameId(1), A, 0, 3)),
+        "its contract counts"
+    );
+}
+
+fn passes(mut queue: OutputQueue) {
     queue.open(A, Class::Level(1), None);
     let cell = |index| Cell::of(FrameId(1), A, index, 3);
     let mut slow = queue_with(*queue.config());
@@ -332,9 +349,6 @@ fn a_cell_passes_if_nothing_is_in_its_way_and_leaves_the_same_counts() {
     queue.dequeue(ms(0));
     queue.close(A);
     assert!(!queue.pass(cell(1)), "nobody expects it");
-    let mut held = self::queue(Discipline::RcspNwc);
-    held.open(A, Class::Level(1), Some(traffic(20, 50, 500)));
-    assert!(!held.pass(cell(0)), "its contract counts");
 }
 
 #[test]

@@ -195,6 +195,8 @@ pub struct AtmQueue {
     pub port_limit: u32,
     /// Circuits of a port.
     pub max_vcs: u16,
+    /// Cells of a turn of a circuit with a delay level under policies of `drr`.
+    pub drr_weight: u32,
 }
 
 /// Discarding of whole frames.

@@ -515,6 +515,13 @@ fn backbones_that_cannot_be() {
         &["atm.policy"],
     );
     refused(
+        "\"noqos-conv-svc\"",
+        "\"ddr-av-conv-svc\"",
+        "ddr-av",
+        &["atm.policy", "drr-av-conv-svc"],
+    );
+    refused("= 170", "= 170, drr_weight = 0", "drr_weight", &["1 to"]);
+    refused(
         "= 170",
         "= 1000000000000",
         "1000000000000",
@@ -742,6 +749,10 @@ fn topologies_say_what_they_need() {
         (
             "kind = \"xunet\"\nworkstations = 201".to_owned(),
             ["topology.workstations", "1 to 200"],
+        ),
+        (
+            "kind = \"xunet\"\nbackbone = \"0 bit/s\"".to_owned(),
+            ["topology.backbone", "1 bit/s"],
         ),
         (
             "kind = \"xunet\"\ntcp = \"bds44lite\"".to_owned(),

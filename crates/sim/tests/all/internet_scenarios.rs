@@ -148,6 +148,22 @@ fn xunet_is_the_network_of_the_thesis() {
 }
 
 #[test]
+fn xunet_can_be_faster() {
+    let rates = |text: &str| {
+        let network = resolve(text);
+        let links = &network.atm.as_ref().unwrap().links;
+        assert!(links.iter().all(|link| link.rate == links[0].rate));
+        [links[0].rate, network.lans[0].rate].map(|rate| rate.as_bps())
+    };
+    let usual = ready_made("xunet");
+    assert_eq!(rates(&usual), [1_536_000, 100_000_000]);
+    let kind = "kind = \"xunet\"";
+    let faster = format!("{kind}\nbackbone = \"1 Gbit/s\"\nlan = \"10 Gbit/s\"");
+    let faster = usual.replace(kind, &faster);
+    assert_eq!(rates(&faster), [1_000_000_000, 10_000_000_000]);
+}
+
+#[test]
 fn addresses_are_assigned_around_those_that_are_given() {
     let network = resolve(
         "schema = \"internet/1\"\nname = \"a\"\nrun = { duration = \"1s\" }\n\

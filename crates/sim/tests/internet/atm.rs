@@ -60,6 +60,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
             per_vc_limit: 170,
             port_limit: 800,
             max_vcs: 8_192,
+            drr_weight: 8,
         },
         policy: policy.to_owned(),
         signalling_delay: Span::ZERO,
@@ -154,6 +155,8 @@ fn every_cell_is_accounted_for() {
         "sp-telnet-app-svc",
         "nwc-ftp-conv-svccache",
         "wc-qos1-app-svc",
+        "drr-telnet-conv-svccache",
+        "edf-ftp-app-svc",
     ] {
         let mut network = xunet(policy, 6, 60.0);
         // Little room, so that frames lose cells.

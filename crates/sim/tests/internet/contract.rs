@@ -66,6 +66,7 @@ fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> N
             per_vc_limit: 100_000,
             port_limit: 100_000,
             max_vcs: 100,
+            drr_weight: 8,
         },
         policy: "noqos-conv-svc".to_owned(),
         signalling_delay: Span::ZERO,

@@ -34,6 +34,8 @@ fn config() -> impl Strategy<Value = QueueConfig> {
         Discipline::Sp,
         Discipline::RcspWc,
         Discipline::RcspNwc,
+        Discipline::Drr,
+        Discipline::Edf,
     ]);
     let discard = prop_oneof![
         Just(Discard::None),

@@ -295,6 +295,7 @@ fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -
         per_vc_limit: atm.queue.per_vc_limit,
         port_limit: atm.queue.port_limit,
         max_vcs: atm.queue.max_vcs,
+        drr_weight: atm.queue.drr_weight,
         ..QueueConfig::new(rate)
     }
 }

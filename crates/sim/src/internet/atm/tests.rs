@@ -117,6 +117,7 @@ fn shape() -> impl Strategy<Value = Plan> {
                 per_vc_limit: per_vc,
                 port_limit: port,
                 max_vcs: 40,
+                drr_weight: 8,
             },
             policy: "noqos-conv-svc",
             flows: Vec::new(),
@@ -139,6 +140,10 @@ fn plan() -> impl Strategy<Value = Plan> {
         "wc-qos1-app-svccache",
         "nwc-qos1-app-svc",
         "nwc-qos1-conv-svccache",
+        "drr-qos1-conv-svc",
+        "drr-av-app-svccache",
+        "edf-qos1-app-svc",
+        "edf-av-conv-svccache",
     ]);
     let flow = (
         0u32..99,

@@ -63,6 +63,8 @@ pub struct AtmQueueSpec {
     pub port_limit: u64,
     /// Circuits of a port.
     pub max_vcs: u64,
+    /// Cells of a turn of an elevated circuit where the policy is one of "drr"; others have one.
+    pub drr_weight: u64,
 }
 
 impl Default for AtmQueueSpec {
@@ -73,6 +75,7 @@ impl Default for AtmQueueSpec {
             per_vc_limit: 170,
             port_limit: 800,
             max_vcs: 8_192,
+            drr_weight: 8,
         }
     }
 }
@@ -221,6 +224,7 @@ impl AtmQueueSpec {
             per_vc_limit: bounded("per_vc_limit", self.per_vc_limit, MOST_QUEUED)?,
             port_limit: bounded("port_limit", self.port_limit, MOST_QUEUED)?,
             max_vcs: bounded("max_vcs", self.max_vcs, 65_000)? as u16,
+            drr_weight: bounded("drr_weight", self.drr_weight, 1_000_000)?,
         })
     }
 }

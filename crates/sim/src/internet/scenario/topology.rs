@@ -1,11 +1,14 @@
 //! Ready-made networks.
 
+use layercast_core::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::Builder;
+use super::check::check_rate;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
+use super::quantity::Text;
 use super::range::MOST;
 use super::schema::LineSpec;
 use super::xunet;
@@ -64,6 +67,12 @@ pub struct TopologySpec {
     /// Of XUNET: servers of a site; 2 if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
+    /// Of XUNET: bits of cells a second of the links of the backbone; a T1's if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backbone: Option<Text<Rate>>,
+    /// Of XUNET: bits a second of the LAN of a site; 100 Mbit/s if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lan: Option<Text<Rate>>,
     /// The links of hosts; `back` is the way to the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<LineSpec>,
@@ -95,7 +104,7 @@ impl Kind {
             Kind::FatTree => &["k", "access", "trunk"],
             Kind::Star => &["hosts", "access"],
             Kind::Tree => &["depth", "fanout", "access", "trunk"],
-            Kind::Xunet => &["workstations", "servers"],
+            Kind::Xunet => &["workstations", "servers", "backbone", "lan"],
         }
     }
 }
@@ -124,6 +133,8 @@ impl TopologySpec {
             ("fanout", self.fanout.is_some()),
             ("workstations", self.workstations.is_some()),
             ("servers", self.servers.is_some()),
+            ("backbone", self.backbone.is_some()),
+            ("lan", self.lan.is_some()),
             ("access", self.access.is_some()),
             ("trunk", self.trunk.is_some()),
         ];
@@ -154,6 +165,17 @@ impl TopologySpec {
                 Err(ScenarioError::value(PLACE.field(name), value, accepted))
             }
         }
+    }
+
+    /// A rate, or the usual one.
+    pub(super) fn rate(
+        name: &str,
+        rate: &Option<Text<Rate>>,
+        usual: Rate,
+    ) -> Result<Rate, ScenarioError> {
+        let rate = rate.as_ref().map_or(usual, |rate| rate.0);
+        check_rate(&PLACE.field(name), rate)?;
+        Ok(rate)
     }
 
     fn missing(&self, name: &str) -> ScenarioError {

@@ -21,6 +21,8 @@ const LAN: Rate = Rate::from_bps(100_000_000);
 pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), ScenarioError> {
     let workstations = spec.number("workstations", spec.workstations.or(Some(200)), 200)?;
     let servers = spec.number("servers", spec.servers.or(Some(2)), 8)?;
+    let backbone = TopologySpec::rate("backbone", &spec.backbone, T1)?;
+    let lan = TopologySpec::rate("lan", &spec.lan, LAN)?;
     let tcp = spec.tcp.as_deref().or(match to.has_default_tcp() {
         true => None,
         false => Some("bsd44lite"),
@@ -31,7 +33,7 @@ pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), Sce
     for (a, b, ms) in LINKS {
         let link = AtmLink {
             ends: [AtmEnd::Switch(a), AtmEnd::Switch(b)],
-            rate: T1,
+            rate: backbone,
             delay: Span::from_ms(ms),
         };
         to.atm_link(PLACE, &[SWITCHES[a as usize], SWITCHES[b as usize]], link)?;
@@ -44,7 +46,7 @@ pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), Sce
         let switch = u32::from(site) - 1;
         let link = AtmLink {
             ends: [AtmEnd::Router(router), AtmEnd::Switch(switch)],
-            rate: T1,
+            rate: backbone,
             delay: Span::ZERO,
         };
         to.atm_link(PLACE, &[name.as_str(), SWITCHES[switch as usize]], link)?;
@@ -65,7 +67,7 @@ pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), Sce
         to.lan(
             PLACE,
             format!("{name}-lan"),
-            LAN,
+            lan,
             Span::from_us(10),
             1_500,
             stations,

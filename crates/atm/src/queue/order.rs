@@ -1,0 +1,73 @@
+use layercast_core::Time;
+
+use super::circuit::Circuit;
+use super::deadlines::Deadlines;
+use super::turns::Turns;
+use super::{Discipline, QueueConfig, SIGNALLING};
+use crate::{Cell, Vcid};
+
+/// Where data waits under a discipline that does not serve one class after the other.
+#[derive(Debug)]
+pub(super) enum Order {
+    Turns(Turns),
+    Deadlines(Deadlines),
+}
+
+impl Order {
+    /// None if the rings are served in their order.
+    pub fn of(discipline: Discipline) -> Option<Box<Order>> {
+        Some(Box::new(match discipline {
+            Discipline::Drr => Order::Turns(Turns::default()),
+            Discipline::Edf => Order::Deadlines(Deadlines::default()),
+            _ => return None,
+        }))
+    }
+
+    /// A cell of a class comes; how many of one circuit may be there then.
+    pub fn put(&mut self, now: Time, cell: Cell, ring: u8, config: &QueueConfig) -> u32 {
+        match self {
+            Order::Turns(turns) => turns.put(cell, ring, quantum(ring, config)),
+            Order::Deadlines(deadlines) => deadlines.put(now, cell, ring, config.cell_time),
+        }
+        self.limit(config)
+    }
+
+    /// Takes the next cell, with its class; and how many of one circuit may be there then.
+    pub fn take(&mut self, circuits: &[Circuit], config: &QueueConfig) -> Option<(Cell, u8, u32)> {
+        let quantum = |vc: Vcid| quantum(circuits[usize::from(vc.0)].ring, config);
+        let (cell, ring) = match self {
+            Order::Turns(turns) => turns.take(quantum),
+            Order::Deadlines(deadlines) => deadlines.take(),
+        }?;
+        Some((cell, ring, self.limit(config)))
+    }
+
+    /// Those who take turns may have as many cells as there are places free, so that long queues leave some for
+    /// short ones.
+    fn limit(&self, config: &QueueConfig) -> u32 {
+        match self {
+            Order::Turns(turns) => {
+                let free = config.port_limit.saturating_sub(turns.len());
+                free.min(config.per_vc_limit)
+            }
+            Order::Deadlines(_) => config.per_vc_limit,
+        }
+    }
+
+    /// Cells found by counting, for the tests of conservation.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        match self {
+            Order::Turns(turns) => turns.count(),
+            Order::Deadlines(deadlines) => deadlines.count(),
+        }
+    }
+}
+
+/// Cells of a turn.
+fn quantum(ring: u8, config: &QueueConfig) -> u32 {
+    match ring < SIGNALLING {
+        true => config.drr_weight,
+        false => 1,
+    }
+}
