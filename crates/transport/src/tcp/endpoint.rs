@@ -1,9 +1,11 @@
+use core::hash::Hasher;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
 
 use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Subject, Time, TraceEvent};
 use layercast_protect::Seed;
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
+use siphasher::sip::SipHasher24;
 
 use super::connection::{Connection, Host, Key, State, reset_for};
 use super::table::Table;
@@ -275,12 +277,19 @@ impl Endpoint {
 
     /// Initial sequence number, and what the timestamp clock starts with (RFC 6528, RFC 7323 5.4).
     fn initial(&self, now: Time, key: &Key) -> (Serial, u32) {
-        let label = format!("{} {}", key.local, key.remote);
-        let hash = Seed::derived(&self.secret.0, &label).0;
-        let word =
-            |at: usize| u32::from_le_bytes([hash[at], hash[at + 1], hash[at + 2], hash[at + 3]]);
+        // What Linux takes for it: much cheaper than HMAC, and enough for 64 bits that live as long.
+        let secret = std::array::from_fn(|n| self.secret.0[n]);
+        let mut hasher = SipHasher24::new_with_key(&secret);
+        for end in [key.local, key.remote] {
+            hasher.write(&end.ip().octets());
+            hasher.write(&end.port().to_le_bytes());
+        }
+        let hash = hasher.finish();
         let clock = (now.as_us() / 4) as u32;
-        (Serial(word(0).wrapping_add(clock)), word(4))
+        (
+            Serial((hash as u32).wrapping_add(clock)),
+            (hash >> 32) as u32,
+        )
     }
 
     fn queue_reset(&mut self, local: SocketAddrV4, remote: SocketAddrV4, segment: TcpSegment) {
