@@ -114,12 +114,13 @@ def panel(axis: Axes, picture: Bars, metric: str, values: Values) -> None:
     axis.tick_params(axis="x", labelsize=8, length=0)
     axis.grid(axis="x", visible=False)
     axis.margins(y=0.12)
-    if picture.log and any(found.values()):
+    positive = [number / factor for runs in found.values() for number in runs if number > 0]
+    if picture.log and positive:
         axis.set_yscale("log")
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
         axis.yaxis.set_minor_formatter(lambda *_: "")
-        axis.set_ylim(bottom=10 ** floor(log10(min(min(runs) for runs in found.values() if runs) / factor)))
+        axis.set_ylim(bottom=10 ** floor(log10(min(positive))))
     elif not any(found.values()):
         axis.set_ylim(0, 1)
     axis.set_title(f"{metric} ({shown})" if shown else metric, loc="left", fontsize=9.5)

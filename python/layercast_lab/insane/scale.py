@@ -1,0 +1,106 @@
+"""XUNET at rates of today, with a load that has grown with them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from layercast_lab.grid import load
+from layercast_lab.insane.study import SCENARIO
+from layercast_lab.simulator import toml_file
+
+WORKLOADS = Path(__file__).resolve().parents[1] / "workloads"
+"""The composite workload of the thesis and its distributions."""
+BIGGER = ("itemsize", "reply")
+"""Distributions of bytes: of files, and of what the Web answers."""
+CALLS = ("audio", "video")
+MORE_FILES = {"ftp": 4, "nntp": 4}
+"""Times as many of these conversations, so that minutes have enough of them; else they grow in bytes."""
+TYPISTS = 8
+"""Times as many telnet sessions, which are 1 % of the load of 1996."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A backbone with its load."""
+
+    name: str
+    times: int
+    """As fast as that of 1996, to a percent."""
+    rate: str
+    seconds: float
+    warm_up: float = 0.0
+    grown: bool = True
+    """Whether the load has grown as the rate has."""
+    cold: Mapping[str, float] = field(default_factory=dict)
+    """How many times more conversations make up for a run that is too short for them to gather."""
+
+    def fields(self, folder: Path) -> dict[str, Any]:
+        """What is replaced in the scenario of the study; the workload is written into the folder.
+
+        Buffers are as long in time as they were: 47 ms of a line for a circuit, 221 ms for a port.
+        """
+        queue = load(SCENARIO)[0]["atm"]["queue"]
+        fields: dict[str, Any] = {
+            "run.duration": f"{self.seconds:g}s",
+            "run.warm_up": f"{self.warm_up:g}s",
+            "topology.backbone": self.rate,
+            "topology.lan": "100 Gbit/s",
+            "atm.queue.per_vc_limit": queue["per_vc_limit"] * self.times,
+            "atm.queue.port_limit": queue["port_limit"] * self.times,
+        }
+        if self.grown:
+            # A window that was of the delay times the rate what 8 KiB were of that of a T1.
+            window = f"{16 * self.times} KiB"
+            tcp = {"profile": "modern", "send_buffer": window, "recv_buffer": window}
+            fields |= {"tcp.default": tcp, "workload.use": str(self.workload(folder).resolve())}
+        return fields
+
+    def workload(self, folder: Path) -> Path:
+        """Writes that of the thesis with as many times more bytes: more calls, and larger files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        grown = tomllib.loads((WORKLOADS / "mah96.toml").read_text())
+        for name, app in grown["app"].items():
+            more = {"telnet": TYPISTS, **dict.fromkeys(CALLS, self.times), **MORE_FILES}.get(name, 1)
+            app["arrival"]["mean_s"] /= more * self.cold.get(name, 1)
+            for what in BIGGER if more < self.times else ():
+                if what in app["dist"]:
+                    app["dist"][what] = str(larger(app["dist"][what], self.times // more, folder).resolve())
+        path = folder / f"mah96-{self.times}.toml"
+        path.write_text(toml_file(grown))
+        return path
+
+
+def larger(name: str, times: int, folder: Path) -> Path:
+    """Writes a distribution of whole numbers, each so many times larger."""
+    head, _, knots = (WORKLOADS / f"{name}.dist").read_text().partition("[knots]\n")
+    lines = []
+    for line in head.splitlines():
+        title, _, value = line.partition("=")
+        lines.append(f"mean = {float(value) * times:.10g}" if title.strip() == "mean" else line)
+    lines.append("[knots]")
+    for line in knots.splitlines():
+        probability, value = line.split()
+        lines.append(f"{probability} {int(value) * times}")
+    path = folder / f"{name}-{times}.dist"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# With `cold`, `layercast workload offered` has after the warm-up as many bit/s of each application as the
+# workload of the thesis has in 4,000 s, in the mean over 40 seeds.
+EMPTY = Network("100 Mbit/s, load of 1996", 65, "100 Mbit/s", 1000, grown=False)
+FAST = Network(
+    "100 Mbit/s, 65 times the load",
+    *(65, "100 Mbit/s", 120, 20),
+    cold={"audio": 4.6, "video": 8.4, "http": 1.3},
+)
+FASTER = Network(
+    "1 Gbit/s, 650 times the load",
+    *(650, "1 Gbit/s", 30, 10),
+    cold={"audio": 14, "video": 28, "http": 1.9, "ftp": 1.25},
+)
+NETWORKS = (EMPTY, FAST, FASTER)
