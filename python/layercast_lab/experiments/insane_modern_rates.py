@@ -25,21 +25,22 @@ CALLS = tuple(f"{name}-{which}-{SETUP}" for name in ("wc", "nwc") for which in (
 POLICED = tuple(f"{name}-{which}-{SETUP}" for name in ("wc", "nwc") for which in ("ftp", "http"))
 REFUSED = tuple(f"nwc-{which}-{SETUP}" for which in ("isp", "qos1"))
 ROUTER = ("noqos-conv-svccache", "noqos-router-svccache", "noqos-router-pvc")
+FAIR = tuple(f"drr-{which}-{SETUP}" for which in ("telnet", "ftp"))
 POLICIES: Mapping[str, tuple[str, ...]] = {
     EMPTY.name: (*CIRCUITS, *ROUTER, *PRIORITY, *CALLS, *POLICED, *REFUSED, "nwc-ftp-app-svccache"),
     # The contracts of the thesis for files say nothing of files that are 65 times as large.
-    FAST.name: (*CIRCUITS, *PRIORITY, *CALLS),
+    FAST.name: (*CIRCUITS, *PRIORITY, *CALLS, *FAIR),
     FASTER.name: (NOQOS, "noqos-app-svccache", f"sp-telnet-{SETUP}", f"sp-ftp-{SETUP}"),
 }
 SHOWN = ("telnet connect median", "telnet response p90", "http page p90", "ftp session p90")
-SHOWN += ("audio overdue", "video loss", "cells lost")
+SHOWN += ("audio overdue", "audio loss", "video loss")
 SERIES = {
     NOQOS: "noqos",
     "noqos-app-svccache": "noqos, circuits kept",
     f"sp-telnet-{SETUP}": "telnet first",
     f"sp-ftp-{SETUP}": "FTP first",
 }
-STUDY = "1.5 Mbit/s, 1996"
+STUDY = "1.5 Mbit/s"
 NETWORK = {
     "busiest link": Metric("atm.queues/*/utilisation", "max"),
     "longest queue": Metric("atm.queues/*/max_len", "max"),
@@ -76,6 +77,8 @@ def rates(context: Context) -> Report:
     for network in NETWORKS:
         name = network.name
         rows += [today.row(name, one, found[STUDY], found[name]) for one in asked[name]]
+        fair = today.ask(POLICIES[name], "drr")
+        rows += [today.row(f"{name}, drr", one, found[STUDY], found[name]) for one in fair]
     columns = {where: today.conclusions(asked[where], found[where]) for where in found}
     context.path("rates.md").write_text(today.table(columns))
     path = draw(found, context.path("rates"))

@@ -121,7 +121,7 @@ def panel(axis: Axes, picture: Bars, metric: str, values: Values) -> None:
         axis.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
         axis.yaxis.set_minor_formatter(lambda *_: "")
         axis.set_ylim(bottom=10 ** floor(log10(min(positive))))
-    elif not any(found.values()):
+    elif not positive:
         axis.set_ylim(0, 1)
     axis.set_title(f"{metric} ({shown})" if shown else metric, loc="left", fontsize=9.5)
 

@@ -16,11 +16,12 @@ WORKLOADS = Path(__file__).resolve().parents[1] / "workloads"
 """The composite workload of the thesis and its distributions."""
 BIGGER = ("itemsize", "reply")
 """Distributions of bytes: of files, and of what the Web answers."""
-CALLS = ("audio", "video")
-MORE_FILES = {"ftp": 4, "nntp": 4}
-"""Times as many of these conversations, so that minutes have enough of them; else they grow in bytes."""
-TYPISTS = 8
-"""Times as many telnet sessions, which are 1 % of the load of 1996."""
+MORE = {"telnet": 8, "ftp": 4, "http": 2, "nntp": 4, "audio": 65, "video": 65}
+"""Times as many conversations, so that a run of minutes has enough; the rest of the growth is in bytes.
+
+Calls have the bytes of 1996. 65 times as many circuits for the Web could not be set up: signalling has eight messages
+under way on a link, and so at most 133 a second each way over the 30 ms of the longest.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,13 @@ class Network:
         return fields
 
     def workload(self, folder: Path) -> Path:
-        """Writes that of the thesis with as many times more bytes: more calls, and larger files."""
+        """Writes that of the thesis with as many times more bytes: more conversations, and larger files."""
         folder.mkdir(parents=True, exist_ok=True)
         grown = tomllib.loads((WORKLOADS / "mah96.toml").read_text())
         for name, app in grown["app"].items():
-            more = {"telnet": TYPISTS, **dict.fromkeys(CALLS, self.times), **MORE_FILES}.get(name, 1)
+            more = MORE.get(name, 1)
             app["arrival"]["mean_s"] /= more * self.cold.get(name, 1)
-            for what in BIGGER if more < self.times else ():
+            for what in BIGGER:
                 if what in app["dist"]:
                     app["dist"][what] = str(larger(app["dist"][what], self.times // more, folder).resolve())
         path = folder / f"mah96-{self.times}.toml"
@@ -92,14 +93,14 @@ def larger(name: str, times: int, folder: Path) -> Path:
 
 # With `cold`, `layercast workload offered` has after the warm-up as many bit/s of each application as the
 # workload of the thesis has in 4,000 s, in the mean over 40 seeds.
-EMPTY = Network("100 Mbit/s, load of 1996", 65, "100 Mbit/s", 1000, grown=False)
+EMPTY = Network("100 Mbit/s, load x 1", 65, "100 Mbit/s", 1000, grown=False)
 FAST = Network(
-    "100 Mbit/s, 65 times the load",
+    "100 Mbit/s, load x 65",
     *(65, "100 Mbit/s", 120, 20),
     cold={"audio": 4.6, "video": 8.4, "http": 1.3},
 )
 FASTER = Network(
-    "1 Gbit/s, 650 times the load",
+    "1 Gbit/s, load x 650",
     *(650, "1 Gbit/s", 30, 10),
     cold={"audio": 14, "video": 28, "http": 1.9, "ftp": 1.25},
 )
