@@ -19,8 +19,8 @@ BIGGER = ("itemsize", "reply")
 MORE = {"telnet": 8, "ftp": 4, "http": 2, "nntp": 4, "audio": 65, "video": 65}
 """Times as many conversations, so that a run of minutes has enough; the rest of the growth is in bytes.
 
-Calls have the bytes of 1996. 65 times as many circuits for the Web could not be set up: signalling has eight messages
-under way on a link, and so at most 133 a second each way over the 30 ms of the longest.
+Calls have the bytes of 1996. 65 times as many circuits for the Web could not be set up: signalling has eight
+messages under way on a link, so at most 133 a second each way over the 30 ms of the longest.
 """
 
 
