@@ -7,3 +7,4 @@ pub mod protect;
 pub mod scenario;
 pub mod wire;
 pub mod workload;
+pub mod xtp;

@@ -16,6 +16,8 @@ mod internet;
 mod samples;
 #[path = "../tests/all/samples/signals.rs"]
 mod signals;
+#[path = "../tests/all/samples/xtp.rs"]
+mod xtp;
 
 fn main() -> io::Result<()> {
     let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -69,6 +71,11 @@ fn main() -> io::Result<()> {
     for (name, bytes) in with_damage(packets.iter().map(|(n, p)| (*n, internet::bytes(p)))) {
         put("ip", &name, &bytes)?;
         put("segment", &name, &bytes[bytes.len().min(20)..])?;
+    }
+    let (packets, rest) = xtp::packets();
+    let packets = packets.iter().chain(&rest);
+    for (name, bytes) in with_damage(packets.map(|(n, p)| (*n, xtp::bytes(p)))) {
+        put("xtp", &name, &bytes)?;
     }
     let mut all = Vec::new();
     for signal in signals::signals() {

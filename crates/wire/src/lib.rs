@@ -2,8 +2,8 @@
 //! decode themselves.
 //!
 //! Every decoder is total: any byte string gives a value or a typed error, and a value that came
-//! out of a decoder encodes to the bytes it came from (of IP, TCP and UDP: to the same value, since
-//! what a host must ignore is not kept).
+//! out of a decoder encodes to the bytes it came from (of IP, TCP, UDP and XTP: to the same value,
+//! since what a host must ignore is not kept).
 
 mod aal5;
 mod adapter;
@@ -23,6 +23,7 @@ mod signal_reader;
 mod tcp;
 mod tcp_options;
 mod udp;
+mod xtp;
 
 /// What a refused join tells.
 pub use layercast_core::{Refusal, Resource};
@@ -52,3 +53,7 @@ pub use signal_reader::SignalReader;
 pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};
 pub use tcp_options::{MAX_SACK, SackBlocks, TcpOptions, Timestamps};
 pub use udp::{PROTOCOL_UDP, UDP_HEADER, UdpDatagram};
+pub use xtp::{
+    PROTOCOL_XTP, XTP_HEADER, XtpAddress, XtpBody, XtpControl, XtpDiagCode, XtpDiagValue, XtpError,
+    XtpKey, XtpOptions, XtpPacket, XtpService, XtpTraffic, XtpTrafficSpec,
+};

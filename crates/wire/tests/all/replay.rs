@@ -4,6 +4,7 @@ use crate::wire_checks as checks;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 use crate::internet_checks as internet;
+use crate::xtp_checks as xtp;
 
 #[test]
 fn every_file_of_the_corpus_is_decoded_without_harm() {
@@ -16,5 +17,6 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("signal", checks::signal),
         ("ip", internet::ip),
         ("segment", internet::segment),
+        ("xtp", xtp::xtp),
     ]);
 }
