@@ -5,10 +5,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import os
 import queue
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -22,6 +24,8 @@ from layercast_lab.engine import Done, Engine, Failed, Job
 AHEAD = 4
 """Runs that each worker has or is about to get: few, so that campaigns of any size take little memory."""
 LEAST_AHEAD = 64
+LOOK_EVERY_S = 1
+"""For workers that have come or gone: batch systems start them when there is room."""
 WAIT_S = 60
 """For a scheduler that does not answer."""
 
@@ -165,15 +169,22 @@ class Executor:
         key = "layercast-inputs-" + "-".join(sorted(inputs))
         sent = self._client.submit(dict, dict(inputs), key=key)
         waiting = iter(jobs)
+        ahead, looked = LEAST_AHEAD, -math.inf
 
-        def submit(number: int) -> None:
-            for job in islice(waiting, number):
+        def submit() -> None:
+            nonlocal ahead, looked
+            if time.monotonic() - looked >= LOOK_EVERY_S:
+                # That the scheduler is lost, the runs tell.
+                with contextlib.suppress(OSError):
+                    ahead = max(AHEAD * self.workers(), LEAST_AHEAD)
+                looked = time.monotonic()
+            for job in islice(waiting, max(0, ahead - len(self._running))):
                 arguments = (job, sent, self._memory, self._timeout)
                 future = self._client.submit(make, *arguments, key=f"layercast-{job.address}", pure=False)
                 self._running[future] = job
                 future.add_done_callback(self._done.put)
 
-        submit(max(AHEAD * self.workers(), LEAST_AHEAD))
+        submit()
         while self._running:
             future = self._done.get()
             if future is None:
@@ -184,7 +195,7 @@ class Executor:
                 logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
                 raise ClusterError("the connection to the scheduler was lost; the same command goes on")
             job = self._running.pop(future)
-            submit(1)
+            submit()
             yield outcome(future, job)
 
     def interrupt(self) -> None:

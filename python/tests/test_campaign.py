@@ -10,10 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 from typer.testing import CliRunner
 
 from layercast_lab import Campaign, executor
+from layercast_lab.campaign import job
 from layercast_lab.cli import app
 from layercast_lab.metrics import MetricError
 from layercast_lab.store import Store, StoreError
@@ -214,6 +215,25 @@ def test_two_workers_of_a_cluster_give_the_same_files(local, miniature, tmp_path
     assert json.loads(run.stdout)["computed"] == 20
     assert results(tmp_path) == results(local)
     assert len({entry["worker"] for entry in logged(tmp_path)}) == 2
+
+
+def test_workers_that_come_later_get_runs(tmp_path, monkeypatch):
+    for name in ("AHEAD", "LEAST_AHEAD"):
+        monkeypatch.setattr(executor, name, 1)
+    monkeypatch.setattr(executor, "LOOK_EVERY_S", 0)
+    campaign = Campaign(TINY, {"run.duration": ["5s"]}, seeds=20, out=tmp_path)
+    quiet = {"processes": False, "dashboard_address": "127.0.0.1:0"}
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, **quiet) as dask,
+        executor.Executor(dask.scheduler_address, None, None, None) as runs,
+    ):
+        outcomes = runs.run(map(job, campaign.runs), {})
+        processes = [next(outcomes).worker]
+        dask.scale(2)
+        dask.wait_for_workers(2, timeout=60)
+        processes += [outcome.worker for outcome in outcomes]
+    assert len(processes) == 20
+    assert len(set(processes)) == 2
 
 
 def test_no_cluster_is_an_error(miniature, tmp_path, monkeypatch):
