@@ -32,7 +32,7 @@ fn above_base(filter: &mut FlowFilter, clip: &Clip, level: Level) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     #[test]
     fn shaping_follows_any_rate_within_five_per_cent(rate in 100u32..2_800, seed in 0u64..50) {

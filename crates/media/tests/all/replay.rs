@@ -51,8 +51,6 @@ fn every_file_of_the_corpus_is_read_without_harm() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn whatever_a_damaged_stream_holds_the_filters_give_legal_frames_or_errors(
         file in 0..FILTER_FILES.len(),

@@ -252,7 +252,7 @@ fn contracts_that_cannot_be_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     #[test]
     fn what_is_shaped_keeps_its_contract(

@@ -340,7 +340,7 @@ fn hostile() -> impl Strategy<Value = Bytes> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
     #[test]
     fn whatever_is_injected_is_counted_and_leaves_nothing_behind(

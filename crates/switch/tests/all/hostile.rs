@@ -330,8 +330,6 @@ fn settle(switch: &mut Switch, now: Time) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn no_sequence_of_inputs_breaks_a_promise(
         steps in prop::collection::vec((step(), 0u64..60, any::<bool>()), 1..200),

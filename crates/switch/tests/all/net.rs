@@ -314,7 +314,7 @@ fn close_comes_after_the_last_frame() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     /// Whoever joins and leaves when, and whatever is squeezed: every GOP comes complete at the
     /// level that was told before it.

@@ -238,8 +238,6 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     #[test]
     fn anything_in_any_order_never_panics(
         steps in prop::collection::vec(step(), 1..200), cells in any::<bool>(),

@@ -209,7 +209,7 @@ fn weathers() -> impl Strategy<Value = Weather> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
     #[test]
     fn the_bytes_arrive_or_an_error_is_told(
