@@ -2,6 +2,7 @@
 //! programs ask of a network, as machines without sockets and clocks, and the distributions they draw
 //! from.
 
+pub mod analyze;
 pub mod app;
 mod circuits;
 mod composite;
@@ -12,4 +13,4 @@ pub use circuits::CircuitTotals;
 pub use composite::{
     Arrival, Composite, Population, PopulationError, Site, Workload, WorkloadError,
 };
-pub use offered::{AppTotals, Offered, OfferedConfig, offered};
+pub use offered::{AppTotals, Closed, Offered, OfferedConfig, Seen, offered};

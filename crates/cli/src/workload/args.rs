@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use layercast_core::Span;
+use layercast_core::{Rate, Span};
 
 use crate::units;
 
@@ -18,7 +18,9 @@ Examples:
   layercast workload sample http.reply -n 100000 > reply.csv
   layercast workload compare http.reply --samples reply.csv
   layercast workload import sizes.txt --unit B --whole --condense 0.005 > sizes.dist
-  layercast workload offered --json | jq '.apps.http.records'")]
+  layercast workload offered --json | jq '.apps.http.records'
+  layercast workload offered --connections all.csv
+  layercast workload analyze http all.csv --out samples")]
 pub struct Workload {
     /// What to do.
     #[command(subcommand)]
@@ -38,6 +40,9 @@ pub enum WorkloadCommand {
     Import(Import),
     /// Run a composite workload without a network: what does it offer?
     Offered(Offered),
+    /// Find the model behind a trace of traffic
+    #[command(subcommand)]
+    Analyze(Analyze),
 }
 
 /// `layercast workload list`.
@@ -148,9 +153,79 @@ pub struct Offered {
     /// Stop after so many events, with a partial result
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
     pub max_events: u64,
+    /// Write all TCP connections there, for `analyze http`
+    #[arg(long, value_name = "FILE")]
+    pub connections: Option<PathBuf>,
+    /// Write the packets of the first stream of video there, for `analyze video` and the model `trace`
+    #[arg(long, value_name = "FILE")]
+    pub packets: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `layercast workload analyze`.
+#[derive(Debug, Subcommand)]
+pub enum Analyze {
+    /// Group connections of the Web into pages; sizes, pauses, visits and popular servers
+    Http(AnalyzeHttp),
+    /// Sort packets of video into changed blocks and background refresh
+    Video(AnalyzeVideo),
+}
+
+/// `layercast workload analyze http`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A trace has a line for each TCP connection, in any order: client,server,port,start,end,sent,received.
+Times are seconds, sizes bytes of payload from and to the client; # starts a comment. DIR gets a file
+of samples for each quantity, for `layercast workload import` and `compare`.")]
+pub struct AnalyzeHttp {
+    /// The trace; `-` is standard input
+    pub trace: PathBuf,
+    /// Connections of a client belong to one page if no longer time lies between them
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
+    pub threshold: Span,
+    /// Port of the servers; connections to others do not count
+    #[arg(long, value_name = "PORT", default_value_t = 80)]
+    pub port: u16,
+    /// Leave this host out (repeatable), such as a server whose pages load themselves again
+    #[arg(long, value_name = "HOST")]
+    pub without: Vec<String>,
+    /// Write the samples there
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast workload analyze video`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A trace has a line for each packet of one stream: seconds,bytes. A packet is of changed blocks if the
+time to the next is nearer to 8 size / rate than to that between two frames.")]
+pub struct AnalyzeVideo {
+    /// The trace; `-` is standard input
+    pub trace: PathBuf,
+    /// Rate to which the coder paces changed blocks
+    #[arg(long, value_name = "RATE", default_value = "128kbit/s", value_parser = units::rate)]
+    pub rate: Rate,
+    /// Frames per second
+    #[arg(long, value_name = "N", default_value_t = 8.0, value_parser = frames)]
+    pub fps: f64,
+    /// Write every packet with the time to the next and its state there
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn frames(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(n) if (0.001..=1e6).contains(&n) => Ok(n),
+        _ => Err("a number from 0.001 to 1000000 is needed".into()),
+    }
 }
 
 fn count(text: &str) -> Result<usize, String> {

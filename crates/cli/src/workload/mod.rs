@@ -5,14 +5,14 @@ use std::path::Path;
 
 use layercast_core::Stream;
 use layercast_workload::dist::{self, Columns, Distribution, Fit, Law, Problem, Unit};
-use layercast_workload::{Composite, Offered, OfferedConfig, Population, Workload, offered};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
-use crate::progress;
 
+mod analyze;
 pub mod args;
+mod offer;
 
 use args::WorkloadCommand;
 
@@ -23,7 +23,8 @@ pub fn run(args: &args::Workload) -> Outcome {
         WorkloadCommand::Sample(args) => sample(args),
         WorkloadCommand::Compare(args) => compare(args),
         WorkloadCommand::Import(args) => import(args),
-        WorkloadCommand::Offered(args) => offer(args),
+        WorkloadCommand::Offered(args) => offer::run(args),
+        WorkloadCommand::Analyze(args) => analyze::run(args),
     }
 }
 
@@ -261,78 +262,4 @@ fn import(args: &args::Import) -> Outcome {
         dist = dist::condense(&dist, distance);
     }
     print(&dist.to_file().unwrap_or_default())
-}
-
-fn offer(args: &args::Offered) -> Outcome {
-    let named = |error: &dyn std::fmt::Display| match &args.workload {
-        Some(path) => Failure::new(format!("{}: {error}", path.display())),
-        None => Failure::new(error),
-    };
-    let workload = match &args.workload {
-        Some(path) => Workload::parse(&read_text(path)?, &read),
-        None => Workload::parse(Workload::MAH96, &read),
-    };
-    let workload = workload.map_err(|error| named(&error))?;
-    let population = Population::uniform(args.sites, args.workstations, args.servers);
-    let composite =
-        Composite::new(&workload, population, args.seed).map_err(|error| named(&error))?;
-    let config = OfferedConfig {
-        duration: args.duration,
-        file_time: args.file_time,
-        max_events: args.max_events,
-        ..OfferedConfig::default()
-    };
-    let seconds = args.duration.as_ms().div_ceil(1000);
-    let bar = progress::bar(seconds, "{bar:40} {pos}/{len} s of workload, {eta} left");
-    let all = offered(&workload, composite, config, |now| {
-        bar.set_position(now.as_us() / 1_000_000);
-    });
-    bar.finish_and_clear();
-    match args.json {
-        true => print_json(&all)?,
-        false => print(&summary(&all))?,
-    }
-    match all.cut_short {
-        true => Err(Failure::new(format!(
-            "stopped after {} events: the result is partial",
-            args.max_events
-        ))
-        .hint("raise --max-events, or shorten --duration")),
-        false => Ok(()),
-    }
-}
-
-fn summary(all: &Offered) -> String {
-    let mut table = Table::new(&[
-        "application",
-        "conversations",
-        "connections",
-        "requests",
-        "Mb/s",
-    ]);
-    for (name, app) in &all.apps {
-        let counts = [app.conversations, app.connections, app.requests].map(|n| n.to_string());
-        let rate = app.bytes as f64 * 8.0 / all.seconds / 1e6;
-        let cells = counts.into_iter().chain([format!("{rate:.3}")]);
-        table.row([name.clone()].into_iter().chain(cells));
-    }
-    let mut circuits = Table::new(&["circuits", "set up", "most at one site", "most in 1 s"]);
-    for (name, totals) in [
-        ("one pair per connection", &all.per_connection),
-        ("per application and hosts", &all.per_application),
-    ] {
-        let counts = [totals.setups, totals.max_open, totals.peak_per_second];
-        let counts = counts.map(|n| n.to_string()).into_iter();
-        table_row(&mut circuits, name, counts);
-    }
-    format!(
-        "Offered to a network without delay or limit in {} s:\n{}\n{}",
-        all.seconds,
-        table.render(),
-        circuits.render()
-    )
-}
-
-fn table_row(table: &mut Table, name: &str, cells: impl Iterator<Item = String>) {
-    table.row([name.to_owned()].into_iter().chain(cells));
 }

@@ -56,6 +56,52 @@ fn the_composite_workload_tells_what_it_offers() {
 }
 
 #[test]
+fn traces_go_through_files_into_the_models_behind_them() {
+    let folder = folder("workload-analyze");
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let [connections, packets, samples] = ["connections.csv", "video.csv", "samples"].map(path);
+    let mut offered = vec![
+        "workload",
+        "offered",
+        "--duration",
+        "1500s",
+        "--workstations",
+        "20",
+    ];
+    offered.extend(["--connections", &connections, "--packets", &packets]);
+    let output = run(&offered);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+
+    let http = ["workload", "analyze", "http", &connections];
+    let table = run(&[&http[..], &["--out", &samples]].concat());
+    assert!(String::from_utf8_lossy(&table.stdout).contains("http.consecutive_pages"));
+    let found = json(&run(&[&http[..], &["--json"]].concat()));
+    assert!(found["connections"]["other_port"].as_u64().unwrap() > 1_000);
+    assert_eq!(found["mixed_pages"], 0);
+    for name in ["request", "reply", "files_per_page"] {
+        let file = path(&format!("samples/{name}.csv"));
+        let model = format!("http.{name}");
+        let output = run(&["workload", "compare", &model, "--samples", &file]);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        let output = run(&["workload", "import", &file, "--unit", "B", "--whole"]);
+        assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    }
+    let all = json(&run(
+        &[&http[..], &["--threshold", "30s", "--json"]].concat()
+    ));
+    assert!(all["pages"].as_u64() < found["pages"].as_u64());
+
+    let video = ["workload", "analyze", "video", &packets];
+    let states = path("states.csv");
+    let table = run(&[&video[..], &["--out", &states]].concat());
+    assert!(String::from_utf8_lossy(&table.stdout).contains("changed blocks: run"));
+    let found = json(&run(&[&video[..], &["--json"]].concat()));
+    assert_eq!(found["off_lines"], 0.0);
+    let lines = fs::read_to_string(&states).unwrap().lines().count() as u64;
+    assert_eq!(found["packets"].as_u64().unwrap(), lines - 1);
+}
+
+#[test]
 fn bad_input_gets_one_clear_line() {
     let folder = folder("workload-errors");
     let broken = folder.join("broken.dist").to_str().unwrap().to_owned();
@@ -64,11 +110,49 @@ fn bad_input_gets_one_clear_line() {
         "# dist v1\nname = \"a\"\nunit = \"B\"\nkind = \"int\"\n[knots]\n0.5 1\n0.4 2\n",
     )
     .unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let cut = write("cut.csv", "a,b,80,0,1,2,3\na,b,80,4,5\n");
+    let mail = write("mail.csv", "a,b,25,0,1,2,3\n");
+    let (empty, packet) = (write("empty.csv", ""), write("packet.csv", "0,100\n"));
+    let unwritable = folder.join("no/such/folder").to_str().unwrap().to_owned();
     for (args, says) in [
         (
-            &["workload", "sample", "gopher"][..],
-            "unknown distribution",
+            &["workload", "analyze", "http", &cut][..],
+            "cut.csv: line 2: 5 columns",
         ),
+        (
+            &["workload", "analyze", "http", &empty],
+            "empty.csv: the trace has no connection",
+        ),
+        (
+            &["workload", "analyze", "http", &mail],
+            "none of 1 connections is left",
+        ),
+        (
+            &["workload", "analyze", "video", &cut],
+            "cut.csv: the trace is empty",
+        ),
+        (&["workload", "analyze", "video", &packet], "one packet"),
+        (
+            &["workload", "offered", "--connections", &unwritable],
+            "cannot write",
+        ),
+        (
+            &[
+                "workload",
+                "offered",
+                "--duration",
+                "1ms",
+                "--packets",
+                &empty,
+            ],
+            "no video was sent",
+        ),
+        (&["workload", "sample", "gopher"], "unknown distribution"),
         (&["workload", "sample", "exp(0) s"], "above 0"),
         (&["workload", "sample", "nowhere.dist"], "cannot read"),
         (&["workload", "list", &broken], "broken.dist:7"),

@@ -66,6 +66,11 @@ impl Trace {
             false => Ok(Trace { packets }),
         }
     }
+
+    /// When each datagram was sent, from the first on, and its payload in bytes.
+    pub fn packets(&self) -> &[(Span, u32)] {
+        &self.packets
+    }
 }
 
 /// A recorded stream, sent again as it was: an open loop.

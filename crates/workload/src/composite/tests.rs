@@ -1,7 +1,9 @@
 use layercast_core::{Span, Time};
 
 use super::*;
-use crate::{OfferedConfig, offered};
+use crate::analyze::{self, Connection, HttpOptions};
+use crate::dist::Distribution;
+use crate::{OfferedConfig, Seen, offered};
 
 fn nothing(path: &str) -> Result<String, String> {
     Err(format!("{path} is not there"))
@@ -116,6 +118,48 @@ fn the_composite_workload_offers_what_the_specification_expects() {
     between("most circuits", all.per_connection.max_open, 220, 280);
     between("most shared", all.per_application.max_open, 112, 126);
     assert!(!all.cut_short);
+}
+
+/// What an onlooker of the Web alone is told, written as a trace.
+#[test]
+fn a_trace_of_what_is_offered_has_the_model_in_it() {
+    let http = Workload::MAH96
+        .split("[app.")
+        .find(|it| it.starts_with("http]"));
+    let workload = Workload::parse(&format!("[app.{}", http.unwrap()), &nothing).unwrap();
+    let composite = Composite::new(&workload, Population::uniform(6, 17, 2), 1).unwrap();
+    let config = OfferedConfig {
+        duration: Span::from_secs(140_000),
+        ..OfferedConfig::default()
+    };
+    let mut lines = String::new();
+    let all = offered(&workload, composite, config, |seen| {
+        if let Seen::Connection(it) = seen {
+            let (client, server) = (it.from.0.to_string(), it.to.0.to_string());
+            let line = Connection {
+                client: &client,
+                server: &server,
+                port: it.port,
+                start: it.start.as_secs_f64(),
+                end: it.end.as_secs_f64(),
+                sent: it.sent,
+                received: it.received,
+            };
+            lines += &format!("{line}\n");
+        }
+    });
+    let trace = Connection::parse(&lines).unwrap();
+    let found = analyze::http(&trace, &HttpOptions::default());
+    let total: u64 = trace.iter().map(|it| it.sent + it.received).sum();
+    assert!(all.apps["http"].bytes.abs_diff(total) < all.apps["http"].bytes / 100);
+    assert!(all.apps["http"].records["http.page"].abs_diff(found.pages as u64) <= 102);
+    for name in ["http.request", "http.files_per_page"] {
+        let model = Distribution::find(name, &nothing).unwrap().mean();
+        let mean = found.quantities[name].mean;
+        assert!((mean / model - 1.0).abs() < 0.05, "{name}: {mean}, {model}");
+    }
+    assert!((found.quantities["http.think"].median - 15.3).abs() < 2.0);
+    assert_eq!((found.servers, found.mixed_pages), (12, 0));
 }
 
 fn problem(text: &str) -> String {

@@ -1,14 +1,19 @@
 //! What a workload offers to a network that is infinitely fast (insane-workloads.md 5.3).
 
+mod open;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use layercast_core::{Machine, Off, Span, Time, earliest};
 use serde::Serialize;
 
-use crate::app::{Act, AppInput, ConnId, Conversation, End, HostId};
+use crate::app::{Act, AppInput, ConnId, Conversation, End, HostId, Media};
 use crate::circuits::{CircuitTotals, Circuits, Sharing};
 use crate::composite::{Composite, Workload};
+
+pub use open::Closed;
+use open::Open;
 
 /// How a workload is run without a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -74,8 +79,27 @@ struct Running {
     conversation: Conversation,
     /// The wake-up that stands in the queue.
     wake: Option<Time>,
-    /// Hosts of each connection, opener first.
-    conns: Vec<(ConnId, End, HostId, HostId)>,
+    conns: Vec<Open>,
+}
+
+/// What an onlooker of a run is told.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Seen {
+    /// How far the run is; now and then.
+    Reached(Time),
+    /// A TCP connection is over. Those that are not when the run ends are not told.
+    Connection(Closed),
+    /// A datagram was sent.
+    Datagram {
+        /// By which conversation.
+        conversation: u64,
+        /// What it is.
+        media: Media,
+        /// When.
+        at: Time,
+        /// Its payload.
+        bytes: u32,
+    },
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +109,9 @@ enum Event {
     End(usize, u64, ConnId),
 }
 
-struct Run {
+struct Run<W> {
+    /// The onlooker.
+    watch: W,
     config: OfferedConfig,
     names: Vec<String>,
     totals: Vec<AppTotals>,
@@ -97,12 +123,12 @@ struct Run {
     circuits: [Circuits; 2],
 }
 
-/// Runs a workload without a network; `progress` is told now and then how far it is.
+/// Runs a workload without a network; `watch` is told what happens.
 pub fn offered(
     workload: &Workload,
     mut composite: Composite,
     config: OfferedConfig,
-    mut progress: impl FnMut(Time),
+    watch: impl FnMut(Seen),
 ) -> Offered {
     let population = composite.population();
     let sites = population.sites.len();
@@ -124,6 +150,7 @@ pub fn offered(
         ..AppTotals::default()
     };
     let mut run = Run {
+        watch,
         config,
         totals: vec![empty; names.len()],
         names,
@@ -145,7 +172,7 @@ pub fn offered(
         };
         events += 1;
         if events % 65_536 == 0 {
-            progress(now);
+            (run.watch)(Seen::Reached(now));
         }
         if events > config.max_events {
             cut_short = true;
@@ -173,7 +200,7 @@ pub fn offered(
     }
 }
 
-impl Run {
+impl<W: FnMut(Seen)> Run<W> {
     fn push(&mut self, at: Time, event: Event) {
         // What would happen after the end is not kept.
         if at.since(Time::ZERO) <= self.config.duration {
@@ -282,16 +309,20 @@ impl Run {
                 opener,
                 from,
                 to,
+                to_port,
                 ..
             } => {
                 totals.connections += 1;
-                running.conns.push((conn, opener, from, to));
+                let open = Open::new(now, conn, opener, from, to, to_port);
+                running.conns.push(open);
                 self.used(now, app, (number, conn), from, to);
                 Some(AppInput::Established { conn })
             }
             Act::Write { conn, end, bytes } => {
                 totals.requests += u64::from(end == End::Client);
-                let (from, to) = running.way(conn, end)?;
+                let open = running.conns.iter_mut().find(|it| it.conn == conn)?;
+                open.carry(end, bytes);
+                let (from, to) = open.way(end);
                 self.carried(app, from, to, bytes);
                 self.used(now, app, (number, conn), from, to);
                 if timed(conn, end) {
@@ -303,9 +334,11 @@ impl Run {
                 Some(AppInput::Received { conn, end, bytes })
             }
             Act::Close { conn, end } => {
-                let (from, to) = running.way(conn, end)?;
-                if end == End::Client && conn.0 > 0 {
-                    running.conns.retain(|it| it.0 != conn);
+                let index = running.conns.iter().position(|it| it.conn == conn)?;
+                let (from, to) = running.conns[index].way(end);
+                if let Some(closed) = running.conns[index].close(now, end) {
+                    running.conns.swap_remove(index);
+                    (self.watch)(Seen::Connection(closed));
                 }
                 if timed(conn, end) {
                     let at = now.saturating_add(self.config.file_time);
@@ -317,8 +350,17 @@ impl Run {
                 Some(AppInput::Ended { conn, end })
             }
             Act::Datagram {
-                from, to, bytes, ..
+                from,
+                to,
+                bytes,
+                media,
             } => {
+                (self.watch)(Seen::Datagram {
+                    conversation: number,
+                    media,
+                    at: now,
+                    bytes,
+                });
                 self.carried(app, from, to, u64::from(bytes));
                 for circuits in &mut self.circuits {
                     circuits.use_one(now, (number, ConnId(0)), (app, from, to));
@@ -341,16 +383,5 @@ impl Run {
             circuits.use_one(now, conn, (app, a, b));
             circuits.use_one(now, conn, (app, b, a));
         }
-    }
-}
-
-impl Running {
-    /// From which host to which the bytes go that an end writes.
-    fn way(&self, conn: ConnId, end: End) -> Option<(HostId, HostId)> {
-        let found = self.conns.iter().find(|it| it.0 == conn);
-        found.map(|&(_, opener, from, to)| match end == opener {
-            true => (from, to),
-            false => (to, from),
-        })
     }
 }
