@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,8 +160,3 @@ def span(values: Sequence[float], write: Callable[[float], str] = "{:,.3g}".form
 def whole(value: float) -> str:
     """Without digits after the point, and spaces between thousands."""
     return f"{value:,.0f}".replace(",", " ")
-
-
-def load(path: Path) -> dict[str, Any]:
-    """A file of TOML."""
-    return tomllib.loads(path.read_text())
