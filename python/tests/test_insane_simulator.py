@@ -1,6 +1,5 @@
 import json
 import math
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -26,16 +25,7 @@ from layercast_lab.insane.line import CELL_S
 from layercast_lab.insane.line import cells as cells_of
 from layercast_lab.insane.target import alone, value
 
-
-@pytest.fixture(scope="module", autouse=True)
-def command():
-    """Nothing of this works without the command."""
-    try:
-        simulator.command()
-    except FileNotFoundError as error:
-        if os.environ.get("LAYERCAST_REQUIRE_TOOLS"):
-            raise
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("command")
 
 
 def test_a_packet_has_as_many_cells_as_the_specification_says():

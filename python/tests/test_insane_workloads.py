@@ -1,10 +1,7 @@
-import os
-
 import numpy as np
 import pytest
 
 import layercast
-from layercast_lab import simulator
 from layercast_lab.experiment import Context
 from layercast_lab.experiments import insane_workloads_composite as composite
 from layercast_lab.experiments import insane_workloads_pages as pages
@@ -13,16 +10,7 @@ from layercast_lab.experiments import insane_workloads_video as video
 from layercast_lab.experiments import insane_workloads_web as web
 from layercast_lab.insane import workloads
 
-
-@pytest.fixture(scope="module", autouse=True)
-def command():
-    """Nothing of this works without the command."""
-    try:
-        simulator.command()
-    except FileNotFoundError as error:
-        if os.environ.get("LAYERCAST_REQUIRE_TOOLS"):
-            raise
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("command")
 
 
 @pytest.fixture(scope="module")

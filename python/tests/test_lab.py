@@ -47,10 +47,9 @@ def test_e5_is_reproduced_with_its_picture(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory) -> tuple[Path, dict[str, dict]]:
+def everything(command, tmp_path_factory) -> tuple[Path, dict[str, dict]]:
     """All experiments of the simulator, as short as they go: the folder written to, and the reports by id."""
     try:
-        simulator.command()
         mets_filters.check_tools()
     except FileNotFoundError as error:
         if os.environ.get("LAYERCAST_REQUIRE_TOOLS"):
@@ -190,17 +189,8 @@ def test_a_dumbbell_is_judged_by_peers_that_agree():
     assert judge(4.0, 9.4, 5.0) == judge(8.0, 9.4, 0) == "differs"
 
 
-def need_command():
-    try:
-        simulator.command()
-    except FileNotFoundError as error:
-        if os.environ.get("LAYERCAST_REQUIRE_TOOLS"):
-            raise
-        pytest.skip(str(error))
-
-
+@pytest.mark.usefixtures("command")
 def test_a_dumbbell_fills_its_trunk():
-    need_command()
     for red in (False, True):
         cell = tcp_dumbbell.Cell("sack", flows=2, mbps=1, rtt_ms=10, red=red, shorter=0.2)
         told = cell.arguments(seed=1)
@@ -222,8 +212,8 @@ def test_a_network_of_any_size_gives_every_host_something_to_do():
         assert min(used) > 0.1
 
 
+@pytest.mark.usefixtures("command")
 def test_a_network_is_metered_apart_from_who_runs_it():
-    need_command()
     found = sim_scale.measure(120, seed=1)
     assert (found.hosts, found.flows, found.silent) == (120, 110, 0)
     assert found.cpu_s > 0
