@@ -18,6 +18,7 @@ MAH = "B. A. Mah, Quality of Service and ATM in IP Internetworks, 1996"
 PAPERS = {
     "mets": "A. Campbell, G. Coulson, QoS Adaptive Transports, IEEE Network 1997; PfHSN 1996 chapter 14",
     "insane-study": f"{MAH}: the study",
+    "insane-modern": f"{MAH}: the study today",
     "insane-simulator": f"{MAH}: the simulator",
     "insane-workloads": f"{MAH}: the workloads",
     "tcp": "Beside ns-2 and ns-3",

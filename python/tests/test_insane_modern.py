@@ -16,6 +16,7 @@ from layercast_lab.insane.scale import NETWORKS, Network
 from layercast_lab.insane.target import Pair, Target, mux, qos
 
 METRIC = "telnet response p90"
+BASE = (1.0, 1.1, 1.2)
 TWO = qos("sp-ftp", setups=("app-svc", "conv-svc"))
 SMALL = {"run.duration": "10s", "run.warm_up": "0s", "topology.workstations": 3}
 
@@ -24,9 +25,9 @@ def target(sign: int, pairs=TWO, **more) -> Target:
     return Target("5.9", (), "test", (METRIC,), pairs, "", "S", None, sign, **more)
 
 
-def state(sign: int, new: list[float], **more) -> str:
+def state(sign: int, new: list[float], base=BASE, **more) -> str:
     pairs = (Pair("app-svc", "noqos-app-svc", "sp-ftp-app-svc"),)
-    values = {("noqos-app-svc", METRIC): [1.0, 1.1, 1.2], ("sp-ftp-app-svc", METRIC): new}
+    values = {("noqos-app-svc", METRIC): list(base), ("sp-ftp-app-svc", METRIC): new}
     return today.state(today.judge(target(sign, pairs, **more), values))
 
 
@@ -57,6 +58,10 @@ def test_what_became_of_a_statement():
     assert state(1, [0.7, 0.8, 0.9]) == "reversed"
     assert state(1, [1.201, 1.202, 1.203], significant=("app-svc",)) == "holds"
     assert state(-1, [1.0999, 1.1, 1.0991]) == "gone", "less than a percent of the mean"
+    nothing = (0.0, 0.0, 0.0)
+    assert state(1, [0.1, 0.2, 0.3], nothing, significant=("app-svc",)) == "holds"
+    assert state(1, [0.0, 0.0, 0.3], nothing, significant=("app-svc",)) == "direction only"
+    assert state(-1, [0.0, 0.0, 0.0], nothing) == "gone"
     assert state(1, []) == "not tested"
     assert today.told([]) == "not tested"
     assert today.told(["holds", "holds"]) == "holds"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from layercast_lab import style
@@ -107,12 +108,12 @@ def policy(elevated: str, scheduler: str) -> str:
 
 
 def panels(picture: Bars, values: Values, path: Path, columns: int, labels: Sequence[str] = ()) -> str:
-    """Small panels of bars with one legend, in the place of one of them if that is free."""
+    """Small panels of bars, times on logarithmic axes; the legend has the place of one if that is free."""
     lines = -(-len(picture.metrics) // columns)
     size = (4.8 * columns, 0.5 + 2.0 * lines)
     figure, axes = plt.subplots(lines, columns, figsize=size, squeeze=False)
     for axis, metric in zip(axes.flat, picture.metrics, strict=False):
-        panel(axis, picture, metric, values)
+        panel(axis, replace(picture, log=study.unit(metric) == "s"), metric, values)
         if labels:
             axis.set_xticks(range(len(labels)), labels)
     handles, names = axes.flat[0].get_legend_handles_labels()

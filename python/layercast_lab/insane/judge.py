@@ -231,9 +231,12 @@ def measured(judged: Judged) -> str:
         return f"{count} of {len(effects)} {what}"
     scale = target.range.scale if target.range else "percent"
     found = [number for effect in effects if (number := effect.on(scale)) is not None]
-    if not found:
-        return "the base is zero"
     one = target.metrics[0]
+    if not found:
+        after = [effect.after for effect in effects]
+        return "the base is zero" + (
+            f", then {span(min(after), max(after), 'value', one)}" if any(after) else ""
+        )
     text = span(min(found), max(found), scale, one)
     if effects[0].base and len(target.metrics) == 1:
         before, after = ([mean(e) for e in effects] for mean in (lambda e: e.before, lambda e: e.after))

@@ -71,8 +71,9 @@ def ask(policies: Collection[str], scheduler: str = "sp") -> list[Asked]:
 
 def state(judged: Judged) -> State:
     """In a word. A direction with less than a percent behind it is gone, significant or not."""
-    changes = [abs(effect.percent) for effect in judged.effects if effect.percent is not None]
-    small = judged.target.grade == "S" and max(changes, default=0) < LEAST
+    small = judged.target.grade == "S" and not any(
+        effect.change if effect.percent is None else abs(effect.percent) >= LEAST for effect in judged.effects
+    )
     match judged.verdict:
         case "missing":
             return "not tested"
