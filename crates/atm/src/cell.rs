@@ -74,6 +74,11 @@ impl Cell {
         self.flags.has(CellFlags::FIRST)
     }
 
+    /// Whether it may be discarded first.
+    pub const fn is_low(self) -> bool {
+        self.flags.has(CellFlags::LOW)
+    }
+
     /// Whether it is the last of its frame.
     pub const fn is_last(self) -> bool {
         self.flags.has(CellFlags::LAST)

@@ -27,6 +27,11 @@ impl Gcra {
         Gcra::new(period, burst_tolerance(burst, period, peak))
     }
 
+    /// Mean time from cell to cell.
+    pub fn period(&self) -> Span {
+        self.period
+    }
+
     /// How much too early a cell may come.
     pub fn tolerance(&self) -> Span {
         self.tolerance

@@ -36,7 +36,7 @@ pub use queue::{
 pub use reassembly::{Outcome, Reassembler, ReassemblyStats};
 pub use run::Run;
 pub use setup::{AtmAddress, RejectCause, Tag};
-pub use shaper::CellShaper;
+pub use shaper::{CellShaper, TaggingShaper, TickedShaper};
 pub use signal::Controller;
 pub use train::{Train, cells_of_packet, steady_cells};
-pub use upc::{Exceeded, Upc, UpcStats, Verdict};
+pub use upc::{Exceeded, FramePolicing, Upc, UpcStats, Verdict};

@@ -1,4 +1,4 @@
-use layercast_core::Time;
+use layercast_core::{Span, Time};
 use serde::Serialize;
 
 use crate::{Cell, FrameId, Run, Vcid};
@@ -34,6 +34,8 @@ pub struct ReassemblyStats {
     pub complete: u64,
     /// Times that a last cell ended something else than a frame.
     pub damaged: u64,
+    /// Times that what waited for the rest of its frame was given up.
+    pub expired: u64,
 }
 
 /// What came on a circuit since the last last cell.
@@ -44,20 +46,29 @@ struct Partial {
     frames: u32,
     /// What tells the last of them apart.
     frame: Option<u64>,
+    /// When that came.
+    at: Time,
 }
 
 /// The receiving half of an AAL5-like adaptation layer (insane-simulator.md 2.4): a frame is delivered if all
-/// its cells and none of another came between two last cells. A lost last cell thus takes the next frame along.
+/// its cells and none of another came between two last cells. A lost last cell thus takes the next frame along,
+/// unless a reassembly timer gives up what waits before that comes.
 #[derive(Default, Debug)]
 pub struct Reassembler {
     circuits: Vec<Partial>,
+    /// How long cells wait for the next one of their circuit.
+    timer: Option<Span>,
     stats: ReassemblyStats,
 }
 
 impl Reassembler {
-    /// Without circuits; they begin with their first cell.
-    pub fn new() -> Reassembler {
-        Reassembler::default()
+    /// Without circuits; they begin with their first cell. Cells wait without end for the last of their frame, or
+    /// with a timer (the RAS timer, an option of I.363) only until no cell has come for longer than that.
+    pub fn new(timer: Option<Span>) -> Reassembler {
+        Reassembler {
+            timer,
+            ..Reassembler::default()
+        }
     }
 
     /// Takes the next cell of its circuit; `cells_of` tells how many cells a frame has.
@@ -76,6 +87,14 @@ impl Reassembler {
         let index = usize::from(run.vc.0);
         if self.circuits.len() <= index {
             self.circuits.resize(index + 1, Partial::default());
+        }
+        if let Some(timer) = self.timer {
+            if run.count > 1 && run.gap > timer {
+                let cells = run.cells();
+                let outcomes = cells.map(|cell| self.push_run(&cell, tells, cells_of));
+                return outcomes.last().unwrap_or(Outcome::More);
+            }
+            self.expire(index, run, timer);
         }
         let partial = &mut self.circuits[index];
         partial.cells = partial.cells.saturating_add(run.count);
@@ -101,6 +120,18 @@ impl Reassembler {
         }
     }
 
+    /// Cells come: what waited for longer than the timer when the first of them did is no more.
+    fn expire(&mut self, index: usize, run: &Run, timer: Span) {
+        let partial = &mut self.circuits[index];
+        if partial.cells > 0 && run.at.since(partial.at) > timer {
+            let Partial { cells, .. } = std::mem::take(partial);
+            self.stats.held -= u64::from(cells);
+            self.stats.discarded += u64::from(cells);
+            self.stats.expired += 1;
+        }
+        partial.at = run.last_at();
+    }
+
     /// A circuit is closed: the cells that waited on it are discarded; how many.
     pub fn forget(&mut self, vc: Vcid) -> u32 {
         let circuit = self.circuits.get_mut(usize::from(vc.0));
@@ -119,6 +150,7 @@ impl Reassembler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CellFlags;
 
     const VC: Vcid = Vcid(3);
 
@@ -149,7 +181,7 @@ mod tests {
             for pattern in 0..1_u32 << sent.len() {
                 let kept = (0..sent.len()).filter(|bit| pattern >> bit & 1 == 1);
                 let arrived: Vec<_> = kept.map(|index| sent[index]).collect();
-                let mut reassembler = Reassembler::new();
+                let mut reassembler = Reassembler::new(None);
                 let size = |frame: FrameId| sizes[frame.0 as usize];
                 let mut delivered = Vec::new();
                 for cell in &arrived {
@@ -179,7 +211,7 @@ mod tests {
     #[test]
     fn a_lost_last_cell_takes_the_next_frame_along_but_not_the_one_after() {
         let sent = cells_of(&[3, 2, 2]);
-        let mut reassembler = Reassembler::new();
+        let mut reassembler = Reassembler::new(None);
         let size = |frame: FrameId| [3, 2, 2][frame.0 as usize];
         let mut outcomes = Vec::new();
         for cell in sent.iter().enumerate().filter(|(index, _)| *index != 2) {
@@ -195,8 +227,54 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_gives_up_what_waits_and_saves_the_next_frame() {
+        let ms = |ms| Time::ZERO + Span::from_ms(ms);
+        let run = |frame, count, at, last| Run {
+            flags: if last {
+                CellFlags::LAST
+            } else {
+                CellFlags::FIRST
+            },
+            gap: Span::from_ms(1),
+            ..Run::frame(FrameId(frame), VC, count, at)
+        };
+        for (timer, waited, whole) in [(None, 60, false), (Some(5), 5, false), (Some(5), 6, true)] {
+            let mut reassembler = Reassembler::new(timer.map(Span::from_ms));
+            let size = |frame| [4, 3][frame as usize];
+            // Two of four cells, the second at 1 ms; the others are lost.
+            let lost = reassembler.push_run(&run(0, 2, ms(0), false), 0, size(0));
+            assert_eq!(lost, Outcome::More);
+            let frame = Run {
+                flags: CellFlags::FIRST.with(CellFlags::LAST),
+                ..run(1, 3, ms(1 + waited), true)
+            };
+            let outcome = reassembler.push_run(&frame, 1, size(1));
+            assert_eq!(outcome == Outcome::Complete(FrameId(1)), whole, "{waited}");
+            let stats = reassembler.stats();
+            assert_eq!(
+                (stats.expired, stats.discarded),
+                match whole {
+                    true => (1, 2),
+                    false => (0, 5),
+                }
+            );
+        }
+        // Cells further apart than the timer make no frame, however many come at once.
+        let mut slow = Reassembler::new(Some(Span::from_us(500)));
+        let frame = Run {
+            gap: Span::from_ms(1),
+            ..Run::frame(FrameId(0), VC, 3, ms(0))
+        };
+        assert!(matches!(
+            slow.push_run(&frame, 0, 3),
+            Outcome::Damaged { cells: 1, .. }
+        ));
+        assert_eq!(slow.stats().expired, 2);
+    }
+
+    #[test]
     fn circuits_do_not_mix() {
-        let mut reassembler = Reassembler::new();
+        let mut reassembler = Reassembler::new(None);
         let cell = |vc, index| Cell::of(FrameId(vc), Vcid(vc as u16), index, 2);
         for vc in [1, 2] {
             assert_eq!(reassembler.push(cell(vc, 0), |_| 2), Outcome::More);

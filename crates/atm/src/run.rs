@@ -9,7 +9,8 @@ pub struct Run {
     pub frame: FrameId,
     /// The circuit on the link where they are now.
     pub vc: Vcid,
-    /// What marks the first of them as the first of the frame, and the last of them as the last.
+    /// What marks the first of them as the first of the frame, the last of them as the last, and all as those that
+    /// may be discarded first.
     pub flags: CellFlags,
     /// How many they are.
     pub count: u32,
@@ -65,6 +66,12 @@ impl Run {
         self.flags.has(CellFlags::LAST)
     }
 
+    /// Whether they may be discarded first.
+    #[inline]
+    pub const fn is_low(&self) -> bool {
+        self.flags.has(CellFlags::LOW)
+    }
+
     /// How many of them do before `limit`.
     #[inline]
     pub fn before(&self, limit: Time) -> u32 {
@@ -98,6 +105,9 @@ impl Run {
     #[inline(always)]
     pub fn join(&mut self, next: &Run) -> bool {
         if self.frame != next.frame || self.vc != next.vc || self.is_last() || next.is_first() {
+            return false;
+        }
+        if self.is_low() != next.is_low() {
             return false;
         }
         let gap = next.at.since(self.last_at());
@@ -147,7 +157,11 @@ mod tests {
             frame: FrameId(9),
             ..whole
         };
-        assert!(!part.join(&late) && !part.join(&other));
+        let low = Run {
+            flags: whole.flags.with(CellFlags::LOW),
+            ..whole
+        };
+        assert!(!part.join(&late) && !part.join(&other) && !part.join(&low));
         assert!(part.join(&whole) && part.is_first() && part.is_last());
         assert!(!part.join(&late), "nothing comes after the last");
     }

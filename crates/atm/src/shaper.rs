@@ -48,21 +48,108 @@ impl CellShaper {
     }
 }
 
+/// Sends PDUs as [`CellShaper`] allows, but only from a clock of the host: at each tick those go, one behind the
+/// other, that waited then and conform (vbr-atm-lan.md 2.7 d). Nothing that was allowed is lost by waiting, up to the
+/// burst of the contract.
+#[derive(Debug)]
+pub struct TickedShaper {
+    shaper: CellShaper,
+    tick: Span,
+    /// The tick of the last PDU.
+    last: Time,
+}
+
+impl TickedShaper {
+    /// With ticks at zero and each `tick` after it.
+    pub fn new(shaper: CellShaper, tick: Span) -> TickedShaper {
+        TickedShaper {
+            shaper,
+            tick,
+            last: Time::ZERO,
+        }
+    }
+
+    /// When a PDU goes that came at `came`, after all that came before it; it is charged. None, and nothing is, if it
+    /// is longer than the burst.
+    pub fn send_pdu(&mut self, came: Time, cells: u32) -> Option<Time> {
+        let fits = self.shaper.next_pdu(Time::ZERO, cells)?;
+        let mut tick = self.up(came).max(self.last);
+        // At a tick whose PDUs are still going it may conform by the time they have gone.
+        if fits > tick.max(self.shaper.peak.next()) {
+            tick = self.up(fits);
+        }
+        let at = tick.max(self.shaper.peak.next());
+        self.shaper.send_pdu(at, cells);
+        self.last = tick;
+        Some(at)
+    }
+
+    /// When the next cell goes of a PDU that is longer than the burst; it is charged.
+    pub fn send_cell(&mut self, ready: Time) -> Time {
+        let at = self.shaper.next_cell(ready);
+        self.shaper.send_cell(at);
+        at
+    }
+
+    fn up(&self, at: Time) -> Time {
+        let tick = self.tick.as_ps().max(1);
+        Time::from_ps(at.as_ps().div_ceil(tick).saturating_mul(tick))
+    }
+}
+
+/// Marks what the contract would not take before the network does (vbr-atm-lan.md 2.7 e): of a PDU that does not
+/// conform whole all cells may be discarded but the last, without which the next PDU would be lost, too.
+#[derive(Debug)]
+pub struct TaggingShaper {
+    shaper: CellShaper,
+}
+
+impl TaggingShaper {
+    /// For a contract whose sustainable rate is for cells with CLP = 0 only.
+    pub fn new(shaper: CellShaper) -> TaggingShaper {
+        TaggingShaper { shaper }
+    }
+
+    /// When a PDU goes at the peak rate that is ready at `ready`, and whether all its cells but the last are to be
+    /// marked; it is charged. It waits only for its last cell to conform.
+    pub fn send_pdu(&mut self, ready: Time, cells: u32) -> (Time, bool) {
+        let CellShaper {
+            peak_period,
+            ref mut peak,
+            ref mut sustained,
+        } = self.shaper;
+        let at = ready.max(peak.next());
+        if sustained.peek_n(at, cells, peak_period) {
+            self.shaper.send_pdu(at, cells);
+            return (at, false);
+        }
+        let to_last = peak_period.times(u64::from(cells.saturating_sub(1)));
+        let at = at.max(sustained.next().saturating_sub(to_last));
+        peak.commit_n(at, cells);
+        sustained.commit(at + to_last);
+        (at, true)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Cell, CellContract, Conformance, FrameId, Peak, Upc, Vcid, Verdict};
+    use crate::{Cell, CellContract, CellFlags, Conformance, FrameId, Peak, Upc, Vcid, Verdict};
 
     fn policer(peak: Span, sustained: Sustained) -> Upc {
+        policer_of(peak, sustained, Conformance::C)
+    }
+
+    fn policer_of(peak: Span, sustained: Sustained, conformance: Conformance) -> Upc {
         let contract = CellContract::Vbr {
             peak: Peak {
                 period: peak,
                 tolerance: Span::ZERO,
             },
             sustained,
-            conformance: Conformance::C,
+            conformance,
         };
         Upc::new(&contract).expect("a good contract")
     }
@@ -107,6 +194,62 @@ mod tests {
                             prop_assert!(passes(&mut upc, at));
                         }
                     }
+                }
+            }
+        }
+
+        #[test]
+        fn at_ticks_whole_pdus_go_that_conform_and_none_waits_in_vain(
+            peak in 1u64..50, more in 1u64..200, burst in 1u32..60, tick in 1u64..5_000,
+            pdus in prop::collection::vec((0u64..20_000, 1u32..80), 1..60),
+        ) {
+            let sustained = Sustained { period: Span::from_ps(peak + more), burst };
+            let [peak, tick] = [peak, tick].map(Span::from_ps);
+            let shaper = || CellShaper::new(peak, &sustained).expect("a good contract");
+            let (mut ticked, mut free) = (TickedShaper::new(shaper(), tick), shaper());
+            let mut upc = policer(peak, sustained);
+            let (mut came, mut batch) = (Time::ZERO, Time::ZERO);
+            for (gap, cells) in pdus.into_iter().filter(|(_, cells)| *cells <= burst) {
+                came += Span::from_ps(gap);
+                let allowed = free.next_pdu(came, cells).expect("shorter than the burst");
+                let (end, at) = (free.peak.next(), ticked.send_pdu(came, cells).expect("shorter than the burst"));
+                // A tick, or right behind others of it.
+                prop_assert!(at.as_ps().is_multiple_of(tick.as_ps()) || at == end);
+                if at != end {
+                    batch = at;
+                }
+                prop_assert!(came <= batch || at == end && came <= at);
+                prop_assert!(at >= allowed && at < allowed.max(end) + tick);
+                free.send_pdu(at, cells);
+                for index in 0..cells {
+                    prop_assert!(passes(&mut upc, at + peak.times(u64::from(index))));
+                }
+            }
+            prop_assert_eq!(ticked.send_pdu(came, burst + 1), None);
+        }
+
+        #[test]
+        fn what_is_marked_in_time_is_not_tagged_and_keeps_its_last_cell(
+            peak in 1u64..50, more in 1u64..200, burst in 1u32..60, tags: bool,
+            pdus in prop::collection::vec((0u64..20_000, 1u32..80), 1..60),
+        ) {
+            let sustained = Sustained { period: Span::from_ps(peak + more), burst };
+            let peak = Span::from_ps(peak);
+            let conformance = if tags { Conformance::B } else { Conformance::A };
+            let mut upc = policer_of(peak, sustained, conformance);
+            let mut shaper = TaggingShaper::new(CellShaper::new(peak, &sustained).expect("a good contract"));
+            let mut ready = Time::ZERO;
+            for (gap, cells) in pdus {
+                ready += Span::from_ps(gap);
+                let (at, marked) = shaper.send_pdu(ready, cells);
+                for index in 0..cells {
+                    let mut cell = Cell::of(FrameId(1), Vcid(1), index, cells);
+                    if marked && !cell.is_last() {
+                        cell.flags = cell.flags.with(CellFlags::LOW);
+                    }
+                    let low = cell.is_low();
+                    let verdict = upc.police(at + peak.times(u64::from(index)), &mut cell);
+                    prop_assert_eq!((verdict, cell.is_low()), (Verdict::Pass, low));
                 }
             }
         }

@@ -1,7 +1,25 @@
-use layercast_core::Time;
+use layercast_core::{Span, Time};
 use serde::Serialize;
 
 use crate::{Cell, CellContract, CellContractError, CellFlags, Conformance, Gcra, Peak};
+
+/// What the sustainable rate judges (vbr-atm-lan.md 2.8). Of contracts that tag, read "tagged" for "discarded".
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum FramePolicing {
+    /// Each cell.
+    #[default]
+    Cells,
+    /// Each cell up to the first that is discarded; then the rest of its frame is, too, but for the last one, which
+    /// is judged again.
+    Partial,
+    /// Whole frames at their first cell, as if all were as long as the longest and came at the peak rate.
+    Early {
+        /// Cells of the longest frame.
+        longest: u32,
+    },
+    /// Whole frames by their first cell, whatever follows: F-GCRA of the guaranteed frame rate (ITU-T I.371.1).
+    First,
+}
 
 /// Which rate a cell exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -23,7 +41,7 @@ pub enum Verdict {
     Discard(Exceeded),
 }
 
-/// What a policer has seen. The first five add up to the cells, the last three to the frames.
+/// What a policer has seen. The first five add up to the cells, the three after them to the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct UpcStats {
     /// Cells with CLP = 0 that passed so.
@@ -42,6 +60,8 @@ pub struct UpcStats {
     pub frames_partial: u64,
     /// Frames none of whose cells passed.
     pub frames_none: u64,
+    /// Of those that were discarded or tagged whole: all their cells conformed.
+    pub frames_false: u64,
 }
 
 /// Usage parameter control of one circuit: is it what the contract says (vbr-atm-lan.md 2.2)?
@@ -51,15 +71,47 @@ pub struct UpcStats {
 pub struct Upc {
     peak: Gcra,
     sustained: Option<(Gcra, Conformance)>,
-    /// Of the frame that is passing.
-    passed: bool,
-    lost: bool,
+    policing: FramePolicing,
+    frame: Frame,
     stats: UpcStats,
 }
 
+/// The frame that is passing.
+#[derive(Clone, Copy, Default, Debug)]
+struct Frame {
+    begun: bool,
+    passed: bool,
+    lost: bool,
+    fate: Fate,
+    /// What would be if its cells were judged one by one, as long as they conform; of those refused.
+    alone: Option<Gcra>,
+}
+
+/// What the sustainable rate said of the frame so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Fate {
+    /// Nothing that is for the cells to come.
+    #[default]
+    Open,
+    /// All its cells conform.
+    Taken,
+    /// None does.
+    Refused,
+    /// None does but maybe the last.
+    Damaged,
+}
+
 impl Upc {
-    /// A policer for a contract of which nothing is used yet.
+    /// A policer for a contract of which nothing is used yet, cell by cell.
     pub fn new(contract: &CellContract) -> Result<Upc, CellContractError> {
+        Upc::with_policing(contract, FramePolicing::Cells)
+    }
+
+    /// A policer for a contract of which nothing is used yet.
+    pub fn with_policing(
+        contract: &CellContract,
+        policing: FramePolicing,
+    ) -> Result<Upc, CellContractError> {
         contract.validate()?;
         let Peak { period, tolerance } = contract.peak();
         let sustained = match *contract {
@@ -76,8 +128,8 @@ impl Upc {
         Ok(Upc {
             peak: Gcra::new(period, tolerance),
             sustained,
-            passed: false,
-            lost: false,
+            policing,
+            frame: Frame::default(),
             stats: UpcStats::default(),
         })
     }
@@ -86,7 +138,7 @@ impl Upc {
     #[inline]
     pub fn police(&mut self, now: Time, cell: &mut Cell) -> Verdict {
         let low = cell.flags.has(CellFlags::LOW);
-        let verdict = self.judge(now, low);
+        let verdict = self.judge(now, low, cell.is_last());
         let counter = match verdict {
             Verdict::Pass if low => &mut self.stats.passed_low,
             Verdict::Pass => &mut self.stats.passed_high,
@@ -99,14 +151,17 @@ impl Upc {
         };
         *counter += 1;
         let lost = matches!(verdict, Verdict::Discard(_));
-        (self.passed, self.lost) = (self.passed | !lost, self.lost | lost);
+        let frame = &mut self.frame;
+        (frame.passed, frame.lost) = (frame.passed | !lost, frame.lost | lost);
         if cell.is_last() {
-            match (self.passed, self.lost) {
+            match (frame.passed, frame.lost) {
                 (true, false) => self.stats.frames_intact += 1,
                 (true, true) => self.stats.frames_partial += 1,
                 (false, _) => self.stats.frames_none += 1,
             }
-            (self.passed, self.lost) = (false, false);
+            let refused = frame.fate == Fate::Refused;
+            self.stats.frames_false += u64::from(refused && frame.alone.is_some());
+            *frame = Frame::default();
         }
         verdict
     }
@@ -116,27 +171,77 @@ impl Upc {
         &self.stats
     }
 
-    fn judge(&mut self, now: Time, low: bool) -> Verdict {
+    fn judge(&mut self, now: Time, low: bool, last: bool) -> Verdict {
         if !self.peak.peek(now) {
             return Verdict::Discard(Exceeded::Peak);
         }
         let verdict = match &mut self.sustained {
             None => Verdict::Pass,
             Some((_, Conformance::A | Conformance::B)) if low => Verdict::Pass,
-            Some((sustained, conformance)) => match (sustained.offer(now), *conformance) {
-                (true, _) => Verdict::Pass,
-                (false, Conformance::B) => Verdict::Tagged,
-                (false, _) => return Verdict::Discard(Exceeded::Sustained),
-            },
+            Some((sustained, conformance)) => {
+                let period = self.peak.period();
+                let conforms = self
+                    .frame
+                    .conforms(now, sustained, period, self.policing, last);
+                match (conforms, *conformance) {
+                    (true, _) => Verdict::Pass,
+                    (false, Conformance::B) => Verdict::Tagged,
+                    (false, _) => return Verdict::Discard(Exceeded::Sustained),
+                }
+            }
         };
         self.peak.commit(now);
         verdict
     }
 }
 
+impl Frame {
+    /// Whether the next cell of the frame conforms to the sustainable rate, which is charged then.
+    fn conforms(
+        &mut self,
+        now: Time,
+        gcra: &mut Gcra,
+        peak: Span,
+        policing: FramePolicing,
+        last: bool,
+    ) -> bool {
+        let first = !std::mem::replace(&mut self.begun, true);
+        let fits = match policing {
+            FramePolicing::Early { longest } if first => Some(gcra.peek_n(now, longest, peak)),
+            FramePolicing::First if first => Some(gcra.peek(now)),
+            _ => None,
+        };
+        match fits {
+            // Those of the longest at the peak rate would conform: so do these, each by itself.
+            Some(true) if policing != FramePolicing::First => {}
+            Some(true) => self.fate = Fate::Taken,
+            Some(false) => (self.fate, self.alone) = (Fate::Refused, Some(*gcra)),
+            None => {}
+        }
+        match self.fate {
+            Fate::Taken => {
+                gcra.commit(now);
+                true
+            }
+            Fate::Refused => {
+                let alone = self.alone.take();
+                self.alone = alone.and_then(|mut gcra| gcra.offer(now).then_some(gcra));
+                false
+            }
+            Fate::Damaged if !last => false,
+            Fate::Open | Fate::Damaged => {
+                let conforms = gcra.offer(now);
+                if !conforms && policing == FramePolicing::Partial {
+                    self.fate = Fate::Damaged;
+                }
+                conforms
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use layercast_core::Span;
     use proptest::prelude::*;
 
     use super::*;
@@ -240,7 +345,101 @@ mod tests {
         );
     }
 
+    /// What becomes of frames of so many cells at the peak rate, each `gap` us after the end of the one before, by
+    /// their cells: passed is 1.
+    fn fates(
+        policing: FramePolicing,
+        conformance: Conformance,
+        frames: &[u32],
+    ) -> (Vec<String>, UpcStats) {
+        let mut upc =
+            Upc::with_policing(&contract(conformance), policing).expect("a good contract");
+        let mut now = Time::ZERO;
+        let fates = frames.iter().zip(0..).map(|(&cells, frame)| {
+            let fate = (0..cells).map(|index| {
+                let mut cell = Cell::of(FrameId(frame), Vcid(1), index, cells);
+                let verdict = upc.police(now, &mut cell);
+                now += Span::from_us(1);
+                match verdict {
+                    Verdict::Pass => '1',
+                    Verdict::Tagged => 't',
+                    Verdict::Discard(_) => '0',
+                }
+            });
+            fate.collect()
+        });
+        let fates = fates.collect();
+        (fates, *upc.stats())
+    }
+
+    #[test]
+    fn frames_lose_cells_the_rest_or_all() {
+        let longest = FramePolicing::Early { longest: 3 };
+        // Bursts of three: nine more microseconds for each further cell.
+        let frames = [2, 12, 2, 1];
+        for (policing, expected, counts) in [
+            (
+                FramePolicing::Cells,
+                ["11", "100000000010", "00", "0"],
+                (1, 1, 2, 0),
+            ),
+            (
+                FramePolicing::Partial,
+                ["11", "100000000001", "00", "0"],
+                (1, 1, 2, 0),
+            ),
+            (
+                FramePolicing::First,
+                ["11", "111111111111", "00", "0"],
+                (2, 0, 2, 0),
+            ),
+            (longest, ["11", "000000000000", "00", "0"], (1, 0, 3, 2)),
+        ] {
+            let (fates, stats) = fates(policing, Conformance::C, &frames);
+            assert_eq!(fates, expected, "{policing:?}");
+            let seen = (
+                stats.frames_intact,
+                stats.frames_partial,
+                stats.frames_none,
+                stats.frames_false,
+            );
+            assert_eq!(seen, counts, "{policing:?}");
+        }
+        let (tagged, _) = fates(FramePolicing::First, Conformance::B, &[4, 3]);
+        assert_eq!(tagged, ["1111", "ttt"]);
+    }
+
+    #[test]
+    fn short_frames_are_refused_though_they_would_conform() {
+        let early = FramePolicing::Early { longest: 3 };
+        let (fates, stats) = fates(early, Conformance::C, &[1, 1, 1]);
+        assert_eq!(fates, ["1", "0", "0"]);
+        assert_eq!((stats.frames_none, stats.frames_false), (2, 2));
+    }
+
     proptest! {
+        #[test]
+        fn whole_frames_pass_or_none_and_only_what_conforms_counts(
+            frames in prop::collection::vec((1u32..6, 0u64..60), 1..60), first: bool,
+        ) {
+            let policing = if first { FramePolicing::First } else { FramePolicing::Early { longest: 5 } };
+            let mut upc = Upc::with_policing(&contract(Conformance::C), policing).expect("a good contract");
+            let mut plain = Gcra::with_burst(Span::from_us(10), 3, Span::from_us(1));
+            let mut now = Time::ZERO;
+            for (cells, gap) in frames {
+                for index in 0..cells {
+                    let mut cell = Cell::of(FrameId(1), Vcid(1), index, cells);
+                    // What is let in at a frame's first cell may be more than the contract, by less than a frame.
+                    if upc.police(now, &mut cell) == Verdict::Pass && !first {
+                        prop_assert!(plain.offer(now));
+                    }
+                    now += Span::from_us(1);
+                }
+                now += Span::from_us(gap);
+            }
+            prop_assert_eq!(upc.stats().frames_partial, 0);
+        }
+
         #[test]
         fn a_cell_counts_only_for_the_rates_that_judged_and_passed_it(
             kind in prop::sample::select(vec![Conformance::A, Conformance::B, Conformance::C]),

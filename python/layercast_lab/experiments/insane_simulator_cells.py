@@ -25,7 +25,7 @@ QUIET_S, BUSY_S, DRAINED_S = 2.0, 20.0, 600.0
 ROUTERS, SWITCHES, FLOWS = (3, 5), (2, 4), (4, 8)
 OVERLOAD = (0.6, 1.6)
 """What the flows of a router offer together, of its link."""
-CAUSES = ("vc_limit", "port_limit", "ppd", "epd", "regulator", "unknown_vc")
+CAUSES = ("vc_limit", "port_limit", "low", "ppd", "epd", "regulator", "unknown_vc")
 ROOMY = 100_000
 """Cells of a port, more than its circuits may have together."""
 SET_UP = 4

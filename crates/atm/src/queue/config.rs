@@ -71,6 +71,8 @@ pub struct QueueConfig {
     pub per_vc_limit: u32,
     /// Cells of the shared buffer.
     pub port_limit: u32,
+    /// Above so many cells in the shared buffer those with CLP = 1 find no room.
+    pub low_limit: u32,
     /// How long the link takes for a cell.
     pub cell_time: Span,
     /// How far ahead of now a regulator may put a cell.
@@ -107,6 +109,7 @@ impl QueueConfig {
             discard: Discard::default(),
             per_vc_limit: 170,
             port_limit: 800,
+            low_limit: u32::MAX,
             cell_time: rate.time_for(CELL_OCTETS),
             horizon: Span::from_secs(2),
             grid_cells: 8,
@@ -120,6 +123,7 @@ impl QueueConfig {
         let zero = [
             ("per_vc_limit", self.per_vc_limit == 0),
             ("port_limit", self.port_limit == 0),
+            ("low_limit", self.low_limit == 0),
             ("cell_time", self.cell_time == Span::ZERO),
             ("horizon", self.horizon == Span::ZERO),
             ("grid_cells", self.grid_cells == 0),

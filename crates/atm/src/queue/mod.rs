@@ -307,6 +307,8 @@ impl OutputQueue {
             (DropCause::VcLimit, Fate::Damaged)
         } else if wish.shared && self.shared >= config.port_limit {
             (DropCause::PortLimit, Fate::Damaged)
+        } else if wish.shared && cell.is_low() && self.shared >= config.low_limit {
+            (DropCause::Low, Fate::Damaged)
         } else {
             if let (Some(eligible), Some(regulator)) = (wish.eligible, &mut circuit.regulator) {
                 regulator.charge(eligible);

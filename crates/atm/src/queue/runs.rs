@@ -132,6 +132,7 @@ impl RunQueue {
             && !(run.is_first() && self.crowded())
             && room(circuit.count, self.config.per_vc_limit)
             && room(self.len, self.config.port_limit)
+            && (!run.is_low() || room(self.len, self.config.low_limit))
     }
 
     /// Each cell on its own.
@@ -172,6 +173,8 @@ impl RunQueue {
             (DropCause::VcLimit, Fate::Damaged)
         } else if self.len >= self.config.port_limit {
             (DropCause::PortLimit, Fate::Damaged)
+        } else if cell.is_low() && self.len >= self.config.low_limit {
+            (DropCause::Low, Fate::Damaged)
         } else {
             return None;
         };

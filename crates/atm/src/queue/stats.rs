@@ -12,6 +12,8 @@ pub enum DropCause {
     VcLimit,
     /// The shared buffer is full.
     PortLimit,
+    /// It may be discarded first (CLP = 1), and the shared buffer has more than is for such.
+    Low,
     /// Its frame has lost a cell before.
     Ppd,
     /// Its frame was refused at its first cell.
@@ -37,6 +39,8 @@ pub struct Drops {
     pub vc_limit: u64,
     /// [`DropCause::PortLimit`].
     pub port_limit: u64,
+    /// [`DropCause::Low`].
+    pub low: u64,
     /// [`DropCause::Ppd`].
     pub ppd: u64,
     /// [`DropCause::Epd`].
@@ -50,13 +54,23 @@ pub struct Drops {
 impl Drops {
     /// Of all causes.
     pub fn total(&self) -> u64 {
-        self.vc_limit + self.port_limit + self.ppd + self.epd + self.regulator + self.unknown_vc
+        let Drops {
+            vc_limit,
+            port_limit,
+            low,
+            ppd,
+            epd,
+            regulator,
+            unknown_vc,
+        } = self;
+        vc_limit + port_limit + low + ppd + epd + regulator + unknown_vc
     }
 
     pub(super) fn count(&mut self, cause: DropCause) {
         let counter = match cause {
             DropCause::VcLimit => &mut self.vc_limit,
             DropCause::PortLimit => &mut self.port_limit,
+            DropCause::Low => &mut self.low,
             DropCause::Ppd => &mut self.ppd,
             DropCause::Epd => &mut self.epd,
             DropCause::Regulator => &mut self.regulator,

@@ -1,7 +1,7 @@
 use layercast_core::{Rate, Span, Time};
 
 use super::*;
-use crate::FrameId;
+use crate::{CellFlags, FrameId};
 
 mod conservation;
 mod order;
@@ -189,6 +189,26 @@ fn limits_hold_for_a_circuit_and_for_the_port() {
     let dropped = queue.stats().dropped;
     assert_eq!((dropped.vc_limit, dropped.port_limit), (2, 4));
     assert_eq!((queue.len(), queue.stats().max_len), (8, 8));
+}
+
+#[test]
+fn marked_cells_find_room_only_below_their_limit() {
+    let mut config = QueueConfig::new(T1);
+    (config.port_limit, config.low_limit) = (8, 3);
+    config.discard = Discard::None;
+    let mut queue = queue_with(config);
+    queue.open(A, Class::BestEffort, None);
+    let low = |frame| {
+        let mut cell = Cell::of(FrameId(frame), A, 0, 1);
+        cell.flags = cell.flags.with(CellFlags::LOW);
+        cell
+    };
+    let taken = (0..5).map(|frame| queue.enqueue(Time::ZERO, low(frame)).is_ok());
+    assert_eq!(taken.filter(|taken| *taken).count(), 3);
+    assert_eq!(put(&mut queue, Time::ZERO, A, 9, 7), 5);
+    assert!(queue.enqueue(Time::ZERO, low(10)).is_err());
+    let dropped = queue.stats().dropped;
+    assert_eq!((dropped.low, dropped.port_limit), (2, 3));
 }
 
 #[test]

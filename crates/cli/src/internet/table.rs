@@ -49,10 +49,10 @@ pub fn describe(summary: &Summary) -> String {
         text += &backbone(atm);
     }
     let drops = report.node_drops;
-    if drops.ttl + drops.no_route + drops.too_big + drops.not_mine > 0 {
+    if drops.ttl + drops.no_route + drops.too_big + drops.busy + drops.not_mine > 0 {
         text += &format!(
-            "\ndropped by nodes: {} out of hops, {} without a route, {} too big, {} for nobody there\n",
-            drops.ttl, drops.no_route, drops.too_big, drops.not_mine
+            "\ndropped by nodes: {} out of hops, {} without a route, {} too big, {} too many at once, {} for nobody there\n",
+            drops.ttl, drops.no_route, drops.too_big, drops.busy, drops.not_mine
         );
     }
     text

@@ -1,43 +1,48 @@
 //! A packet's way: what a node does with it, and where it goes next.
 
-use layercast_core::Off;
+use layercast_core::{Off, Span, Time};
 
 use super::packet::{Body, Packet, PacketId};
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
 use super::world::NodeCpu;
-use super::{Internet, NodeIndex};
+use super::{CpuCost, Internet, NodeIndex};
 
 impl Internet {
     /// A packet comes to a node, in so many cells if it came over ATM.
     #[inline(always)]
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
-        let Some(NodeCpu { cost, cpu, source }) = self.nodes[at.0 as usize].cpu.as_deref_mut()
-        else {
+        let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
             return self.process(at, packet);
         };
+        if node.cost.queue.is_some_and(|most| node.arrived > most) {
+            self.drops.busy += 1;
+            return self.packets.lose(packet);
+        }
+        node.arrived += 1;
         let bytes = u64::from(self.packets.get(packet).bytes);
-        let cells = cost.per_cell.times(u64::from(cells));
-        let idle = cpu.next_done().is_none();
-        cpu.push(
-            self.now,
-            cost.per_packet + cost.per_byte.times(bytes) + cells,
-            packet,
-        );
-        if idle {
-            self.kernel.schedule(*source, cpu.next_done());
+        let cells = node.cost.per_cell.times(u64::from(cells));
+        let cost = node.cost.per_packet + node.cost.per_byte.times(bytes) + cells;
+        let begins = node.push(self.now, cost, packet);
+        if begins.is_some() {
+            self.kernel.schedule(node.source, begins);
         }
     }
 
     pub(super) fn processed(&mut self, at: NodeIndex) {
-        let Some(NodeCpu { cpu, source, .. }) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
+        let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
             return;
         };
-        let done = cpu.pop_done(self.now);
-        self.kernel.schedule(*source, cpu.next_done());
-        if let Some((_, packet)) = done {
-            self.process(at, packet);
+        let done = node.cpu.pop_done(self.now);
+        self.kernel.schedule(node.source, node.cpu.next_done());
+        let Some((_, packet)) = done else {
+            return;
+        };
+        if self.packets.get(packet).src == at {
+            return self.send(at, packet);
         }
+        node.arrived -= 1;
+        self.process(at, packet);
     }
 
     #[inline(always)]
@@ -151,6 +156,38 @@ impl Internet {
             // To itself: nothing is modelled of a loopback.
             return self.receive(at, id);
         }
+        if let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() {
+            let CpuCost {
+                per_sent,
+                per_sent_byte,
+                ..
+            } = node.cost;
+            if (per_sent, per_sent_byte) != (Span::ZERO, Span::ZERO) {
+                let bytes = u64::from(self.packets.get(id).bytes);
+                let cost = per_sent + per_sent_byte.times(bytes);
+                let begins = node.push(self.now, cost, id);
+                if begins.is_some() {
+                    self.kernel.schedule(node.source, begins);
+                }
+                return;
+            }
+        }
         self.send(at, id);
+    }
+}
+
+impl NodeCpu {
+    /// Takes a packet; when it is done, if it is the only one.
+    fn push(&mut self, now: Time, cost: Span, packet: PacketId) -> Option<Time> {
+        let cost = match self.cost.jitter > 0.0 {
+            true => {
+                let factor = 1.0 + self.cost.jitter * (2.0 * self.stream.unit() - 1.0);
+                Span::from_secs_f64(cost.as_secs_f64() * factor)
+            }
+            false => cost,
+        };
+        let idle = self.cpu.next_done().is_none();
+        self.cpu.push(now, cost, packet);
+        self.cpu.next_done().filter(|_| idle)
     }
 }

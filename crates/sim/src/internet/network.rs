@@ -1,6 +1,6 @@
 use core::net::Ipv4Addr;
 
-use layercast_atm::CellContract;
+use layercast_atm::{CellContract, FramePolicing};
 use layercast_core::{Rate, Span, Time};
 use layercast_transport::tcp::TcpConfig;
 use layercast_workload::Workload;
@@ -60,15 +60,24 @@ pub enum Role {
     Router,
 }
 
-/// Time a FIFO processor needs for what arrives, before the node acts on it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// Time a FIFO processor needs for what arrives, before the node acts on it, and for what the node itself sends,
+/// before that leaves.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct CpuCost {
-    /// For each packet, its interrupt included.
+    /// For each packet that arrives, its interrupt included.
     pub per_packet: Span,
     /// For each of its bytes.
     pub per_byte: Span,
     /// For each cell it came in, if it came over ATM.
     pub per_cell: Span,
+    /// For each packet that the node sends.
+    pub per_sent: Span,
+    /// For each byte of it.
+    pub per_sent_byte: Span,
+    /// By which share of it each of these times is shorter or longer, uniformly.
+    pub jitter: f64,
+    /// Packets that arrived and wait; more are dropped.
+    pub queue: Option<u32>,
 }
 
 /// A full-duplex link.
@@ -160,6 +169,8 @@ pub struct AtmBackbone {
     pub signalling_delay: Span,
     /// Largest IP packet.
     pub mtu: u32,
+    /// How long an adapter keeps cells of a frame when no other comes; none: without end.
+    pub reassembly_timer: Option<Span>,
     /// Cells move one by one instead of as trains: the results are the same, and take longer.
     pub per_cell: bool,
 }
@@ -193,6 +204,8 @@ pub struct AtmQueue {
     pub per_vc_limit: u32,
     /// Cells of all.
     pub port_limit: u32,
+    /// Above so many cells of all those with CLP = 1 find no room.
+    pub low_limit: u32,
     /// Circuits of a port.
     pub max_vcs: u16,
     /// Cells of a turn of a circuit with a delay level under policies of `drr`.
@@ -238,6 +251,8 @@ pub struct FlowContract {
     pub shape: Shape,
     /// Whether the network discards what breaks the contract.
     pub police: bool,
+    /// What it judges: cells or frames.
+    pub frames: FramePolicing,
     /// Packets that may wait for their cells to be spaced.
     pub queue: u32,
 }
@@ -249,10 +264,16 @@ pub enum Shape {
     None,
     /// At the peak rate.
     Peak,
+    /// At the sustainable rate.
+    Sustained,
     /// So that every cell keeps the contract.
     Cells,
     /// Whole packets at the peak rate, when all their cells keep the contract.
     Packets,
+    /// The same, but they begin at ticks of a clock with this period.
+    Softclock(Span),
+    /// At the peak rate; of packets that do not keep the contract all cells but the last are marked (CLP = 1).
+    Tagged,
 }
 
 /// What a flow sends.

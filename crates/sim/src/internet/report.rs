@@ -138,6 +138,8 @@ pub struct AdapterReport {
     pub frames: u64,
     /// Times that what arrived was no whole frame.
     pub damaged: u64,
+    /// Times that cells waited too long for the rest of their frame.
+    pub expired: u64,
 }
 
 /// What became of a flow, after the warm-up.
@@ -210,6 +212,8 @@ pub struct NodeDrops {
     pub no_route: u64,
     /// Larger than the next link takes, and not to be cut; only real packets are.
     pub too_big: u64,
+    /// Came to a processor with as many waiting as it takes.
+    pub busy: u64,
     /// Came to a host that is not its destination, or that nobody there waits for.
     pub not_mine: u64,
 }

@@ -1,7 +1,7 @@
 use core::net::Ipv4Addr;
 
 use layercast_atm::AtmAddress;
-use layercast_core::{Machine, Off, Time};
+use layercast_core::{Machine, Off, Stream, Time};
 use layercast_switch::host::Cpu;
 
 use super::apps::Apps;
@@ -108,6 +108,9 @@ pub(super) struct NodeCpu {
     pub cost: CpuCost,
     pub cpu: Cpu<PacketId>,
     pub source: SourceId,
+    /// What arrived and is not done.
+    pub arrived: u32,
+    pub stream: Stream,
 }
 
 /// How often the watcher is asked, in events.
@@ -161,6 +164,8 @@ impl Internet {
                     cost: node.cpu,
                     cpu: Cpu::new(),
                     source: world.source(Source::Cpu(n as u32)),
+                    arrived: 0,
+                    stream: Stream::new(network.seed, &format!("cpu/{}", node.name)),
                 })
             });
             world.nodes.push(NodeState { host, cpu });

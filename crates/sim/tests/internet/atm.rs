@@ -60,11 +60,13 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
             per_vc_limit: 170,
             port_limit: 800,
             max_vcs: 8_192,
+            low_limit: u32::MAX,
             drr_weight: 8,
         },
         policy: policy.to_owned(),
         signalling_delay: Span::ZERO,
         mtu: 1_500,
+        reassembly_timer: None,
         per_cell: false,
     });
     // Servers first in each site, as they have the lower addresses.

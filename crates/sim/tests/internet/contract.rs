@@ -1,6 +1,6 @@
 //! Flows with a contract over ATM (vbr-atm-lan.md 2).
 
-use layercast_atm::{CellContract, Conformance, Peak, Sustained, UpcStats};
+use layercast_atm::{CellContract, Conformance, FramePolicing, Peak, Sustained, UpcStats};
 use layercast_core::{Rate, Span, Time};
 use layercast_sim::internet::*;
 use layercast_transport::tcp::{Profile, TcpConfig};
@@ -66,11 +66,13 @@ fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> N
             per_vc_limit: 100_000,
             port_limit: 100_000,
             max_vcs: 100,
+            low_limit: u32::MAX,
             drr_weight: 8,
         },
         policy: "noqos-conv-svc".to_owned(),
         signalling_delay: Span::ZERO,
         mtu: PACKET,
+        reassembly_timer: None,
         per_cell: false,
     });
     let mut flow = flow("flow", 0, 1, Span::ZERO, traffic);
@@ -92,6 +94,7 @@ fn terms(contract: CellContract, shape: Shape) -> FlowContract {
         contract,
         shape,
         police: true,
+        frames: FramePolicing::Cells,
         queue: 1_000,
     }
 }
@@ -177,6 +180,89 @@ fn tagged_cells_pass_and_shaped_ones_are_not_tagged() {
             "{contract:?}"
         );
     }
+}
+
+#[test]
+fn packets_go_at_the_ticks_of_a_clock_and_lose_none_of_what_the_contract_allows() {
+    let sent = |shape| {
+        let terms = terms(vbr(1_000, Conformance::C), shape);
+        let (flow, upc, contract) = run(&lan(every(Span::from_us(2_000)), terms, old(), 10.0));
+        assert_eq!(upc.discarded_peak + upc.discarded_sustained, 0);
+        (flow.received, contract.mean_wait)
+    };
+    let (free, _) = sent(Shape::Packets);
+    // A packet is earned in 8.14 ms, so that the bucket fills by less than two until the next tick.
+    let (ticked, wait) = sent(Shape::Softclock(Span::from_ms(10)));
+    assert!(free >= 1_200 && free - ticked <= 5, "{free} {ticked}");
+    // With ticks of a second the bucket is full at each of nine: five packets, and one more if these earn it.
+    let (seldom, _) = sent(Shape::Softclock(Span::from_secs(1)));
+    assert!((45..=54).contains(&seldom) && wait > 0.1, "{seldom} {wait}");
+}
+
+#[test]
+fn what_is_marked_before_the_policer_is_whole_and_goes_first_where_it_is_tight() {
+    // Of four times the sustainable rate the network tags cells of any packet; the adapter marks packets.
+    let goodput = |shape, low_limit| {
+        let terms = terms(vbr(1_000, Conformance::B), shape);
+        let mut network = lan(every(Span::from_us(2_000)), terms, old(), 2.0);
+        let atm = network.atm.as_mut().expect("a backbone");
+        atm.queue.low_limit = low_limit;
+        // Half of what comes.
+        atm.links[1].rate = Rate::from_bps(20_000_000);
+        let (flow, upc, _) = run(&network);
+        (flow.received, upc)
+    };
+    let (all, upc) = goodput(Shape::Tagged, u32::MAX);
+    assert!(
+        upc.tagged == 0 && upc.passed_low > 50_000 && all > 400,
+        "{upc:?}"
+    );
+    let (by_adapter, _) = goodput(Shape::Tagged, 200);
+    let (by_network, upc) = goodput(Shape::Peak, 200);
+    assert!(upc.tagged > 50_000 && upc.passed_low == 0, "{upc:?}");
+    assert!(by_adapter > 2 * by_network, "{by_adapter} {by_network}");
+}
+
+#[test]
+fn frames_are_policed_whole() {
+    let of = |frames| {
+        let mut terms = terms(vbr(1_000, Conformance::C), Shape::Peak);
+        terms.frames = frames;
+        let (flow, upc, _) = run(&lan(every(Span::from_us(2_000)), terms, old(), 2.0));
+        (flow.received, upc)
+    };
+    let (cells, upc) = of(FramePolicing::Cells);
+    assert!(upc.frames_partial > 500 && cells < 30, "{cells} {upc:?}");
+    for frames in [
+        FramePolicing::Early { longest: CELLS },
+        FramePolicing::First,
+    ] {
+        let (whole, upc) = of(frames);
+        assert_eq!((upc.frames_partial, upc.frames_false), (0, 0));
+        // 10 Mbit/s are 123 packets a second.
+        assert!((240..=256).contains(&whole), "{frames:?} {whole}");
+    }
+}
+
+#[test]
+fn a_reassembly_timer_saves_the_packet_after_a_lost_end() {
+    let lost = |timer| {
+        let terms = terms(vbr(200, Conformance::C), Shape::Peak);
+        let at_random = Traffic::Datagrams {
+            gap: Law::Exponential(Span::from_ms(10)),
+            size: SizeLaw::Constant(PACKET),
+        };
+        let mut network = lan(at_random, terms, old(), 5.0);
+        network.atm.as_mut().expect("a backbone").reassembly_timer = timer;
+        let report = Internet::new(&network).expect("a network").run(&mut ());
+        let atm = report.atm.expect("a backbone");
+        let upc = atm.contracts[0].upc.expect("a policer");
+        let came: u64 = atm.adapters.iter().map(|it| it.frames).sum();
+        upc.frames_intact - came
+    };
+    // What passed whole but came too soon after what lost its end is lost with it.
+    assert!(lost(None) > 40);
+    assert!(lost(Some(Span::from_ms(1))) <= 1);
 }
 
 #[test]

@@ -118,3 +118,57 @@ fn a_slow_processor_bounds_what_a_router_forwards() {
     assert_eq!(flow.sent, 4_001);
     assert!((1_990..=2_000).contains(&flow.received), "{flow:?}");
 }
+
+/// Hosts 2 and 3 at routers 0 and 1: datagrams of so many bytes each so many us.
+fn sending(us: u64, bytes: u32) -> Network {
+    let mut network = dumbbell(1, 1_000_000_000, Span::from_ms(1), Limit::Unlimited, 1.0);
+    network.flows[0].traffic = Traffic::Datagrams {
+        gap: Law::Constant(Span::from_us(us)),
+        size: SizeLaw::Constant(bytes),
+    };
+    network
+}
+
+#[test]
+fn a_processor_takes_time_for_what_its_host_sends() {
+    let mut network = sending(1_000, 500);
+    network.nodes[2].cpu.per_sent = Span::from_us(100);
+    network.nodes[2].cpu.per_sent_byte = Span::from_ns(1_000);
+    let report = run(&network);
+    let mut free = network.clone();
+    free.nodes[2].cpu = CpuCost::default();
+    let quick = run(&free);
+    let delay = |report: &Report| report.flows[0].mean_delay.expect("datagrams");
+    // 500 bytes of a microsecond each.
+    let more = delay(&report) - delay(&quick);
+    assert!((more - 600e-6).abs() < 1e-9, "{more}");
+    // Faster than that it sends no more than one each 600 us, and nothing is lost.
+    let mut network = sending(300, 500);
+    network.nodes[2].cpu.per_sent = Span::from_us(600);
+    let report = run(&network);
+    let flow = &report.flows[0];
+    assert!(
+        flow.sent > 3_300 && (1_660..=1_667).contains(&flow.received),
+        "{flow:?}"
+    );
+    // With jitter the same on average, and not to the packet.
+    network.nodes[2].cpu.jitter = 0.5;
+    let shaky = run(&network);
+    let received = shaky.flows[0].received;
+    assert!((1_600..=1_740).contains(&received) && received != flow.received);
+}
+
+#[test]
+fn a_busy_processor_drops_what_comes_beyond_its_queue() {
+    let mut network = sending(500, 100);
+    network.nodes[3].cpu.per_packet = Span::from_us(1_000);
+    network.nodes[3].cpu.queue = Some(20);
+    let report = run(&network);
+    let flow = &report.flows[0];
+    assert!((990..=1_000).contains(&flow.received), "{flow:?}");
+    let lost = report.node_drops.busy;
+    assert!(
+        lost > 900 && flow.sent - flow.received - lost <= 30,
+        "{flow:?} {lost}"
+    );
+}

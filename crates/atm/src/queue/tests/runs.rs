@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Class, Run};
+use crate::{CellFlags, Class, Run};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -14,6 +14,7 @@ enum Step {
         count: u32,
         gap: u64,
         whole: bool,
+        low: bool,
     },
     Open {
         after: u64,
@@ -26,13 +27,15 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let put = (0u64..40, 0u16..4, 1u32..12, 0u64..25, any::<bool>()).prop_map(
-        |(after, vc, count, gap, whole)| Step::Put {
+    let marks = (any::<bool>(), any::<bool>());
+    let put = (0u64..40, 0u16..4, 1u32..12, 0u64..25, marks).prop_map(
+        |(after, vc, count, gap, (whole, low))| Step::Put {
             after,
             vc,
             count,
             gap,
             whole,
+            low,
         },
     );
     prop_oneof![
@@ -80,12 +83,13 @@ proptest! {
     #[test]
     fn runs_leave_and_are_dropped_as_their_cells(
         steps in prop::collection::vec(step(), 1..60), discard in discard(),
-        per_vc_limit in 1u32..30, port_limit in 1u32..40,
+        per_vc_limit in 1u32..30, port_limit in 1u32..40, low_limit in 1u32..50,
     ) {
         let config = QueueConfig {
             discard,
             per_vc_limit,
             port_limit,
+            low_limit,
             cell_time: Span::from_ps(10),
             ..QueueConfig::new(T1)
         };
@@ -108,11 +112,14 @@ proptest! {
             now += Span::from_ps(after);
             let vc = Vcid(vc);
             match step {
-                Step::Put { count, gap, whole, .. } => {
+                Step::Put { count, gap, whole, low, .. } => {
                     let mut run = Run {
                         gap: Span::from_ps(gap),
                         ..Run::frame(FrameId(frame), vc, count, now)
                     };
+                    if low {
+                        run.flags = run.flags.with(CellFlags::LOW);
+                    }
                     if vc.0 == 0 {
                         run.count = 1;
                     } else if !whole && count > 1 {

@@ -221,7 +221,9 @@ pub(in crate::internet) fn build(
     let fabric = Fabric {
         ports,
         degrees: at.iter().map(Vec::len).collect(),
-        reassemblers: adapters.map(|it| it.then(Reassembler::new)).collect(),
+        reassemblers: adapters
+            .map(|it| it.then(|| Reassembler::new(atm.reassembly_timer)))
+            .collect(),
         frames: Frames::default(),
         now: Moment::default(),
         ties: CellTies::new(network.ties, network.seed),
@@ -294,6 +296,7 @@ fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -
         },
         per_vc_limit: atm.queue.per_vc_limit,
         port_limit: atm.queue.port_limit,
+        low_limit: atm.queue.low_limit,
         max_vcs: atm.queue.max_vcs,
         drr_weight: atm.queue.drr_weight,
         ..QueueConfig::new(rate)

@@ -5,15 +5,16 @@
 
 use std::collections::VecDeque;
 
-use layercast_atm::{Cell, CellContract, CellShaper, FrameId, Peak, Sustained, Upc, Vcid, Verdict};
-use layercast_core::{Span, Time, aal5_cells};
+use layercast_atm::{Cell, CellFlags, FrameId, Upc, Vcid, Verdict};
+use layercast_core::{Time, aal5_cells};
 
 use super::backbone::Backbone;
 use super::frames::FrameBody;
+use super::spacing::{Pace, Spacing};
 use crate::internet::packet::PacketId;
 use crate::internet::report::MeanSpan;
 use crate::internet::world::Source;
-use crate::internet::{ContractReport, FlowContract, Internet, Network, NetworkError, Shape};
+use crate::internet::{ContractReport, FlowContract, Internet, Network, NetworkError};
 use crate::kernel::SourceId;
 
 /// A flow with a contract.
@@ -29,17 +30,6 @@ pub(super) struct Contracted {
     wait: MeanSpan,
     dropped: u64,
     max_waiting: u32,
-}
-
-/// When the next cell may go.
-#[derive(Debug)]
-enum Spacing {
-    /// Each so long after the one before; none: as fast as the link takes them.
-    Even { period: Option<Span>, next: Time },
-    /// By both rates.
-    Cells(CellShaper),
-    /// Packets begin when all their cells may go at the peak rate.
-    Packets(CellShaper, Span),
 }
 
 #[derive(Debug)]
@@ -59,10 +49,8 @@ struct Sending {
     frame: FrameId,
     index: u32,
     count: u32,
-    /// When the next cell goes.
-    at: Time,
-    /// From one to the next, if that is settled.
-    even: Option<Span>,
+    /// When the next cell goes, and how the others follow.
+    pace: Pace,
 }
 
 impl Contracted {
@@ -75,28 +63,12 @@ impl Contracted {
             .contract
             .validate()
             .map_err(|error| fail(error.to_string()))?;
-        let Peak { period: peak, .. } = terms.contract.peak();
-        let shaper = || match &terms.contract {
-            CellContract::Vbr { sustained, .. } => CellShaper::new(peak, sustained),
-            // The peak is all there is to keep.
-            CellContract::Cbr(_) | CellContract::Ubr(_) => {
-                let (period, burst) = (peak, 1);
-                CellShaper::new(peak, &Sustained { period, burst })
-            }
-        };
-        let shaper = || shaper().map_err(|error| fail(error.to_string()));
-        let next = Time::ZERO;
-        let spacing = match terms.shape {
-            Shape::None => Spacing::Even { period: None, next },
-            Shape::Peak => Spacing::Even {
-                period: Some(peak),
-                next,
-            },
-            Shape::Cells => Spacing::Cells(shaper()?),
-            Shape::Packets => Spacing::Packets(shaper()?, peak),
-        };
+        let spacing = Spacing::new(terms).map_err(|error| fail(error.to_string()))?;
         let upc = match terms.police {
-            true => Some(Upc::new(&terms.contract).map_err(|error| fail(error.to_string()))?),
+            true => Some(
+                Upc::with_policing(&terms.contract, terms.frames)
+                    .map_err(|error| fail(error.to_string()))?,
+            ),
             false => None,
         };
         Ok(Contracted {
@@ -113,35 +85,6 @@ impl Contracted {
         })
     }
 
-    /// When the first cell of a packet goes, and the distance of the others if that is settled.
-    fn begin(&mut self, now: Time, cells: u32, cell_time: Span) -> (Time, Option<Span>) {
-        match &mut self.spacing {
-            Spacing::Even { period, next } => {
-                let (at, period) = ((*next).max(now), period.unwrap_or(cell_time));
-                *next = at + period.times(u64::from(cells));
-                (at, Some(period))
-            }
-            Spacing::Cells(shaper) => (next_cell(shaper, now), None),
-            Spacing::Packets(shaper, peak) => match shaper.next_pdu(now, cells) {
-                Some(at) => {
-                    shaper.send_pdu(at, cells);
-                    (at, Some(*peak))
-                }
-                // Longer than the burst: it never fits as a whole.
-                None => (next_cell(shaper, now), None),
-            },
-        }
-    }
-
-    /// When the cell after one that goes now does.
-    fn after(&mut self, now: Time, even: Option<Span>) -> Time {
-        match (even, &mut self.spacing) {
-            (Some(period), _) => now + period,
-            (None, Spacing::Cells(shaper) | Spacing::Packets(shaper, _)) => next_cell(shaper, now),
-            (None, Spacing::Even { next, .. }) => (*next).max(now),
-        }
-    }
-
     fn report(&self) -> ContractReport {
         ContractReport {
             flow: self.name.clone(),
@@ -151,13 +94,6 @@ impl Contracted {
             max_waiting: self.max_waiting,
         }
     }
-}
-
-/// Takes the next cell of a shaper.
-fn next_cell(shaper: &mut CellShaper, now: Time) -> Time {
-    let at = shaper.next_cell(now);
-    shaper.send_cell(at);
-    at
 }
 
 impl Backbone {
@@ -179,8 +115,8 @@ impl Backbone {
                     let cell_time = self.fabric.ports[port as usize].cell_time;
                     let body = FrameBody::Packet(next.packet);
                     let count = next.cells;
-                    let (at, even) = contract.begin(now, count, cell_time);
-                    contract.wait.add(at.since(next.since));
+                    let pace = contract.spacing.begin(now, next.since, count, cell_time);
+                    contract.wait.add(pace.at.since(next.since));
                     let frame = self.fabric.frames.add(body, count);
                     contract.sending.insert(Sending {
                         port,
@@ -188,13 +124,12 @@ impl Backbone {
                         frame,
                         index: 0,
                         count,
-                        at,
-                        even,
+                        pace,
                     })
                 }
             };
-            if sending.at > now {
-                return Some(sending.at);
+            if sending.pace.at > now {
+                return Some(sending.pace.at);
             }
             let &mut Sending {
                 port,
@@ -202,12 +137,14 @@ impl Backbone {
                 frame,
                 index,
                 count,
-                even,
-                ..
+                pace,
             } = sending;
             sending.index += 1;
             let is_over = sending.index == count;
             let mut cell = Cell::of(frame, vc, index, count);
+            if pace.low && !is_over {
+                cell.flags = cell.flags.with(CellFlags::LOW);
+            }
             let verdict = match &mut contract.upc {
                 Some(upc) => upc.police(now, &mut cell),
                 None => Verdict::Pass,
@@ -215,17 +152,14 @@ impl Backbone {
             if is_over {
                 contract.sending = None;
             } else {
-                let at = contract.after(now, even);
+                let at = contract.spacing.after(now, pace.even);
                 if let Some(sending) = &mut contract.sending {
-                    sending.at = at;
+                    sending.pace.at = at;
                 }
             }
             match verdict {
                 Verdict::Discard(_) => self.fabric.gone(frame, 1),
-                // No queue looks at the mark.
-                Verdict::Pass | Verdict::Tagged => {
-                    self.put_cell(port, Cell::of(frame, vc, index, count));
-                }
+                Verdict::Pass | Verdict::Tagged => self.put_cell(port, cell),
             }
         }
     }

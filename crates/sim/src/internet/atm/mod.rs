@@ -16,6 +16,7 @@ mod port;
 mod report;
 mod site_port;
 mod sites;
+mod spacing;
 #[cfg(test)]
 mod tests;
 mod train_port;

@@ -67,6 +67,7 @@ impl Backbone {
                     max_circuits: max_circuits as u64,
                     frames: frames.complete,
                     damaged: frames.damaged,
+                    expired: frames.expired,
                 })
             });
         AtmReport {

@@ -5,7 +5,7 @@ mod mixed;
 
 use core::net::Ipv4Addr;
 
-use layercast_atm::{CellContract, Conformance, Peak, Sustained};
+use layercast_atm::{CellContract, Conformance, FramePolicing, Peak, Sustained};
 use layercast_core::{Rate, Span, Time};
 use layercast_transport::tcp::{Profile, TcpConfig};
 use proptest::prelude::*;
@@ -24,6 +24,7 @@ struct Plan {
     rates: Vec<u64>,
     delays: Vec<u64>,
     queue: AtmQueue,
+    timer: Option<Span>,
     policy: &'static str,
     flows: Vec<(u32, u32, u64, u64, Traffic, Option<FlowContract>)>,
     seed: u64,
@@ -59,11 +60,24 @@ fn contract() -> impl Strategy<Value = FlowContract> {
         Shape::None,
         Shape::Peak,
         Shape::Cells,
+        Shape::Sustained,
         Shape::Packets,
+        Shape::Softclock(Span::from_ms(10)),
+        Shape::Tagged,
     ]);
+    let frames = prop::sample::select(vec![
+        FramePolicing::Cells,
+        FramePolicing::Cells,
+        FramePolicing::Partial,
+        FramePolicing::Early { longest: 32 },
+        FramePolicing::First,
+    ]);
+    let conformance = prop::sample::select(vec![Conformance::A, Conformance::B, Conformance::C]);
+
     let sustained = prop::option::of((period(), 1u32..90));
-    (period(), sustained, shape, any::<bool>(), 1u32..9).prop_map(
-        |(us, sustained, shape, police, queue)| {
+    let terms = (frames, conformance, any::<bool>(), 1u32..9);
+    (period(), sustained, shape, terms).prop_map(
+        |(us, sustained, shape, (frames, conformance, police, queue))| {
             let peak = Peak {
                 period: Span::from_us(us),
                 tolerance: Span::ZERO,
@@ -76,13 +90,14 @@ fn contract() -> impl Strategy<Value = FlowContract> {
                         period: Span::from_us(us + more),
                         burst,
                     },
-                    conformance: Conformance::C,
+                    conformance,
                 },
             };
             FlowContract {
                 contract,
                 shape,
                 police,
+                frames,
                 queue,
             }
         },
@@ -96,7 +111,9 @@ fn shape() -> impl Strategy<Value = Plan> {
         Just(Discard::Partial),
         (0u32..60).prop_map(Discard::Early),
     ];
-    let queue = (discard, 1u32..90, 1u32..150);
+    let low = prop_oneof![Just(u32::MAX), 1u32..60];
+    let timer = prop::option::of((1u64..40).prop_map(Span::from_ms));
+    let queue = (discard, 1u32..90, 1u32..150, low, timer);
     let links = (
         prop::collection::vec(prop::sample::select(vec![106, 212, 212, 424]), 1..12),
         prop::collection::vec(
@@ -106,7 +123,13 @@ fn shape() -> impl Strategy<Value = Plan> {
     );
     let shape = (prop::collection::vec(0u32..4, 0..4), any::<bool>(), 2u32..6);
     (shape, links, queue, any::<u64>(), any::<bool>()).prop_map(
-        |((joins, ring, routers), (rates, delays), (discard, per_vc, port), seed, random)| Plan {
+        |(
+            (joins, ring, routers),
+            (rates, delays),
+            (discard, per_vc, port, low_limit, timer),
+            seed,
+            random,
+        )| Plan {
             joins,
             ring,
             routers,
@@ -117,8 +140,10 @@ fn shape() -> impl Strategy<Value = Plan> {
                 per_vc_limit: per_vc,
                 port_limit: port,
                 max_vcs: 40,
+                low_limit,
                 drr_weight: 8,
             },
+            timer,
             policy: "noqos-conv-svc",
             flows: Vec::new(),
             seed,
@@ -236,6 +261,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             policy: plan.policy.to_owned(),
             signalling_delay: Span::ZERO,
             mtu: 1_500,
+            reassembly_timer: plan.timer,
             per_cell,
         }),
         flows: flows.collect(),

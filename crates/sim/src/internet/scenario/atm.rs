@@ -27,6 +27,9 @@ pub struct AtmSpec {
     pub signalling_delay: Text<Span>,
     /// Largest IP packet.
     pub mtu: u32,
+    /// How long an adapter keeps cells of a frame when no other comes; missing: without end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reassembly_timer: Option<Text<Span>>,
     /// Switches.
     #[serde(rename = "switch", skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchSpec>,
@@ -42,6 +45,7 @@ impl Default for AtmSpec {
             queue: AtmQueueSpec::default(),
             signalling_delay: Text(Span::ZERO),
             mtu: mtu(),
+            reassembly_timer: None,
             switches: Vec::new(),
             links: Vec::new(),
         }
@@ -61,6 +65,9 @@ pub struct AtmQueueSpec {
     pub per_vc_limit: u64,
     /// Cells of all circuits without contract.
     pub port_limit: u64,
+    /// Above so many cells those that are marked (CLP = 1) find no room; missing: as others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_limit: Option<u64>,
     /// Circuits of a port.
     pub max_vcs: u64,
     /// Cells of a turn of an elevated circuit where the policy is one of "drr"; others have one.
@@ -74,6 +81,7 @@ impl Default for AtmQueueSpec {
             early_above: None,
             per_vc_limit: 170,
             port_limit: 800,
+            low_limit: None,
             max_vcs: 8_192,
             drr_weight: 8,
         }
@@ -170,6 +178,11 @@ impl AtmSpec {
         check_mtu(&PLACE.field("mtu"), self.mtu)?;
         let (field, most) = (PLACE.field("signalling_delay"), Span::from_secs(60));
         check_span(&field, self.signalling_delay.0, Span::ZERO, most)?;
+        let reassembly_timer = self.reassembly_timer.map(|timer| timer.0);
+        if let Some(timer) = reassembly_timer {
+            let field = PLACE.field("reassembly_timer");
+            check_span(&field, timer, Span::from_us(1), most)?;
+        }
         let policy: Policy = self.policy.parse().map_err(|error: PolicyNameError| {
             ScenarioError::new(PLACE.field("policy"), Problem::Config(error.to_string()))
         })?;
@@ -190,6 +203,7 @@ impl AtmSpec {
             policy: policy.to_string(),
             signalling_delay: self.signalling_delay.0,
             mtu: self.mtu,
+            reassembly_timer,
             per_cell: false,
         })
     }
@@ -223,6 +237,10 @@ impl AtmQueueSpec {
             discard,
             per_vc_limit: bounded("per_vc_limit", self.per_vc_limit, MOST_QUEUED)?,
             port_limit: bounded("port_limit", self.port_limit, MOST_QUEUED)?,
+            low_limit: match self.low_limit {
+                Some(limit) => bounded("low_limit", limit, MOST_QUEUED)?,
+                None => u32::MAX,
+            },
             max_vcs: bounded("max_vcs", self.max_vcs, 65_000)? as u16,
             drr_weight: bounded("drr_weight", self.drr_weight, 1_000_000)?,
         })

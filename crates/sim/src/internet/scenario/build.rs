@@ -177,13 +177,23 @@ impl<'a> Builder<'a> {
             per_packet,
             per_byte,
             per_cell,
+            per_sent,
+            per_sent_byte,
+            jitter,
+            ..
         } = cpu.cost();
         for (name, cost) in [
             ("cpu.per_packet", per_packet),
             ("cpu.per_byte", per_byte),
             ("cpu.per_cell", per_cell),
+            ("cpu.per_sent", per_sent),
+            ("cpu.per_sent_byte", per_sent_byte),
         ] {
             check_span(&place.field(name), cost, Span::ZERO, Span::from_secs(1))?;
+        }
+        if !(0.0..=1.0).contains(&jitter) {
+            let (field, accepted) = (place.field("cpu.jitter"), "a share from 0 to 1");
+            return Err(ScenarioError::value(field, jitter, accepted));
         }
         self.nodes.push(Node {
             name,

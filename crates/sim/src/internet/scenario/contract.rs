@@ -1,7 +1,7 @@
 //! `contract` of a flow: what its cells may do on the backbone.
 
-use layercast_atm::{CellContract, Conformance, Peak, Sustained};
-use layercast_core::{Rate, Span};
+use layercast_atm::{CellContract, Conformance, FramePolicing, Peak, Sustained};
+use layercast_core::{Rate, Span, aal5_cells};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,9 +39,15 @@ pub struct ContractSpec {
     /// How the adapter spaces cells.
     #[serde(default)]
     pub shape: ShapeName,
+    /// Of shape = "softclock": the period of the clock; missing: 10 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Text<Span>>,
     /// Whether the network discards what breaks the contract.
     #[serde(default = "yes")]
     pub police: bool,
+    /// Of VBR: whether it judges frames, too.
+    #[serde(default)]
+    pub frames: FramesName,
     /// Packets that wait in the adapter while their cells are spaced.
     #[serde(default = "queue")]
     pub queue: u32,
@@ -70,6 +76,21 @@ pub enum ConformanceName {
     C,
 }
 
+/// What the sustainable rate judges; of conformance "B" what is said to be discarded is marked.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FramesName {
+    /// Each cell.
+    #[default]
+    Cells,
+    /// Each cell up to the first that is discarded; then the rest of its packet is, but for its last cell.
+    Partial,
+    /// Whole packets at their first cell, as if all were of the largest size.
+    Early,
+    /// Whole packets by their first cell alone (F-GCRA).
+    First,
+}
+
 /// How an adapter spaces the cells of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -79,15 +100,22 @@ pub enum ShapeName {
     /// At the peak rate.
     #[default]
     Peak,
+    /// At the sustainable rate.
+    Sustained,
     /// So that every cell keeps the contract.
     Cells,
     /// Whole packets at the peak rate, when all their cells keep the contract.
     Packets,
+    /// The same, but they begin at the ticks of a clock.
+    Softclock,
+    /// At the peak rate; of packets that do not keep the contract all cells but the last are marked (CLP = 1). Not of
+    /// conformance "C".
+    Tagged,
 }
 
 impl ContractSpec {
-    /// The contract, checked.
-    pub(super) fn terms(&self, flow: Place) -> Result<FlowContract, ScenarioError> {
+    /// The contract, checked; `mtu` is the largest packet of the backbone.
+    pub(super) fn terms(&self, flow: Place, mtu: u32) -> Result<FlowContract, ScenarioError> {
         let at = |name: &str| flow.field(format_args!("contract.{name}"));
         let period = |name: &str, rate: Rate| {
             check_rate(&at(name), rate)?;
@@ -143,6 +171,7 @@ impl ContractSpec {
                 ("sustained", self.sustained.is_some()),
                 ("burst", self.burst.is_some()),
                 ("conformance", self.conformance.is_some()),
+                ("frames", self.frames != FramesName::Cells),
             ] {
                 if given {
                     let problem = Problem::Needless("it is for kind = \"vbr\"".to_owned());
@@ -150,15 +179,40 @@ impl ContractSpec {
                 }
             }
         }
+        let tick = self.tick.map_or(Span::from_ms(10), |tick| tick.0);
+        check_span(&at("tick"), tick, Span::from_us(1), Span::from_secs(1))?;
+        if self.tick.is_some() && self.shape != ShapeName::Softclock {
+            let problem = Problem::Needless("it is for shape = \"softclock\"".to_owned());
+            return Err(ScenarioError::new(at("tick"), problem));
+        }
+        let marks = match contract {
+            CellContract::Vbr { conformance, .. } => conformance != Conformance::C,
+            CellContract::Cbr(_) | CellContract::Ubr(_) => false,
+        };
+        if self.shape == ShapeName::Tagged && !marks {
+            let accepted = "for VBR of conformance \"A\" or \"B\": others know no marks";
+            return Err(ScenarioError::value(at("shape"), "\"tagged\"", accepted));
+        }
         Ok(FlowContract {
             contract,
             shape: match self.shape {
                 ShapeName::None => Shape::None,
                 ShapeName::Peak => Shape::Peak,
+                ShapeName::Sustained => Shape::Sustained,
                 ShapeName::Cells => Shape::Cells,
                 ShapeName::Packets => Shape::Packets,
+                ShapeName::Softclock => Shape::Softclock(tick),
+                ShapeName::Tagged => Shape::Tagged,
             },
             police: self.police,
+            frames: match self.frames {
+                FramesName::Cells => FramePolicing::Cells,
+                FramesName::Partial => FramePolicing::Partial,
+                FramesName::Early => FramePolicing::Early {
+                    longest: aal5_cells(mtu as usize),
+                },
+                FramesName::First => FramePolicing::First,
+            },
             queue: self.queue,
         })
     }

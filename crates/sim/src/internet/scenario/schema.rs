@@ -121,7 +121,7 @@ pub struct HostSpec {
     /// A table [tcp.NAME], or a profile: bsd44lite, sunos413, solaris, tick10, modern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
-    /// Processor time of each packet that arrives.
+    /// Processor time of packets.
     #[serde(default, skip_serializing_if = "CpuSpec::is_free")]
     pub cpu: CpuSpec,
 }
@@ -135,21 +135,30 @@ pub struct RouterSpec {
     /// IPv4 address of all its interfaces; missing: the next free one of 10.0.0.0/8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Processor time of each packet that arrives.
+    /// Processor time of packets.
     #[serde(default, skip_serializing_if = "CpuSpec::is_free")]
     pub cpu: CpuSpec,
 }
 
-/// Time that a processor needs for what arrives.
+/// Time that a FIFO processor needs for what arrives and for what its node sends.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CpuSpec {
-    /// For each packet, its interrupt included.
+    /// For each packet that arrives, its interrupt included.
     pub per_packet: Text<Span>,
     /// For each of its bytes.
     pub per_byte: Text<Span>,
     /// For each cell it came in.
     pub per_cell: Text<Span>,
+    /// For each packet that the node itself sends.
+    pub per_sent: Text<Span>,
+    /// For each byte of it.
+    pub per_sent_byte: Text<Span>,
+    /// By which share of it each of these times is shorter or longer, uniformly; 0 to 1.
+    pub jitter: f64,
+    /// Packets that arrived and wait; more are dropped. Missing: no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u32>,
 }
 
 impl Default for CpuSpec {
@@ -158,6 +167,10 @@ impl Default for CpuSpec {
             per_packet: zero(),
             per_byte: zero(),
             per_cell: zero(),
+            per_sent: zero(),
+            per_sent_byte: zero(),
+            jitter: 0.0,
+            queue: None,
         }
     }
 }
@@ -172,6 +185,10 @@ impl CpuSpec {
             per_packet: self.per_packet.0,
             per_byte: self.per_byte.0,
             per_cell: self.per_cell.0,
+            per_sent: self.per_sent.0,
+            per_sent_byte: self.per_sent_byte.0,
+            jitter: self.jitter,
+            queue: self.queue,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::quantity::Bytes;
 use super::range::{MOST, names, pairs};
-use super::schema::{DatagramSpec, FlowSpec, Scenario, WorkloadSpec};
+use super::schema::{DatagramSpec, FlowSpec, Scenario, WorkloadSpec, mtu};
 use crate::internet::network::{Flow, Law, NodeIndex, Population, SizeLaw, Traffic};
 use crate::scenario::units::Quantity;
 
@@ -27,6 +27,7 @@ pub(super) fn flows(
     let mut flows = Vec::new();
     let mut taken: BTreeMap<String, Place> = BTreeMap::new();
     let mut numbers = BTreeMap::new();
+    let mtu = scenario.atm.as_ref().map_or(mtu(), |atm| atm.mtu);
     let mut contracted: BTreeMap<(NodeIndex, NodeIndex), Place> = BTreeMap::new();
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
@@ -36,7 +37,7 @@ pub(super) fn flows(
                 let problem = Problem::Needless("this network has no [atm]".to_owned());
                 return Err(ScenarioError::new(place.field("contract"), problem));
             }
-            Some(contract) => Some(contract.terms(place)?),
+            Some(contract) => Some(contract.terms(place, mtu)?),
             None => None,
         };
         let from = names(&place.field("from"), &spec.from)?;
