@@ -9,14 +9,12 @@
 //! Data are [`Payload`](layercast_wire::Payload)s: real bytes, or counted zeros in a simulator.
 //! Old stacks and new ones differ by [`TcpConfig`] only; see docs/tcp.md.
 
-mod chain;
 mod config;
 mod congestion;
 mod connection;
 mod cubic;
 mod endpoint;
 mod event;
-mod reassembly;
 mod rtt;
 mod scoreboard;
 mod table;

@@ -14,13 +14,13 @@ use core::net::SocketAddrV4;
 use layercast_core::{Serial, Time};
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 
-use super::chain::Chain;
 use super::congestion::Congestion;
-use super::reassembly::Reassembly;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::ticks::Ticks;
 use super::{Failure, TcpConfig, TcpCounts, TcpError, TcpInfo};
+use crate::chain::Chain;
+use crate::reassembly::Reassembly;
 
 pub(crate) use input::{Outcome, reset_for};
 

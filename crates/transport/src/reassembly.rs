@@ -4,7 +4,7 @@ use bytes::Bytes;
 use layercast_core::RangeSet;
 use layercast_wire::{MAX_SACK, Payload};
 
-use super::chain::Chain;
+use crate::chain::Chain;
 
 /// What a stored piece costs at least, in bytes: a sender of single bytes with holes between them
 /// must not cost us more than one of whole segments.
@@ -91,22 +91,38 @@ impl Reassembly {
     /// Appends to `chain` what follows its end; gives how many bytes.
     pub(crate) fn drain_into(&mut self, chain: &mut Chain) -> usize {
         let before = chain.end();
+        let end = self.drain(before, |piece| chain.push(piece));
+        (end - before) as usize
+    }
+
+    /// Gives what follows `at` without a hole to `each`; tells where it ends.
+    #[inline]
+    pub(crate) fn drain(&mut self, at: u64, mut each: impl FnMut(Payload)) -> u64 {
+        let mut end = at;
         while let Some(entry) = self.pieces.first_entry() {
-            if *entry.key() > chain.end() {
+            if *entry.key() > end {
                 break;
             }
-            let (at, piece) = entry.remove_entry();
+            let (start, piece) = entry.remove_entry();
             self.cost -= piece.len().max(LEAST_COST);
-            let known = (chain.end() - at) as usize;
-            chain.push(piece.slice(known..piece.len()));
+            let stop = start + piece.len() as u64;
+            if stop > end {
+                each(piece.slice((end - start) as usize..piece.len()));
+                end = stop;
+            }
         }
-        self.islands.remove_below(chain.end());
+        self.islands.remove_below(end);
         if self.islands.is_empty() {
             *self = Reassembly::default();
         } else {
             self.find_reports();
         }
-        (chain.end() - before) as usize
+        end
+    }
+
+    /// What is held, without holes, in order.
+    pub(crate) fn islands(&self) -> &RangeSet {
+        &self.islands
     }
 
     /// The islands to report, the one of the latest segment first (RFC 2018 4).

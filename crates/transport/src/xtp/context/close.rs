@@ -1,0 +1,124 @@
+//! Closing in all forms, and breaking off (xtp.md 2.6).
+
+use layercast_core::Time;
+use layercast_wire::{XtpDiagCode, XtpDiagValue, XtpOptions, XtpService};
+
+use super::{Context, Due, News};
+use crate::xtp::XtpFailure;
+
+impl Context {
+    /// Nothing more will be sent.
+    pub(crate) fn close_write(&mut self) {
+        if !self.write_closed && !self.is_inactive() {
+            self.write_closed = true;
+            self.due.close = true;
+        }
+    }
+
+    /// Nothing more will be read.
+    pub(crate) fn close_read(&mut self, now: Time) {
+        if self.read_closed || self.is_inactive() {
+            self.inc.discard();
+            return;
+        }
+        self.read_closed = true;
+        self.told_end = true;
+        // One that is not opened yet says so in FIRST.
+        self.due.answer |= !self.due.first;
+        self.inc.discard();
+        self.owed_deliveries.clear();
+        self.settle(now);
+    }
+
+    /// Breaks the association off: the peer is told, as far as it can be.
+    pub(crate) fn abort(&mut self, now: Time) {
+        if self.is_inactive() {
+            return;
+        }
+        let known = !self.initiator || !self.due.first || self.heard;
+        self.leave(now);
+        self.failed = true;
+        if known {
+            self.due.diag = Some((XtpDiagCode::ABANDONED, XtpDiagValue::UNSPECIFIED));
+        }
+    }
+
+    /// Fails, and tells the user.
+    pub(super) fn fail(&mut self, now: Time, why: XtpFailure) {
+        if self.is_inactive() {
+            return;
+        }
+        self.leave(now);
+        self.failed = true;
+        self.news.push_back(News::Failed(why));
+        let value = match why {
+            XtpFailure::TimedOut => XtpDiagValue::UNSPECIFIED,
+            XtpFailure::Violated => XtpDiagValue::STATE,
+            _ => return,
+        };
+        self.due.diag = Some((XtpDiagCode::ABANDONED, value));
+    }
+
+    /// Whether the peer has nothing more for us.
+    pub(super) fn reader_done(&self) -> bool {
+        self.read_closed || (self.inc.is_complete() && self.owed_deliveries.is_empty())
+    }
+
+    /// After whatever happened: the end of what the peer sends is told, and an association whose directions are
+    /// both closed is over.
+    pub(super) fn settle(&mut self, now: Time) {
+        if self.inc.is_complete() && !self.told_end {
+            self.told_end = true;
+            self.news.push_back(News::PeerClosed);
+            // Of a question the answer tells.
+            let speaks = [XtpService::DATAGRAM, XtpService::TRANSACTION];
+            let waits = !self.owed_deliveries.is_empty();
+            self.due.answer |= !waits && !speaks.contains(&self.service);
+        }
+        if self.is_inactive() || !self.reader_done() || !self.writer_done {
+            return;
+        }
+        let quiet = self.ended;
+        self.leave(now);
+        self.news.push_back(News::Closed);
+        self.due.answer = !quiet;
+    }
+
+    /// A datagram that nobody acknowledges is over once it has left.
+    pub(super) fn end_of_datagram(&mut self, now: Time) {
+        self.leave(now);
+        self.news.push_back(News::Closed);
+    }
+
+    /// Whether what leaves now is the last of a datagram that nobody acknowledges.
+    pub(super) fn is_last_of_datagram(&self, end: u64) -> bool {
+        self.initiator
+            && self.service == XtpService::DATAGRAM
+            && self.write_closed
+            && self.read_closed
+            && end == self.out.end()
+    }
+
+    /// The bits that say what is closed.
+    pub(super) fn closed_bits(&self, whole: bool) -> XtpOptions {
+        // Of one that broke off, only that it did: the streams have not come to their ends.
+        let ends = !self.failed;
+        XtpOptions::RCLOSE.when(ends && self.reader_done())
+            | XtpOptions::WCLOSE.when(ends && self.write_closed && whole)
+            | XtpOptions::END.when(self.is_inactive())
+    }
+
+    /// Becomes inactive.
+    fn leave(&mut self, now: Time) {
+        self.inactive = Some(now.saturating_add(self.config.inactive));
+        self.handshake = None;
+        self.requests.clear();
+        self.unanswered_since = None;
+        self.blocked_until = None;
+        self.due = Due::default();
+        self.write_closed |= self.writer_done;
+        if !self.writer_done {
+            self.out.drop_all();
+        }
+    }
+}

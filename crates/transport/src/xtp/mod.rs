@@ -1,0 +1,26 @@
+//! XTP 4.0 as a sans-I/O machine: an [`Endpoint`] is the XTP of a host, with all its contexts.
+//!
+//! ```text
+//! send -> packets of the stream -> alloc, rate, recovery -> poll_transmit -> IP or UDP
+//! handle <- IP or UDP: key -> status -> held ranges -> unread -> receive
+//! ```
+//!
+//! Everything that other transports fix is a switch here, for an association or for a single message: error
+//! control, flow control, checksum, who asks for status and when, priority, rate. See docs/xtp.md.
+
+mod config;
+mod context;
+mod endpoint;
+mod event;
+mod incoming;
+mod outgoing;
+mod rate;
+mod rtt;
+mod table;
+
+pub use config::{Ask, RateCounts, Retransmission, XtpConfig, XtpConfigError, XtpRate};
+pub use endpoint::Endpoint;
+pub use event::{
+    Chunk, ContextId, SendOptions, XtpCounts, XtpDatagram, XtpError, XtpEvent, XtpFailure, XtpInfo,
+    XtpSocket, XtpStats,
+};
