@@ -77,8 +77,7 @@ def sweep(context: Context, tried: Sequence[Buffer]) -> Found:
     seeds = list(context.seed_range(study.SEEDS))
     metrics = study.USERS | study.NETWORK
     campaign = Campaign(study.SCENARIO, grid, seeds, collect=metrics, out=folder(context))
-    if campaign.pending() and campaign.run().interrupted:
-        raise KeyboardInterrupt
+    study.complete(campaign)
     found: Found = {}
     by_name = {name(buffer): buffer for buffer in tried}
     for label, policy, metric, number in (

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from layercast_lab import style
-from layercast_lab.campaign import Campaign
 from layercast_lab.experiment import Context, Report, Row, experiment
 from layercast_lab.experiments.insane_study import PAPER, fields_of, folder
 from layercast_lab.insane import study, today
@@ -46,20 +44,7 @@ def found(context: Context) -> Values:
     """Of all policies; those of the thesis are runs of the campaign insane-1996."""
     seeds = list(context.seed_range(study.SEEDS))
     campaign = study.campaign(POLICIES, seeds, fields=fields_of(context), out=folder(context))
-    return study.values(complete(campaign).frame())
-
-
-def complete(campaign: Campaign) -> Campaign:
-    """The campaign, after the runs that had no result yet."""
-    pending = campaign.pending()
-    if pending:
-        print(f"{len(pending)} runs are missing in {campaign.out}", file=sys.stderr, flush=True)
-        outcome = campaign.run()
-        if outcome.interrupted:
-            raise KeyboardInterrupt
-        if outcome.failed:
-            print(f"{len(outcome.failed)} failed: {outcome.failed[0]['error']}", file=sys.stderr)
-    return campaign
+    return study.values(study.complete(campaign).frame())
 
 
 @experiment("insane-modern/disciplines", title=TITLE, paper=f"{PAPER}, with disciplines of today")

@@ -8,7 +8,7 @@ from typing import Any
 
 from layercast_lab.campaign import Campaign
 from layercast_lab.experiment import Context, Report, Row, experiment
-from layercast_lab.experiments.insane_modern_disciplines import complete, panels
+from layercast_lab.experiments.insane_modern_disciplines import panels
 from layercast_lab.experiments.insane_study import PAPER, fields_of, folder
 from layercast_lab.insane import study, today
 from layercast_lab.insane.pictures import Bars
@@ -61,7 +61,7 @@ def values_of(policies: Iterable[str], fields: Mapping[str, Any], context: Conte
     seeds = list(context.seed_range(study.SEEDS))
     metrics = study.USERS | study.NETWORK | NETWORK
     campaign = Campaign(study.SCENARIO, grid, seeds, collect=metrics, out=out)
-    return study.values(complete(campaign).frame())
+    return study.values(study.complete(campaign).frame())
 
 
 @experiment("insane-modern/rates", title=TITLE, paper=f"{PAPER}, at rates of today")

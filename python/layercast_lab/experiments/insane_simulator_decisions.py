@@ -149,9 +149,7 @@ def runs(context: Context, choices: Sequence[Choice], policies: Sequence[str]) -
             collect=study.USERS | study.NETWORK,
             out=folder(context),
         )
-        if campaign.pending() and campaign.run().interrupted:
-            raise KeyboardInterrupt
-        frame = campaign.frame()
+        frame = study.complete(campaign).frame()
         found[choice.name] = study.values(frame) if len(frame) else {}
     return found
 

@@ -122,16 +122,7 @@ def made(context: Context, policies: Iterable[str], make: bool = True) -> Campai
     wanted = set(policies)
     chosen = [name for name in every() if name in wanted]
     campaign = study.campaign(chosen, seeds, fields=fields_of(context), out=folder(context))
-    pending = campaign.pending()
-    if pending and make:
-        told = f"{len(pending)} runs of insane-1996 are missing in {campaign.out}"
-        print(told, file=sys.stderr, flush=True)
-        outcome = campaign.run()
-        if outcome.interrupted:
-            raise KeyboardInterrupt
-        if outcome.failed:
-            print(f"{len(outcome.failed)} failed: {outcome.failed[0]['error']}", file=sys.stderr)
-    return campaign
+    return study.complete(campaign) if make else campaign
 
 
 def fields_of(context: Context) -> dict[str, str]:

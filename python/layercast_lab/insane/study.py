@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,3 +143,16 @@ def unit(metric: str) -> str:
     if metric in SHARES or metric.startswith("cells lost"):
         return "%"
     return "s" if metric in USERS else ""
+
+
+def complete(campaign: Campaign) -> Campaign:
+    """The campaign, after the runs that had no result yet."""
+    pending = campaign.pending()
+    if pending:
+        print(f"{len(pending)} runs are missing in {campaign.out}", file=sys.stderr, flush=True)
+        outcome = campaign.run()
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        if outcome.failed:
+            print(f"{len(outcome.failed)} failed: {outcome.failed[0]['error']}", file=sys.stderr)
+    return campaign
