@@ -170,6 +170,7 @@ fn check_and_errors_do_not_run_anything() {
         "fat-tree",
         "star",
         "tree",
+        "xtp",
         "xunet",
     ] {
         let output = run(&["sim", "--check", &ready_made(name)]);

@@ -1,7 +1,7 @@
 //! Packets as they are on the wire, for those who want to look at them.
 
 use layercast_core::Time;
-use layercast_wire::{IpBody, Ipv4Packet, Payload, UdpDatagram};
+use layercast_wire::{IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram};
 
 use super::packet::{Body, IP_HEADER, Packet, PacketId};
 use super::{Internet, NodeIndex};
@@ -98,6 +98,14 @@ fn content(packet: &Packet, body: &Body) -> IpBody {
             checksum: true,
             payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
         }),
+        Body::Xtp(packet) => {
+            let mut bytes = Vec::new();
+            packet.encode_into(&mut bytes);
+            IpBody::Other {
+                protocol: PROTOCOL_XTP,
+                payload: Payload::Bytes(bytes.into()),
+            }
+        }
         Body::Real(_) | Body::Fragment { .. } | Body::Free => IpBody::Other {
             protocol: 0,
             payload: Payload::Zeros(packet.bytes.saturating_sub(IP_HEADER)),

@@ -78,6 +78,11 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
         if flow.from == flow.to {
             return Err(value(&part, "goes from a host to itself"));
         }
+        if let Traffic::Xtp { config, .. } = &flow.traffic
+            && let Err(error) = config.validate()
+        {
+            return Err(value(&part, error.problem));
+        }
         if let Traffic::Datagrams { gap, size } = flow.traffic {
             let (Law::Constant(mean) | Law::Exponential(mean)) = gap;
             if mean.as_ps() == 0 {

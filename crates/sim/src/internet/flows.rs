@@ -2,6 +2,7 @@
 
 use layercast_core::{Span, Stream, Time};
 use layercast_transport::tcp::{ConnId, TcpCounts};
+use layercast_transport::xtp::{ContextId, XtpCounts};
 
 use super::hosts::{TTL, User};
 use super::packet::{Body, Datagram, Owner, Packet};
@@ -17,6 +18,16 @@ fn datagram_port(flow: u32) -> u16 {
     10_000 + (flow % 30_000) as u16
 }
 
+/// What a context did, as of a connection: packets, and handshakes that time-outs began.
+fn as_segments(counts: XtpCounts) -> TcpCounts {
+    TcpCounts {
+        sent: counts.sent,
+        received: counts.received,
+        retransmitted: counts.retransmitted,
+        timeouts: counts.handshakes,
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct FlowState {
     flow: Flow,
@@ -25,6 +36,7 @@ pub(super) struct FlowState {
     /// Places of its ends among the hosts.
     ends: (u32, u32),
     connection: Option<ConnId>,
+    context: Option<ContextId>,
     /// Counts of the connection when the warm-up ended, and when it was last looked at.
     before: TcpCounts,
     last: TcpCounts,
@@ -43,6 +55,7 @@ impl FlowState {
             source,
             ends: hosts,
             connection: None,
+            context: None,
             before: TcpCounts::default(),
             last: TcpCounts::default(),
             bytes: 0,
@@ -51,6 +64,10 @@ impl FlowState {
             delay: MeanSpan::default(),
             completed: None,
         }
+    }
+
+    pub fn traffic(&self) -> &Traffic {
+        &self.flow.traffic
     }
 
     fn gap(&mut self, law: Law) -> Span {
@@ -82,6 +99,16 @@ impl Internet {
             Traffic::Bulk(_) => {
                 if let Some(id) = flow.connection {
                     self.shut(flow.ends.0, id);
+                }
+            }
+            Traffic::Xtp { .. } if !over => {
+                let (ends, stop, source) = (flow.ends, flow.flow.stop, flow.source);
+                self.flows[n as usize].context = self.open_xtp(n, ends);
+                self.kernel.schedule(source, stop);
+            }
+            Traffic::Xtp { .. } => {
+                if let Some(id) = flow.context {
+                    self.stop_xtp(flow.ends.0, id);
                 }
             }
             Traffic::Datagrams { gap, size } if !over => self.send_datagram(n, gap, size),
@@ -163,6 +190,8 @@ impl Internet {
         let flow = &self.flows[n];
         let endpoint = &self.hosts[flow.ends.0 as usize].endpoint;
         let counts = flow.connection.and_then(|id| endpoint.counts(id));
+        let of_xtp = flow.context.and_then(|id| self.xtp_counts(flow.ends.0, id));
+        let counts = counts.or(of_xtp.map(as_segments));
         let flow = &mut self.flows[n];
         if let Some(counts) = counts {
             flow.last = counts;
@@ -174,6 +203,7 @@ impl Internet {
     pub(super) fn flow_closes(&mut self, n: u32) {
         self.count_flow(n as usize);
         self.flows[n as usize].connection = None;
+        self.flows[n as usize].context = None;
     }
 
     pub(super) fn restart_flow(&mut self, n: usize) {
@@ -193,7 +223,7 @@ impl Internet {
             retransmitted,
             timeouts,
         } = flow.before;
-        let is_tcp = matches!(flow.flow.traffic, Traffic::Bulk(_));
+        let has_ends = !matches!(flow.flow.traffic, Traffic::Datagrams { .. });
         let from = since.max(flow.flow.start);
         let to = flow.completed.or(flow.flow.stop).unwrap_or(self.now);
         let seconds = to.min(self.now).since(from).as_secs_f64();
@@ -204,19 +234,19 @@ impl Internet {
                 true => flow.bytes as f64 * 8.0 / seconds,
                 false => 0.0,
             },
-            sent: if is_tcp {
+            sent: if has_ends {
                 counts.sent - sent
             } else {
                 flow.sent
             },
-            received: if is_tcp {
+            received: if has_ends {
                 counts.received - received
             } else {
                 flow.received
             },
             retransmitted: counts.retransmitted - retransmitted,
             timeouts: counts.timeouts - timeouts,
-            mean_delay: (!is_tcp).then(|| flow.delay.seconds()),
+            mean_delay: (!has_ends).then(|| flow.delay.seconds()),
             completed: flow.completed.map(Time::as_secs_f64),
         }
     }

@@ -9,6 +9,7 @@ use layercast_wire::Payload;
 use layercast_workload::app;
 
 use super::packet::{Body, IP_HEADER, Packet};
+use super::xtp::XtpHost;
 use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
 
@@ -24,6 +25,8 @@ const CHUNK: u64 = 1 << 20;
 pub(super) struct Host {
     pub node: NodeIndex,
     pub endpoint: Endpoint,
+    /// Only where a flow of XTP begins or ends.
+    pub xtp: Option<Box<XtpHost>>,
     timer: SourceId,
     /// By the slot of the connection.
     sockets: Vec<Socket>,
@@ -63,6 +66,7 @@ impl Host {
         Host {
             node,
             endpoint,
+            xtp: None,
             timer,
             sockets: Vec::new(),
             expected: BTreeMap::new(),
@@ -136,6 +140,9 @@ impl Internet {
         let state = &self.hosts[host as usize];
         let next = state.endpoint.next_timeout().map(|at| at.max(self.now));
         self.kernel.schedule(state.timer, next);
+        if self.hosts[host as usize].xtp.is_some() {
+            self.settle_xtp(host);
+        }
     }
 
     #[inline]

@@ -24,6 +24,7 @@ mod routes;
 pub mod scenario;
 mod table;
 mod world;
+mod xtp;
 
 pub use error::NetworkError;
 pub use external::{Delivery, ExternalCounts, Refused};

@@ -3,6 +3,7 @@ use core::net::Ipv4Addr;
 use layercast_atm::{CellContract, FramePolicing};
 use layercast_core::{Rate, Span, Time};
 use layercast_transport::tcp::TcpConfig;
+use layercast_transport::xtp::XtpConfig;
 use layercast_workload::Workload;
 
 use crate::scenario::Ties;
@@ -281,6 +282,13 @@ pub enum Shape {
 pub enum Traffic {
     /// A TCP connection that always has data: so many bytes, or without end.
     Bulk(Option<u64>),
+    /// A stream of XTP that always has data: so many bytes, or without end.
+    Xtp {
+        /// How many.
+        bytes: Option<u64>,
+        /// What both ends are told.
+        config: Box<XtpConfig>,
+    },
     /// UDP datagrams.
     Datagrams {
         /// From the start of one to the start of the next.

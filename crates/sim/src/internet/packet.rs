@@ -1,5 +1,5 @@
 use layercast_core::Time;
-use layercast_wire::{Ipv4Packet, TcpSegment};
+use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
 use super::NodeIndex;
@@ -28,6 +28,7 @@ pub(crate) enum Body {
     Free,
     Tcp(TcpSegment),
     Udp(Datagram),
+    Xtp(Box<XtpPacket>),
     /// A packet with all its bytes, as real programs send them.
     Real(Box<Ipv4Packet>),
     /// A part of the packet of a group, from so many bytes of its data on.

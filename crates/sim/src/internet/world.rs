@@ -15,7 +15,7 @@ use super::pipe::Pipe;
 use super::routes::{Addresses, Routes};
 use super::{
     Budget, CpuCost, Network, NetworkError, NodeDrops, NodeIndex, Progress, Report, Sample,
-    Stopped, Watch,
+    Stopped, Traffic, Watch,
 };
 use crate::calendar::Calendar;
 use crate::kernel::{Kernel, SourceId};
@@ -80,6 +80,8 @@ pub(super) enum Source {
     Cpu(u32),
     /// A timer of the TCP of a host.
     Tcp(u32),
+    /// A timer of the XTP of a host.
+    Xtp(u32),
     /// A flow starts, sends or stops.
     Flow(u32),
     /// A timer of a node of the backbone.
@@ -181,6 +183,12 @@ impl Internet {
                 .flows
                 .push(FlowState::new(flow, source, ends, network.seed));
             world.kernel.schedule(source, Some(flow.start));
+            if let Traffic::Xtp { .. } = flow.traffic {
+                for (end, node) in [(ends.0, flow.from), (ends.1, flow.to)] {
+                    let name = &network.nodes[node.0 as usize].name;
+                    world.give_xtp(end, name, network.seed);
+                }
+            }
         }
         if let Some(backbone) = &network.atm {
             let built = atm::build(network, backbone, |n| world.source(Source::Atm(n)))?;
@@ -350,6 +358,10 @@ impl Internet {
                 let host = &mut self.hosts[n as usize];
                 host.endpoint.on_timeout(self.now, &mut Off);
                 self.touch(n);
+            }
+            Source::Xtp(n) => {
+                self.kernel.schedule(source, None);
+                self.wake_xtp(n);
             }
             Source::Flow(n) => {
                 self.kernel.schedule(source, None);

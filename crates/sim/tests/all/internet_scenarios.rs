@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use layercast_core::{Rate, Span};
 use layercast_sim::internet::scenario::{
     AtmSpec, BackSpec, BudgetSpec, Bytes, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec,
-    LinkSpec, OrOff, ProfileName, RedSpec, RouterSpec, RunSpec, Scenario, SiteSpec, SwitchSpec,
-    TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec, is_internet,
+    LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName, RouterSpec, RunSpec, Scenario,
+    SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec, XtpSpec,
+    is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::Ties;
@@ -279,12 +280,29 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn xtp()(max_data: Option<u32>, window: Option<u64>, ask: Option<u32>, loose: Option<bool>, wait in span(),
+        bps in prop::option::of(1..=u64::MAX / 2))
+        -> XtpSpec {
+        XtpSpec {
+            max_data,
+            window: window.map(Bytes),
+            ask,
+            error_control: loose,
+            retransmission: loose.map(|_| RetransmissionName::GoBackN),
+            first_wait: Some(wait),
+            rate: bps.map(|bps| Text(Rate::from_bps(bps))),
+            ..XtpSpec::default()
+        }
+    }
+}
+
+prop_compose! {
     fn flow()(name: Option<String>, from: String, to: String, start in span(), stop in prop::option::of(span()),
-        bytes: Option<u64>, gap in span(), mean in 0.0..1e6_f64, stream: bool)
+        bytes: Option<u64>, gap in span(), mean in 0.0..1e6_f64, stream: bool, xtp in prop::option::of(xtp()))
         -> FlowSpec {
         let (gap, size) = (Text(Law::Exponential(gap.0)), Text(SizeLaw::Exponential(mean)));
         let datagrams = stream.then_some(DatagramSpec { gap, size });
-        FlowSpec { name, from, to, start, stop, bytes: bytes.map(Bytes), datagrams, contract: None }
+        FlowSpec { name, from, to, start, stop, bytes: bytes.map(Bytes), xtp, datagrams, contract: None }
     }
 }
 

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
-use layercast_wire::{Carriage, Interface, Ipv4Packet, PcapNg};
+use layercast_transport::xtp::XtpConfig;
+use layercast_wire::{Carriage, Interface, Ipv4Packet, PcapNg, XtpService};
 
 use super::common::*;
 
@@ -41,6 +42,29 @@ fn captured(network: &Network) -> (Report, Vec<u8>) {
     (report, capture.0.finish().expect("a file"))
 }
 
+/// What tshark says of a capture; `None` where there is no tshark and nobody insists on it.
+fn tshark(name: &str, pcap: &[u8], args: &[&str]) -> Option<String> {
+    let required = std::env::var_os("LAYERCAST_REQUIRE_TOOLS").is_some();
+    let found = Command::new("tshark")
+        .arg("-v")
+        .stdout(Stdio::null())
+        .status();
+    if found.is_err() && !required {
+        eprintln!("skipped: tshark is not installed");
+        return None;
+    }
+    let name = format!("layercast-{name}-{}.pcapng", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, pcap).expect("a file");
+    let output = Command::new("tshark")
+        .arg("-r")
+        .arg(&path)
+        .args(args)
+        .output();
+    let _ = std::fs::remove_file(&path);
+    Some(String::from_utf8(output.expect("tshark runs").stdout).expect("text"))
+}
+
 #[test]
 fn every_packet_is_whole_and_its_checksums_are_right() {
     let mut network = dumbbell(2, 10_000_000, Span::from_ms(5), Limit::Packets(10), 1.0);
@@ -56,28 +80,14 @@ fn every_packet_is_whole_and_its_checksums_are_right() {
     let (report, pcap) = captured(&network);
     let sent: u64 = report.queues.iter().map(|queue| queue.sent).sum();
     assert!(report.queues[0].lost > 0 && report.queues[0].dropped_full > 0);
-    let required = std::env::var_os("LAYERCAST_REQUIRE_TOOLS").is_some();
-    let found = Command::new("tshark")
-        .arg("-v")
-        .stdout(Stdio::null())
-        .status();
-    if found.is_err() && !required {
-        return eprintln!("skipped: tshark is not installed");
-    }
-    let name = format!("layercast-internet-{}.pcapng", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, pcap).expect("a file");
     let checks = ["ip", "tcp", "udp"].map(|it| format!("{it}.check_checksum:TRUE"));
     let fields = "-T fields -e ip.checksum.status -e tcp.checksum.status -e udp.checksum.status \
                   -e _ws.malformed -e ip.flags.mf -e ip.frag_offset";
-    let output = Command::new("tshark")
-        .arg("-r")
-        .arg(&path)
-        .args(checks.iter().flat_map(|check| ["-o", check]))
-        .args(fields.split_whitespace())
-        .output();
-    let _ = std::fs::remove_file(&path);
-    let text = String::from_utf8(output.expect("tshark runs").stdout).expect("text");
+    let mut args: Vec<&str> = checks.iter().flat_map(|check| ["-o", check]).collect();
+    args.extend(fields.split_whitespace());
+    let Some(text) = tshark("internet", &pcap, &args) else {
+        return;
+    };
     let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split('\t').collect()).collect();
     assert_eq!(lines.len() as u64, sent);
     let count = |column: usize, value: &str| lines.iter().filter(|it| it[column] == value).count();
@@ -92,4 +102,55 @@ fn every_packet_is_whole_and_its_checksums_are_right() {
     assert_eq!(count(1, "0") + count(2, "0"), 0);
     assert!(lines.iter().all(|line| line[3].is_empty()));
     assert!(lines.iter().filter(|line| line[5] != "0").count() > 300);
+}
+
+/// XTP of all kinds that a run has: streams that lose packets, with questions, spans and closing.
+#[test]
+fn every_packet_of_xtp_is_dissected_without_a_complaint() {
+    let mut network = dumbbell(2, 10_000_000, Span::from_ms(5), Limit::Packets(10), 3.0);
+    for way in &mut network.links[0].ways {
+        way.loss = 0.02;
+    }
+    for (n, flow) in network.flows.iter_mut().enumerate() {
+        let config = XtpConfig {
+            error_control: n == 0,
+            checksum: n == 0,
+            fast_nak: true,
+            ..XtpConfig::new(XtpService::STREAM)
+        };
+        flow.traffic = Traffic::Xtp {
+            bytes: Some(300_000),
+            config: Box::new(config),
+        };
+    }
+    let (report, pcap) = captured(&network);
+    let sent: u64 = report.queues.iter().map(|queue| queue.sent).sum();
+    assert!(report.flows[0].retransmitted > 0 && report.flows[0].completed.is_some());
+    let fields = [
+        "xtp.checksum.status",
+        "_ws.expert.message",
+        "xtp.cmd.ptype.pformat",
+    ];
+    let mut args = vec!["-T", "fields"];
+    args.extend(fields.iter().flat_map(|field| ["-e", *field]));
+    let Some(text) = tshark("xtp", &pcap, &args) else {
+        return;
+    };
+    let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split('\t').collect()).collect();
+    assert_eq!(lines.len() as u64, sent);
+    assert!(lines.iter().all(|line| line[..2] == ["1", ""]), "{lines:?}");
+    // DATA, CNTL, FIRST, ECNTL, TCNTL.
+    for kind in ["0", "1", "2", "3", "5"] {
+        assert!(lines.iter().any(|line| line[2] == kind), "{kind}");
+    }
+    let text = tshark("xtp", &pcap, &["-V", "-O", "xtp"]).unwrap_or_default();
+    let text = text.to_lowercase();
+    let complaints = [
+        "bogus",
+        "malformed",
+        "unsupported",
+        "incorrect",
+        "unknown xtp",
+    ];
+    assert!(!complaints.iter().any(|it| text.contains(it)));
 }

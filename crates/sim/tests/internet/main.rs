@@ -8,3 +8,4 @@ mod external;
 mod queues;
 mod tcp;
 mod workload;
+mod xtp;

@@ -28,6 +28,7 @@ use layercast_atm::policy::{FlowKey, MediaKind};
 use layercast_atm::signal::{ControllerEvent, ControllerInput, SignalCell};
 use layercast_atm::{AtmAddress, Vcid};
 use layercast_core::{Machine, Off, PortId, aal5_cells, earliest};
+use layercast_wire::PROTOCOL_XTP;
 
 use self::backbone::AtmNode;
 use self::change::Change;
@@ -82,6 +83,8 @@ impl Internet {
         let (protocol, ports, media) = match &packet.body {
             Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
             Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
+            // All contexts of two hosts share a circuit, as SandiaXTP had it (xtp.md 2.15).
+            Body::Xtp(_) => (PROTOCOL_XTP, (0, 0), None),
             Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
             Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
         };

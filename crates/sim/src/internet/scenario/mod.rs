@@ -17,6 +17,7 @@ mod tcp;
 mod topology;
 mod traffic;
 mod warnings;
+mod xtp;
 mod xunet;
 
 use std::path::Path;
@@ -33,6 +34,7 @@ pub use schema::{
 pub use tcp::{ProfileName, TcpSpec, VariantName};
 pub use topology::{Kind, TopologySpec};
 pub use warnings::Warning;
+pub use xtp::{RetransmissionName, XtpSpec};
 
 impl Scenario {
     /// Reads a scenario; relative paths of files start at `base_dir`.

@@ -14,6 +14,7 @@ use super::contract::ContractSpec;
 use super::quantity::{Bytes, Text};
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
+use super::xtp::XtpSpec;
 use crate::internet::network::{Budget, CpuCost, Law, Limit, Red, SizeLaw};
 use crate::scenario::Ties;
 
@@ -344,9 +345,12 @@ pub struct FlowSpec {
     /// When nothing more is sent; missing: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Text<Span>>,
-    /// TCP sends so many bytes and closes; missing: it always has data.
+    /// TCP, or XTP, sends so many bytes and closes; missing: it always has data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
+    /// XTP instead of TCP; {} for what is usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xtp: Option<XtpSpec>,
     /// UDP datagrams instead of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramSpec>,

@@ -162,10 +162,23 @@ fn times_and_traffic(
             accepted,
         ));
     }
+    if let Some(xtp) = &spec.xtp
+        && spec.datagrams.is_none()
+        && spec.bytes != Some(Bytes(0))
+    {
+        return Ok(Traffic::Xtp {
+            bytes: spec.bytes.map(|Bytes(bytes)| bytes),
+            config: Box::new(xtp.config(place)?),
+        });
+    }
     match (spec.bytes, spec.datagrams) {
         (Some(_), Some(_)) => {
             let problem = Problem::Needless("a flow has bytes (of TCP) or datagrams".to_owned());
             Err(ScenarioError::new(place.field("bytes"), problem))
+        }
+        (None, Some(_)) if spec.xtp.is_some() => {
+            let problem = Problem::Needless("a flow is of XTP or of datagrams".to_owned());
+            Err(ScenarioError::new(place.field("xtp"), problem))
         }
         (Some(Bytes(0)), None) => {
             let accepted = "1 or more; leave it out for a flow without end";

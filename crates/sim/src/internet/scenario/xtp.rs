@@ -1,0 +1,123 @@
+//! `xtp = { ... }` of a flow: what is different from a reliable stream.
+
+use layercast_core::{Rate, Span};
+use layercast_transport::xtp::{Ask, RateCounts, Retransmission, XtpConfig, XtpRate};
+use layercast_wire::XtpService;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error::{Problem, ScenarioError};
+use super::place::Place;
+use super::quantity::{Bytes, Text};
+use crate::internet::packet::IP_HEADER;
+
+/// What is sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetransmissionName {
+    /// Everything from the first missing byte on; the receiver keeps nothing beyond a gap.
+    GoBackN,
+    /// What is missing.
+    Selective,
+}
+
+/// A stream of XTP 4.0 (docs/xtp.md): reliable, with flow control and without a rate where nothing else is said.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct XtpSpec {
+    /// Most user bytes of a packet; headers of 52 bytes come on top.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_data: Option<u32>,
+    /// Bytes received but not taken: what is allocated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Bytes>,
+    /// Bytes sent but not acknowledged, or not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Bytes>,
+    /// false: NOERR, what is lost stays lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_control: Option<bool>,
+    /// false: NOFLOW, the window of the receiver is not heeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_control: Option<bool>,
+    /// false: NOCHECK, data are not protected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<bool>,
+    /// FASTNAK: gaps are told at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_nak: Option<bool>,
+    /// What is sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmission: Option<RetransmissionName>,
+    /// Status is asked for with each so many packets and the last for now; 0: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<u32>,
+    /// One timer for all questions, which each sets anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single_timer: Option<bool>,
+    /// How long the first answer is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_wait: Option<Text<Span>>,
+    /// How long any answer is waited for at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_wait: Option<Text<Span>>,
+    /// Most that is sent, IP headers included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Text<Rate>>,
+    /// Most that is sent at once; a packet where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Bytes>,
+}
+
+impl XtpSpec {
+    /// The configuration of both ends.
+    pub(super) fn config(&self, place: Place) -> Result<XtpConfig, ScenarioError> {
+        let base = XtpConfig::new(XtpService::STREAM);
+        let bytes = |name: &str, bytes: Option<Bytes>, base: u32| match bytes {
+            None => Ok(base),
+            Some(Bytes(bytes)) => u32::try_from(bytes).map_err(|_| {
+                let field = place.field(format_args!("xtp.{name}"));
+                ScenarioError::value(field, bytes, "bytes below 4 GiB")
+            }),
+        };
+        if self.burst.is_some() && self.rate.is_none() {
+            let problem = Problem::Needless("there is no rate".to_owned());
+            return Err(ScenarioError::new(place.field("xtp.burst"), problem));
+        }
+        let go_back = self.retransmission == Some(RetransmissionName::GoBackN);
+        let span = |time: Option<Text<Span>>, base: Span| time.map_or(base, |time| time.0);
+        let config = XtpConfig {
+            max_data: self.max_data.unwrap_or(base.max_data),
+            window: bytes("window", self.window, base.window)?,
+            send_buffer: bytes("send_buffer", self.send_buffer, base.send_buffer)?,
+            error_control: self.error_control.unwrap_or(base.error_control),
+            flow_control: self.flow_control.unwrap_or(base.flow_control),
+            checksum: self.checksum.unwrap_or(base.checksum),
+            fast_nak: self.fast_nak.unwrap_or(base.fast_nak),
+            retransmission: match go_back {
+                true => Retransmission::GoBackN,
+                false => Retransmission::Selective,
+            },
+            hold: !go_back,
+            ask: match self.ask {
+                None => base.ask,
+                Some(0) => Ask::Never,
+                Some(packets) => Ask::Every(packets),
+            },
+            single_timer: self.single_timer.unwrap_or(base.single_timer),
+            first_wait: span(self.first_wait, base.first_wait),
+            least_wait: span(self.least_wait, base.least_wait),
+            out_limit: XtpRate {
+                rate: self.rate.map_or(0, |rate| (rate.0.as_bps() / 8).max(1)),
+                burst: self.burst.map_or(0, |bytes| bytes.0),
+            },
+            rate_counts: RateCounts::Wire(IP_HEADER),
+            ..base
+        };
+        config.validate().map_err(|error| {
+            let problem = Problem::Config(error.problem.to_owned());
+            ScenarioError::new(place.field(format_args!("xtp.{}", error.field)), problem)
+        })?;
+        Ok(config)
+    }
+}

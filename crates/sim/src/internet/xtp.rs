@@ -1,0 +1,269 @@
+//! XTP of the hosts that have flows of it.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use layercast_core::{Machine, Off, Stream};
+use layercast_transport::xtp::{
+    ContextId, Endpoint, SendOptions, XtpCounts, XtpDatagram, XtpEvent, XtpSocket,
+};
+use layercast_wire::{Payload, XtpPacket};
+use rand_core::RngCore;
+
+use super::hosts::TTL;
+use super::packet::{Body, IP_HEADER, Packet};
+use super::world::Source;
+use super::{Internet, NodeIndex, Traffic};
+use crate::kernel::SourceId;
+
+/// How much is sent at a time of a flow without end.
+const CHUNK: u64 = 1 << 20;
+/// Contexts of a host, and those nobody accepted yet: we accept at once.
+const MOST: usize = 1 << 20;
+/// The ports of a flow name it: so many at the receiver for each of the sender.
+const PORTS: u32 = 30_000;
+const FIRST_PORT: u16 = 10_000;
+
+/// The XTP of a host.
+#[derive(Debug)]
+pub(super) struct XtpHost {
+    endpoint: Endpoint,
+    timer: SourceId,
+    /// Who has which context.
+    users: BTreeMap<ContextId, User>,
+}
+
+/// One side of a flow.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    flow: u32,
+    /// Bytes to be sent yet; `u64::MAX`: without end.
+    left: u64,
+    sends: bool,
+    /// Nothing will be sent after these.
+    shut: bool,
+}
+
+impl Internet {
+    /// Gives a host XTP, if it has none.
+    pub(super) fn give_xtp(&mut self, host: u32, name: &str, seed: u64) {
+        if self.hosts[host as usize].xtp.is_some() {
+            return;
+        }
+        let mut secret = [0; 32];
+        Stream::new(seed, &format!("xtp/{name}")).fill_bytes(&mut secret);
+        let timer = self.source(Source::Xtp(host));
+        self.hosts[host as usize].xtp = Some(Box::new(XtpHost {
+            endpoint: Endpoint::new(MOST, name, &secret),
+            timer,
+            users: BTreeMap::new(),
+        }));
+    }
+
+    fn xtp(&mut self, host: u32) -> Option<&mut XtpHost> {
+        self.hosts[host as usize].xtp.as_deref_mut()
+    }
+
+    /// A flow of XTP starts.
+    pub(super) fn open_xtp(&mut self, n: u32, (from, to): (u32, u32)) -> Option<ContextId> {
+        let now = self.now;
+        let Traffic::Xtp { bytes, config } = self.flows[n as usize].traffic().clone() else {
+            return None;
+        };
+        let socket = |world: &Internet, host: u32, port| {
+            let node = world.hosts[host as usize].node;
+            XtpSocket {
+                net: SocketAddr::new(world.node_addresses[node.0 as usize].into(), 0),
+                port,
+            }
+        };
+        let ports = (
+            FIRST_PORT + (n / PORTS) as u16,
+            FIRST_PORT + (n % PORTS) as u16,
+        );
+        let (local, remote) = (socket(self, from, ports.0), socket(self, to, ports.1));
+        // Another flow may have the port, too.
+        let _ = self
+            .xtp(to)?
+            .endpoint
+            .listen(ports.1, MOST, (*config).clone());
+        let sender = self.xtp(from)?;
+        let id = sender.endpoint.connect(now, local, remote, &config).ok()?;
+        let user = User {
+            flow: n,
+            left: bytes.unwrap_or(u64::MAX),
+            sends: true,
+            shut: bytes.is_some(),
+        };
+        sender.users.insert(id, user);
+        self.pump_xtp(from, id);
+        Some(id)
+    }
+
+    /// Nothing more is sent but what was.
+    pub(super) fn stop_xtp(&mut self, host: u32, id: ContextId) {
+        if let Some(user) = self.xtp(host).and_then(|it| it.users.get_mut(&id)) {
+            (user.left, user.shut) = (0, true);
+            self.pump_xtp(host, id);
+        }
+    }
+
+    /// What a context did so far, if it is still there.
+    pub(super) fn xtp_counts(&self, host: u32, id: ContextId) -> Option<XtpCounts> {
+        let xtp = self.hosts[host as usize].xtp.as_deref()?;
+        xtp.endpoint.info(id).map(|info| info.counts)
+    }
+
+    fn pump_xtp(&mut self, host: u32, id: ContextId) {
+        let Some(XtpHost {
+            endpoint, users, ..
+        }) = self.xtp(host)
+        else {
+            return;
+        };
+        let Some(user) = users.get_mut(&id).filter(|user| user.sends) else {
+            return;
+        };
+        while user.left > 0 {
+            let chunk = user.left.min(CHUNK);
+            let data = Payload::Zeros(chunk as u32);
+            let Ok(taken) = endpoint.send(id, &data, &SendOptions::default()) else {
+                user.left = 0;
+                break;
+            };
+            if user.left != u64::MAX {
+                user.left -= taken as u64;
+            }
+            if (taken as u64) < chunk {
+                break;
+            }
+        }
+        if user.shut && user.left == 0 {
+            // One that is over has closed already.
+            let _ = endpoint.close_write(id);
+        }
+        self.touch(host);
+    }
+
+    /// A timer of the XTP of a host is due.
+    pub(super) fn wake_xtp(&mut self, host: u32) {
+        let now = self.now;
+        if let Some(xtp) = self.xtp(host) {
+            xtp.endpoint.on_timeout(now, &mut Off);
+            self.touch(host);
+        }
+    }
+
+    /// A packet arrived where it goes.
+    pub(super) fn take_xtp(&mut self, host: u32, ends: (NodeIndex, NodeIndex), packet: XtpPacket) {
+        let now = self.now;
+        let address =
+            |node: NodeIndex| SocketAddr::new(self.node_addresses[node.0 as usize].into(), 0);
+        let (src, dst) = (address(ends.0), address(ends.1));
+        let Some(xtp) = self.xtp(host) else {
+            self.drops.not_mine += 1;
+            return;
+        };
+        xtp.endpoint
+            .handle(now, XtpDatagram { src, dst, packet }, &mut Off);
+        self.touch(host);
+    }
+
+    /// Lets the XTP of a host say what it has to say.
+    pub(super) fn settle_xtp(&mut self, host: u32) {
+        let now = self.now;
+        loop {
+            // What arrived is read before anything is sent, as of TCP.
+            while let Some(event) = self.xtp(host).and_then(|it| it.endpoint.poll_event()) {
+                self.xtp_event(host, event);
+            }
+            let xtp = self.xtp(host);
+            let Some(datagram) = xtp.and_then(|it| it.endpoint.poll_transmit(now, &mut Off)) else {
+                break;
+            };
+            self.send_xtp(host, datagram);
+        }
+        if let Some(xtp) = self.xtp(host) {
+            let next = xtp.endpoint.next_timeout().map(|at| at.max(now));
+            let timer = xtp.timer;
+            self.kernel.schedule(timer, next);
+        }
+    }
+
+    fn send_xtp(&mut self, host: u32, datagram: XtpDatagram) {
+        let dst = match datagram.dst {
+            SocketAddr::V4(dst) => self.addresses.find(*dst.ip()),
+            SocketAddr::V6(_) => None,
+        };
+        let Some(dst) = dst else {
+            self.drops.no_route += 1;
+            return;
+        };
+        let packet = datagram.packet;
+        self.originate(Packet {
+            src: self.hosts[host as usize].node,
+            dst,
+            bytes: IP_HEADER + packet.encoded_len() as u32,
+            ttl: TTL,
+            body: Body::Xtp(Box::new(packet)),
+        });
+    }
+
+    fn xtp_event(&mut self, host: u32, event: XtpEvent) {
+        let now = self.now;
+        let Some(XtpHost {
+            endpoint, users, ..
+        }) = self.xtp(host)
+        else {
+            return;
+        };
+        let flow_of = |id: &ContextId| users.get(id).map(|user| (user.flow, user.sends));
+        match event {
+            XtpEvent::Incoming(port) => {
+                while let Some((id, peer)) = endpoint.accept(port) {
+                    let (high, low) = (peer.port.wrapping_sub(FIRST_PORT), port - FIRST_PORT);
+                    let user = User {
+                        flow: u32::from(high) * PORTS + u32::from(low),
+                        left: 0,
+                        sends: false,
+                        shut: true,
+                    };
+                    users.insert(id, user);
+                }
+            }
+            XtpEvent::Readable(id) => {
+                let mut bytes = 0;
+                while let Ok(Some(chunk)) = endpoint.receive(id, usize::MAX) {
+                    bytes += chunk.data.len() as u64;
+                }
+                if let Some((flow, false)) = flow_of(&id) {
+                    self.flow_received(flow, bytes);
+                }
+            }
+            XtpEvent::Writable(id) => self.pump_xtp(host, id),
+            XtpEvent::PeerClosed(id) => {
+                let flow = flow_of(&id);
+                // The receiver has nothing to say.
+                let _ = endpoint.close_write(id);
+                if let Some((flow, false)) = flow {
+                    self.flow_completed(flow);
+                }
+            }
+            XtpEvent::Closed(id) | XtpEvent::Failed(id, _) => {
+                if let Some((flow, true)) = flow_of(&id) {
+                    self.flow_closes(flow);
+                }
+                if let Some(xtp) = self.xtp(host) {
+                    xtp.users.remove(&id);
+                    let _ = xtp.endpoint.close(now, id);
+                }
+            }
+            // The flow does not act on them.
+            XtpEvent::Connected(_)
+            | XtpEvent::Delivered(..)
+            | XtpEvent::ReaderGone(..)
+            | XtpEvent::Traffic(_)
+            | XtpEvent::TrafficRefused(_) => {}
+        }
+    }
+}
