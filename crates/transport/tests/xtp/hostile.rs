@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Serial, Span, Stream};
-use layercast_transport::xtp::{ContextId, XtpConfig, XtpDatagram, XtpFailure};
+use layercast_transport::xtp::{ContextId, XtpConfig, XtpDatagram, XtpEvent, XtpFailure};
 use layercast_wire::{
     Payload, XtpAddress, XtpBody, XtpControl, XtpDiagCode, XtpDiagValue, XtpKey, XtpOptions,
     XtpPacket, XtpService, XtpTraffic, XtpTrafficSpec,
@@ -388,4 +388,55 @@ fn an_opening_that_is_not_understood_is_refused_with_the_reason() {
         assert_eq!(told, (XtpKey(5).returned(), XtpDiagCode::REFUSED, why));
     }
     assert_eq!(net.hosts[1].contexts(), 0);
+}
+
+#[test]
+fn who_has_not_proved_its_address_is_told_few_ranges() {
+    let mut net = Net::losing(ms(5), &[]);
+    net.channel = Box::new(|_, _| Vec::new());
+    net.hosts[1].listen(PORT, 8, stream()).unwrap();
+    let opening = packet(XtpKey(5), first(Payload::default()));
+    let mut received = opening.encoded_len();
+    let mut sent: usize = give(&mut net, stranger(1), opening)
+        .iter()
+        .map(XtpPacket::encoded_len)
+        .sum();
+    for n in 0..200 {
+        let mut asks = packet(XtpKey(5), XtpBody::Data(text(b"x")));
+        (asks.seq, asks.sync, asks.options) = (10 * n + 10, Serial(n as u32), XtpOptions::SREQ);
+        received += asks.encoded_len();
+        let answers = give(&mut net, stranger(1), asks);
+        assert!(answers.iter().all(|it| it.encoded_len() <= 88));
+        sent += answers.iter().map(XtpPacket::encoded_len).sum::<usize>();
+        assert!(sent <= 3 * received, "{sent} for {received}");
+    }
+}
+
+#[test]
+fn what_changes_all_the_time_is_told_once() {
+    let mut net = Net::losing(ms(5), &[]);
+    net.channel = Box::new(|_, _| Vec::new());
+    net.hosts[1].listen(PORT, 8, stream()).unwrap();
+    give(
+        &mut net,
+        stranger(1),
+        packet(XtpKey(5), first(Payload::default())),
+    );
+    for n in 0..1_000 {
+        let spec = XtpTrafficSpec {
+            in_rate: 1_000 + n,
+            ..XtpTrafficSpec::default()
+        };
+        let body = XtpBody::Tcntl {
+            control: XtpControl::default(),
+            xkey: XtpKey(5),
+            traffic: XtpTraffic::Spec(XtpService::STREAM, spec),
+        };
+        give(&mut net, stranger(1), packet(XtpKey(5), body));
+    }
+    let far = net.accept();
+    net.drain();
+    let told = |event: &XtpEvent| *event == XtpEvent::Traffic(far);
+    assert_eq!(net.events[1].iter().filter(|event| told(event)).count(), 1);
+    assert_eq!(net.hosts[1].traffic(far).map(|it| it.in_rate), Some(1_999));
 }

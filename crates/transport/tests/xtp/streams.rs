@@ -386,3 +386,16 @@ fn silence_is_broken_by_the_keep_alive_and_the_dead_are_noticed() {
     net.hosts[1].close(now, far).unwrap();
     assert_eq!(net.hosts[1].close(now, far), Err(XtpError::Unknown));
 }
+
+#[test]
+fn an_idle_context_takes_little() {
+    let mut net = Net::losing(ms(10), &[9, 20]);
+    let (near, far) = open(&mut net, &stream(), &stream());
+    transfer(&mut net, near, far, 1_000_000);
+    net.run(Span::from_secs(5));
+    for (host, id) in [(0, near), (1, far)] {
+        let memory = net.hosts[host].info(id).unwrap().memory;
+        println!("host {host}: {memory} bytes");
+        assert!(memory < 16_000, "{memory} bytes");
+    }
+}

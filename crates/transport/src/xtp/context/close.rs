@@ -50,7 +50,7 @@ impl Context {
         }
         self.leave(now);
         self.failed = true;
-        self.news.push_back(News::Failed(why));
+        self.tell(News::Failed(why));
         let value = match why {
             XtpFailure::TimedOut => XtpDiagValue::UNSPECIFIED,
             XtpFailure::Violated => XtpDiagValue::STATE,
@@ -69,7 +69,7 @@ impl Context {
     pub(super) fn settle(&mut self, now: Time) {
         if self.inc.is_complete() && !self.told_end {
             self.told_end = true;
-            self.news.push_back(News::PeerClosed);
+            self.tell(News::PeerClosed);
             // Of a question the answer tells.
             let speaks = [XtpService::DATAGRAM, XtpService::TRANSACTION];
             let waits = !self.owed_deliveries.is_empty();
@@ -80,14 +80,14 @@ impl Context {
         }
         let quiet = self.ended;
         self.leave(now);
-        self.news.push_back(News::Closed);
+        self.tell(News::Closed);
         self.due.answer = !quiet;
     }
 
     /// A datagram that nobody acknowledges is over once it has left.
     pub(super) fn end_of_datagram(&mut self, now: Time) {
         self.leave(now);
-        self.news.push_back(News::Closed);
+        self.tell(News::Closed);
     }
 
     /// Whether what leaves now is the last of a datagram that nobody acknowledges.

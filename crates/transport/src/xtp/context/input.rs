@@ -65,7 +65,7 @@ impl Context {
         }
         let is_first_answer = !std::mem::replace(&mut self.heard, true);
         if is_first_answer && self.initiator {
-            self.news.push_back(News::Connected);
+            self.tell(News::Connected);
         }
         let rseq = self.inc.rseq();
         match &packet.body {
@@ -192,7 +192,7 @@ impl Context {
             let lost = self.out.drop_all();
             let is_datagram = matches!(self.service.0, 1 | 2);
             if lost > 0 || !is_datagram {
-                self.news.push_back(News::ReaderGone(lost));
+                self.tell(News::ReaderGone(lost));
             }
         }
     }
@@ -269,7 +269,7 @@ impl Context {
                 self.fail(now, XtpFailure::Diagnosed(code, value));
             }
             XtpDiagCode::PACKET_SIZE => self.fail(now, XtpFailure::Diagnosed(code, value)),
-            XtpDiagCode::REQUEST_REFUSED => self.news.push_back(News::TrafficRefused),
+            XtpDiagCode::REQUEST_REFUSED => self.tell(News::TrafficRefused),
             // Whoever sends us nonsense in the peer's name must not make it break off for our complaint.
             _ => self.tally.stray_diags += 1,
         }

@@ -355,6 +355,13 @@ impl Context {
         (self.inc.unread() as usize, self.inc.is_complete())
     }
 
+    /// The user is to be told; what waits to be told already is told once.
+    fn tell(&mut self, news: News) {
+        if !self.news.contains(&news) {
+            self.news.push_back(news);
+        }
+    }
+
     pub(crate) fn poll_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }

@@ -15,6 +15,8 @@ use crate::xtp::{Ask, RateCounts};
 
 /// Bytes of address and traffic in FIRST.
 const OPENING: usize = 16 + 24;
+/// Bytes of a status that tells two ranges, or the traffic.
+const SMALL_STATUS: usize = XTP_HEADER + 24 + 32;
 /// Ranges told at most (xtp.md 2.10).
 const MAX_SPANS: usize = 64;
 /// Requests remembered at most; of more, the oldest are forgotten.
@@ -41,17 +43,17 @@ impl Context {
         }
         if self.is_inactive() {
             let due = std::mem::take(&mut self.due.answer);
-            return (due && self.may_reach(XTP_HEADER + 20)).then_some(self.status(now, false));
+            return (due && self.may_reach(SMALL_STATUS)).then_some(self.status(now, false));
         }
         if self.due.first {
             return self.open(now);
         }
-        if self.due.answer && self.may_reach(XTP_HEADER + 56) {
+        if self.due.answer && self.may_reach(SMALL_STATUS) {
             self.due.answer = false;
             let asks = std::mem::take(&mut self.due.traffic_asks);
             return Some(self.status(now, asks));
         }
-        if self.due.probe && self.may_reach(XTP_HEADER + 56) {
+        if self.due.probe && self.may_reach(SMALL_STATUS) {
             return Some(self.probe_packet(now));
         }
         if self.handshake.is_some() {
@@ -156,9 +158,7 @@ impl Context {
             // Only an answer lets more go.
             if self.requests.is_empty() {
                 self.start_handshake(now);
-                return self
-                    .may_reach(XTP_HEADER + 56)
-                    .then(|| self.probe_packet(now));
+                return self.may_reach(SMALL_STATUS).then(|| self.probe_packet(now));
             }
             return None;
         }
@@ -272,7 +272,7 @@ impl Context {
     /// The end of the stream, or a delivery, in a packet of its own.
     fn bare(&mut self, now: Time) -> Option<XtpPacket> {
         let ends = self.due.close && !self.out.has_unsent();
-        if !(ends || self.due.delivery) || !self.may_reach(XTP_HEADER + 20) {
+        if !(ends || self.due.delivery) || !self.may_reach(SMALL_STATUS) {
             return None;
         }
         if ends {
@@ -323,7 +323,13 @@ impl Context {
             alloc: self.inc.tell_alloc(),
             echo: self.echo,
         };
-        let spans = MAX_SPANS.min(self.max_data.saturating_sub(24) / 16);
+        // Whoever has proved nothing is told little.
+        let most = if self.unproven.is_some() {
+            2
+        } else {
+            MAX_SPANS
+        };
+        let spans = most.min(self.max_data.saturating_sub(24) / 16);
         let traffic =
             std::mem::take(&mut self.due.traffic) || (asks && self.traffic_unsure.is_some());
         let body = if traffic && !self.is_inactive() {

@@ -103,7 +103,7 @@ impl Context {
         }
         if !delivery.blurred {
             self.delivery = None;
-            self.news.push_back(News::Delivered(delivery.at));
+            self.tell(News::Delivered(delivery.at));
         } else if self.requests.is_empty() {
             self.due.delivery = true;
         }
@@ -133,7 +133,7 @@ impl Context {
         }
         if self.peer_traffic != *spec {
             self.peer_traffic = *spec;
-            self.news.push_back(News::Traffic);
+            self.tell(News::Traffic);
         }
         self.agree();
         true
