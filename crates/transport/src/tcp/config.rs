@@ -49,6 +49,10 @@ pub struct Quirks {
     /// however little of the window is used; half of the window, not of the flight, is left
     /// after a loss. Otherwise RFC 5681 and RFC 7661.
     pub count_acks: bool,
+    /// The time-out is of mean and deviation in whole ticks, of the latter one at least (RFC 6298: G): the least
+    /// time-out, if round trips are shorter than a tick.
+    /// In the fixed point of 4.4BSD-Lite the deviation stays at three quarters of a tick, and the time-out at three.
+    pub whole_ticks: bool,
 }
 
 /// Everything a host's TCP can be told. Start from a [`Profile`].
@@ -147,6 +151,7 @@ impl From<Profile> for TcpConfig {
                 lite_deflation: true,
                 extra_eighth: false,
                 count_acks: true,
+                whole_ticks: false,
             },
             connect_timeout: Span::from_secs(75),
             time_wait: Span::from_secs(60),
@@ -159,6 +164,7 @@ impl From<Profile> for TcpConfig {
             recv_buffer: 49_152,
             quirks: Quirks {
                 extra_eighth: true,
+                whole_ticks: true,
                 ..bsd.quirks
             },
             ..bsd.clone()

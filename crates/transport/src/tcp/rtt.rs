@@ -45,7 +45,7 @@ impl Rtt {
             self.rttvar = ticks << 1;
         }
         self.shift = 0;
-        self.rto = self.base().clamp(config.min_rto, config.max_rto);
+        self.rto = self.base(config).clamp(config.min_rto, config.max_rto);
     }
 
     /// Backs off after a time-out; `false` once there were too many.
@@ -54,7 +54,7 @@ impl Rtt {
             return false;
         }
         self.shift += 1;
-        let wanted = self.base().saturating_mul(self.multiplier());
+        let wanted = self.base(config).saturating_mul(self.multiplier());
         self.rto = wanted.clamp(config.min_rto, config.max_rto);
         if self.shift > config.max_retries / 4 {
             // The estimate is probably bogus: keep the time-out, start the mean anew.
@@ -82,8 +82,13 @@ impl Rtt {
         ticks
     }
 
-    fn base(&self) -> u32 {
-        ((self.srtt >> 3) + self.rttvar) as u32
+    fn base(&self, config: &TcpConfig) -> u32 {
+        let mean = self.srtt >> 3;
+        match config.quirks.whole_ticks {
+            // Of round trips below a tick that is the least; longer ones are not taken for lost at once.
+            true => ((mean + (self.rttvar & !3).max(1)) as u32).max(config.min_rto),
+            false => (mean + self.rttvar) as u32,
+        }
     }
 
     /// Doubles with each time-out in a row (RFC 6298 5.5). 4.4BSD-Lite stops at 64, but its estimate is
@@ -126,6 +131,25 @@ mod tests {
             seen.push((rtt.srtt, rtt.rttvar, rtt.rto()));
         }
         assert_eq!(seen, [(7, 3, 3), (7, 3, 3), (7, 3, 3), (7, 3, 3)]);
+    }
+
+    #[test]
+    fn in_whole_ticks_they_give_the_least_that_is_allowed() {
+        // vbr-atm-lan.md 2.5: two ticks, and 20, 40, 80, 160 ms at ticks of 10 ms.
+        let config = TcpConfig::from(Profile::Tick10);
+        let mut rtt = Rtt::new(&config);
+        for _ in 0..3 {
+            rtt.sample(&config, 1);
+        }
+        let mut seen = vec![rtt.rto()];
+        for _ in 0..3 {
+            rtt.back_off(&config);
+            seen.push(rtt.rto());
+        }
+        assert_eq!(seen, [2, 4, 8, 16]);
+        // One that saw a tick: the deviation is a whole one.
+        rtt.sample(&config, 2);
+        assert_eq!(rtt.rto(), 5);
     }
 
     #[test]

@@ -132,6 +132,9 @@ pub struct TcpSpec {
     /// The window opens by a segment for each acknowledgement, however little it covers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_acks: Option<bool>,
+    /// The time-out is of mean and deviation in whole ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_ticks: Option<bool>,
     /// How long a connection may take to be established.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<Text<Span>>,
@@ -207,6 +210,7 @@ impl TcpSpec {
                 lite_deflation: self.lite_deflation.unwrap_or(base.quirks.lite_deflation),
                 extra_eighth: self.extra_eighth.unwrap_or(base.quirks.extra_eighth),
                 count_acks: self.count_acks.unwrap_or(base.quirks.count_acks),
+                whole_ticks: self.whole_ticks.unwrap_or(base.quirks.whole_ticks),
             },
             connect_timeout: span(self.connect_timeout, base.connect_timeout),
             time_wait: span(self.time_wait, base.time_wait),
