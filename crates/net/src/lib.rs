@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`run_node`] | a switch, a host with sources, or both |
 //! | [`run_join`] | a host that receives one flow |
+//! | [`XtpUdp`] | XTP in the datagrams of a UDP socket |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
 //!
@@ -48,6 +49,7 @@ mod tls;
 mod turn;
 mod udp;
 mod writing;
+mod xtp;
 
 pub use channel::{
     ChannelError, End, LineReceiver, LineSender, SignalChannel, SignalReceiver, SignalSender,
@@ -81,3 +83,4 @@ pub use timer::Lateness;
 pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::{CancellationToken, DropGuard};
 pub use udp::UdpStats;
+pub use xtp::XtpUdp;

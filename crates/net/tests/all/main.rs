@@ -8,3 +8,4 @@ mod multicast;
 mod relay;
 mod sealed;
 mod security;
+mod xtp;
