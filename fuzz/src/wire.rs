@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use layercast_core::CELL_PAYLOAD;
 use layercast_wire::{
-    AdapterMsg, Carriage, Cell, MAX_CELL_PAYLOAD, Mark, MetsPacket, Pti, Reassembler, Segmenter,
-    Signal, SignalError, SignalReader, decode_datagram, packet_of,
+    AdapterMsg, Carriage, Cell, MAX_CELL_PAYLOAD, Mark, MetsPacket, PolicerMsg, Pti, Reassembler,
+    Segmenter, Signal, SignalError, SignalReader, decode_datagram, packet_of,
 };
 
 /// A METS packet; if it fits a frame, also its way through cells.
@@ -41,6 +41,15 @@ pub fn cell(data: &[u8]) {
     if let Ok(cell) = Cell::decode(data) {
         assert_eq!(cell.encode(), data);
         let _ = AdapterMsg::from_cell(&cell);
+    }
+}
+
+/// A message of a policer probe.
+pub fn policer(data: &[u8]) {
+    if let Ok(message) = PolicerMsg::decode(data) {
+        let mut out = Vec::new();
+        message.encode(&mut out);
+        assert_eq!(out, data);
     }
 }
 

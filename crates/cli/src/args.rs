@@ -56,6 +56,8 @@ pub enum Command {
     Token(Token),
     /// Run a network in real time with real programs at its hosts, or put an impaired path between two of them
     Emulate(Emulate),
+    /// Measure the rate and the burst of a policer on a path, by trains of datagrams
+    PolicerProbe(PolicerProbe),
     /// Models of application traffic: sample them, compare them with data, see what they offer
     Workload(crate::workload::args::Workload),
 }
@@ -581,6 +583,38 @@ pub struct Emulate {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Print one JSON object per second instead of a status line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast policer-probe`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sends trains of datagrams to somebody who counts them (the same command with --listen), faster than the
+policer lets them pass, and finds the token bucket that would have lost just those that were lost. What is
+told are rate and burst in bytes of IP packets, each with the range that fits nearly as well. A queue in
+front of a bottleneck takes in a burst, too, and is told as one; where nothing is lost, nothing is told.
+
+Examples:
+  layercast policer-probe --listen 0.0.0.0:9400
+  layercast policer-probe 192.0.2.7:9400 --at 200Mbit/s
+  layercast policer-probe 192.0.2.7:9400 --json | jq .rate_bps")]
+pub struct PolicerProbe {
+    /// Whom to probe: address and port of the other side
+    pub to: Option<SocketAddr>,
+    /// Answer those who probe, at this address, until killed
+    #[arg(long, value_name = "ADDR", conflicts_with = "to")]
+    pub listen: Option<SocketAddr>,
+    /// Rate of the first train: more than the policer's
+    #[arg(long, value_name = "RATE", default_value = "50Mbit/s", value_parser = units::rate)]
+    pub at: Rate,
+    /// Bytes of a packet, UDP and IPv4 headers included
+    #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u32).range(64..=9_000))]
+    pub packet: u32,
+    /// Most packets of a train as long as nothing is lost
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    pub packets: u32,
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

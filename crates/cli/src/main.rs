@@ -14,6 +14,7 @@ mod line;
 mod live;
 mod node;
 mod output;
+mod policer;
 mod probe;
 mod progress;
 mod report;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Token(args) => token::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Emulate(args) => emulate::run(args),
+        Command::PolicerProbe(args) => policer::run(args),
         Command::Workload(args) => workload::run(args),
     };
     let Err(failure) = outcome else {

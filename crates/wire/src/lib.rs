@@ -17,6 +17,7 @@ mod link;
 mod mets;
 mod payload;
 mod pcapng;
+mod policer;
 mod secret;
 mod signal;
 mod signal_reader;
@@ -44,6 +45,7 @@ pub use link::{
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
+pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
     FlowEnd, FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal,

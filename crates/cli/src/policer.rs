@@ -1,0 +1,315 @@
+//! `layercast policer-probe`: rate and burst of a policer on a path.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use layercast_core::{Rate, Span, Time};
+use layercast_qos::{NoBucket, Probed, TokenBucket, token_bucket};
+use layercast_wire::{ASKED, POLICER_HEADER, PolicerMsg, UDP_IP_HEADER};
+use serde_json::json;
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+
+/// Packets of the first train; each further one has four times as many, until enough are lost.
+const FIRST: u32 = 256;
+/// Losses that tell a first rate.
+const ENOUGH: usize = 32;
+/// Packets of the last train, half of which pass.
+const LAST: u32 = 1_000;
+/// Pause after a train, for what is under way and for the bucket.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long an answer is waited for, and how often it is asked for.
+const PATIENCE: Duration = Duration::from_millis(250);
+const TRIES: u32 = 20;
+/// Measurements that the other side keeps, and most packets of one.
+const RUNS: usize = 16;
+const MOST: u32 = 1 << 20;
+
+/// Runs the command.
+pub fn run(args: &args::PolicerProbe) -> Outcome {
+    match (args.to, args.listen) {
+        (_, Some(address)) => answer(address),
+        (Some(to), None) => measure(args, to),
+        (None, None) => Err(Failure::Usage(
+            "say whom to probe, or --listen where to answer".to_owned(),
+        )),
+    }
+}
+
+/// What arrived of a measurement.
+struct Run {
+    from: SocketAddr,
+    run: u64,
+    arrived: Vec<u8>,
+}
+
+/// Answers those who probe, for ever.
+fn answer(address: SocketAddr) -> Outcome {
+    let socket = UdpSocket::bind(address)
+        .map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))?;
+    print(&format!("listening on {}\n", socket.local_addr()?))?;
+    let mut runs: VecDeque<Run> = VecDeque::new();
+    let (mut buffer, mut reply) = (vec![0; 65_536], Vec::new());
+    loop {
+        let (length, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            // An answer that nobody took.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
+            Err(error) => return Err(error.into()),
+        };
+        match PolicerMsg::decode(&buffer[..length]) {
+            Ok(PolicerMsg::Probe { run, index, .. }) if index < MOST => {
+                let arrived = &mut known(&mut runs, from, run).arrived;
+                let place = index as usize / 8;
+                if arrived.len() <= place {
+                    arrived.resize(place + 1, 0);
+                }
+                arrived[place] |= 1 << (index % 8);
+            }
+            Ok(PolicerMsg::Ask { run, from: first }) if first < MOST => {
+                let seen = &known(&mut runs, from, run).arrived;
+                let mut arrived = [0; ASKED as usize / 8];
+                let begin = (first as usize / 8).min(seen.len());
+                let seen = &seen[begin..seen.len().min(begin + arrived.len())];
+                arrived[..seen.len()].copy_from_slice(seen);
+                reply.clear();
+                let from_number = first;
+                PolicerMsg::Answer {
+                    run,
+                    from: from_number,
+                    arrived,
+                }
+                .encode(&mut reply);
+                // Who asked asks again if it does not come.
+                let _ = socket.send_to(&reply, from);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A measurement, which takes the place of the oldest if it is new.
+fn known(runs: &mut VecDeque<Run>, from: SocketAddr, run: u64) -> &mut Run {
+    let place = runs.iter().position(|it| it.from == from && it.run == run);
+    let place = place.unwrap_or_else(|| {
+        if runs.len() == RUNS {
+            runs.pop_front();
+        }
+        runs.push_back(Run {
+            from,
+            run,
+            arrived: Vec::new(),
+        });
+        runs.len() - 1
+    });
+    &mut runs[place]
+}
+
+fn measure(args: &args::PolicerProbe, to: SocketAddr) -> Outcome {
+    let mut probe = Prober::new(to, args.packet)?;
+    let mut count = FIRST;
+    let rough = loop {
+        probe.train(count.min(args.packets), args.at)?;
+        if probe.lost() >= ENOUGH || count >= args.packets {
+            break probe.estimate();
+        }
+        count *= 4;
+    };
+    let found = rough.and_then(|rough| {
+        // Twice the rate: every other packet tells that the bucket is empty, the others how fast it fills.
+        let to_empty = (2 * rough.burst / u64::from(args.packet)) as u32;
+        let count = LAST.saturating_add(to_empty).min(MOST - probe.next);
+        let pace = Rate::from_bps((2 * rough.rate.as_bps()).min(args.at.as_bps()));
+        Ok((count, pace))
+    });
+    let found = match found {
+        Ok((count, pace)) => {
+            probe.train(count, pace)?;
+            probe.estimate()
+        }
+        Err(error) => Err(error),
+    };
+    report(args, &probe, found)
+}
+
+fn report(
+    args: &args::PolicerProbe,
+    probe: &Prober,
+    found: Result<TokenBucket, NoBucket>,
+) -> Outcome {
+    let sent = probe.packets.len();
+    let bucket = match found {
+        Ok(bucket) => bucket,
+        Err(NoBucket::NoLoss) if args.json => {
+            return print_json(
+                &json!({"policed": false, "sent": sent, "lost": 0, "at_bps": args.at.as_bps()}),
+            );
+        }
+        Err(NoBucket::NoLoss) => {
+            return print(&format!(
+                "no policer below {} and {} packets of {} bytes: nothing was lost\n",
+                args.at, sent, args.packet
+            ));
+        }
+        Err(error) => return Err(Failure::new(error)),
+    };
+    let lost = probe.lost();
+    if args.json {
+        return print_json(&json!({
+            "policed": true,
+            "rate_bps": bucket.rate.as_bps(),
+            "rate_bps_range": bucket.rates.map(Rate::as_bps),
+            "burst_bytes": bucket.burst,
+            "burst_bytes_range": bucket.bursts,
+            "sent": sent,
+            "lost": lost,
+            "misjudged": bucket.misjudged,
+        }));
+    }
+    print(&format!(
+        "rate   {}  ({} to {})\nburst  {} bytes  ({} to {})\n{sent} packets of {} bytes with UDP and IP headers sent, \
+         {lost} lost; {} fared otherwise than this bucket says\n",
+        bucket.rate,
+        bucket.rates[0],
+        bucket.rates[1],
+        bucket.burst,
+        bucket.bursts[0],
+        bucket.bursts[1],
+        args.packet,
+        bucket.misjudged,
+    ))
+}
+
+/// Who sends trains and asks what became of them.
+struct Prober {
+    socket: UdpSocket,
+    to: SocketAddr,
+    run: u64,
+    bytes: u32,
+    /// The next packet.
+    next: u32,
+    begun: Instant,
+    packets: Vec<Probed>,
+}
+
+impl Prober {
+    fn new(to: SocketAddr, bytes: u32) -> Result<Prober, Failure> {
+        let any: SocketAddr = match to {
+            SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+            SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(to)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Ok(Prober {
+            socket,
+            to,
+            // Another one than that of anybody at the same address before.
+            run: now.map_or(0, |now| now.as_nanos() as u64),
+            bytes,
+            next: 0,
+            begun: Instant::now(),
+            packets: Vec::new(),
+        })
+    }
+
+    fn lost(&self) -> usize {
+        self.packets.iter().filter(|it| !it.passed).count()
+    }
+
+    fn estimate(&self) -> Result<TokenBucket, NoBucket> {
+        token_bucket(&self.packets)
+    }
+
+    /// Sends so many packets at a pace, and then finds out which arrived.
+    fn train(&mut self, count: u32, pace: Rate) -> Outcome {
+        let first = self.next;
+        let each = Duration::from_secs_f64(pace.time_for(u64::from(self.bytes)).as_secs_f64());
+        let padding = self.bytes as usize - UDP_IP_HEADER - POLICER_HEADER;
+        let mut datagram = Vec::new();
+        let begun = Instant::now();
+        for n in 0..count {
+            let due = begun + each * n;
+            // Sleep is no finer than that; the rest of the time is waited for.
+            if let Some(left) = due.checked_duration_since(Instant::now())
+                && left > Duration::from_millis(1)
+            {
+                sleep(left - Duration::from_millis(1));
+            }
+            while Instant::now() < due {
+                std::hint::spin_loop();
+            }
+            datagram.clear();
+            let (run, index) = (self.run, self.next);
+            PolicerMsg::Probe {
+                run,
+                index,
+                padding,
+            }
+            .encode(&mut datagram);
+            let at = Time::ZERO + Span::from_ns(self.begun.elapsed().as_nanos() as u64);
+            self.send(&datagram)?;
+            self.next += 1;
+            let (bytes, passed) = (self.bytes, false);
+            self.packets.push(Probed { at, bytes, passed });
+        }
+        sleep(PAUSE);
+        let mut from = first / ASKED * ASKED;
+        while from < self.next {
+            let arrived = self.ask(from)?;
+            for index in from.max(first)..(from + ASKED).min(self.next) {
+                let bit = index - from;
+                let passed = arrived[bit as usize / 8] >> (bit % 8) & 1 == 1;
+                self.packets[index as usize].passed = passed;
+            }
+            from += ASKED;
+        }
+        Ok(())
+    }
+
+    fn send(&self, datagram: &[u8]) -> Outcome {
+        match self.socket.send(datagram) {
+            Ok(_) => Ok(()),
+            // What a queue on this host drops is as lost as any; of nobody there an answer that fails tells.
+            Err(error) if error.raw_os_error() == Some(105) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+            Err(error) => Err(Failure::new(format!("cannot send to {}: {error}", self.to))),
+        }
+    }
+
+    fn ask(&self, from: u32) -> Result<[u8; ASKED as usize / 8], Failure> {
+        let run = self.run;
+        let (mut question, mut buffer) = (Vec::new(), [0; 2_048]);
+        PolicerMsg::Ask { run, from }.encode(&mut question);
+        for _ in 0..TRIES {
+            self.send(&question)?;
+            let until = Instant::now() + PATIENCE;
+            while Instant::now() < until {
+                let length = match self.socket.recv(&mut buffer) {
+                    Ok(length) => length,
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                        sleep(PATIENCE);
+                        break;
+                    }
+                    Err(_) => break,
+                };
+                match PolicerMsg::decode(&buffer[..length]) {
+                    Ok(PolicerMsg::Answer {
+                        run: of,
+                        from: first,
+                        arrived,
+                    }) if (of, first) == (run, from) => return Ok(arrived),
+                    _ => {}
+                }
+            }
+        }
+        let failure = Failure::new(format!("no answer from {}", self.to));
+        Err(failure.hint("run `layercast policer-probe --listen ADDR:PORT` there"))
+    }
+}
