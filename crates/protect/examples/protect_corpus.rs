@@ -1,6 +1,6 @@
 //! Writes the seeds of the fuzz corpus: a token, a proof and a grant, and each with one thing wrong.
 //!
-//! `cargo run -p layercast-protect --example fuzz_corpus -- fuzz/corpus`
+//! `cargo run -p layercast-protect --example protect_corpus -- fuzz/corpus`
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use layercast_protect::{Claims, ExchangeKey, Grantee, GroupKey, Signer, Token, g
 
 fn main() -> io::Result<()> {
     let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        return Err(io::Error::other("usage: fuzz_corpus DIRECTORY"));
+        return Err(io::Error::other("usage: protect_corpus DIRECTORY"));
     };
     let put = |target: &str, name: &str, bytes: &[u8]| {
         let folder = root.join(target);

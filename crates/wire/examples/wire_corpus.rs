@@ -1,6 +1,6 @@
 //! Writes the seeds of the fuzz corpus: valid PDUs, and each with one thing wrong.
 //!
-//! `cargo run -p layercast-wire --example fuzz_corpus -- fuzz/corpus`
+//! `cargo run -p layercast-wire --example wire_corpus -- fuzz/corpus`
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ mod xtp;
 
 fn main() -> io::Result<()> {
     let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        return Err(io::Error::other("usage: fuzz_corpus DIRECTORY"));
+        return Err(io::Error::other("usage: wire_corpus DIRECTORY"));
     };
     let put = |target: &str, name: &str, bytes: &[u8]| {
         let folder = root.join(target);
