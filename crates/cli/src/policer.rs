@@ -120,12 +120,12 @@ fn measure(args: &args::PolicerProbe, to: SocketAddr) -> Outcome {
         }
         count *= 4;
     };
-    let found = rough.and_then(|rough| {
+    let found = rough.map(|rough| {
         // Twice the rate: every other packet tells that the bucket is empty, the others how fast it fills.
         let to_empty = (2 * rough.burst / u64::from(args.packet)) as u32;
         let count = LAST.saturating_add(to_empty).min(MOST - probe.next);
         let pace = Rate::from_bps((2 * rough.rate.as_bps()).min(args.at.as_bps()));
-        Ok((count, pace))
+        (count, pace)
     });
     let found = match found {
         Ok((count, pace)) => {
