@@ -142,16 +142,14 @@ mod tests {
     fn message() -> impl Strategy<Value = PolicerMsg> {
         let numbers = (any::<u64>(), any::<u32>());
         prop_oneof![
-            (numbers.clone(), 0usize..2_000).prop_map(|((run, index), padding)| {
+            (numbers, 0usize..2_000).prop_map(|((run, index), padding)| {
                 PolicerMsg::Probe {
                     run,
                     index,
                     padding,
                 }
             }),
-            numbers
-                .clone()
-                .prop_map(|(run, from)| PolicerMsg::Ask { run, from }),
+            numbers.prop_map(|(run, from)| PolicerMsg::Ask { run, from }),
             (numbers, any::<u8>()).prop_map(|((run, from), bits)| PolicerMsg::Answer {
                 run,
                 from,
