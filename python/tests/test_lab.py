@@ -66,7 +66,7 @@ def everything(command, tmp_path_factory) -> tuple[Path, dict[str, dict]]:
 def test_all_experiments_run_and_draw(everything):
     _, reports = everything
     assert list(reports) == [
-        id for id in experiments() if id.startswith("mets/") and not id.endswith("-sockets")
+        id for id in experiments() if id.startswith(("mets/", "vbr-")) and not id.endswith("-sockets")
     ]
     for report in reports.values():
         assert Path(report["figure"]).read_bytes().startswith(b"\x89PNG")
