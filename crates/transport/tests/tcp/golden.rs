@@ -9,56 +9,15 @@
 //! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test tcp golden` writes the traces anew,
 //! for a change that is meant, and keeps the comments: read them again then.
 
-use std::path::Path;
-
 use layercast_core::{Span, Stream};
 use layercast_transport::tcp::{Profile, TcpConfig, TcpPacket, Variant};
 use layercast_wire::Payload;
 
 use super::net::{Channel, Net, ms};
+use super::trace;
 
 fn check(net: &Net, name: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tcp/golden");
-    let path = folder.join(format!("{name}.txt"));
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let (why, expected): (Vec<_>, Vec<_>) = kept.lines().partition(|line| line.starts_with('#'));
-    if std::env::var("LAYERCAST_BLESS").is_ok_and(|v| v == "1") {
-        let seen = net.log.iter().map(String::as_str);
-        let text: Vec<_> = why.iter().copied().chain(seen).collect();
-        std::fs::write(&path, text.join("\n") + "\n").unwrap();
-        return;
-    }
-    assert!(
-        net.log == expected,
-        "{name}\n{}",
-        difference(&expected, &net.log)
-    );
-}
-
-/// What is between the lines that both begin with and those that both end with.
-fn difference(expected: &[&str], seen: &[String]) -> String {
-    let alike = |(a, b): &(&&str, &String)| **a == b.as_str();
-    let first = expected.iter().zip(seen).take_while(alike).count();
-    let rest = (&expected[first..], &seen[first..]);
-    let backwards = rest.0.iter().rev().zip(rest.1.iter().rev());
-    let last = backwards.take_while(alike).count();
-    let mut out = Vec::new();
-    out.extend(
-        expected[first.saturating_sub(3)..first]
-            .iter()
-            .map(|it| format!("  {it}")),
-    );
-    out.extend(
-        rest.0[..rest.0.len() - last]
-            .iter()
-            .map(|it| format!("- {it}")),
-    );
-    out.extend(
-        rest.1[..rest.1.len() - last]
-            .iter()
-            .map(|it| format!("+ {it}")),
-    );
-    out.join("\n")
+    trace::check("tcp", &net.log, name);
 }
 
 /// 100 ms each way; of the data segments of host 0, those counted in `lost` are.

@@ -5,3 +5,7 @@ mod golden;
 mod hostile;
 mod matrix;
 mod net;
+#[path = "../common/pair.rs"]
+mod pair;
+#[path = "../common/golden.rs"]
+mod trace;

@@ -7,31 +7,15 @@
 //! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test xtp golden` writes the traces anew, for a change
 //! that is meant, and keeps the comments: read them again then.
 
-use std::path::Path;
-
 use layercast_core::Span;
 use layercast_transport::xtp::{Ask, Retransmission, XtpConfig, XtpRate};
 use layercast_wire::{Payload, XtpService};
 
 use super::net::{Net, PORT, ms};
+use super::trace;
 
 fn check(net: &Net, name: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/xtp/golden");
-    let path = folder.join(format!("{name}.txt"));
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let (why, expected): (Vec<_>, Vec<_>) = kept.lines().partition(|line| line.starts_with('#'));
-    if std::env::var("LAYERCAST_BLESS").is_ok_and(|v| v == "1") {
-        let seen = net.log.iter().map(String::as_str);
-        let text: Vec<_> = why.iter().copied().chain(seen).collect();
-        std::fs::write(&path, text.join("\n") + "\n").unwrap();
-        return;
-    }
-    let seen = net.log.join("\n");
-    assert!(
-        net.log == expected,
-        "{name}: seen\n{seen}\nexpected\n{}",
-        expected.join("\n")
-    );
+    trace::check("xtp", &net.log, name);
 }
 
 /// What the Torino study has: status asked for with each packet, gaps told at once (tcp-xtp-over-atm.md 2.9).

@@ -3,6 +3,10 @@
 mod golden;
 mod hostile;
 mod net;
+#[path = "../common/pair.rs"]
+mod pair;
 mod schedules;
 mod services;
 mod streams;
+#[path = "../common/golden.rs"]
+mod trace;

@@ -1,14 +1,15 @@
-//! Two hosts, a channel between them, and a log of what was on it.
+//! Two hosts of XTP, and a log of what was between them.
 
 use core::net::{Ipv4Addr, SocketAddr};
-use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use layercast_core::{Machine, Off, Span, Time};
+use layercast_core::{Span, Time};
 use layercast_transport::xtp::{
     ContextId, Endpoint, SendOptions, XtpConfig, XtpDatagram, XtpEvent, XtpFailure, XtpSocket,
 };
 use layercast_wire::{Payload, XtpBody, XtpOptions, XtpPacket};
+
+use super::pair::{self, Pair, Watch};
 
 pub const PORT: u16 = 7_000;
 
@@ -28,39 +29,21 @@ pub fn text(bytes: &'static [u8]) -> Payload {
     Payload::Bytes(Bytes::from_static(bytes))
 }
 
-/// What becomes of a packet from a host: copies with their delays; none: lost.
-pub type Channel = Box<dyn FnMut(usize, XtpDatagram) -> Vec<(Span, XtpDatagram)>>;
+pub type Channel = pair::Channel<XtpDatagram>;
+pub type Net = Pair<Log>;
 
-pub struct Net {
-    pub now: Time,
-    pub hosts: [Endpoint; 2],
-    pub channel: Channel,
+#[derive(Default)]
+pub struct Log {
     /// What was sent, as `note` writes it.
     pub log: Vec<String>,
     /// The same as it was.
     pub sent: Vec<(usize, XtpPacket)>,
-    /// What the users were told.
-    pub events: [Vec<XtpEvent>; 2],
-    flying: BTreeMap<(Time, u64), (usize, XtpDatagram)>,
-    order: u64,
 }
 
 impl Net {
     pub fn new(channel: Channel) -> Net {
-        let secret = [7; 32];
-        Net {
-            now: Time::ZERO,
-            hosts: [
-                Endpoint::new(64, "a", &secret),
-                Endpoint::new(64, "b", &secret),
-            ],
-            channel,
-            log: Vec::new(),
-            sent: Vec::new(),
-            events: [Vec::new(), Vec::new()],
-            flying: BTreeMap::new(),
-            order: 0,
-        }
+        let host = |name| Endpoint::new(64, name, &[7; 32]);
+        Pair::between([host("a"), host("b")], channel, Log::default())
     }
 
     /// A fixed delay each way; of all packets, those counted in `lost` are.
@@ -73,53 +56,6 @@ impl Net {
                 false => vec![(delay, packet)],
             }
         }))
-    }
-
-    /// Sends what can be sent, and takes the events.
-    pub fn drain(&mut self) {
-        for host in 0..2 {
-            while let Some(datagram) = self.hosts[host].poll_transmit(self.now, &mut Off) {
-                self.note(host, &datagram.packet);
-                self.sent.push((host, datagram.packet.clone()));
-                for (delay, datagram) in (self.channel)(host, datagram) {
-                    self.order += 1;
-                    let at = (self.now + delay, self.order);
-                    self.flying.insert(at, (1 - host, datagram));
-                }
-            }
-            while let Some(event) = self.hosts[host].poll_event() {
-                self.events[host].push(event);
-            }
-        }
-    }
-
-    /// The next thing that happens, if it does before `until`.
-    pub fn step(&mut self, until: Time) -> bool {
-        self.drain();
-        let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.hosts.iter().filter_map(Endpoint::next_timeout).min();
-        let next = arrival.into_iter().chain(timers).min();
-        let Some(next) = next.filter(|&next| next <= until) else {
-            self.now = until;
-            return false;
-        };
-        self.now = self.now.max(next);
-        if arrival == Some(next) {
-            let (_, (host, datagram)) = self.flying.pop_first().unwrap();
-            self.hosts[host].handle(self.now, datagram, &mut Off);
-        } else {
-            for host in &mut self.hosts {
-                host.on_timeout(self.now, &mut Off);
-            }
-        }
-        self.drain();
-        true
-    }
-
-    /// Lets `span` pass.
-    pub fn run(&mut self, span: Span) {
-        let until = self.now + span;
-        while self.step(until) {}
     }
 
     /// An association from host 0 to a listener of host 1; nothing has left.
@@ -163,8 +99,15 @@ impl Net {
             _ => None,
         })
     }
+}
 
-    fn note(&mut self, host: usize, packet: &XtpPacket) {
+impl Watch for Log {
+    type Packet = XtpDatagram;
+    type Event = XtpEvent;
+    type Host = Endpoint;
+
+    fn note(&mut self, now: Time, _: &[Endpoint; 2], host: usize, datagram: &XtpDatagram) {
+        let packet = &datagram.packet;
         let kind = match &packet.body {
             XtpBody::Data(_) => "DATA",
             XtpBody::Cntl(_) => "CNTL",
@@ -177,7 +120,7 @@ impl Net {
         };
         let mut line = format!(
             "{:8.1} {} {kind}[{:?}] {}",
-            self.now.since(Time::ZERO).as_ms_f64(),
+            now.since(Time::ZERO).as_ms_f64(),
             if host == 0 { '>' } else { '<' },
             packet.options,
             packet.seq,
@@ -204,5 +147,6 @@ impl Net {
             line += &format!(" {code}: {value}");
         }
         self.log.push(line);
+        self.sent.push((host, packet.clone()));
     }
 }
