@@ -319,23 +319,29 @@ impl Internet {
         let Some(socket) = state.sockets.get_mut(id.index()) else {
             return;
         };
-        while socket.unsent > 0 {
-            let chunk = socket.unsent.min(CHUNK);
-            let data = Payload::Zeros(chunk as u32);
-            let Ok(taken) = state.endpoint.write(id, &data) else {
-                socket.unsent = 0;
-                break;
-            };
-            if socket.unsent != u64::MAX {
-                socket.unsent -= taken as u64;
-            }
-            if (taken as u64) < chunk {
-                break;
-            }
-        }
+        let endpoint = &mut state.endpoint;
+        hand_over(&mut socket.unsent, |data| endpoint.write(id, data));
         if socket.shut && socket.unsent == 0 {
             let _ = state.endpoint.shutdown(id);
         }
         self.touch(host);
+    }
+}
+
+/// Hands over what is left of a stream, as far as its machine takes it; `u64::MAX` bytes have no end. One that is over
+/// takes nothing any more.
+pub(super) fn hand_over<E>(left: &mut u64, mut take: impl FnMut(&Payload) -> Result<usize, E>) {
+    while *left > 0 {
+        let chunk = (*left).min(CHUNK);
+        let Ok(taken) = take(&Payload::Zeros(chunk as u32)) else {
+            *left = 0;
+            break;
+        };
+        if *left != u64::MAX {
+            *left -= taken as u64;
+        }
+        if (taken as u64) < chunk {
+            break;
+        }
     }
 }

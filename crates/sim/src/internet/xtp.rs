@@ -7,17 +7,15 @@ use layercast_core::{Machine, Off, Stream};
 use layercast_transport::xtp::{
     ContextId, Endpoint, SendOptions, XtpCounts, XtpDatagram, XtpEvent, XtpSocket,
 };
-use layercast_wire::{Payload, XtpPacket};
+use layercast_wire::XtpPacket;
 use rand_core::RngCore;
 
-use super::hosts::TTL;
+use super::hosts::{TTL, hand_over};
 use super::packet::{Body, IP_HEADER, Packet};
 use super::world::Source;
 use super::{Internet, NodeIndex, Traffic};
 use crate::kernel::SourceId;
 
-/// How much is sent at a time of a flow without end.
-const CHUNK: u64 = 1 << 20;
 /// Contexts of a host, and those nobody accepted yet: we accept at once.
 const MOST: usize = 1 << 20;
 /// The ports of a flow name it: so many at the receiver for each of the sender.
@@ -124,20 +122,9 @@ impl Internet {
         let Some(user) = users.get_mut(&id).filter(|user| user.sends) else {
             return;
         };
-        while user.left > 0 {
-            let chunk = user.left.min(CHUNK);
-            let data = Payload::Zeros(chunk as u32);
-            let Ok(taken) = endpoint.send(id, &data, &SendOptions::default()) else {
-                user.left = 0;
-                break;
-            };
-            if user.left != u64::MAX {
-                user.left -= taken as u64;
-            }
-            if (taken as u64) < chunk {
-                break;
-            }
-        }
+        hand_over(&mut user.left, |data| {
+            endpoint.send(id, data, &SendOptions::default())
+        });
         if user.shut && user.left == 0 {
             // One that is over has closed already.
             let _ = endpoint.close_write(id);
