@@ -15,6 +15,7 @@ mod icmp;
 mod ip;
 mod link;
 mod mets;
+pub mod multicast;
 mod payload;
 mod pcapng;
 mod policer;

@@ -1,0 +1,23 @@
+//! Reliable multicast: the packets of the one engine (`layercast-multicast`) and their bytes.
+//!
+//! [`Packet`] is the superset that machines speak. Its own wire form has a version, a session id, a CRC-32 and
+//! bounded lists:
+//!
+//! ```text
+//!  0        1        2                 4                                   8
+//! | version | kind   | flags (u16)     | CRC-32 of all with this field 0   | session (u64) | fields of the kind
+//! ```
+
+mod form;
+mod lists;
+mod packet;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use form::{MAX_LIST, MAX_NAME, PACKET_HEADER, PACKET_VERSION, PacketError};
+pub use lists::{Needs, Spans};
+pub use packet::{
+    Accept, Ask, Body, Content, Count, Data, DataFlags, Eject, MemberId, Object, Open, Packet,
+    Poll, Reason, Report, State, Symbol, Tally, Terms,
+};

@@ -1,0 +1,371 @@
+use bytes::Bytes;
+
+use super::{Needs, Spans};
+use crate::Payload;
+
+/// Names a receiver, and an aggregator towards whom it serves, for ever and everywhere (fully-reliable-multicast.md
+/// 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct MemberId(pub u64);
+
+/// A packet of reliable multicast: everything that FRM, RMTP and Layercast's own profile say, in one set.
+///
+/// Machines know this value only; its bytes are Layercast's own ([`encode_into`](Packet::encode_into)), or those
+/// of RMTP or FRM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// The session it belongs to (RMTP: connection id).
+    pub session: u64,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a packet says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Sender: a session begins (FRM INIT, RMTP CONN).
+    Open(Box<Open>),
+    /// Receiver: takes part, or not (FRM INIT reply, RMTP CACK).
+    Accept(Accept),
+    /// Sender: source packet or parity (DATA, DT).
+    Data(Data),
+    /// Sender: asks for reports (FRM CNTL, RMTP POLL).
+    Poll(Box<Poll>),
+    /// Receiver: what it has or lacks (FRM ECHO; RMTP ACK, NACK, BUSY, RRDY).
+    Report(Box<Report>),
+    /// Receiver: how many packets came between the two monitor bits (RMTP FREPO).
+    Count(Count),
+    /// Sender: it is over for those who are complete (RMTP REL, FRM RELEASE normal).
+    Release {
+        /// Number of the pass it follows.
+        round: u16,
+    },
+    /// Receiver: has heard the release (RMTP RACK).
+    Released {
+        /// Who.
+        member: MemberId,
+    },
+    /// Sender to one: it is expelled (FRM EJECT; RMTP V2 unicast ABORT).
+    Eject(Eject),
+    /// Sender to one: wait, it will be served after the others (RMTP V2 SUSP).
+    Suspend {
+        /// Who.
+        member: MemberId,
+    },
+    /// Receiver: leaves.
+    Leave {
+        /// Who.
+        member: MemberId,
+        /// Why.
+        reason: Reason,
+    },
+    /// Sender: the session ends without success (RMTP ABORT, FRM RELEASE).
+    Abort {
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Why somebody leaves, is expelled, or all is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Reason {
+    /// Nothing is wrong.
+    Normal = 0,
+    /// The user said so.
+    User = 1,
+    /// The group is no longer what it must be (FRM integrity).
+    Integrity = 2,
+    /// The group is slower than promised, and this receiver is why.
+    Slow = 3,
+    /// It does not answer.
+    Silent = 4,
+    /// What arrived is not what was sent: the digest differs.
+    Corrupt = 5,
+    /// No room to keep it.
+    NoRoom = 6,
+    /// It does not know how: code, size or terms.
+    Unsupported = 7,
+    /// More passes than allowed.
+    Rounds = 8,
+    /// The session has begun already.
+    Late = 9,
+}
+
+impl Reason {
+    /// All, in the order of their numbers.
+    pub const ALL: [Reason; 10] = [
+        Reason::Normal,
+        Reason::User,
+        Reason::Integrity,
+        Reason::Slow,
+        Reason::Silent,
+        Reason::Corrupt,
+        Reason::NoRoom,
+        Reason::Unsupported,
+        Reason::Rounds,
+        Reason::Late,
+    ];
+}
+
+/// What a receiver is to report.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Content {
+    /// The next number expected in order and the next to be handed to the user (FRM rseq, dseq).
+    Levels = 0,
+    /// Which packets are missing (RMTP NACK).
+    Ranges = 1,
+    /// How many symbols each block lacks.
+    Counts = 2,
+}
+
+/// What the sender expects of receivers in this session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// What reports say.
+    pub content: Content,
+    /// Packets out of order are discarded (go-back-N as in FRM's first version).
+    pub in_order: bool,
+    /// Receivers report at the end of a pass without being asked (RMTP).
+    pub unasked: bool,
+    /// Back-off of answers to Open and at the end of a pass, microseconds (RMTP RBOT).
+    pub spread_us: u32,
+    /// A receiver that heard no data for so long reports unasked, milliseconds; 0: never.
+    pub data_wait_ms: u32,
+    /// Sender is lost after so much silence, milliseconds; 0: never.
+    pub sender_wait_ms: u32,
+    /// Of 65535 receivers, how many count packets between monitor bits.
+    pub counters: u16,
+}
+
+/// An object of known size.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// Octets.
+    pub size: u64,
+    /// Source packets of a block, at least 1.
+    pub block: u16,
+    /// Number of the erasure code (packet-level-fec.md 2.2); 0: none.
+    pub scheme: u8,
+    /// BLAKE3 of the content.
+    pub digest: [u8; 32],
+    /// Name, at most [`MAX_NAME`](super::MAX_NAME) octets.
+    pub name: Bytes,
+}
+
+/// A session begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// The sender's time, copied into the answer.
+    pub stamp: u64,
+    /// Octets of payload of a full data packet, at least 1.
+    pub packet_size: u16,
+    /// Least throughput that receivers must keep up, octets per second; 0: none.
+    pub min_release: u64,
+    /// What is expected of receivers.
+    pub terms: Terms,
+    /// The object; a stream without.
+    pub object: Option<Object>,
+}
+
+/// Answer to Open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Accept {
+    /// Who.
+    pub member: MemberId,
+    /// Distinguishes lives of one member.
+    pub incarnation: u32,
+    /// Why not, if it refuses.
+    pub refuses: Option<Reason>,
+    /// Packets it can hold that are not delivered yet.
+    pub buffer: u32,
+    /// Source packets of the object it has already.
+    pub held: u64,
+    /// Receivers it speaks for: 1, or those of an aggregator.
+    pub weight: u32,
+    /// Copied from Open.
+    pub stamp: u64,
+}
+
+/// Which packet of the code.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Symbol {
+    /// A source packet by its number, from 0.
+    Source(u64),
+    /// A parity of a block.
+    Parity {
+        /// Block, from 0.
+        block: u32,
+        /// Number within the block's parities, from 0.
+        index: u32,
+    },
+}
+
+/// Flags of a data packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct DataFlags(pub u8);
+
+impl DataFlags {
+    /// Last of its pass.
+    pub const LAST: DataFlags = DataFlags(1);
+    /// Of a separate retransmission: for those only that were postponed.
+    pub const SEPARATE: DataFlags = DataFlags(2);
+    /// Counting begins after this packet.
+    pub const START: DataFlags = DataFlags(4);
+    /// Counting ends with this packet.
+    pub const STOP: DataFlags = DataFlags(8);
+    /// Sent before.
+    pub const AGAIN: DataFlags = DataFlags(16);
+    /// All that are known.
+    pub const ALL: DataFlags = DataFlags(31);
+
+    /// Whether all of `flag` are set.
+    pub const fn has(self, flag: DataFlags) -> bool {
+        self.0 & flag.0 == flag.0
+    }
+
+    /// Both.
+    pub const fn with(self, flag: DataFlags) -> DataFlags {
+        DataFlags(self.0 | flag.0)
+    }
+}
+
+/// Source packet or parity.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Number of the pass, 0 for the first.
+    pub round: u16,
+    /// Flags.
+    pub flags: DataFlags,
+    /// Which packet.
+    pub symbol: Symbol,
+    /// Its octets; the last source packet of an object is as long as what is left.
+    pub payload: Payload,
+}
+
+/// Who is to answer a poll.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Ask {
+    /// Everybody, at once or after a uniform back-off.
+    Everyone = 0,
+    /// Only who lacks more than `heard`, after a truncated exponential back-off.
+    Needy = 1,
+}
+
+/// Asks for reports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Poll {
+    /// Number of the poll, from 1; the same again is a repetition or a hint.
+    pub sync: u32,
+    /// Number of the pass it follows.
+    pub round: u16,
+    /// The sender's time, copied into the answer.
+    pub stamp: u64,
+    /// 1 + the highest number of a source packet ever sent (FRM lseq).
+    pub upto: u64,
+    /// Who is to answer.
+    pub ask: Ask,
+    /// Range of the back-off, microseconds; 0: at once.
+    pub spread_us: u32,
+    /// About how many receivers there are.
+    pub group: u32,
+    /// It is a repetition because somebody did not answer.
+    pub handshake: bool,
+    /// Nothing new follows.
+    pub closing: bool,
+    /// Who was expelled lately, at most [`MAX_LIST`](super::MAX_LIST).
+    pub ejected: Vec<MemberId>,
+    /// What the sender knows to be lacking already.
+    pub heard: Needs,
+}
+
+/// What a receiver, or all behind an aggregator, has or lacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Next number expected in order, next to be handed to the user, and gaps known beyond (FRM rseq, dseq).
+    Levels {
+        /// 1 + the highest number received in order.
+        received: u64,
+        /// 1 + the number handed to the user last.
+        delivered: u64,
+        /// What is missing below the highest number received.
+        gaps: Spans,
+    },
+    /// Has all of it, and the digest is right (RMTP ACK).
+    Complete {
+        /// Proof that it was this receiver; zeros without keys.
+        receipt: [u8; 16],
+    },
+    /// Lacks these source packets (RMTP NACK).
+    Missing(Spans),
+    /// Lacks so many symbols.
+    Need(Needs),
+    /// Cannot take data now (RMTP BUSY).
+    Busy,
+    /// Can take data again, and lacks these (RMTP RRDY).
+    Ready(Spans),
+    /// Has all of it, and the digest is wrong.
+    Corrupt,
+}
+
+/// Receivers that a report speaks for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Tally {
+    /// Alive.
+    pub alive: u32,
+    /// Of these, complete.
+    pub complete: u32,
+    /// Given up: dead, left or corrupt.
+    pub failed: u32,
+}
+
+/// Answer to a poll or to the end of a pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Who.
+    pub member: MemberId,
+    /// Poll it answers; 0: none.
+    pub sync: u32,
+    /// Pass it speaks of.
+    pub round: u16,
+    /// Copied from the poll; 0: none.
+    pub stamp: u64,
+    /// Share of packets lost before decoding, in 1/65535.
+    pub loss: u16,
+    /// Packets it can hold that are not delivered yet.
+    pub buffer: u32,
+    /// More of this list follows in another packet.
+    pub more: bool,
+    /// Receivers it speaks for.
+    pub tally: Tally,
+    /// What it has or lacks.
+    pub state: State,
+}
+
+/// Packets counted between two monitor bits (RMTP FREPO).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// Who.
+    pub member: MemberId,
+    /// Number of the measurement: `round` of the packets with the bits.
+    pub round: u16,
+    /// Symbol of the packet that began it.
+    pub start: Symbol,
+    /// Symbol of the packet that ended it.
+    pub stop: Symbol,
+    /// Packets that came after the first up to the second.
+    pub received: u32,
+}
+
+/// Expels a receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eject {
+    /// Who.
+    pub member: MemberId,
+    /// Why.
+    pub reason: Reason,
+    /// Everything below this number it may rely on.
+    pub upto: u64,
+}

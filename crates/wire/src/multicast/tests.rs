@@ -1,0 +1,288 @@
+use bytes::Bytes;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+use super::*;
+use crate::Payload;
+
+fn spans() -> impl Strategy<Value = Spans> {
+    vec((0u64..1 << 40, 1u64..1 << 33), 0..2 * MAX_LIST).prop_map(|mut list| {
+        list.sort_unstable();
+        let mut spans = Spans::new();
+        for (from, len) in list {
+            spans.push(from, from + len);
+        }
+        spans
+    })
+}
+
+fn needs() -> impl Strategy<Value = Needs> {
+    btree_map(any::<u32>(), any::<u16>(), 0..2 * MAX_LIST).prop_map(|blocks| Needs::of(blocks).0)
+}
+
+fn symbol() -> impl Strategy<Value = Symbol> {
+    prop_oneof![
+        any::<u64>().prop_map(Symbol::Source),
+        any::<(u32, u32)>().prop_map(|(block, index)| Symbol::Parity { block, index }),
+    ]
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    (0..Reason::ALL.len()).prop_map(|number| Reason::ALL[number])
+}
+
+fn member() -> impl Strategy<Value = MemberId> {
+    any::<u64>().prop_map(MemberId)
+}
+
+fn object() -> impl Strategy<Value = Object> {
+    let name = vec(any::<u8>(), 0..=MAX_NAME);
+    (any::<u64>(), 1u16.., any::<u8>(), any::<[u8; 32]>(), name).prop_map(
+        |(size, block, scheme, digest, name)| Object {
+            size,
+            block,
+            scheme,
+            digest,
+            name: name.into(),
+        },
+    )
+}
+
+fn open() -> impl Strategy<Value = Body> {
+    let content = prop_oneof![
+        Just(Content::Levels),
+        Just(Content::Ranges),
+        Just(Content::Counts)
+    ];
+    let terms = (content, any::<(bool, bool, u32, u32, u32, u16)>()).prop_map(|(content, it)| {
+        let (in_order, unasked, spread_us, data_wait_ms, sender_wait_ms, counters) = it;
+        Terms {
+            content,
+            in_order,
+            unasked,
+            spread_us,
+            data_wait_ms,
+            sender_wait_ms,
+            counters,
+        }
+    });
+    let object = proptest::option::of(object());
+    (any::<u64>(), 1u16.., any::<u64>(), terms, object).prop_map(
+        |(stamp, packet_size, min_release, terms, object)| {
+            Body::Open(Box::new(Open {
+                stamp,
+                packet_size,
+                min_release,
+                terms,
+                object,
+            }))
+        },
+    )
+}
+
+fn poll() -> impl Strategy<Value = Body> {
+    let lists = (vec(member(), 0..=MAX_LIST), needs());
+    let numbers = any::<(u32, u16, u64, u64, u32, u32)>();
+    (numbers, any::<(bool, bool, bool)>(), lists).prop_map(|(numbers, flags, (ejected, heard))| {
+        let (sync, round, stamp, upto, spread_us, group) = numbers;
+        Body::Poll(Box::new(Poll {
+            sync,
+            round,
+            stamp,
+            upto,
+            ask: if flags.0 { Ask::Needy } else { Ask::Everyone },
+            spread_us,
+            group,
+            handshake: flags.1,
+            closing: flags.2,
+            ejected,
+            heard,
+        }))
+    })
+}
+
+fn report() -> impl Strategy<Value = Body> {
+    let state = prop_oneof![
+        (any::<(u64, u64)>(), spans()).prop_map(|((received, delivered), gaps)| State::Levels {
+            received,
+            delivered,
+            gaps
+        }),
+        any::<[u8; 16]>().prop_map(|receipt| State::Complete { receipt }),
+        spans().prop_map(State::Missing),
+        needs().prop_map(State::Need),
+        Just(State::Busy),
+        spans().prop_map(State::Ready),
+        Just(State::Corrupt),
+    ];
+    let numbers = any::<(u32, u16, u64, u16, u32, bool)>();
+    let tally = any::<(u32, u32, u32)>().prop_map(|(alive, complete, failed)| Tally {
+        alive,
+        complete,
+        failed,
+    });
+    (member(), numbers, tally, state).prop_map(|(member, numbers, tally, state)| {
+        let (sync, round, stamp, loss, buffer, more) = numbers;
+        Body::Report(Box::new(Report {
+            member,
+            sync,
+            round,
+            stamp,
+            loss,
+            buffer,
+            more,
+            tally,
+            state,
+        }))
+    })
+}
+
+fn accept() -> impl Strategy<Value = Body> {
+    let refuses = proptest::option::of(reason());
+    let numbers = any::<(u32, u32, u64, u32, u64)>();
+    (member(), refuses, numbers).prop_map(|(member, refuses, numbers)| {
+        let (incarnation, buffer, held, weight, stamp) = numbers;
+        Body::Accept(Accept {
+            member,
+            incarnation,
+            refuses,
+            buffer,
+            held,
+            weight,
+            stamp,
+        })
+    })
+}
+
+fn data() -> impl Strategy<Value = Body> {
+    let flags = (0..=DataFlags::ALL.0).prop_map(DataFlags);
+    let payload = vec(any::<u8>(), 0..100);
+    (any::<u16>(), flags, symbol(), payload).prop_map(|(round, flags, symbol, payload)| {
+        Body::Data(Data {
+            round,
+            flags,
+            symbol,
+            payload: Payload::Bytes(payload.into()),
+        })
+    })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let eject = (member(), reason(), any::<u64>()).prop_map(|(member, reason, upto)| Eject {
+        member,
+        reason,
+        upto,
+    });
+    let count = (member(), any::<(u16, u32)>(), symbol(), symbol()).prop_map(
+        |(member, (round, received), start, stop)| Count {
+            member,
+            round,
+            start,
+            stop,
+            received,
+        },
+    );
+    prop_oneof![
+        open(),
+        accept(),
+        data(),
+        poll(),
+        report(),
+        count.prop_map(Body::Count),
+        any::<u16>().prop_map(|round| Body::Release { round }),
+        member().prop_map(|member| Body::Released { member }),
+        eject.prop_map(Body::Eject),
+        member().prop_map(|member| Body::Suspend { member }),
+        (member(), reason()).prop_map(|(member, reason)| Body::Leave { member, reason }),
+        reason().prop_map(|reason| Body::Abort { reason }),
+    ]
+}
+
+fn encoded(packet: &Packet) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.encode_into(&mut bytes);
+    bytes
+}
+
+/// With the right checksum, so that what follows is looked at.
+fn mended(mut bytes: Vec<u8>) -> Bytes {
+    if bytes.len() >= PACKET_HEADER {
+        bytes[4..8].fill(0);
+        let sum = crc32fast::hash(&bytes);
+        bytes[4..8].copy_from_slice(&sum.to_be_bytes());
+    }
+    bytes.into()
+}
+
+proptest! {
+    #[test]
+    fn packets_come_back_as_they_were(session: u64, body in body()) {
+        let packet = Packet { session, body };
+        let bytes = encoded(&packet);
+        prop_assert_eq!(bytes.len(), packet.encoded_len());
+        prop_assert!(bytes.len() < 1_500);
+        prop_assert_eq!(Packet::decode(&bytes.into()), Ok(packet));
+    }
+
+    #[test]
+    fn damage_is_noticed(body in body(), at: proptest::sample::Index, bit in 0u8..8) {
+        let mut bytes = encoded(&Packet { session: 7, body });
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Packet::decode(&bytes.into()).is_err());
+    }
+
+    #[test]
+    fn any_bytes_give_a_packet_or_an_error(
+        body in body(),
+        changes in vec((any::<proptest::sample::Index>(), any::<u8>()), 0..6),
+        cut: proptest::sample::Index,
+        longer in vec(any::<u8>(), 0..3),
+    ) {
+        let mut bytes = encoded(&Packet { session: 7, body });
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(bytes.len() - cut.index(bytes.len()) % 5);
+        bytes.extend(longer);
+        let bytes = mended(bytes);
+        if let Ok(packet) = Packet::decode(&bytes) {
+            prop_assert_eq!(encoded(&packet), &bytes[..]);
+        }
+    }
+}
+
+#[test]
+fn lists_are_bounded_and_in_order() {
+    let mut spans = Spans::new();
+    assert!(spans.push(3, 5) && spans.push(5, 6));
+    assert!(!spans.push(5, 9) && !spans.push(9, 9) && !spans.push(10, 1 << 40));
+    assert_eq!((spans.count(), spans.end(), spans.len()), (3, 6, 2));
+    let (many, all) = Spans::of((0..200).map(|n| (2 * n, 2 * n + 1)));
+    assert_eq!((many.len(), all), (MAX_LIST, false));
+    let (needs, all) = Needs::of([(1, 4), (9, 1), (9, 2)]);
+    assert_eq!((needs.len(), all), (2, false));
+    assert_eq!([1, 2, 9].map(|block| needs.of_block(block)), [4, 0, 1]);
+}
+
+#[test]
+fn what_a_data_packet_looks_like() {
+    let packet = Packet {
+        session: 0x0102,
+        body: Body::Data(Data {
+            round: 1,
+            flags: DataFlags::LAST,
+            symbol: Symbol::Parity { block: 2, index: 3 },
+            payload: Bytes::from_static(b"ab").into(),
+        }),
+    };
+    let bytes = encoded(&packet);
+    assert_eq!(bytes[..4], [1, 3, 0, 1]);
+    assert_eq!(
+        bytes[8..],
+        [
+            0, 0, 0, 0, 0, 0, 1, 2, 0, 1, 1, 0, 0, 0, 2, 0, 0, 0, 3, b'a', b'b'
+        ]
+    );
+}
