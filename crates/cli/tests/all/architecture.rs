@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Who may depend on whom: a crate may use every crate of a lower storey, none of its own.
 const STOREYS: &[&[&str]] = &[
     &["core"],
-    &["wire", "qos", "media", "protect", "atm", "workload"],
+    &["wire", "qos", "media", "protect", "atm", "workload", "fec"],
     &["transport", "switch"],
     &["sim", "net"],
     &["api"],
@@ -26,6 +26,7 @@ const SANS_IO: &[&str] = &[
     "protect",
     "atm",
     "workload",
+    "fec",
     "transport",
     "switch",
     "sim",

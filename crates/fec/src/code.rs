@@ -1,0 +1,239 @@
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::unit::{PREFIX, read};
+use crate::{MAX_PAYLOAD, RaptorQ, ReedSolomon, XorShift};
+
+/// Which erasure code protects a block; the numbers are those of the FEC header (packet-level-fec.md 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// XOR and shift by whole octets (packet-level-fec.md 2.1): any N of N + M, best for small blocks.
+    XorShift,
+    /// Reed-Solomon over GF(2^16) (the Leopard code): any N of N + M, blocks of any size.
+    ReedSolomon,
+    /// RaptorQ (RFC 6330): N packets are nearly always enough, N + 2 but for one block in millions.
+    #[serde(rename = "raptorq")]
+    RaptorQ,
+}
+
+impl Scheme {
+    /// All there are.
+    pub const ALL: [Scheme; 3] = [Scheme::XorShift, Scheme::ReedSolomon, Scheme::RaptorQ];
+
+    /// Its number in the FEC header.
+    pub const fn number(self) -> u8 {
+        match self {
+            Scheme::XorShift => 1,
+            Scheme::ReedSolomon => 3,
+            Scheme::RaptorQ => 4,
+        }
+    }
+
+    /// The scheme of a number, if we have it: 0 is none, 2 (GF(2^8)) and 5 (sliding window) are not ours.
+    pub fn from_number(number: u8) -> Option<Scheme> {
+        Scheme::ALL
+            .into_iter()
+            .find(|scheme| scheme.number() == number)
+    }
+
+    /// The code, ready to work on any number of blocks one after the other.
+    pub fn code(self) -> Box<dyn Code> {
+        match self {
+            Scheme::XorShift => Box::new(XorShift::default()),
+            Scheme::ReedSolomon => Box::new(ReedSolomon::default()),
+            Scheme::RaptorQ => Box::new(RaptorQ::default()),
+        }
+    }
+
+    /// Most source packets of a block.
+    pub const fn most_sources(self) -> usize {
+        match self {
+            Scheme::XorShift => 255,
+            Scheme::ReedSolomon => 32_768,
+            Scheme::RaptorQ => 56_403,
+        }
+    }
+
+    /// Most parities of a block of `n` source packets.
+    pub const fn most_parities(self, n: usize) -> usize {
+        match self {
+            Scheme::XorShift => 255,
+            Scheme::ReedSolomon => 65_536_usize.saturating_sub(n.next_power_of_two()),
+            Scheme::RaptorQ => (1_usize << 24).saturating_sub(n),
+        }
+    }
+
+    /// Whether a block of `n` source packets can have parity `index`.
+    ///
+    /// # Errors
+    ///
+    /// [`CodeError::Sources`] and [`CodeError::Parity`], which name the limit.
+    pub fn check(self, n: usize, index: usize) -> Result<(), CodeError> {
+        let most = self.most_sources();
+        if n == 0 || n > most {
+            return Err(CodeError::Sources { n, most });
+        }
+        let most = self.most_parities(n);
+        match index < most {
+            true => Ok(()),
+            false => Err(CodeError::Parity { n, index, most }),
+        }
+    }
+}
+
+/// A systematic erasure code on blocks of payloads (packet-level-fec.md 2.1, 2.8).
+///
+/// Source packets go as they are; parities are numbered from 0. Parity `index` of a block is the same however many
+/// others are made, so that more can follow later. Calls do not depend on those before: a code keeps only memory.
+pub trait Code: fmt::Debug + Send {
+    /// Which one it is.
+    fn scheme(&self) -> Scheme;
+
+    /// Octets of parity `index` of a block of `n` units of `unit` octets each.
+    fn parity_len(&self, n: usize, index: usize, unit: usize) -> usize;
+
+    /// How many parities are best made together.
+    fn batch(&self) -> usize;
+
+    /// Makes the parities of a range, in order, and gives each to `put`.
+    ///
+    /// # Errors
+    ///
+    /// [`CodeError::Sources`], [`CodeError::Parity`], [`CodeError::Payload`].
+    fn encode(
+        &mut self,
+        payloads: &[Bytes],
+        parities: Range<usize>,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), CodeError>;
+
+    /// Fills in the payloads that are `None` from the others and the parities (index and octets; none twice).
+    ///
+    /// `unit` is the length of the units of the block in octets.
+    ///
+    /// # Errors
+    ///
+    /// [`CodeError::TooFew`] if more packets are needed; [`CodeError::Length`] if a parity is not as long as the block
+    /// asks for, or a payload longer; those of [`Code::encode`].
+    fn decode(
+        &mut self,
+        payloads: &mut [Option<Bytes>],
+        unit: usize,
+        parities: &[(usize, Bytes)],
+    ) -> Result<Decoded, CodeError>;
+}
+
+/// What decoding gave.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Decoded {
+    /// Source packets that were missing and are there now, in ascending order.
+    pub recovered: Vec<usize>,
+    /// Source packets that came out as no unit can be (its length or its padding): something that arrived was corrupt,
+    /// and nothing was filled in.
+    pub corrupt: usize,
+}
+
+/// Why a block cannot be coded or decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum CodeError {
+    /// No block has so many source packets.
+    #[error("a block of {n} source packets: 1 to {most} are possible")]
+    Sources {
+        /// Asked for.
+        n: usize,
+        /// The limit of the code.
+        most: usize,
+    },
+    /// The code has no such parity.
+    #[error("parity {index} of a block of {n} source packets: there are {most}")]
+    Parity {
+        /// Source packets of the block.
+        n: usize,
+        /// Asked for.
+        index: usize,
+        /// The limit of the code.
+        most: usize,
+    },
+    /// The length does not fit its 16 bits.
+    #[error("a payload of {octets} octets: at most {MAX_PAYLOAD} can be protected")]
+    Payload {
+        /// Octets of the payload.
+        octets: usize,
+    },
+    /// A packet does not belong to units of this length.
+    #[error("a packet of {octets} octets where the block asks for {expected}")]
+    Length {
+        /// Octets of the packet.
+        octets: usize,
+        /// What they should be, or at most be.
+        expected: usize,
+    },
+    /// More packets are needed.
+    #[error("{have} packets of the block are here: at least {needed} are needed")]
+    TooFew {
+        /// Packets here.
+        have: usize,
+        /// Packets that may suffice.
+        needed: usize,
+    },
+}
+
+/// What a code has to decode, checked: lengths fit, and there are packets enough.
+pub(crate) fn check_block(
+    code: &dyn Code,
+    payloads: &[Option<Bytes>],
+    unit: usize,
+    parities: &[(usize, Bytes)],
+) -> Result<(), CodeError> {
+    let n = payloads.len();
+    let have = payloads.iter().flatten().count() + parities.len();
+    if have < n {
+        return Err(CodeError::TooFew { have, needed: n });
+    }
+    let most = unit.saturating_sub(PREFIX);
+    if let Some(long) = payloads.iter().flatten().find(|it| it.len() > most) {
+        return Err(CodeError::Length {
+            octets: long.len(),
+            expected: most,
+        });
+    }
+    for (index, parity) in parities {
+        code.scheme().check(n, *index)?;
+        let expected = code.parity_len(n, *index, unit);
+        if parity.len() != expected {
+            return Err(CodeError::Length {
+                octets: parity.len(),
+                expected,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Fills in the payloads of recovered units, or none of them if one is corrupt: they all come from the same packets.
+pub(crate) fn restore<'a>(
+    payloads: &mut [Option<Bytes>],
+    units: impl Iterator<Item = (usize, &'a [u8])>,
+) -> Decoded {
+    let mut decoded = Decoded::default();
+    for (source, unit) in units {
+        match read(unit) {
+            Some(payload) => {
+                payloads[source] = Some(Bytes::copy_from_slice(payload));
+                decoded.recovered.push(source);
+            }
+            None => decoded.corrupt += 1,
+        }
+    }
+    if decoded.corrupt > 0 {
+        for source in decoded.recovered.drain(..) {
+            payloads[source] = None;
+        }
+    }
+    decoded
+}

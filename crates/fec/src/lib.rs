@@ -1,0 +1,49 @@
+//! Packet-level forward error correction: to every N source packets M parities, so that any N of the N + M give all
+//! sources back (Huitema, "The case for packet level FEC", PfHSN'96; `packet-level-fec.md`).
+//!
+//! From below upwards:
+//!
+//! - [`Code`] is one systematic erasure code on a block of payloads: [`Scheme`] names those there are and
+//!   [`Scheme::code`] makes one. A code remembers no block, only memory to work in; one serves all blocks of a session.
+//! - [`BlockEncoder`] is a block at its sender. It makes *any* parity on request, also long after the first ones were
+//!   sent, which is what repair by fresh parities needs. [`BlockDecoder`] is a block at a receiver: it takes sources
+//!   and parities in any order, says how many more it [needs](BlockDecoder::needed), and fills in what is missing.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use layercast_fec::{BlockDecoder, BlockEncoder, Scheme};
+//!
+//! let mut code = Scheme::ReedSolomon.code();
+//! let payloads: Vec<Bytes> = (0..100u8).map(|i| vec![i; 1_000 + usize::from(i)].into()).collect();
+//! let mut sender = BlockEncoder::new(payloads.clone())?;
+//! let mut receiver = BlockDecoder::new(100);
+//! for (index, payload) in payloads.iter().enumerate().skip(3) {
+//!     receiver.put_source(index, payload.clone());
+//! }
+//! assert_eq!(receiver.needed(), 3);
+//! for index in [0, 7, 99] {
+//!     let parity = sender.parity(&mut *code, index)?;
+//!     receiver.put_parity(&*code, index, parity);
+//! }
+//! assert_eq!(receiver.decode(&mut *code)?.recovered, [0, 1, 2]);
+//! assert_eq!(receiver.payload(1), Some(&payloads[1]));
+//! # Ok::<(), layercast_fec::CodeError>(())
+//! ```
+//!
+//! What a code protects is the *unit*, a payload behind its length in two octets and padded to the longest of its
+//! block, so payloads of any lengths up to [`MAX_PAYLOAD`] may share a block and come back as long as they were.
+
+mod block;
+mod code;
+mod raptor;
+mod reed_solomon;
+mod unit;
+mod xor;
+mod xorshift;
+
+pub use block::{BlockDecoder, BlockEncoder, Put};
+pub use code::{Code, CodeError, Decoded, Scheme};
+pub use raptor::RaptorQ;
+pub use reed_solomon::ReedSolomon;
+pub use unit::MAX_PAYLOAD;
+pub use xorshift::XorShift;

@@ -1,0 +1,103 @@
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::code::{check_block, restore};
+use crate::unit::{PREFIX, prefix, unit_len};
+use crate::xor::xor_into;
+use crate::{Code, CodeError, Decoded, Scheme};
+
+mod peel;
+
+/// Huitema's code of XOR and shift, by whole octets: parity `j` is the sum of all units, that of source `i` shifted by
+/// `i * j` octets, both counted from 0 (packet-level-fec.md 2.1).
+///
+/// Parity 0 is the plain XOR; parity `j` is `(n - 1) * j` octets longer than a unit.
+#[derive(Default, Debug)]
+pub struct XorShift {
+    /// The parity that is being made, or what is left of the parities that decode.
+    work: Vec<Vec<u8>>,
+    /// Recovered units.
+    units: Vec<Vec<u8>>,
+}
+
+impl Code for XorShift {
+    fn scheme(&self) -> Scheme {
+        Scheme::XorShift
+    }
+
+    fn parity_len(&self, n: usize, index: usize, unit: usize) -> usize {
+        unit + n.saturating_sub(1) * index
+    }
+
+    fn batch(&self) -> usize {
+        1
+    }
+
+    fn encode(
+        &mut self,
+        payloads: &[Bytes],
+        parities: Range<usize>,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), CodeError> {
+        let (n, unit) = (payloads.len(), unit_len(payloads)?);
+        for index in parities {
+            self.scheme().check(n, index)?;
+            let len = self.parity_len(n, index, unit);
+            let work = buffers(&mut self.work, 1);
+            work[0].resize(len, 0);
+            for (source, payload) in payloads.iter().enumerate() {
+                add(&mut work[0][source * index..], payload);
+            }
+            put(&work[0]);
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &mut self,
+        payloads: &mut [Option<Bytes>],
+        unit: usize,
+        parities: &[(usize, Bytes)],
+    ) -> Result<Decoded, CodeError> {
+        check_block(self, payloads, unit, parities)?;
+        let mut lost: Vec<usize> = (0..payloads.len()).collect();
+        lost.retain(|&source| payloads[source].is_none());
+        let mut chosen: Vec<&(usize, Bytes)> = parities.iter().collect();
+        chosen.sort_unstable_by_key(|it| it.0);
+        chosen.truncate(lost.len());
+        let indices: Vec<usize> = chosen.iter().map(|it| it.0).collect();
+
+        let rest = buffers(&mut self.work, chosen.len());
+        for ((index, parity), rest) in chosen.iter().zip(rest.iter_mut()) {
+            rest.extend_from_slice(parity);
+            for (source, payload) in payloads.iter().enumerate() {
+                if let Some(payload) = payload {
+                    add(&mut rest[source * index..], payload);
+                }
+            }
+        }
+        let units = buffers(&mut self.units, lost.len());
+        units.iter_mut().for_each(|it| it.resize(unit, 0));
+        peel::peel(&lost, &indices, rest, units);
+
+        let units = units.iter().map(Vec::as_slice);
+        Ok(restore(payloads, lost.into_iter().zip(units)))
+    }
+}
+
+/// Adds the unit of a payload.
+fn add(to: &mut [u8], payload: &[u8]) {
+    xor_into(to, &prefix(payload));
+    xor_into(&mut to[PREFIX..], payload);
+}
+
+/// So many empty buffers, whose memory is that of earlier ones.
+fn buffers(pool: &mut Vec<Vec<u8>>, count: usize) -> &mut [Vec<u8>] {
+    if pool.len() < count {
+        pool.resize_with(count, Vec::new);
+    }
+    let chosen = &mut pool[..count];
+    chosen.iter_mut().for_each(Vec::clear);
+    chosen
+}

@@ -1,0 +1,56 @@
+//! Solving for what is missing, without inverting anything: octets that stand alone in a parity are read off, and
+//! taken out of the other parities, until all are known.
+//!
+//! Which octet stands alone when need not be found out at run time. Let the missing sources be `a_1 < ... < a_m`, the
+//! parities `e_1 < ... < e_m`, and let source `k` be read off parity `b_k = e_{m+1-k}`, its octet `t` at the time
+//! `t + phi_k`, where `phi_1 = 0` and `phi_{k+1} = phi_k + (a_{k+1} - a_k) * b_{k+1}`. Of another missing source `l`,
+//! parity `b_k` holds at that place the octet `t + (a_k - a_l) * b_k`. Since `b` falls with `k`,
+//!
+//! - for `l < k`, `phi_k - phi_l >= (a_k - a_l) * b_k`: that octet was read off before or, by then, at the same time;
+//! - for `l > k`, `phi_l - phi_k < (a_l - a_k) * b_k`: it was read off before.
+//!
+//! So one sweep in the order of time, and within one instant in the order of the sources, solves *every* pattern: the
+//! code is MDS. How much the second inequality leaves is the number of octets that can be done in one go.
+
+use crate::xor::xor_into;
+
+/// Finds the units of the sources `lost` from as many parities, out of which all other sources were taken.
+///
+/// Both lists ascend; `units` are zero and of the length of a unit each.
+pub(super) fn peel(
+    lost: &[usize],
+    parities: &[usize],
+    rest: &mut [Vec<u8>],
+    units: &mut [Vec<u8>],
+) {
+    let m = lost.len();
+    let Some(unit) = units.first().map(Vec::len) else {
+        return;
+    };
+    let mut phi = vec![0; m];
+    for k in 1..m {
+        phi[k] = phi[k - 1] + (lost[k] - lost[k - 1]) * parities[m - 1 - k];
+    }
+    let pairs = (0..m).flat_map(|k| (k + 1..m).map(move |l| (k, l)));
+    let slack =
+        |(k, l): (usize, usize)| (lost[l] - lost[k]) * parities[m - 1 - k] + phi[k] - phi[l];
+    let step = pairs.map(slack).min().unwrap_or(unit);
+
+    let end = unit + phi[m - 1];
+    for now in (0..end).step_by(step) {
+        for k in 0..m {
+            let from = now.saturating_sub(phi[k]);
+            let to = (now + step).saturating_sub(phi[k]).min(unit);
+            if from >= to {
+                continue;
+            }
+            let read_off = m - 1 - k;
+            let at = lost[k] * parities[read_off];
+            units[k][from..to].copy_from_slice(&rest[read_off][at + from..at + to]);
+            for (j, rest) in rest.iter_mut().enumerate() {
+                let at = lost[k] * parities[j];
+                xor_into(&mut rest[at + from..], &units[k][from..to]);
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the codes and of what stands on them.
+
+mod codes;
