@@ -80,6 +80,7 @@ pub struct BlockDecoder {
     unit: Option<usize>,
     longest: usize,
     arrived: usize,
+    octets: usize,
     /// Packets beyond N that a code asked for after it failed.
     extra: usize,
 }
@@ -93,8 +94,29 @@ impl BlockDecoder {
             unit: None,
             longest: 0,
             arrived: 0,
+            octets: 0,
             extra: 0,
         }
+    }
+
+    /// Makes it a block of `n` source packets; those that it has beyond go.
+    pub(crate) fn resize(&mut self, n: usize) {
+        self.payloads.resize(n, None);
+        let payloads = self.payloads.iter().flatten();
+        let parities = self.parities.iter().map(|it| &it.1);
+        self.octets = payloads.clone().chain(parities).map(Bytes::len).sum();
+        self.arrived = payloads.clone().count();
+        self.longest = payloads.map(Bytes::len).max().unwrap_or(0);
+    }
+
+    /// Parities that are here.
+    pub(crate) fn parities(&self) -> usize {
+        self.parities.len()
+    }
+
+    /// Octets that it holds.
+    pub(crate) fn octets(&self) -> usize {
+        self.octets
     }
 
     /// Source packets of the block.
@@ -134,6 +156,7 @@ impl BlockDecoder {
             Some(place) if fits && payload.len() <= crate::MAX_PAYLOAD => {
                 self.longest = self.longest.max(payload.len());
                 self.arrived += 1;
+                self.octets += payload.len();
                 *place = Some(payload);
                 Put::New
             }
@@ -161,6 +184,7 @@ impl BlockDecoder {
             return Put::Known;
         }
         self.unit = Some(known);
+        self.octets += octets.len();
         self.parities.push((index, octets));
         Put::New
     }
@@ -185,9 +209,15 @@ impl BlockDecoder {
             self.extra = needed.saturating_sub(n);
         }
         let decoded = decoded?;
+        let payloads = decoded
+            .recovered
+            .iter()
+            .filter_map(|&it| self.payloads[it].as_ref());
+        self.octets += payloads.map(Bytes::len).sum::<usize>();
         self.arrived += decoded.recovered.len();
         if decoded.corrupt > 0 {
-            self.parities.clear();
+            let parities = self.parities.drain(..);
+            self.octets -= parities.map(|it| it.1.len()).sum::<usize>();
         }
         Ok(decoded)
     }

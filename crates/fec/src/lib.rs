@@ -9,6 +9,10 @@
 //!   sent, which is what repair by fresh parities needs. [`BlockDecoder`] is a block at a receiver: it takes sources
 //!   and parities in any order, says how many more it [needs](BlockDecoder::needed), and fills in what is missing.
 //!
+//! - [`Encoder`] and [`Decoder`] protect a stream of packets: each gets an FEC [`Header`], blocks are closed when they are
+//!   full or by a timer, may be interleaved, and are given up after a while. Both are sans-I/O and bounded in memory.
+//!   A decoder counts the loss before decoding ([`LossCount`]); [`LossReporter`] makes reports of it.
+//!
 //! ```
 //! use bytes::Bytes;
 //! use layercast_fec::{BlockDecoder, BlockEncoder, Scheme};
@@ -35,14 +39,25 @@
 
 mod block;
 mod code;
+mod decoder;
+mod encoder;
+mod encoder_config;
+mod header;
+mod loss;
 mod raptor;
 mod reed_solomon;
 mod unit;
+mod window;
 mod xor;
 mod xorshift;
 
 pub use block::{BlockDecoder, BlockEncoder, Put};
 pub use code::{Code, CodeError, Decoded, Scheme};
+pub use decoder::{Arrival, Decoder, DecoderConfig, DecoderEvent, DecoderStats};
+pub use encoder::{EncodeError, Encoder};
+pub use encoder_config::{ConfigError, EncoderConfig};
+pub use header::{Header, HeaderError, Shape};
+pub use loss::{LEAST_EXPECTED, LossCount, LossReport, LossReporter};
 pub use raptor::RaptorQ;
 pub use reed_solomon::ReedSolomon;
 pub use unit::MAX_PAYLOAD;

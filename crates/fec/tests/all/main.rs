@@ -1,3 +1,5 @@
 //! Tests of the codes and of what stands on them.
 
 mod codes;
+mod hostile;
+mod stream;
