@@ -3,6 +3,7 @@
 pub mod internet;
 pub mod link;
 pub mod media;
+pub mod multicast;
 pub mod protect;
 pub mod scenario;
 pub mod wire;

@@ -12,6 +12,8 @@ use layercast_wire::{AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, Pa
 
 #[path = "../tests/all/samples/internet.rs"]
 mod internet;
+#[path = "../tests/all/samples/rmtp.rs"]
+mod rmtp;
 #[path = "../tests/all/samples/pdus.rs"]
 mod samples;
 #[path = "../tests/all/samples/signals.rs"]
@@ -76,6 +78,10 @@ fn main() -> io::Result<()> {
     let packets = packets.iter().chain(&rest);
     for (name, bytes) in with_damage(packets.map(|(n, p)| (*n, xtp::bytes(p)))) {
         put("xtp", &name, &bytes)?;
+    }
+    let seeds = rmtp::seeds();
+    for (name, bytes) in with_damage(seeds.iter().map(|(n, b)| (n.as_str(), b.clone()))) {
+        put("rmtp", &name, &bytes)?;
     }
     let mut all = Vec::new();
     for signal in signals::signals() {

@@ -12,6 +12,7 @@ mod form;
 mod lists;
 mod packet;
 mod parse;
+pub mod rmtp;
 #[cfg(test)]
 mod tests;
 

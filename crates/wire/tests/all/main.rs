@@ -3,6 +3,7 @@
 mod aal5;
 mod internet;
 mod replay;
+mod rmtp;
 mod roundtrip;
 mod signal;
 mod tshark;
@@ -11,12 +12,23 @@ mod xtp;
 mod samples {
     pub mod internet;
     pub mod pdus;
+    pub mod rmtp;
     pub mod signals;
     pub mod xtp;
+
+    /// Octets written as hexadecimal digits, with spaces.
+    pub fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
+        let pair =
+            |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(pair).collect()
+    }
 }
 
 #[path = "../../../../fuzz/src/internet.rs"]
 mod internet_checks;
+#[path = "../../../../fuzz/src/multicast.rs"]
+mod multicast_checks;
 #[path = "../../../../fuzz/src/wire.rs"]
 mod wire_checks;
 #[path = "../../../../fuzz/src/xtp.rs"]

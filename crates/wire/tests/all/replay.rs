@@ -4,6 +4,7 @@ use crate::wire_checks as checks;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 use crate::internet_checks as internet;
+use crate::multicast_checks as multicast;
 use crate::xtp_checks as xtp;
 
 #[test]
@@ -19,5 +20,6 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("ip", internet::ip),
         ("segment", internet::segment),
         ("xtp", xtp::xtp),
+        ("rmtp", multicast::rmtp),
     ]);
 }

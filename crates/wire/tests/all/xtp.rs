@@ -15,14 +15,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::samples::internet::ENDS;
-use crate::samples::xtp as samples;
+use crate::samples::{hex, xtp as samples};
 use crate::xtp_checks as checks;
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
-    let pair = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.chunks(2).map(pair).collect()
-}
 
 #[test]
 fn the_golden_vectors() {
