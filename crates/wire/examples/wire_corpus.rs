@@ -10,6 +10,8 @@ use bytes::Bytes;
 use layercast_core::Level;
 use layercast_wire::{AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, Payload, Segmenter};
 
+#[path = "../tests/all/samples/frm.rs"]
+mod frm;
 #[path = "../tests/all/samples/internet.rs"]
 mod internet;
 #[path = "../tests/all/samples/rmtp.rs"]
@@ -82,6 +84,10 @@ fn main() -> io::Result<()> {
     let seeds = rmtp::seeds();
     for (name, bytes) in with_damage(seeds.iter().map(|(n, b)| (n.as_str(), b.clone()))) {
         put("rmtp", &name, &bytes)?;
+    }
+    let packets = frm::golden();
+    for (name, bytes) in with_damage(packets.iter().map(|(n, _, p)| (*n, frm::bytes(p)))) {
+        put("frm", &name, &bytes)?;
     }
     let mut all = Vec::new();
     for signal in signals::signals() {

@@ -9,6 +9,7 @@
 //! ```
 
 mod form;
+pub mod frm;
 mod lists;
 mod packet;
 mod parse;

@@ -1,6 +1,7 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
 mod aal5;
+mod frm;
 mod internet;
 mod replay;
 mod rmtp;
@@ -10,6 +11,7 @@ mod tshark;
 mod xtp;
 
 mod samples {
+    pub mod frm;
     pub mod internet;
     pub mod pdus;
     pub mod rmtp;

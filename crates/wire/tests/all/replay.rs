@@ -21,5 +21,6 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("segment", internet::segment),
         ("xtp", xtp::xtp),
         ("rmtp", multicast::rmtp),
+        ("frm", multicast::frm),
     ]);
 }
