@@ -22,7 +22,7 @@ pub struct EncoderConfig {
     pub flush: Span,
     /// Blocks that are filled in turn, at least 1: a burst of so many lost packets costs each block one.
     pub interleave: u8,
-    /// Closed blocks that are kept for [`further`](Encoder::further) parities.
+    /// Closed blocks that are kept for [`further`](crate::Encoder::further) parities.
     pub keep: usize,
 }
 

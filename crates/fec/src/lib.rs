@@ -44,6 +44,7 @@ mod encoder;
 mod encoder_config;
 mod header;
 mod loss;
+pub mod model;
 mod raptor;
 mod reed_solomon;
 mod unit;

@@ -2,4 +2,7 @@
 
 mod codes;
 mod hostile;
+mod models;
+mod placements;
 mod stream;
+mod trees;

@@ -1,0 +1,249 @@
+use libm::{exp, expm1, log, log1p, pow};
+use thiserror::Error;
+
+use super::numeric::{MOST_LOSS, ln_choose};
+
+/// Links in a row with what hangs at their end, so many times alike.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Branch {
+    /// What it is called in placements; alike branches share a name.
+    pub name: String,
+    /// The chance that one link loses a packet, `0 <= loss < 1`.
+    pub loss: f64,
+    /// Links in a row; 0: the node above is the end itself.
+    pub hops: u32,
+    /// How many of it there are.
+    pub count: u64,
+    /// What is below; nothing: the end is a receiver.
+    pub below: Vec<Branch>,
+}
+
+/// A multicast tree: what hangs at the source.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tree {
+    /// Branches at the source.
+    pub below: Vec<Branch>,
+}
+
+/// Why a tree cannot be evaluated.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum TreeError {
+    /// No chance can be so.
+    #[error("branch {name}: a link loses a packet with a chance in [0, 1), not {loss}")]
+    Loss {
+        /// The branch.
+        name: String,
+        /// What it says.
+        loss: f64,
+    },
+    /// Practically nothing gets there.
+    #[error("branch {name} loses {loss} of all packets: its receivers are unreachable")]
+    Unreachable {
+        /// The branch.
+        name: String,
+        /// The chance of loss over all of its links.
+        loss: f64,
+    },
+    /// Nobody is there.
+    #[error("the tree has no receivers")]
+    Empty,
+}
+
+/// The expectation stops at a chance below this.
+const NEGLIGIBLE: f64 = 1e-13;
+
+impl Branch {
+    /// A branch of one link with a receiver at its end.
+    pub fn leaf(name: &str, loss: f64, hops: u32, count: u64) -> Branch {
+        Branch {
+            name: name.to_owned(),
+            loss,
+            hops,
+            count,
+            below: Vec::new(),
+        }
+    }
+
+    /// The chance of loss over all of its links.
+    pub fn path_loss(&self) -> f64 {
+        -expm1(f64::from(self.hops) * log1p(-self.loss))
+    }
+
+    /// Links of all of it, the same ones of its copies included.
+    pub fn links(&self) -> f64 {
+        let below: f64 = self.below.iter().map(Branch::links).sum();
+        self.count as f64 * (f64::from(self.hops) + below)
+    }
+
+    /// Receivers of all of it.
+    pub fn receivers(&self) -> u64 {
+        let each = match self.below.is_empty() {
+            true => 1,
+            false => self
+                .below
+                .iter()
+                .map(Branch::receivers)
+                .fold(0, u64::saturating_add),
+        };
+        self.count.saturating_mul(each)
+    }
+
+    fn check(&self) -> Result<(), TreeError> {
+        let name = || self.name.clone();
+        if !(0.0..1.0).contains(&self.loss) {
+            return Err(TreeError::Loss {
+                name: name(),
+                loss: self.loss,
+            });
+        }
+        let loss = self.path_loss();
+        if loss > MOST_LOSS {
+            return Err(TreeError::Unreachable { name: name(), loss });
+        }
+        self.below.iter().try_for_each(Branch::check)
+    }
+}
+
+impl Tree {
+    /// Tree 3 of the paper: `height - branch` shared links that lose `shared_loss` each, then `receivers` branches of
+    /// `branch` links that lose `branch_loss` each. The parts are called `shared` and `branch`.
+    pub fn tree3(
+        height: u32,
+        branch: u32,
+        receivers: u64,
+        shared_loss: f64,
+        branch_loss: f64,
+    ) -> Tree {
+        let below = Branch::leaf("branch", branch_loss, branch, receivers);
+        let shared = Branch {
+            below: vec![below],
+            ..Branch::leaf("shared", shared_loss, height - branch, 1)
+        };
+        Tree {
+            below: vec![shared],
+        }
+    }
+
+    /// Tree 4 of the paper: a shared part of the WAN, its branches of `branch` links, and at the end of each a LAN of
+    /// `lan_size` receivers behind `lan` links; losses per link of the shared part, WAN branches and LANs. The parts are
+    /// called `shared`, `wan` and `lan`. If the receivers do not fill the last LAN, it is smaller.
+    pub fn tree4(
+        height: u32,
+        branch: u32,
+        lan: u32,
+        receivers: u64,
+        lan_size: u64,
+        losses: [f64; 3],
+    ) -> Tree {
+        let part = |size: u64, count: u64| {
+            let below = vec![Branch::leaf("lan", losses[2], lan, size)];
+            Branch {
+                below,
+                ..Branch::leaf("wan", losses[1], branch, count)
+            }
+        };
+        let size = lan_size.max(1);
+        let parts = [part(size, receivers / size), part(receivers % size, 1)];
+        let below = parts.into_iter().filter(|it| it.receivers() > 0).collect();
+        let shared = Branch {
+            below,
+            ..Branch::leaf("shared", losses[0], height - lan - branch, 1)
+        };
+        Tree {
+            below: vec![shared],
+        }
+    }
+
+    /// Transmissions by the source until every receiver has a packet, each repair to all: exact (where-to-use-fec.md 2.2).
+    ///
+    /// # Errors
+    ///
+    /// [`TreeError`] if a loss is no chance, or so near to 1 that hardly anything arrives.
+    pub fn expected(&self) -> Result<f64, TreeError> {
+        self.below.iter().try_for_each(Branch::check)?;
+        if self.receivers() == 0 {
+            return Err(TreeError::Empty);
+        }
+        let mut nodes: Vec<Node> = self
+            .below
+            .iter()
+            .filter(|it| it.receivers() > 0)
+            .map(Node::new)
+            .collect();
+        let mut sum = 1.0;
+        for i in 1.. {
+            let lacking = lacking(&mut nodes, i);
+            sum += lacking;
+            if lacking < NEGLIGIBLE {
+                break;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Links of the tree.
+    pub fn links(&self) -> f64 {
+        self.below.iter().map(Branch::links).sum()
+    }
+
+    /// Receivers of the tree.
+    pub fn receivers(&self) -> u64 {
+        self.below
+            .iter()
+            .map(Branch::receivers)
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// A branch while it is evaluated.
+struct Node {
+    loss: f64,
+    count: f64,
+    below: Vec<Node>,
+    /// The chance that after `j` packets at the end of the branch somebody below lacks it; from `j = 0` on.
+    beyond: Vec<f64>,
+}
+
+impl Node {
+    fn new(branch: &Branch) -> Node {
+        let below = branch.below.iter().filter(|it| it.receivers() > 0);
+        Node {
+            loss: branch.path_loss(),
+            count: branch.count as f64,
+            below: below.map(Node::new).collect(),
+            beyond: vec![1.0],
+        }
+    }
+
+    /// The chance that after `i` packets at its beginning somebody on one such branch lacks it: 1 - F(i) of
+    /// where-to-use-fec.md (3) and (4).
+    fn lacks(&mut self, i: usize) -> f64 {
+        if self.below.is_empty() {
+            return pow(self.loss, i as f64);
+        }
+        while self.beyond.len() <= i {
+            let next = lacking(&mut self.below, self.beyond.len());
+            self.beyond.push(next);
+        }
+        if self.loss <= 0.0 {
+            return self.beyond[i];
+        }
+        let (ln_lost, ln_kept, n) = (log(self.loss), log1p(-self.loss), i as f64);
+        let chance = |lost: usize| {
+            let u = lost as f64;
+            exp(ln_choose(n, u) + u * ln_lost + (n - u) * ln_kept)
+        };
+        (0..=i)
+            .map(|lost| chance(lost) * self.beyond[i - lost])
+            .sum()
+    }
+}
+
+/// The chance that after `i` packets at the beginning of these branches somebody lacks it.
+fn lacking(nodes: &mut [Node], i: usize) -> f64 {
+    let ln_all: f64 = nodes
+        .iter_mut()
+        .map(|it| it.count * log1p(-it.lacks(i)))
+        .sum();
+    -expm1(ln_all)
+}
