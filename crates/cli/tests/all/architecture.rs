@@ -11,7 +11,7 @@ use serde_json::Value;
 const STOREYS: &[&[&str]] = &[
     &["core"],
     &["wire", "qos", "media", "protect", "atm", "workload", "fec"],
-    &["transport", "switch"],
+    &["transport", "switch", "multicast"],
     &["sim", "net"],
     &["api"],
     &["cli", "python", "c"],
@@ -28,6 +28,7 @@ const SANS_IO: &[&str] = &[
     "workload",
     "fec",
     "transport",
+    "multicast",
     "switch",
     "sim",
 ];

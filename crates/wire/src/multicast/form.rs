@@ -64,7 +64,7 @@ impl Packet {
                 }
                 Body::Accept(_) => 37,
                 Body::Data(data) => 11 + data.payload.len(),
-                Body::Poll(poll) => 34 + 8 * poll.ejected.len() + 6 * poll.heard.len(),
+                Body::Poll(poll) => 38 + 8 * poll.ejected.len() + 6 * poll.heard.len(),
                 Body::Report(report) => 41 + state_len(&report.state),
                 Body::Count(_) => 8 + 2 + 2 * 9 + 4,
                 Body::Release { .. } => 2,
@@ -138,10 +138,14 @@ fn flags(body: &Body) -> u16 {
                 | u16::from(terms.in_order) << 1
                 | u16::from(terms.unasked) << 2
                 | (terms.content as u16) << 3
+                | u16::from(terms.goodbye) << 5
         }
         Body::Data(data) => u16::from(data.flags.0),
         Body::Poll(poll) => {
-            poll.ask as u16 | u16::from(poll.handshake) << 1 | u16::from(poll.closing) << 2
+            poll.ask as u16
+                | u16::from(poll.handshake) << 1
+                | u16::from(poll.closing) << 2
+                | u16::from(poll.separate) << 3
         }
         Body::Report(report) => u16::from(report.more),
         _ => 0,
@@ -184,6 +188,7 @@ fn put_body(body: &Body, out: &mut Vec<u8>) {
             out.extend_from_slice(&poll.round.to_be_bytes());
             out.extend_from_slice(&poll.stamp.to_be_bytes());
             out.extend_from_slice(&poll.upto.to_be_bytes());
+            out.extend_from_slice(&poll.sent.to_be_bytes());
             out.extend_from_slice(&poll.spread_us.to_be_bytes());
             out.extend_from_slice(&poll.group.to_be_bytes());
             out.extend_from_slice(&(poll.ejected.len() as u16).to_be_bytes());

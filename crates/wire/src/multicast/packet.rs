@@ -129,6 +129,8 @@ pub struct Terms {
     pub in_order: bool,
     /// Receivers report at the end of a pass without being asked (RMTP).
     pub unasked: bool,
+    /// Receivers that are complete answer Release (RMTP RACK).
+    pub goodbye: bool,
     /// Back-off of answers to Open and at the end of a pass, microseconds (RMTP RBOT).
     pub spread_us: u32,
     /// A receiver that heard no data for so long reports unasked, milliseconds; 0: never.
@@ -265,6 +267,8 @@ pub struct Poll {
     pub stamp: u64,
     /// 1 + the highest number of a source packet ever sent (FRM lseq).
     pub upto: u64,
+    /// Data packets sent in the session, wrapping; two polls tell a receiver how many it lost between. 0: not said.
+    pub sent: u32,
     /// Who is to answer.
     pub ask: Ask,
     /// Range of the back-off, microseconds; 0: at once.
@@ -273,6 +277,8 @@ pub struct Poll {
     pub group: u32,
     /// It is a repetition because somebody did not answer.
     pub handshake: bool,
+    /// For those only that were postponed.
+    pub separate: bool,
     /// Nothing new follows.
     pub closing: bool,
     /// Who was expelled lately, at most [`MAX_LIST`](super::MAX_LIST).

@@ -80,9 +80,9 @@ pub(super) fn get_body(
     bytes: &Bytes,
 ) -> Result<Body, PacketError> {
     let known = match kind {
-        OPEN => 0b11111,
+        OPEN => 0b11_1111,
         DATA => u16::from(DataFlags::ALL.0),
-        POLL => 0b111,
+        POLL => 0b1111,
         REPORT => 1,
         _ => 0,
     };
@@ -153,7 +153,7 @@ pub(super) fn get_body(
 
 fn get_open(flags: u16, fields: &mut Fields<'_>) -> Result<Open, PacketError> {
     let (stamp, packet_size, min_release) = (fields.u64()?, fields.u16()?, fields.u64()?);
-    let content = match flags >> 3 {
+    let content = match flags >> 3 & 3 {
         0 => Content::Levels,
         1 => Content::Ranges,
         2 => Content::Counts,
@@ -163,6 +163,7 @@ fn get_open(flags: u16, fields: &mut Fields<'_>) -> Result<Open, PacketError> {
         content,
         in_order: flags & 2 != 0,
         unasked: flags & 4 != 0,
+        goodbye: flags & 32 != 0,
         spread_us: fields.u32()?,
         data_wait_ms: fields.u32()?,
         sender_wait_ms: fields.u32()?,
@@ -210,6 +211,7 @@ fn get_poll(flags: u16, fields: &mut Fields<'_>) -> Result<Poll, PacketError> {
         round: fields.u16()?,
         stamp: fields.u64()?,
         upto: fields.u64()?,
+        sent: fields.u32()?,
         ask: match flags & 1 {
             0 => Ask::Everyone,
             _ => Ask::Needy,
@@ -218,6 +220,7 @@ fn get_poll(flags: u16, fields: &mut Fields<'_>) -> Result<Poll, PacketError> {
         group: fields.u32()?,
         handshake: flags & 2 != 0,
         closing: flags & 4 != 0,
+        separate: flags & 8 != 0,
         ejected: Vec::new(),
         heard: Needs::new(),
     };

@@ -54,18 +54,21 @@ fn open() -> impl Strategy<Value = Body> {
         Just(Content::Ranges),
         Just(Content::Counts)
     ];
-    let terms = (content, any::<(bool, bool, u32, u32, u32, u16)>()).prop_map(|(content, it)| {
-        let (in_order, unasked, spread_us, data_wait_ms, sender_wait_ms, counters) = it;
-        Terms {
-            content,
-            in_order,
-            unasked,
-            spread_us,
-            data_wait_ms,
-            sender_wait_ms,
-            counters,
-        }
-    });
+    let terms =
+        (content, any::<(bool, bool, bool, u32, u32, u32, u16)>()).prop_map(|(content, it)| {
+            let (in_order, unasked, goodbye, spread_us, data_wait_ms, sender_wait_ms, counters) =
+                it;
+            Terms {
+                content,
+                in_order,
+                unasked,
+                goodbye,
+                spread_us,
+                data_wait_ms,
+                sender_wait_ms,
+                counters,
+            }
+        });
     let object = proptest::option::of(object());
     (any::<u64>(), 1u16.., any::<u64>(), terms, object).prop_map(
         |(stamp, packet_size, min_release, terms, object)| {
@@ -82,23 +85,27 @@ fn open() -> impl Strategy<Value = Body> {
 
 fn poll() -> impl Strategy<Value = Body> {
     let lists = (vec(member(), 0..=MAX_LIST), needs());
-    let numbers = any::<(u32, u16, u64, u64, u32, u32)>();
-    (numbers, any::<(bool, bool, bool)>(), lists).prop_map(|(numbers, flags, (ejected, heard))| {
-        let (sync, round, stamp, upto, spread_us, group) = numbers;
-        Body::Poll(Box::new(Poll {
-            sync,
-            round,
-            stamp,
-            upto,
-            ask: if flags.0 { Ask::Needy } else { Ask::Everyone },
-            spread_us,
-            group,
-            handshake: flags.1,
-            closing: flags.2,
-            ejected,
-            heard,
-        }))
-    })
+    let numbers = any::<(u32, u16, u64, u64, u32, u32, u32)>();
+    (numbers, any::<(bool, bool, bool, bool)>(), lists).prop_map(
+        |(numbers, flags, (ejected, heard))| {
+            let (sync, round, stamp, upto, sent, spread_us, group) = numbers;
+            Body::Poll(Box::new(Poll {
+                sync,
+                round,
+                stamp,
+                upto,
+                sent,
+                ask: if flags.0 { Ask::Needy } else { Ask::Everyone },
+                spread_us,
+                group,
+                handshake: flags.1,
+                closing: flags.2,
+                separate: flags.3,
+                ejected,
+                heard,
+            }))
+        },
+    )
 }
 
 fn report() -> impl Strategy<Value = Body> {

@@ -1,0 +1,58 @@
+//! Reliable multicast as one sans-I/O engine: FRM, RMTP and Layercast's own profile are policies of the same
+//! machine.
+//!
+//! ```text
+//! solicit -> collect until a deadline -> evaluate the list of receivers -> act -> next round
+//! ```
+//!
+//! A [`Sender`] of an object takes its packets from a [`Source`], a [`Receiver`] puts them into a [`Store`]; both
+//! may be files, memory, or nothing ([`Virtual`], [`VirtualStore`]: for simulators with many receivers).
+//!
+//! # Driving a machine
+//!
+//! ```text
+//! start(now)                     the sender announces its session
+//! handle(now, from, &packet)     a packet came; `from` is the driver's number of the address it came from
+//! on_timeout(now)                at or after poll_timeout()
+//! poll_transmit(now)             after each of these, until None: packet and destination
+//! poll_event()                   after each of these, until None
+//! poll_timeout()                 then: when to come back; an instant in the past means at once
+//! ```
+//!
+//! - [`Peer`] numbers are the driver's: for each address it hears from, or knows, one. [`To::One`] goes there,
+//!   [`To::Group`] to the multicast address or to each receiver in turn, [`To::Side`] to a second multicast address,
+//!   or like `Group` where there is none.
+//! - Data leave at the rate of the configuration: `poll_transmit` gives `None` until it is time. A driver that
+//!   cannot send just does not ask; it keeps calling `on_timeout`.
+//! - Packets are values; their bytes are `layercast_wire::multicast`'s. What does not decode is dropped by the
+//!   driver.
+//! - `now` never goes backwards.
+
+mod bits;
+mod config;
+mod content;
+mod event;
+mod geometry;
+mod memory;
+mod peer;
+mod profile;
+mod receipt;
+mod receiver;
+mod roster;
+mod sender;
+
+pub use bits::Bits;
+pub use config::{
+    Completion, ConfigError, Deadline, Members, Monitor, Opening, RateControl, Repair, Schedule,
+    SenderConfig, Silence, Trigger, Weak,
+};
+pub use content::{ContentError, Rebuilt, Source, Store, Verdict, Virtual, VirtualStore};
+pub use event::{
+    Delivery, Failure, Outcome, ReceiverEvent, ReceiverStats, SenderEvent, SenderStats,
+};
+pub use geometry::Geometry;
+pub use memory::{Memory, MemoryStore};
+pub use peer::{Peer, To, Transmit};
+pub use receipt::member_key;
+pub use receiver::{Receiver, ReceiverConfig};
+pub use sender::Sender;

@@ -1,0 +1,153 @@
+use layercast_core::{Rate, Span};
+use layercast_wire::multicast::Content;
+
+use crate::{
+    Completion, Deadline, Monitor, Opening, RateControl, Repair, Schedule, SenderConfig, Silence,
+    Trigger, Weak,
+};
+
+impl SenderConfig {
+    /// FRM as in the paper (fully-reliable-multicast.md): a stream, polled by a timer of k = 1.5 largest round
+    /// trips, answered at once, repaired by go-back-N; B = 32 packets of 2000 octets; slow receivers are expelled
+    /// below 180 kbytes/s.
+    pub fn frm() -> SenderConfig {
+        SenderConfig {
+            packet_size: 2_000,
+            trigger: Trigger::Timer {
+                on_complete: false,
+                idle: Span::from_secs(1),
+            },
+            content: Content::Levels,
+            schedule: Schedule::AtOnce,
+            deadline: Deadline::Rtt { k_permille: 1_500 },
+            silence: Silence::AskGroup { tries: 4 },
+            repair: Repair::GoBackN,
+            weak: Weak::Eject {
+                min_release: 180_000,
+                interval: Span::from_secs(1),
+                slow_rounds: 3,
+                mandatory: false,
+            },
+            completion: Completion::AtLeast(1),
+            rate: RateControl::Free,
+            opening: Opening {
+                tries: 3,
+                wait: Span::from_ms(500),
+                copies: 1,
+            },
+            window: 32,
+            release_on_received: false,
+            rounds: u16::MAX,
+            block: 1,
+            scheme: 0,
+            release_each: false,
+            data_wait: Span::ZERO,
+            sender_wait: Span::from_secs(10),
+            receipts: None,
+        }
+    }
+
+    /// RMTP as in the paper (rmtp-large-scale.md): an object in passes, answers after a uniform back-off without
+    /// being asked, silent receivers polled one by one, the union of what is missing sent again; packets of 1024
+    /// octets at 0.8 Mbit/s, TAT 100 ms, delta 3 ms.
+    pub fn rmtp() -> SenderConfig {
+        SenderConfig {
+            packet_size: 1_024,
+            trigger: Trigger::Pass,
+            content: Content::Ranges,
+            schedule: Schedule::BackOff {
+                delta: Span::from_ms(3),
+                unasked: true,
+            },
+            deadline: Deadline::Linear {
+                tat: Span::from_ms(100),
+                alpha: Span::from_ms(1_900),
+            },
+            silence: Silence::AskEach { tries: 3 },
+            repair: Repair::Selective {
+                unicast_below_permille: 0,
+            },
+            weak: Weak::Postpone {
+                polls: 8,
+                missing_permille: 1_000,
+                side: false,
+            },
+            completion: Completion::AtLeast(0),
+            rate: RateControl::Fixed(Rate::from_bps(800_000)),
+            opening: Opening {
+                tries: 3,
+                wait: Span::from_ms(1_000),
+                copies: 2,
+            },
+            window: 1,
+            release_on_received: false,
+            rounds: 32,
+            block: 1,
+            scheme: 0,
+            release_each: true,
+            data_wait: Span::from_secs(2),
+            sender_wait: Span::from_secs(60),
+            receipts: None,
+        }
+    }
+
+    /// Layercast's own: an object in blocks of 100, counts of what is missing, truncated exponential back-off
+    /// where there are many, repair by fresh parities, weak receivers served afterwards; packets of 1400 octets at
+    /// the rate given.
+    pub fn layercast(rate: Rate) -> SenderConfig {
+        SenderConfig {
+            packet_size: 1_400,
+            trigger: Trigger::Pass,
+            content: Content::Counts,
+            schedule: Schedule::Suppress {
+                delta: Span::from_us(200),
+                above: 64,
+                spread: Span::from_ms(400),
+            },
+            deadline: Deadline::Adaptive {
+                initial: Span::from_ms(100),
+            },
+            silence: Silence::AskEach { tries: 5 },
+            repair: Repair::Parity {
+                proactive: 0,
+                most: 155,
+            },
+            weak: Weak::Postpone {
+                polls: 20,
+                missing_permille: 250,
+                side: true,
+            },
+            completion: Completion::AtLeast(0),
+            rate: RateControl::Fixed(rate),
+            opening: Opening {
+                tries: 3,
+                wait: Span::from_ms(500),
+                copies: 1,
+            },
+            window: 1,
+            release_on_received: false,
+            rounds: 64,
+            block: 100,
+            scheme: 2,
+            release_each: false,
+            data_wait: Span::ZERO,
+            sender_wait: Span::from_secs(30),
+            receipts: None,
+        }
+    }
+
+    /// The rate control of RMTP's authors, from `start` upwards and downwards (rmtp-large-scale.md 2.5).
+    pub fn monitor(start: Rate, least: Rate, most: Rate) -> Monitor {
+        Monitor {
+            start,
+            least,
+            most,
+            packets: 100,
+            wait: Span::from_ms(200),
+            loss_permille: 10,
+            down_permille: 200,
+            up_permille: 50,
+            counters: u16::MAX,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+use layercast_wire::multicast::MemberId;
+
+/// The key with which a member proves that it has the object, from the master key that only the sender knows.
+pub fn member_key(master: &[u8; 32], member: MemberId) -> [u8; 32] {
+    *blake3::keyed_hash(master, &member.0.to_be_bytes()).as_bytes()
+}
+
+/// Proof that a member has the object with this digest in this session; zeros without a key.
+pub(crate) fn receipt(
+    key: Option<&[u8; 32]>,
+    session: u64,
+    member: MemberId,
+    digest: &[u8; 32],
+) -> [u8; 16] {
+    let Some(key) = key else {
+        return [0; 16];
+    };
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(&session.to_be_bytes());
+    hasher.update(&member.0.to_be_bytes());
+    hasher.update(digest);
+    let hash = hasher.finalize();
+    core::array::from_fn(|at| hash.as_bytes()[at])
+}

@@ -1,0 +1,276 @@
+use super::*;
+use crate::receipt::receipt;
+use layercast_wire::multicast::{Ask, Content, Needs, Report, Spans, Tally};
+
+/// An answer that waits for its back-off.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub at: Time,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// To the announcement.
+    Accept(Box<Body>),
+    /// To a poll or the end of a pass.
+    Report { sync: u32, stamp: u64 },
+    /// To a poll, if it lacks more than the sender knows of.
+    Needy {
+        sync: u32,
+        stamp: u64,
+        heard: Vec<(u32, u16)>,
+    },
+}
+
+impl Answer {
+    pub fn accept(at: Time, accept: Body) -> Answer {
+        Answer {
+            at,
+            what: What::Accept(Box::new(accept)),
+        }
+    }
+}
+
+impl<T: Store> Receiver<T> {
+    pub(super) fn on_poll(&mut self, now: Time, poll: &Poll) {
+        if poll.ejected.contains(&self.config.member) {
+            return self.closed(Reason::Slow);
+        }
+        self.count_loss(poll);
+        if poll.separate != self.postponed && !poll.handshake {
+            return;
+        }
+        if poll.separate {
+            self.postponed = true;
+            self.was_busy = false;
+        }
+        if poll.round > self.object.round {
+            self.object.round = poll.round;
+        }
+        let complete = self.phase == Phase::Complete;
+        if complete && self.object.reported && !poll.handshake {
+            return;
+        }
+        self.rearm(now);
+        let report = What::Report {
+            sync: poll.sync,
+            stamp: poll.stamp,
+        };
+        if poll.ask == Ask::Needy && !poll.handshake {
+            return self.on_needy(now, poll);
+        }
+        // An answer that waits already is given up: this one is newer, or asked for at once.
+        let delay = self.uniform(poll.spread_us);
+        self.answer = Some(Answer {
+            at: now + delay,
+            what: report,
+        });
+        if delay == Span::ZERO {
+            self.answer_now();
+        }
+    }
+
+    /// Answers only if it lacks more than others do.
+    fn on_needy(&mut self, now: Time, poll: &Poll) {
+        if let Some(Answer {
+            what: What::Needy { sync, heard, .. },
+            ..
+        }) = &mut self.answer
+            && *sync == poll.sync
+        {
+            merge(heard, &poll.heard);
+        } else {
+            let mut heard = Vec::new();
+            merge(&mut heard, &poll.heard);
+            let spread = Span::from_us(poll.spread_us.into());
+            self.answer = Some(Answer {
+                at: now + self.truncated_exponential(spread, poll.group),
+                what: What::Needy {
+                    sync: poll.sync,
+                    stamp: poll.stamp,
+                    heard,
+                },
+            });
+        }
+        if self.unheard().is_empty() && !self.object.tell_corrupt {
+            self.answer = None;
+            self.stats.suppressed += u64::from(self.object.lacking().next().is_some());
+        }
+    }
+
+    /// What it lacks more of than the sender knows.
+    fn unheard(&self) -> Needs {
+        let Some(Answer {
+            what: What::Needy { heard, .. },
+            ..
+        }) = &self.answer
+        else {
+            return Needs::new();
+        };
+        let known = |block| {
+            let place = heard.binary_search_by_key(&block, |&(block, _)| block);
+            place.map_or(0, |place| heard[place].1)
+        };
+        let lacking = self.object.lacking();
+        Needs::of(lacking.filter(|&(block, count)| count > known(block))).0
+    }
+
+    /// Between 0 and `range`, late ones exponentially more likely: few of many answer early (RFC 5401 6.1).
+    fn truncated_exponential(&mut self, range: Span, group: u32) -> Span {
+        let lambda = libm::log(f64::from(group.max(1))) + 1.0;
+        let uniform = self.random.unit();
+        let share = libm::log1p(uniform * libm::expm1(lambda)) / lambda;
+        Span::from_secs_f64(range.as_secs_f64() * share)
+    }
+
+    /// Share of packets lost between this poll and the one heard before it.
+    fn count_loss(&mut self, poll: &Poll) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if poll.sent == 0 {
+            return;
+        }
+        let now = (poll.sent, session.came);
+        if let Some((sent, came)) = session.at_poll {
+            let sent = poll.sent.wrapping_sub(sent);
+            let came = session.came.wrapping_sub(came).min(sent);
+            if sent > 0 && sent < u32::MAX / 2 {
+                session.loss = (u64::from(sent - came) * 65_535 / u64::from(sent)) as u16;
+            }
+        } else {
+            let lost = poll.sent.saturating_sub(session.came);
+            session.loss = (u64::from(lost) * 65_535 / u64::from(poll.sent)) as u16;
+        }
+        session.at_poll = Some(now);
+    }
+
+    /// A pass is over, as far as can be seen: it is reported on if that is expected, once.
+    pub(super) fn pass_over(&mut self, now: Time, guard: Span) {
+        let Some(terms) = self.session.as_ref().map(|session| session.terms) else {
+            return;
+        };
+        let round = self.object.round;
+        let complete = self.phase == Phase::Complete && !self.object.reported;
+        if !terms.unasked || self.busy || (self.object.answered == Some(round) && !complete) {
+            return;
+        }
+        self.object.answered = Some(round);
+        let delay = self.uniform(terms.spread_us);
+        self.answer = Some(Answer {
+            at: now + delay + guard,
+            what: What::Report { sync: 0, stamp: 0 },
+        });
+    }
+
+    /// Answers; the stamp tells the sender how long that took.
+    pub(super) fn answer_now(&mut self) {
+        let unheard = self.unheard();
+        let Some(answer) = self.answer.take() else {
+            return;
+        };
+        match answer.what {
+            What::Accept(accept) => self.send(*accept),
+            What::Needy { sync, stamp, .. } => {
+                if self.object.tell_corrupt {
+                    self.report_state(sync, stamp);
+                } else if !unheard.is_empty() {
+                    self.report(sync, stamp, State::Need(unheard), false);
+                }
+            }
+            What::Report { sync, stamp } => self.report_state(sync, stamp),
+        }
+    }
+
+    fn report_state(&mut self, sync: u32, stamp: u64) {
+        self.object.answered = Some(self.object.round);
+        if self.busy {
+            return self.report(sync, stamp, State::Busy, false);
+        }
+        if self.was_busy {
+            let missing = self.missing_at_once();
+            return self.report(sync, stamp, State::Ready(missing), false);
+        }
+        if self.phase == Phase::Complete {
+            let id = self.session.as_ref().map_or(0, |session| session.id);
+            let key = self.config.receipt_key.as_ref();
+            let receipt = receipt(key, id, self.config.member, &self.object.digest);
+            self.object.reported = true;
+            return self.report(sync, stamp, State::Complete { receipt }, false);
+        }
+        if core::mem::take(&mut self.object.tell_corrupt) {
+            return self.report(sync, stamp, State::Corrupt, false);
+        }
+        self.report_missing(sync, stamp);
+    }
+
+    /// What is missing, in as many reports as it takes.
+    fn report_missing(&mut self, sync: u32, stamp: u64) {
+        let terms = self.session.as_ref().map(|session| session.terms);
+        if terms.is_some_and(|terms| terms.content == Content::Counts) {
+            let lacking: Vec<(u32, u16)> = self.object.lacking().collect();
+            let parts = lacking.chunks(layercast_wire::multicast::MAX_LIST);
+            let last = parts.len().saturating_sub(1);
+            for (at, part) in parts.enumerate() {
+                let (needs, _) = Needs::of(part.iter().copied());
+                self.report(sync, stamp, State::Need(needs), at < last);
+            }
+            if lacking.is_empty() {
+                // Everything is there, and the digest is still looked at.
+                self.report(sync, stamp, State::Need(Needs::new()), false);
+            }
+            return;
+        }
+        let packets = self.object.held.len();
+        let mut from = 0;
+        loop {
+            let (spans, all) = Spans::of(self.object.held.gaps(from, packets));
+            if spans.is_empty() {
+                return;
+            }
+            from = spans.end();
+            self.report(sync, stamp, State::Missing(spans), !all);
+            if all {
+                return;
+            }
+        }
+    }
+
+    /// The first of what is missing.
+    pub(super) fn missing_at_once(&self) -> Spans {
+        Spans::of(self.object.held.gaps(0, self.object.held.len())).0
+    }
+
+    pub(super) fn report(&mut self, sync: u32, stamp: u64, state: State, more: bool) {
+        let loss = self.session.as_ref().map_or(0, |session| session.loss);
+        let complete = u32::from(matches!(state, State::Complete { .. }));
+        self.stats.reports += 1;
+        let report = Report {
+            member: self.config.member,
+            sync,
+            round: self.object.round,
+            stamp,
+            loss,
+            buffer: self.config.buffer,
+            more,
+            tally: Tally {
+                alive: 1,
+                complete,
+                failed: 0,
+            },
+            state,
+        };
+        self.send(Body::Report(Box::new(report)));
+    }
+}
+
+/// Adds what the sender has heard of to what it had heard of before.
+fn merge(heard: &mut Vec<(u32, u16)>, news: &Needs) {
+    for (block, count) in news.iter() {
+        match heard.binary_search_by_key(&block, |&(block, _)| block) {
+            Ok(place) => heard[place].1 = heard[place].1.max(count),
+            Err(place) => heard.insert(place, (block, count)),
+        }
+    }
+}

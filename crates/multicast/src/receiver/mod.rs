@@ -1,0 +1,372 @@
+//! The receiver: keeps what arrives, and answers when it is asked or when a pass ends.
+
+mod answer;
+mod object;
+
+use std::collections::VecDeque;
+
+use layercast_core::{Span, Stream, Time, earliest};
+use layercast_wire::multicast::{
+    Accept, Body, Data, MemberId, Open, Packet, Poll, Reason, State, Terms,
+};
+
+use self::answer::Answer;
+use self::object::ObjectState;
+use crate::{Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
+
+/// What a receiver is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiverConfig {
+    /// Its name.
+    pub member: MemberId,
+    /// Distinguishes lives of one member: another number after each restart.
+    pub incarnation: u32,
+    /// Streams: packets that it holds until its user takes them.
+    pub buffer: u32,
+    /// To whom it reports, if not to the sender: an aggregator.
+    pub report_to: Option<Peer>,
+    /// Key of its receipts ([`member_key`](crate::member_key)).
+    pub receipt_key: Option<[u8; 32]>,
+    /// Seed of its back-off.
+    pub seed: u64,
+}
+
+impl ReceiverConfig {
+    /// A receiver of this name, first life, 32 packets of buffer.
+    pub fn new(member: MemberId, seed: u64) -> ReceiverConfig {
+        ReceiverConfig {
+            member,
+            incarnation: 1,
+            buffer: 32,
+            report_to: None,
+            receipt_key: None,
+            seed,
+        }
+    }
+}
+
+/// Where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// No session.
+    Idle,
+    /// Taking part.
+    Joined,
+    /// Has all of the object.
+    Complete,
+    /// Over.
+    Closed,
+}
+
+/// The session it takes part in.
+#[derive(Clone, Debug)]
+struct Session {
+    id: u64,
+    sender: Peer,
+    terms: Terms,
+    /// When the sender was heard last.
+    heard: Time,
+    /// Data packets that came, and at the last poll: as said by the sender, as counted here.
+    came: u32,
+    at_poll: Option<(u32, u32)>,
+    loss: u16,
+}
+
+/// The receiver of one session, sans-I/O; see the crate's page for how it is driven.
+#[derive(Debug)]
+pub struct Receiver<T> {
+    config: ReceiverConfig,
+    phase: Phase,
+    session: Option<Session>,
+    store: T,
+    object: ObjectState,
+    /// It cannot take data now.
+    busy: bool,
+    /// It could not, and the sender has not shown that it knows better.
+    was_busy: bool,
+    postponed: bool,
+    answer: Option<Answer>,
+    /// The good-bye, after its back-off.
+    goodbye: Option<Time>,
+    /// When it reports unasked because nothing comes.
+    data_wait: Option<Time>,
+    random: Stream,
+    out: VecDeque<Transmit>,
+    events: VecDeque<ReceiverEvent>,
+    stats: ReceiverStats,
+}
+
+impl<T: Store> Receiver<T> {
+    /// Waits for a session; what arrives goes into `store`.
+    pub fn new(config: ReceiverConfig, store: T) -> Receiver<T> {
+        Receiver {
+            random: Stream::new(config.seed ^ config.member.0, "multicast/back-off"),
+            config,
+            phase: Phase::Idle,
+            session: None,
+            store,
+            object: ObjectState::default(),
+            busy: false,
+            was_busy: false,
+            postponed: false,
+            answer: None,
+            goodbye: None,
+            data_wait: None,
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// Takes a packet that came from `from`.
+    pub fn handle(&mut self, now: Time, from: Peer, packet: &Packet) {
+        if let Body::Open(open) = &packet.body {
+            return self.on_open(now, from, packet.session, open);
+        }
+        let Some(session) = &mut self.session else {
+            self.stats.strangers += 1;
+            return;
+        };
+        let helper = self.config.report_to == Some(from);
+        if session.id != packet.session || !(session.sender == from || helper) {
+            self.stats.strangers += 1;
+            return;
+        }
+        if self.phase == Phase::Closed {
+            return;
+        }
+        session.heard = now;
+        match &packet.body {
+            Body::Data(data) => self.on_data(now, data),
+            Body::Poll(poll) => self.on_poll(now, poll),
+            Body::Release { .. } => self.on_release(now),
+            Body::Suspend { member } if *member == self.config.member => {
+                if !self.postponed {
+                    self.postponed = true;
+                    self.answer = None;
+                    self.events.push_back(ReceiverEvent::Postponed);
+                }
+            }
+            Body::Eject(eject) if eject.member == self.config.member => self.closed(eject.reason),
+            Body::Abort { reason } => self.closed(*reason),
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    /// Runs what is due.
+    pub fn on_timeout(&mut self, now: Time) {
+        if self.answer.as_ref().is_some_and(|answer| answer.at <= now) {
+            self.answer_now();
+        }
+        if self.goodbye.is_some_and(|at| at <= now) {
+            self.say_goodbye();
+        }
+        if self.data_wait.is_some_and(|at| at <= now) {
+            self.data_wait = None;
+            self.pass_over(now, Span::ZERO);
+        }
+        if self.sender_lost().is_some_and(|at| at <= now) {
+            self.closed(Reason::Silent);
+        }
+    }
+
+    /// The next packet to be sent.
+    pub fn poll_transmit(&mut self, _now: Time) -> Option<Transmit> {
+        self.out.pop_front()
+    }
+
+    /// The next thing to tell the user.
+    pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+
+    /// When to come back: then call [`on_timeout`](Receiver::on_timeout) and drain
+    /// [`poll_transmit`](Receiver::poll_transmit).
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.out.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let answer = self.answer.as_ref().map(|answer| answer.at);
+        let own = earliest(earliest(answer, self.goodbye), self.data_wait);
+        earliest(own, self.sender_lost())
+    }
+
+    /// Leaves the session.
+    pub fn leave(&mut self, reason: Reason) {
+        if matches!(self.phase, Phase::Joined | Phase::Complete) {
+            let member = self.config.member;
+            self.send(Body::Leave { member, reason });
+            self.closed(reason);
+        }
+    }
+
+    /// Whether the object is there, whole, with the right digest.
+    pub fn is_complete(&self) -> bool {
+        self.object.verified
+    }
+
+    /// Whether the session is over.
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// Source packets of the object that are there, and of how many.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.object.held.count(), self.object.held.len())
+    }
+
+    /// Where the object is kept.
+    pub fn store(&self) -> &T {
+        &self.store
+    }
+
+    /// Gives the store back, for another life or session.
+    pub fn into_store(self) -> T {
+        self.store
+    }
+
+    fn on_open(&mut self, now: Time, from: Peer, id: u64, open: &Open) {
+        let known = self.session.as_ref().filter(|session| session.id == id);
+        let resumed = match (&known, self.phase) {
+            (Some(session), Phase::Joined | Phase::Complete) => {
+                if session.sender == from {
+                    // A repetition: the answer was lost.
+                    self.accept(now, open, None);
+                } else {
+                    self.stats.strangers += 1;
+                }
+                return;
+            }
+            (None, Phase::Idle) => false,
+            // The sender has started anew with the same object.
+            (None, Phase::Joined | Phase::Complete) => {
+                let same = open.object.as_ref().is_some_and(|object| {
+                    object.digest == self.object.digest
+                        && object.size == self.object.geometry().size
+                });
+                if !same {
+                    self.stats.strangers += 1;
+                    return;
+                }
+                true
+            }
+            _ => return,
+        };
+        self.session = Some(Session {
+            id,
+            sender: from,
+            terms: open.terms,
+            heard: now,
+            came: 0,
+            at_poll: None,
+            loss: 0,
+        });
+        let refused = match &open.object {
+            _ if resumed => None,
+            Some(object) => self.begin_object(open, object).err(),
+            None => Some(Reason::Unsupported),
+        };
+        self.answer = None;
+        self.postponed = false;
+        self.accept(now, open, refused);
+        match refused {
+            Some(reason) => {
+                self.phase = Phase::Closed;
+                self.events.push_back(ReceiverEvent::Refused(reason));
+            }
+            None => {
+                if self.phase == Phase::Idle {
+                    self.phase = Phase::Joined;
+                    self.events.push_back(ReceiverEvent::Joined);
+                }
+                self.rearm(now);
+                self.all_there(now);
+            }
+        }
+    }
+
+    /// Answers the announcement, after its back-off.
+    fn accept(&mut self, now: Time, open: &Open, refuses: Option<Reason>) {
+        let accept = Body::Accept(Accept {
+            member: self.config.member,
+            incarnation: self.config.incarnation,
+            refuses,
+            buffer: self.config.buffer,
+            held: self.object.held.count(),
+            weight: 1,
+            stamp: open.stamp,
+        });
+        let delay = self.uniform(open.terms.spread_us);
+        if delay == Span::ZERO || refuses.is_some() {
+            self.send(accept);
+        } else {
+            self.answer = Some(Answer::accept(now + delay, accept));
+        }
+    }
+
+    /// Uniform in a range of so many microseconds.
+    fn uniform(&mut self, range_us: u32) -> Span {
+        let range = Span::from_us(range_us.into());
+        Span::from_ps(self.random.below(range.as_ps()))
+    }
+
+    fn sender_lost(&self) -> Option<Time> {
+        let session = self.session.as_ref()?;
+        let on = matches!(self.phase, Phase::Joined | Phase::Complete);
+        let wait = Span::from_ms(session.terms.sender_wait_ms.into());
+        (on && wait > Span::ZERO).then(|| session.heard + wait)
+    }
+
+    fn on_release(&mut self, now: Time) {
+        if self.phase != Phase::Complete || !self.object.reported {
+            return;
+        }
+        let Some(terms) = self.session.as_ref().map(|session| session.terms) else {
+            return;
+        };
+        if !terms.goodbye {
+            self.closed(Reason::Normal);
+        } else if self.goodbye.is_none() {
+            let delay = self.uniform(terms.spread_us);
+            self.goodbye = Some(now + delay);
+        }
+    }
+
+    fn say_goodbye(&mut self) {
+        self.goodbye = None;
+        let member = self.config.member;
+        self.send(Body::Released { member });
+        self.closed(Reason::Normal);
+    }
+
+    fn closed(&mut self, reason: Reason) {
+        self.phase = Phase::Closed;
+        self.answer = None;
+        self.goodbye = None;
+        self.data_wait = None;
+        self.events.push_back(ReceiverEvent::Closed {
+            complete: self.object.verified,
+            reason,
+        });
+    }
+
+    /// Sends to whom it reports.
+    fn send(&mut self, body: Body) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let to = self.config.report_to.unwrap_or(session.sender);
+        self.out.push_back(Transmit {
+            to: To::One(to),
+            packet: Packet {
+                session: session.id,
+                body,
+            },
+        });
+    }
+}

@@ -1,0 +1,259 @@
+use super::*;
+use crate::{Bits, Rebuilt, Verdict};
+use layercast_wire::multicast::{DataFlags, Object, Symbol};
+
+/// Packets that come after the last of a pass are waited for so long (rmtp-large-scale.md 2.3).
+const REORDERED: Span = Span::from_ms(10);
+/// Parities that are kept of a block beyond those it lacks: codes may need a few more.
+const SPARE: usize = 16;
+
+/// What is there of an object.
+#[derive(Clone, Default, Debug)]
+pub(super) struct ObjectState {
+    geometry: Option<Geometry>,
+    pub digest: [u8; 32],
+    pub held: Bits,
+    /// Symbols that blocks lack; empty without a code.
+    lacks: Box<[u16]>,
+    /// Numbers of the parities that are there, of blocks that are not whole.
+    parities: Vec<(u32, u32)>,
+    /// Number of the pass that runs.
+    pub round: u16,
+    /// Pass that was reported on last.
+    pub answered: Option<u16>,
+    /// The digest is looked at, or is to be.
+    pub verifying: bool,
+    pub verified: bool,
+    /// The sender has been told that all is there.
+    pub reported: bool,
+    /// How often the digest was wrong, and whether the sender is to be told.
+    wrong: u32,
+    pub tell_corrupt: bool,
+}
+
+impl ObjectState {
+    pub fn geometry(&self) -> Geometry {
+        self.geometry.unwrap_or(Geometry {
+            size: 0,
+            packet_size: 1,
+            block: 1,
+        })
+    }
+
+    /// Symbols that blocks lack.
+    pub fn lacking(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
+        let lacks = self.lacks.iter().enumerate();
+        lacks
+            .filter(|&(_, &count)| count > 0)
+            .map(|(block, &count)| (block as u32, count))
+    }
+
+    /// Symbols that a block lacks.
+    pub fn lacks_of(&self, block: u32) -> u16 {
+        self.lacks.get(block as usize).copied().unwrap_or(0)
+    }
+
+    fn begin(&mut self, geometry: Geometry, held: Bits, coded: bool) {
+        self.geometry = Some(geometry);
+        let blocks = if coded { geometry.blocks() } else { 0 };
+        self.lacks = (0..blocks)
+            .map(|block| {
+                let (first, end) = geometry.range(block);
+                held.gaps(first, end).map(|(a, b)| (b - a) as u16).sum()
+            })
+            .collect();
+        self.held = held;
+        self.parities.clear();
+    }
+}
+
+impl<T: Store> Receiver<T> {
+    pub(super) fn begin_object(&mut self, open: &Open, object: &Object) -> Result<(), Reason> {
+        let geometry = Geometry::of(object, open.packet_size).map_err(|_| Reason::Unsupported)?;
+        let held = self.store.begin(object, &geometry)?;
+        if held.len() != geometry.packets() {
+            return Err(Reason::NoRoom);
+        }
+        self.object.digest = object.digest;
+        self.object.begin(geometry, held, object.scheme != 0);
+        Ok(())
+    }
+
+    pub(super) fn rearm(&mut self, now: Time) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let wait = Span::from_ms(session.terms.data_wait_ms.into());
+        let on = wait > Span::ZERO && self.phase == Phase::Joined && !self.busy;
+        self.data_wait = on.then(|| now + wait);
+    }
+
+    pub(super) fn on_data(&mut self, now: Time, data: &Data) {
+        self.stats.data += 1;
+        if let Some(session) = &mut self.session {
+            session.came = session.came.wrapping_add(1);
+        }
+        if self.busy || self.phase != Phase::Joined {
+            self.stats.duplicates += 1;
+            return;
+        }
+        let separate = data.flags.has(DataFlags::SEPARATE);
+        if separate {
+            self.was_busy = false;
+        }
+        if data.round > self.object.round {
+            self.object.round = data.round;
+        }
+        self.rearm(now);
+        let kept = match data.symbol {
+            Symbol::Source(number) => self.keep_source(number, data),
+            Symbol::Parity { block, index } => self.keep_parity(block, index, data),
+        };
+        if let Err(reason) = kept {
+            self.leave(reason);
+            return;
+        }
+        self.all_there(now);
+        let current = data.round == self.object.round;
+        if data.flags.has(DataFlags::LAST) && current && separate == self.postponed {
+            self.pass_over(now, REORDERED);
+        }
+    }
+
+    fn keep_source(&mut self, number: u64, data: &Data) -> Result<(), Reason> {
+        let geometry = self.object.geometry();
+        if number >= geometry.packets() || data.payload.len() != geometry.len(number) {
+            self.stats.malformed += 1;
+            return Ok(());
+        }
+        if self.object.held.get(number) {
+            self.stats.duplicates += 1;
+            return Ok(());
+        }
+        let block = geometry.block_of(number);
+        let whole = !self.object.lacks.is_empty() && self.object.lacks_of(block) == 0;
+        if whole {
+            // The code says that the block can be rebuilt, but it was not yet.
+            self.stats.duplicates += 1;
+        }
+        self.store.packet(&geometry, number, &data.payload)?;
+        self.object.held.set(number);
+        self.symbol_came(block)
+    }
+
+    fn keep_parity(&mut self, block: u32, index: u32, data: &Data) -> Result<(), Reason> {
+        let geometry = self.object.geometry();
+        if block as usize >= self.object.lacks.len() {
+            self.stats.malformed += 1;
+            return Ok(());
+        }
+        let lacks = self.object.lacks_of(block);
+        let place = self.object.parities.binary_search(&(block, index));
+        let (Err(place), true) = (place, lacks > 0) else {
+            self.stats.duplicates += 1;
+            return Ok(());
+        };
+        let first = self.object.parities.partition_point(|&(at, _)| at < block);
+        let end = self.object.parities.partition_point(|&(at, _)| at <= block);
+        if end - first >= usize::from(geometry.packets_of(block)) + SPARE {
+            self.stats.overflow += 1;
+            return Ok(());
+        }
+        self.store.parity(&geometry, block, index, &data.payload)?;
+        self.object.parities.insert(place, (block, index));
+        self.symbol_came(block)
+    }
+
+    /// A block has one symbol more: if it has enough, it is rebuilt.
+    fn symbol_came(&mut self, block: u32) -> Result<(), Reason> {
+        let Some(lacks) = self.object.lacks.get_mut(block as usize) else {
+            return Ok(());
+        };
+        *lacks = lacks.saturating_sub(1);
+        if *lacks > 0 {
+            return Ok(());
+        }
+        let geometry = self.object.geometry();
+        let (first, end) = geometry.range(block);
+        if self.object.held.next_zero(first) < end {
+            match self.store.rebuild(&geometry, block, &self.object.held)? {
+                Rebuilt::Whole => {
+                    for number in first..end {
+                        self.object.held.set(number);
+                    }
+                    self.stats.rebuilt += 1;
+                }
+                Rebuilt::Lacks(more) => {
+                    self.object.lacks[block as usize] = more.max(1);
+                    return Ok(());
+                }
+            }
+        }
+        self.object.parities.retain(|&(at, _)| at != block);
+        Ok(())
+    }
+
+    /// If all packets are there, the digest is looked at.
+    pub(super) fn all_there(&mut self, now: Time) {
+        if self.phase != Phase::Joined || !self.object.held.is_full() || self.object.verifying {
+            return;
+        }
+        self.object.verifying = true;
+        match self.store.verify() {
+            Verdict::Same => self.verified(now, true),
+            Verdict::Different => self.verified(now, false),
+            Verdict::Later => self.events.push_back(ReceiverEvent::Verify),
+        }
+    }
+
+    /// The driver has looked at the digest, after [`Verify`](ReceiverEvent::Verify).
+    pub fn verified(&mut self, now: Time, same: bool) {
+        if !self.object.verifying || self.phase != Phase::Joined {
+            return;
+        }
+        self.object.verifying = false;
+        if same {
+            self.object.verified = true;
+            self.phase = Phase::Complete;
+            self.data_wait = None;
+            self.events.push_back(ReceiverEvent::Complete);
+            self.pass_over(now, Span::ZERO);
+            return;
+        }
+        self.object.wrong += 1;
+        self.events.push_back(ReceiverEvent::Corrupt);
+        if self.object.wrong > 1 {
+            self.leave(Reason::Corrupt);
+            return;
+        }
+        self.store.clear();
+        self.object.tell_corrupt = true;
+        let geometry = self.object.geometry();
+        let coded = !self.object.lacks.is_empty();
+        self.object
+            .begin(geometry, Bits::new(geometry.packets()), coded);
+        self.pass_over(now, Span::ZERO);
+    }
+
+    /// It cannot take data for now, and says so (RMTP BUSY).
+    pub fn busy(&mut self) {
+        if self.phase == Phase::Joined && !self.busy {
+            self.busy = true;
+            self.was_busy = true;
+            self.answer = None;
+            self.data_wait = None;
+            self.report(0, 0, State::Busy, false);
+        }
+    }
+
+    /// It can take data again, and says so (RMTP RRDY).
+    pub fn ready(&mut self, now: Time) {
+        if self.busy {
+            self.busy = false;
+            self.postponed = true;
+            self.rearm(now);
+            let missing = self.missing_at_once();
+            self.report(0, 0, State::Ready(missing), false);
+        }
+    }
+}

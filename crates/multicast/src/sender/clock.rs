@@ -1,0 +1,173 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Span, Time};
+
+use crate::{Deadline, Schedule};
+
+/// Stamps that are believed when they come back: a bogus one must not poison the estimate.
+const STAMPS: usize = 32;
+/// Answers of which the 99th of 100 is looked for.
+const LATELY: usize = 128;
+/// Bounds of the largest round trip (fully-reliable-multicast.md 7).
+const LEAST: Span = Span::from_ms(1);
+const MOST: Span = Span::from_secs(30);
+/// Answers are waited for at least so long beyond the range of their back-off.
+const FLOOR: Span = Span::from_ms(10);
+
+/// Until when answers are waited for: stamps, round trips, lateness.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    deadline: Deadline,
+    delta: Span,
+    stamps: VecDeque<Time>,
+    /// smaxRTT of FRM 2.4.
+    largest: Option<Span>,
+    late: VecDeque<Span>,
+}
+
+impl Clock {
+    pub fn new(deadline: Deadline, schedule: &Schedule) -> Clock {
+        Clock {
+            deadline,
+            delta: schedule.delta(),
+            stamps: VecDeque::with_capacity(STAMPS),
+            largest: None,
+            late: VecDeque::with_capacity(LATELY),
+        }
+    }
+
+    /// The stamp of something that is sent now.
+    pub fn stamp(&mut self, now: Time) -> u64 {
+        if self.stamps.back() != Some(&now) {
+            if self.stamps.len() == STAMPS {
+                self.stamps.pop_front();
+            }
+            self.stamps.push_back(now);
+        }
+        now.as_ps()
+    }
+
+    /// How long ago a stamp was issued, if it was lately.
+    pub fn round_trip(&self, now: Time, stamp: u64) -> Option<Span> {
+        let then = Time::from_ps(stamp);
+        self.stamps.contains(&then).then(|| now.since(then))
+    }
+
+    /// The largest round trip of a round is known (FRM 2.4): grows at once, falls by a sixteenth.
+    pub fn largest_was(&mut self, round_trip: Span) {
+        self.largest = Some(match self.largest {
+            Some(smoothed) if smoothed > round_trip => {
+                smoothed - (smoothed - round_trip).mul_div(1, 16)
+            }
+            _ => round_trip,
+        });
+    }
+
+    /// smaxRTT.
+    pub fn largest(&self) -> Span {
+        self.largest.unwrap_or(LEAST).clamp(LEAST, MOST)
+    }
+
+    /// An answer took so long, with so much back-off allowed.
+    pub fn answered(&mut self, took: Span, spread: Span) {
+        if let Deadline::Adaptive { .. } = self.deadline {
+            if self.late.len() == LATELY {
+                self.late.pop_front();
+            }
+            self.late.push_back(took.saturating_sub(spread));
+        }
+    }
+
+    /// Range of the back-off of so many receivers.
+    pub fn spread(&self, receivers: u32) -> Span {
+        self.delta.times(receivers.into())
+    }
+
+    /// How long answers with a back-off up to `spread` are waited for.
+    pub fn wait(&self, spread: Span) -> Span {
+        match self.deadline {
+            // The round trips that were measured have their back-off in them.
+            Deadline::Rtt { k_permille } => self.largest().mul_div(k_permille.into(), 1_000),
+            Deadline::Linear { tat, alpha } => tat + alpha + spread,
+            Deadline::Adaptive { initial } => spread + self.lateness(initial).max(FLOOR),
+        }
+    }
+
+    /// A quarter more than what 99 of 100 answers took lately beyond their back-off.
+    fn lateness(&self, initial: Span) -> Span {
+        if self.late.is_empty() {
+            return initial;
+        }
+        let mut late: Vec<Span> = self.late.iter().copied().collect();
+        let place = (late.len() * 99).div_ceil(100) - 1;
+        let (_, quantile, _) = late.select_nth_unstable(place);
+        quantile.mul_div(5, 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(deadline: Deadline) -> Clock {
+        let delta = Span::from_ms(3);
+        let schedule = Schedule::BackOff {
+            delta,
+            unasked: false,
+        };
+        Clock::new(deadline, &schedule)
+    }
+
+    #[test]
+    fn the_largest_round_trip_grows_at_once_and_falls_slowly() {
+        let mut clock = clock(Deadline::Rtt { k_permille: 1_500 });
+        assert_eq!(clock.largest(), Span::from_ms(1));
+        clock.largest_was(Span::from_ms(32));
+        clock.largest_was(Span::from_ms(16));
+        assert_eq!(clock.largest(), Span::from_ms(31));
+        clock.largest_was(Span::from_ms(40));
+        assert_eq!(clock.wait(Span::ZERO), Span::from_ms(60));
+        clock.largest_was(Span::from_secs(99));
+        assert_eq!(clock.largest(), Span::from_secs(30));
+    }
+
+    #[test]
+    fn tat_and_delta_and_alpha() {
+        let clock = clock(Deadline::Linear {
+            tat: Span::from_ms(100),
+            alpha: Span::from_ms(50),
+        });
+        assert_eq!(clock.wait(clock.spread(5_000)), Span::from_ms(15_150));
+    }
+
+    #[test]
+    fn what_99_of_100_took() {
+        let mut clock = clock(Deadline::Adaptive {
+            initial: Span::from_ms(100),
+        });
+        let spread = Span::from_ms(6);
+        assert_eq!(clock.wait(spread), Span::from_ms(106));
+        for ms in 1..=100 {
+            clock.answered(spread + Span::from_ms(ms), spread);
+        }
+        assert_eq!(clock.wait(spread), Span::from_us(6_000 + 123_750));
+        for _ in 0..LATELY {
+            clock.answered(Span::ZERO, spread);
+        }
+        assert_eq!(clock.wait(spread), spread + FLOOR);
+    }
+
+    #[test]
+    fn only_stamps_of_ours_are_believed() {
+        let mut clock = clock(Deadline::Rtt { k_permille: 1_500 });
+        let now = Time::from_ps(5);
+        let stamp = clock.stamp(now);
+        let later = now + Span::from_ms(2);
+        assert_eq!(clock.round_trip(later, stamp), Some(Span::from_ms(2)));
+        assert_eq!(clock.round_trip(later, stamp + 1), None);
+        for ps in 10..100 {
+            clock.stamp(Time::from_ps(ps));
+        }
+        assert_eq!(clock.round_trip(later, stamp), None);
+    }
+}

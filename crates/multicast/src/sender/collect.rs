@@ -1,0 +1,196 @@
+use super::*;
+use crate::Silence;
+
+impl<S: Source> Sender<S> {
+    /// Whether a member belongs to those the rounds are with.
+    pub(super) fn in_scope(&self, at: usize) -> bool {
+        let status = self.roster.get(at).status;
+        match self.round.scope {
+            Scope::Main => status == Status::Joined,
+            Scope::Side => status == Status::Postponed,
+            Scope::One(one) => at == one && status == Status::Postponed,
+        }
+    }
+
+    /// Whether an answer of it is waited for.
+    pub(super) fn counts_now(&self, at: usize) -> bool {
+        self.roster.get(at).answered != self.round.sync && self.in_scope(at)
+    }
+
+    /// Where packets of the scope go.
+    pub(super) fn destination(&self) -> To {
+        match self.round.scope {
+            Scope::Main => To::Group,
+            Scope::Side => To::Side,
+            Scope::One(at) => To::One(self.roster.get(at).peer.unwrap_or_default()),
+        }
+    }
+
+    /// A round begins: who is in scope has to answer.
+    pub(super) fn begin_round(&mut self) {
+        self.round.sync = self.round.sync.wrapping_add(1).max(1);
+        self.round.tries = 0;
+        self.round.packets = 0;
+        self.round.largest = Span::ZERO;
+        self.round.waiting = (0..self.roster.len())
+            .filter(|&at| self.in_scope(at))
+            .count();
+        self.polls.clear();
+    }
+
+    /// Asks those in scope.
+    pub(super) fn solicit(&mut self, now: Time, ask: Ask) {
+        let receivers = self.round.waiting as u32;
+        self.round.ask = ask;
+        self.round.asked = now;
+        self.round.spread = match (ask, self.config.schedule) {
+            (Ask::Needy, Schedule::Suppress { spread, .. }) => spread,
+            _ => self.clock.spread(receivers),
+        };
+        self.phase = Phase::Collecting;
+        let unasked = matches!(
+            self.config.schedule,
+            Schedule::BackOff { unasked: true, .. }
+        );
+        if self.round.scope != Scope::Main || self.round.packets == 0 || !unasked {
+            self.poll_group(now, false);
+        }
+        self.round.deadline = now + self.clock.wait(self.round.spread);
+        self.after_answer(now);
+    }
+
+    fn poll(&mut self, now: Time, handshake: bool, spread: Span) -> Poll {
+        let mut ejected = Vec::new();
+        for (member, left) in &mut self.ejected {
+            *left -= 1;
+            ejected.push(*member);
+        }
+        self.ejected.retain(|(_, left)| *left > 0);
+        Poll {
+            sync: self.round.sync,
+            round: self.round.number,
+            stamp: self.clock.stamp(now),
+            upto: self.object.geometry.packets(),
+            sent: self.stats.data as u32,
+            ask: self.round.ask,
+            spread_us: u32::try_from(spread.as_us()).unwrap_or(u32::MAX),
+            group: self.roster.weigh(|status| status == Status::Joined),
+            handshake,
+            closing: false,
+            separate: self.round.scope != Scope::Main,
+            ejected,
+            heard: Needs::new(),
+        }
+    }
+
+    pub(super) fn poll_group(&mut self, now: Time, handshake: bool) {
+        let poll = self.poll(now, handshake, self.round.spread);
+        self.stats.polls += 1;
+        self.send(self.destination(), Body::Poll(Box::new(poll)));
+    }
+
+    /// The next of those who are asked, or told of the session, one by one.
+    pub(super) fn poll_one(&mut self, now: Time) -> Option<Transmit> {
+        let at = self.polls.pop_front()? as usize;
+        let gap = self.config.schedule.delta();
+        self.next_poll = self.next_poll.max(now.saturating_sub(gap)) + gap;
+        let peer = self.roster.get(at).peer?;
+        if self.phase == Phase::Opening {
+            self.announce(now, To::One(peer));
+        } else {
+            let poll = self.poll(now, true, Span::ZERO);
+            self.stats.polls_each += 1;
+            self.send(To::One(peer), Body::Poll(Box::new(poll)));
+        }
+        self.out.pop_front()
+    }
+
+    /// A member of the scope has answered, or is out.
+    pub(super) fn settle(&mut self, at: usize) {
+        if self.counts_now(at) {
+            self.roster.get_mut(at).answered = self.round.sync;
+            self.round.waiting -= 1;
+        }
+    }
+
+    /// A member is out.
+    pub(super) fn lose(&mut self, now: Time, at: usize, reason: Reason) {
+        let status = self.roster.get(at).status;
+        match status {
+            Status::Done | Status::Released => {}
+            Status::Failed(_) | Status::Refused(_) => return,
+            _ => {
+                self.settle(at);
+                let record = self.roster.get_mut(at);
+                record.status = Status::Failed(reason);
+                record.missing = None;
+                let member = record.id;
+                self.events
+                    .push_back(SenderEvent::Failed { member, reason });
+            }
+        }
+        if self.phase != Phase::Opening && !self.roster.satisfies(&self.config.completion) {
+            self.give_up(Reason::Integrity, Failure::Integrity);
+        }
+        let _ = now;
+    }
+
+    /// The round is evaluated once all have answered.
+    pub(super) fn after_answer(&mut self, now: Time) {
+        if self.phase == Phase::Collecting
+            && self.round.waiting == 0
+            && self.round.ask == Ask::Everyone
+        {
+            self.evaluate(now);
+        }
+    }
+
+    pub(super) fn deadline_over(&mut self, now: Time) {
+        if self.round.ask == Ask::Needy {
+            return self.evaluate(now);
+        }
+        if !self.polls.is_empty() {
+            // Not all have been asked yet.
+            self.round.deadline = now + self.clock.wait(Span::ZERO);
+            return;
+        }
+        let silent: Vec<usize> = (0..self.roster.len())
+            .filter(|&at| self.counts_now(at))
+            .collect();
+        if self.round.tries < self.config.silence.tries() {
+            self.round.tries += 1;
+            self.ask_again(now, &silent);
+            return;
+        }
+        for at in silent {
+            self.lose(now, at, Reason::Silent);
+            if self.phase == Phase::Closed {
+                return;
+            }
+        }
+        self.evaluate(now);
+    }
+
+    fn ask_again(&mut self, now: Time, silent: &[usize]) {
+        for &at in silent {
+            self.roster.get_mut(at).silent += 1;
+        }
+        match self.config.silence {
+            Silence::AskEach { .. } => {
+                self.next_poll = self.next_poll.max(now);
+                self.polls.extend(silent.iter().map(|&at| at as u32));
+                let paced = self.clock.spread(silent.len() as u32);
+                self.round.deadline = now + paced + self.clock.wait(Span::ZERO);
+            }
+            Silence::AskGroup { .. } => {
+                self.stats.handshakes += 1;
+                let missing = silent.len() as u32;
+                self.events.push_back(SenderEvent::Handshake { missing });
+                self.poll_group(now, true);
+                let wait = self.clock.wait(self.round.spread);
+                let longer = wait.times(1 << self.round.tries.min(6));
+                self.round.deadline = now + longer.min(self.clock.largest().times(64)).max(wait);
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The sender: solicit, collect until a deadline, evaluate the list, act, next round.
+
+mod clock;
+mod collect;
+mod object;
+mod opening;
+mod pacer;
+mod plan;
+mod separate;
+
+use std::collections::VecDeque;
+
+use layercast_core::{Rate, Span, Time, earliest};
+use layercast_wire::multicast::{
+    Ask, Body, Content, Data, MemberId, Needs, Object, Open, Packet, Poll, Reason, Terms,
+};
+
+use self::clock::Clock;
+use self::object::ObjectWork;
+use self::pacer::Pacer;
+use crate::roster::{Record, Roster, Status};
+use crate::{
+    Completion, ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule,
+    SenderConfig, SenderEvent, SenderStats, Source, To, Transmit, Trigger,
+};
+
+/// Where receivers may come late, the session is announced so often.
+const ANNOUNCED: Span = Span::from_secs(1);
+
+/// What the sender is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Not started.
+    Idle,
+    /// Waiting for answers to the announcement.
+    Opening,
+    /// Sending a pass.
+    Sending,
+    /// Waiting for reports.
+    Collecting,
+    /// Waiting for those who have everything to say good-bye.
+    Releasing,
+    /// Waiting for those who are busy.
+    Waiting,
+    /// Over.
+    Closed,
+}
+
+/// Whom the rounds are with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scope {
+    /// All but those who were postponed.
+    Main,
+    /// Those who were postponed, together.
+    Side,
+    /// One of them.
+    One(usize),
+}
+
+/// The round that runs.
+#[derive(Clone, Debug)]
+struct Round {
+    /// Number of its poll.
+    sync: u32,
+    /// Number of its pass.
+    number: u16,
+    scope: Scope,
+    /// Passes with this scope.
+    passes: u16,
+    ask: Ask,
+    /// Members that have not answered yet.
+    waiting: usize,
+    /// How often it was asked again.
+    tries: u32,
+    /// When the first poll left, or the last packet of the pass.
+    asked: Time,
+    spread: Span,
+    deadline: Time,
+    /// Packets sent in its pass.
+    packets: u64,
+    /// Largest round trip measured in it.
+    largest: Span,
+}
+
+/// The sender of a session, sans-I/O; see the crate's page for how it is driven.
+#[derive(Debug)]
+pub struct Sender<S> {
+    config: SenderConfig,
+    session: u64,
+    members: Members,
+    phase: Phase,
+    roster: Roster,
+    clock: Clock,
+    round: Round,
+    pacer: Pacer,
+    out: VecDeque<Transmit>,
+    /// Members to be asked one by one, and when the next may be.
+    polls: VecDeque<u32>,
+    next_poll: Time,
+    /// When the session is announced again, to those who come late.
+    next_open: Time,
+    ejected: VecDeque<(MemberId, u32)>,
+    events: VecDeque<SenderEvent>,
+    stats: SenderStats,
+    object: ObjectWork<S>,
+}
+
+impl<S: Source> Sender<S> {
+    /// A sender of one object. `session` tells sessions apart: let it be random.
+    pub fn object(
+        session: u64,
+        config: SenderConfig,
+        members: Members,
+        source: S,
+    ) -> Result<Sender<S>, ConfigError> {
+        config.validate()?;
+        if config.trigger != Trigger::Pass {
+            return Err(ConfigError::Trigger);
+        }
+        let mut object = source.object();
+        object.block = config.block;
+        object.scheme = config.scheme;
+        let geometry = Geometry::of(&object, config.packet_size)?;
+        let roster = listed(&members, &config.completion)?;
+        let rate = match config.rate {
+            RateControl::Free => None,
+            RateControl::Fixed(rate) => Some(rate),
+            RateControl::Monitor(monitor) | RateControl::Friendly(monitor) => Some(monitor.start),
+        };
+        Ok(Sender {
+            clock: Clock::new(config.deadline, &config.schedule),
+            object: ObjectWork::new(source, object, geometry, &config),
+            round: Round {
+                sync: 0,
+                number: 0,
+                scope: Scope::Main,
+                passes: 0,
+                ask: Ask::Everyone,
+                waiting: 0,
+                tries: 0,
+                asked: Time::ZERO,
+                spread: Span::ZERO,
+                deadline: Time::MAX,
+                packets: 0,
+                largest: Span::ZERO,
+            },
+            config,
+            session,
+            members,
+            phase: Phase::Idle,
+            roster,
+            pacer: Pacer::new(rate),
+            out: VecDeque::new(),
+            polls: VecDeque::new(),
+            next_poll: Time::ZERO,
+            next_open: Time::MAX,
+            ejected: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: SenderStats::default(),
+        })
+    }
+
+    /// Announces the session.
+    pub fn start(&mut self, now: Time) {
+        if self.phase == Phase::Idle {
+            self.open(now);
+        }
+    }
+
+    /// Takes a packet that came from `from`.
+    pub fn handle(&mut self, now: Time, from: Peer, packet: &Packet) {
+        if packet.session != self.session || matches!(self.phase, Phase::Idle | Phase::Closed) {
+            self.stats.strangers += 1;
+            return;
+        }
+        match &packet.body {
+            Body::Accept(accept) => self.on_accept(now, from, accept),
+            Body::Report(report) => self.on_report(now, from, report),
+            Body::Released { member } => {
+                if let Some(at) = self.known(*member, from) {
+                    self.on_released(now, at);
+                }
+            }
+            Body::Leave { member, reason } => {
+                if let Some(at) = self.known(*member, from) {
+                    self.lose(now, at, *reason);
+                    self.after_answer(now);
+                }
+            }
+            // Our own packets, looped back by the network, and what is not there yet.
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    /// Runs what is due.
+    pub fn on_timeout(&mut self, now: Time) {
+        if now < self.round.deadline {
+            return;
+        }
+        match self.phase {
+            Phase::Opening => self.opening_over(now),
+            Phase::Collecting => self.deadline_over(now),
+            Phase::Releasing => self.released_all(now),
+            Phase::Waiting => self.busy_over(now),
+            Phase::Idle | Phase::Sending | Phase::Closed => {}
+        }
+    }
+
+    /// The next packet that may leave now.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if let Some(transmit) = self.out.pop_front() {
+            return Some(transmit);
+        }
+        if self.next_poll <= now
+            && let Some(transmit) = self.poll_one(now)
+        {
+            return Some(transmit);
+        }
+        if self.next_open <= now {
+            self.next_open = now + ANNOUNCED;
+            self.announce(now, To::Group);
+            return self.out.pop_front();
+        }
+        match self.phase {
+            Phase::Sending if self.pacer.ready(now) => self.next_data(now),
+            _ => None,
+        }
+    }
+
+    /// The next thing to tell the user.
+    pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    /// When to come back: then call [`on_timeout`](Sender::on_timeout) and drain
+    /// [`poll_transmit`](Sender::poll_transmit).
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.out.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let timer = match self.phase {
+            Phase::Idle | Phase::Closed => None,
+            Phase::Sending => Some(self.pacer.next()),
+            _ => Some(self.round.deadline),
+        };
+        let poll = (!self.polls.is_empty()).then_some(self.next_poll);
+        let open = (self.next_open < Time::MAX).then_some(self.next_open);
+        earliest(earliest(timer, poll), open)
+    }
+
+    /// Gives up: everybody is told.
+    pub fn abort(&mut self, reason: Reason) {
+        if self.phase != Phase::Closed {
+            self.give_up(reason, Failure::User);
+        }
+    }
+
+    /// Whether it is over; what is left in [`poll_transmit`](Sender::poll_transmit) still wants to be sent.
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// What is known of each receiver.
+    pub fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
+        self.roster.iter().map(Record::delivery)
+    }
+
+    /// The rate of sending; none: as fast as it goes.
+    pub fn rate(&self) -> Option<Rate> {
+        self.pacer.rate()
+    }
+
+    /// Sends at another rate from now on, whatever the rate control says until its next decision.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.pacer.set_rate(rate);
+    }
+
+    /// Packets of the pass that runs which are not sent yet.
+    pub fn left_of_pass(&self) -> u64 {
+        self.object.plan.left()
+    }
+
+    /// Number of the pass that runs.
+    pub fn pass(&self) -> u16 {
+        self.round.number
+    }
+
+    fn send(&mut self, to: To, body: Body) {
+        self.out.push_back(Transmit {
+            to,
+            packet: Packet {
+                session: self.session,
+                body,
+            },
+        });
+    }
+
+    /// The member, if it is this peer who may speak for it.
+    fn known(&mut self, member: MemberId, from: Peer) -> Option<usize> {
+        let found = self.roster.find(member);
+        let found = found.filter(|&at| self.roster.get(at).peer == Some(from));
+        self.stats.strangers += u64::from(found.is_none());
+        found
+    }
+
+    fn give_up(&mut self, reason: Reason, failure: Failure) {
+        self.out.clear();
+        self.polls.clear();
+        self.send(To::Group, Body::Abort { reason });
+        for record in self.roster.iter_mut() {
+            if matches!(
+                record.status,
+                Status::Joined | Status::Busy | Status::Postponed | Status::Invited
+            ) {
+                record.status = Status::Failed(reason);
+            }
+        }
+        self.close(Err(failure));
+    }
+
+    fn close(&mut self, result: Result<(), Failure>) {
+        self.phase = Phase::Closed;
+        self.round.deadline = Time::MAX;
+        self.next_open = Time::MAX;
+        self.polls.clear();
+        self.events.push_back(SenderEvent::Closed(result));
+    }
+}
+
+/// The list before anybody answered.
+fn listed(members: &Members, completion: &Completion) -> Result<Roster, ConfigError> {
+    let mut roster = Roster::default();
+    if let Members::Listed(list) = members {
+        if list.is_empty() {
+            return Err(ConfigError::NoMembers);
+        }
+        for &(id, peer) in list {
+            if roster.find(id).is_some() {
+                return Err(ConfigError::Twice(id));
+            }
+            let at = roster.add(id, peer, Status::Invited);
+            roster.get_mut(at).mandatory = names(completion, id);
+        }
+    }
+    Ok(roster)
+}
+
+/// Whether a rule names a member.
+fn names(rule: &Completion, id: MemberId) -> bool {
+    match rule {
+        Completion::All => true,
+        Completion::Key(members) => members.contains(&id),
+        Completion::Both(both) => names(&both.0, id) || names(&both.1, id),
+        Completion::AtLeast(_) | Completion::Quorum(_) | Completion::Either(_) => false,
+    }
+}

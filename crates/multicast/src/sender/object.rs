@@ -1,0 +1,412 @@
+use layercast_core::RangeSet;
+use layercast_wire::multicast::{DataFlags, Report, State, Symbol};
+
+use super::plan::{Fresh, Plan};
+use super::*;
+use crate::receipt::{member_key, receipt};
+use crate::{Repair, Weak};
+
+/// Ranges that are kept for one receiver: what says more is forged.
+const MAX_RANGES: usize = 1 << 16;
+
+/// An object and what of it is to be sent.
+#[derive(Debug)]
+pub(super) struct ObjectWork<S> {
+    source: S,
+    pub object: Object,
+    pub geometry: Geometry,
+    pub plan: Plan,
+    fresh: Fresh,
+    /// Symbols that the worst receiver lacks of each block, heard in this round.
+    needs: Vec<u16>,
+    /// Since the last good-bye somebody got everything.
+    newly_done: bool,
+}
+
+impl<S: Source> ObjectWork<S> {
+    pub fn new(
+        source: S,
+        object: Object,
+        geometry: Geometry,
+        config: &SenderConfig,
+    ) -> ObjectWork<S> {
+        let most = match config.repair {
+            Repair::Parity { most, .. } => most,
+            _ => 0,
+        };
+        let blocks = if most == 0 { 0 } else { geometry.blocks() };
+        ObjectWork {
+            source,
+            object,
+            plan: Plan::default(),
+            fresh: Fresh::new(&geometry, most),
+            needs: vec![0; blocks as usize],
+            newly_done: false,
+            geometry,
+        }
+    }
+}
+
+impl<S: Source> Sender<S> {
+    /// The first pass, or first a look at who has what already.
+    pub(super) fn begin(&mut self, now: Time) {
+        let fresh = self
+            .roster
+            .iter()
+            .filter(|it| it.status == Status::Joined)
+            .any(|it| it.received == self.object.geometry.packets());
+        if fresh {
+            let proactive = match self.config.repair {
+                Repair::Parity { proactive, .. } => proactive,
+                _ => 0,
+            };
+            let plan = Plan::everything(&self.object.geometry, proactive);
+            self.begin_pass(now, plan);
+        } else {
+            self.begin_round();
+            self.solicit(now, Ask::Everyone);
+        }
+    }
+
+    pub(super) fn begin_pass(&mut self, now: Time, plan: Plan) {
+        self.begin_round();
+        self.stats.rounds += 1;
+        self.round.passes += 1;
+        self.object.plan = plan;
+        self.object.needs.fill(0);
+        if self.object.plan.is_empty() {
+            self.solicit(now, self.whom_to_ask());
+        } else {
+            self.phase = Phase::Sending;
+        }
+    }
+
+    fn whom_to_ask(&self) -> Ask {
+        match self.config.schedule {
+            Schedule::Suppress { above, .. } if self.round.waiting > above as usize => Ask::Needy,
+            _ => Ask::Everyone,
+        }
+    }
+
+    /// The next packet of the pass.
+    pub(super) fn next_data(&mut self, now: Time) -> Option<Transmit> {
+        let work = &mut self.object;
+        let symbol = work.plan.next(&work.geometry, &mut work.fresh)?;
+        let payload = match symbol {
+            Symbol::Source(number) => work.source.packet(&work.geometry, number),
+            Symbol::Parity { block, index } => work.source.parity(&work.geometry, block, index),
+        };
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(error) => {
+                self.give_up(Reason::User, Failure::Content(error));
+                return self.out.pop_front();
+            }
+        };
+        let last = work.plan.is_empty();
+        let again = self.round.number > 0 && matches!(symbol, Symbol::Source(_));
+        let mut flags = DataFlags::default();
+        for (set, flag) in [
+            (last, DataFlags::LAST),
+            (again, DataFlags::AGAIN),
+            (self.round.scope != Scope::Main, DataFlags::SEPARATE),
+        ] {
+            if set {
+                flags = flags.with(flag);
+            }
+        }
+        let to = self.destination();
+        self.stats.data += 1;
+        self.stats.again += u64::from(again);
+        self.stats.parities += u64::from(matches!(symbol, Symbol::Parity { .. }));
+        self.stats.unicast += u64::from(matches!(to, To::One(_)));
+        self.stats.octets += payload.len() as u64;
+        self.round.packets += 1;
+        self.pacer.sent(now, payload.len() as u64);
+        let data = Data {
+            round: self.round.number,
+            flags,
+            symbol,
+            payload,
+        };
+        if last {
+            self.solicit(now, self.whom_to_ask());
+        }
+        Some(Transmit {
+            to,
+            packet: Packet {
+                session: self.session,
+                body: Body::Data(data),
+            },
+        })
+    }
+
+    pub(super) fn on_report(&mut self, now: Time, from: Peer, report: &Report) {
+        let Some(at) = self.known(report.member, from) else {
+            return;
+        };
+        match self.roster.get(at).status {
+            Status::Joined | Status::Busy | Status::Postponed => {}
+            // It has said so before, or speaks too late.
+            _ => {
+                self.stats.stale += 1;
+                return;
+            }
+        }
+        let lasting = matches!(
+            report.state,
+            State::Complete { .. } | State::Busy | State::Ready(_)
+        );
+        let age = match report.sync {
+            0 => i64::from(self.round.number) - i64::from(report.round),
+            sync => i64::from(self.round.sync.wrapping_sub(sync) as i32),
+        };
+        if age < 0 || !self.believable(report) {
+            self.stats.forged += 1;
+            return;
+        }
+        if !lasting && (age > 0 || self.phase != Phase::Collecting) {
+            self.stats.stale += 1;
+            return;
+        }
+        if report.stamp != 0 {
+            let Some(round_trip) = self.clock.round_trip(now, report.stamp) else {
+                self.stats.forged += 1;
+                return;
+            };
+            let record = self.roster.get_mut(at);
+            record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
+            self.round.largest = self.round.largest.max(round_trip);
+        }
+        if self.phase == Phase::Collecting && self.counts_now(at) {
+            let took = now.since(self.round.asked);
+            self.clock.answered(took, self.round.spread);
+            self.stats.late += u64::from(self.round.tries > 0);
+        }
+        self.stats.reports += 1;
+        self.roster.get_mut(at).loss = report.loss;
+        self.take_report(now, at, report);
+        self.after_answer(now);
+    }
+
+    /// Whether a report says what can be so.
+    fn believable(&self, report: &Report) -> bool {
+        let packets = self.object.geometry.packets();
+        match &report.state {
+            State::Missing(spans) => {
+                self.config.content == Content::Ranges
+                    && !spans.is_empty()
+                    && spans.end() <= packets
+            }
+            State::Ready(spans) => spans.end() <= packets,
+            State::Need(needs) => {
+                let fits = |(block, count)| {
+                    block < self.object.geometry.blocks()
+                        && count <= self.object.geometry.packets_of(block)
+                };
+                self.config.content == Content::Counts && needs.iter().all(fits)
+            }
+            State::Complete { receipt: proof } => {
+                let master = self.config.receipts.as_ref();
+                let key = master.map(|master| member_key(master, report.member));
+                let digest = &self.object.object.digest;
+                *proof == receipt(key.as_ref(), self.session, report.member, digest)
+            }
+            State::Busy | State::Corrupt => true,
+            State::Levels { .. } => false,
+        }
+    }
+
+    fn take_report(&mut self, now: Time, at: usize, report: &Report) {
+        match &report.state {
+            State::Complete { .. } => {
+                self.settle(at);
+                let record = self.roster.get_mut(at);
+                record.status = Status::Done;
+                record.complete = record.weight;
+                record.received = 0;
+                record.missing = None;
+                self.object.newly_done = true;
+                self.events.push_back(SenderEvent::Delivered(record.id));
+            }
+            State::Busy => {
+                self.settle(at);
+                let record = self.roster.get_mut(at);
+                if record.status != Status::Busy {
+                    record.status = Status::Busy;
+                    record.missing = None;
+                    self.events.push_back(SenderEvent::Busy(record.id));
+                }
+            }
+            State::Ready(_) => {
+                let record = self.roster.get_mut(at);
+                if record.status == Status::Busy {
+                    record.status = Status::Postponed;
+                    if self.phase == Phase::Waiting {
+                        self.next_scope(now);
+                    }
+                }
+            }
+            State::Need(_) | State::Missing(_) if !self.in_scope(at) => self.stats.stale += 1,
+            State::Missing(spans) => self.lacks(at, report.more, |missing| {
+                for (from, to) in spans.iter() {
+                    missing.insert(from, to);
+                }
+            }),
+            State::Need(needs) => {
+                for (block, count) in needs.iter() {
+                    let need = &mut self.object.needs[block as usize];
+                    *need = (*need).max(count);
+                }
+                let lacked: u64 = needs.iter().map(|(_, count)| u64::from(count)).sum();
+                self.roster.get_mut(at).received = lacked;
+                if !report.more {
+                    self.settle(at);
+                }
+            }
+            State::Corrupt => {
+                if core::mem::replace(&mut self.roster.get_mut(at).corrupt, true) {
+                    self.lose(now, at, Reason::Corrupt);
+                    return;
+                }
+                let geometry = self.object.geometry;
+                for (block, need) in self.object.needs.iter_mut().enumerate() {
+                    *need = geometry.packets_of(block as u32);
+                }
+                self.lacks(at, false, |missing| missing.insert(0, geometry.packets()));
+            }
+            State::Levels { .. } => {}
+        }
+    }
+
+    fn lacks(&mut self, at: usize, more: bool, add: impl FnOnce(&mut RangeSet)) {
+        let packets = self.object.geometry.packets();
+        let record = self.roster.get_mut(at);
+        let missing = record.missing.get_or_insert_default();
+        if missing.len() < MAX_RANGES {
+            add(missing);
+        }
+        record.received = missing.covered(0, packets);
+        if !more {
+            self.settle(at);
+        }
+    }
+
+    /// All have answered, or will not.
+    pub(super) fn evaluate(&mut self, now: Time) {
+        if self.round.largest > Span::ZERO {
+            self.clock.largest_was(self.round.largest);
+        }
+        let needy = (0..self.roster.len())
+            .filter(|&at| self.in_scope(at))
+            .count() as u32;
+        let asked = self.round.ask;
+        if asked == Ask::Everyone {
+            self.events.push_back(SenderEvent::PassDone {
+                round: self.round.number,
+                packets: self.round.packets,
+                needy,
+            });
+            self.postpone_weak();
+        }
+        if self.config.release_each && core::mem::take(&mut self.object.newly_done) {
+            self.release(now);
+        } else {
+            self.proceed(now);
+        }
+    }
+
+    /// What comes after the evaluation: a pass over what is missing, or the end.
+    pub(super) fn proceed(&mut self, now: Time) {
+        let plan = self.repairs();
+        let anybody = (0..self.roster.len()).any(|at| self.in_scope(at));
+        for record in self.roster.iter_mut() {
+            record.missing = None;
+        }
+        if !anybody {
+            self.next_scope(now);
+        } else if plan.is_empty() {
+            // Nobody asked for anything: what is left is to hear from everybody.
+            self.begin_round();
+            self.solicit(now, Ask::Everyone);
+        } else if self.round.passes >= self.config.rounds {
+            self.too_many_rounds(now);
+        } else {
+            self.round.number += 1;
+            self.begin_pass(now, plan);
+        }
+    }
+
+    /// What those in scope asked for.
+    fn repairs(&self) -> Plan {
+        let mut plan = Plan::default();
+        if self.config.content == Content::Counts {
+            for (block, &need) in self.object.needs.iter().enumerate() {
+                let block = block as u32;
+                if need == 0 {
+                    continue;
+                }
+                if need >= self.object.geometry.packets_of(block) {
+                    // To who has nothing of it, sources are worth as much, and are not to be decoded.
+                    let (first, end) = self.object.geometry.range(block);
+                    plan.sources(first, end);
+                } else {
+                    plan.parities(block, need.into());
+                }
+            }
+            return plan;
+        }
+        let mut union = RangeSet::new();
+        for at in 0..self.roster.len() {
+            if let Some(missing) = &self.roster.get(at).missing
+                && self.in_scope(at)
+            {
+                for (from, to) in missing.iter() {
+                    union.insert(from, to);
+                }
+            }
+        }
+        if self.config.repair == Repair::GoBackN
+            && let Some((from, _)) = union.iter().next()
+        {
+            plan.sources(from, self.object.geometry.packets());
+            return plan;
+        }
+        for (from, to) in union.iter() {
+            plan.sources(from, to);
+        }
+        plan
+    }
+
+    /// Who lacks too much is served after the others, unless half of them do.
+    fn postpone_weak(&mut self) {
+        let Weak::Postpone {
+            polls,
+            missing_permille,
+            ..
+        } = self.config.weak
+        else {
+            return;
+        };
+        if self.round.scope != Scope::Main {
+            return;
+        }
+        let most = self.object.geometry.packets() * u64::from(missing_permille) / 1_000;
+        let weak: Vec<usize> = (0..self.roster.len())
+            .filter(|&at| self.in_scope(at))
+            .filter(|&at| {
+                let record = self.roster.get(at);
+                record.received > most || record.silent > polls
+            })
+            .collect();
+        let there = self
+            .roster
+            .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released));
+        if weak.len() * 2 > there as usize {
+            return;
+        }
+        for at in weak {
+            self.postpone(at);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+use super::*;
+use layercast_wire::multicast::Accept;
+
+impl<S: Source> Sender<S> {
+    /// Announces the session for the first time.
+    pub(super) fn open(&mut self, now: Time) {
+        self.phase = Phase::Opening;
+        for _ in 0..self.config.opening.copies.max(1) {
+            self.announce(now, To::Group);
+        }
+        self.round.tries = 1;
+        self.await_accepts(now);
+    }
+
+    fn await_accepts(&mut self, now: Time) {
+        let silent = self.roster.weigh(|status| status == Status::Invited);
+        let spread = self.clock.spread(self.expected().max(silent));
+        self.round.deadline = now + self.config.opening.wait + spread;
+    }
+
+    /// How many receivers there will be, as far as known.
+    fn expected(&self) -> u32 {
+        match &self.members {
+            Members::Listed(list) => list.len() as u32,
+            Members::Anyone { expect, .. } => expect.unwrap_or(0),
+        }
+    }
+
+    pub(super) fn announce(&mut self, now: Time, to: To) {
+        let stamp = self.clock.stamp(now);
+        let spread = self.clock.spread(self.expected());
+        let ms = |span: Span| u32::try_from(span.as_ms()).unwrap_or(u32::MAX);
+        let open = Open {
+            stamp,
+            packet_size: self.config.packet_size,
+            min_release: match self.config.weak {
+                crate::Weak::Eject { min_release, .. } => min_release,
+                _ => 0,
+            },
+            terms: Terms {
+                content: self.config.content,
+                in_order: self.config.repair == crate::Repair::GoBackN,
+                unasked: matches!(
+                    self.config.schedule,
+                    Schedule::BackOff { unasked: true, .. }
+                ),
+                spread_us: u32::try_from(spread.as_us()).unwrap_or(u32::MAX),
+                goodbye: self.config.release_each,
+                data_wait_ms: ms(self.config.data_wait),
+                sender_wait_ms: ms(self.config.sender_wait),
+                counters: match self.config.rate {
+                    RateControl::Monitor(it) | RateControl::Friendly(it) => it.counters,
+                    _ => 0,
+                },
+            },
+            object: Some(self.object.object.clone()),
+        };
+        self.send(to, Body::Open(Box::new(open)));
+    }
+
+    pub(super) fn on_accept(&mut self, now: Time, from: Peer, accept: &Accept) {
+        if accept.weight == 0 || accept.held > self.object.geometry.packets() {
+            self.stats.forged += 1;
+            return;
+        }
+        let at = match self.roster.find(accept.member) {
+            Some(at) => at,
+            None => match self.members {
+                Members::Anyone { most, .. } if self.roster.len() as u64 >= most.into() => {
+                    self.stats.strangers += 1;
+                    return;
+                }
+                Members::Anyone { late, .. } if late || self.phase == Phase::Opening => {
+                    let at = self.roster.add(accept.member, None, Status::Invited);
+                    self.roster.get_mut(at).mandatory =
+                        names(&self.config.completion, accept.member);
+                    at
+                }
+                _ => {
+                    self.stats.strangers += 1;
+                    return;
+                }
+            },
+        };
+        let record = self.roster.get(at);
+        let first = matches!(record.status, Status::Invited | Status::Never);
+        let same_life = record.incarnation == accept.incarnation && record.peer == Some(from);
+        if !first && same_life {
+            return;
+        }
+        let late = match &self.members {
+            Members::Listed(_) => record.status == Status::Never,
+            Members::Anyone { late, .. } => *late,
+        };
+        if !first && self.phase != Phase::Opening && !late {
+            // It has lost what it had, and this session takes nobody in.
+            self.lose(now, at, Reason::Late);
+            self.after_answer(now);
+            return;
+        }
+        self.take_in(now, at, from, accept);
+        match self.phase {
+            Phase::Opening => self.opening_answered(now),
+            _ => self.after_answer(now),
+        }
+    }
+
+    /// A member begins a life.
+    fn take_in(&mut self, now: Time, at: usize, from: Peer, accept: &Accept) {
+        if self.counts_now(at) {
+            self.round.waiting -= 1;
+        }
+        let round_trip = self.clock.round_trip(now, accept.stamp);
+        let record = self.roster.get_mut(at);
+        record.peer = Some(from);
+        record.incarnation = accept.incarnation;
+        record.buffer = accept.buffer;
+        record.weight = accept.weight;
+        record.complete = 0;
+        record.missing = None;
+        record.corrupt = false;
+        record.received = self.object.geometry.packets() - accept.held;
+        record.status = match accept.refuses {
+            Some(reason) => Status::Refused(reason),
+            None => Status::Joined,
+        };
+        if let Some(round_trip) = round_trip {
+            record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
+            self.clock.largest_was(round_trip);
+        }
+        // It is asked with the others, unless their round is over already.
+        record.answered = self.round.sync.wrapping_sub(1);
+        if self.counts_now(at) {
+            self.round.waiting += 1;
+        }
+        if self.phase != Phase::Opening && accept.refuses.is_none() {
+            self.events.push_back(SenderEvent::Joined(accept.member));
+        }
+    }
+
+    fn opening_answered(&mut self, now: Time) {
+        let enough = match &self.members {
+            Members::Listed(_) => self.roster.iter().all(|it| it.status != Status::Invited),
+            Members::Anyone { expect, .. } => expect.is_some_and(|expect| {
+                self.roster.weigh(|status| status == Status::Joined) >= expect
+            }),
+        };
+        if enough {
+            self.opened(now);
+        }
+    }
+
+    pub(super) fn opening_over(&mut self, now: Time) {
+        let silent = self.roster.iter().any(|it| it.status == Status::Invited);
+        let wanted = silent || matches!(self.members, Members::Anyone { .. });
+        if !wanted || self.round.tries >= self.config.opening.tries {
+            self.opened(now);
+            return;
+        }
+        self.round.tries += 1;
+        let mut unknown = !silent;
+        for at in 0..self.roster.len() {
+            let record = self.roster.get(at);
+            match (record.status, record.peer) {
+                (Status::Invited, Some(_)) => self.polls.push_back(at as u32),
+                (Status::Invited, None) => unknown = true,
+                _ => {}
+            }
+        }
+        if unknown {
+            self.polls.clear();
+            self.announce(now, To::Group);
+        }
+        self.await_accepts(now);
+    }
+
+    fn opened(&mut self, now: Time) {
+        self.polls.clear();
+        let silent = self.roster.weigh(|status| status == Status::Invited);
+        let yes = self.roster.weigh(|status| status == Status::Joined);
+        let no = self
+            .roster
+            .weigh(|status| matches!(status, Status::Refused(_)));
+        for record in self.roster.iter_mut() {
+            if record.status == Status::Invited {
+                record.status = Status::Never;
+            }
+        }
+        let opened = SenderEvent::Opened { yes, no, silent };
+        self.events.push_back(opened);
+        if yes == 0 {
+            self.give_up(Reason::Silent, Failure::NoReceivers);
+        } else if !self.roster.satisfies(&self.config.completion) {
+            self.give_up(Reason::Integrity, Failure::Integrity);
+        } else {
+            if matches!(self.members, Members::Anyone { late: true, .. }) {
+                self.next_open = now + ANNOUNCED;
+            }
+            self.begin(now);
+        }
+    }
+}

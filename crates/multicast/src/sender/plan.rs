@@ -1,0 +1,159 @@
+use layercast_wire::multicast::Symbol;
+
+use crate::Geometry;
+
+/// What is to be sent in a pass.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Plan {
+    items: Vec<Item>,
+    /// Items before this one are done.
+    at: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Item {
+    /// Source packets from the first up to the second.
+    Sources(u64, u64),
+    /// So many fresh parities of a block.
+    Parities(u32, u32),
+}
+
+impl Plan {
+    /// Every source packet; behind each block so many parities.
+    pub fn everything(geometry: &Geometry, parities: u16) -> Plan {
+        let mut plan = Plan::default();
+        if parities == 0 {
+            plan.sources(0, geometry.packets());
+        } else {
+            for block in 0..geometry.blocks() {
+                let (first, end) = geometry.range(block);
+                plan.sources(first, end);
+                plan.parities(block, parities.into());
+            }
+        }
+        plan
+    }
+
+    /// Adds source packets.
+    pub fn sources(&mut self, from: u64, to: u64) {
+        if from < to {
+            self.items.push(Item::Sources(from, to));
+        }
+    }
+
+    /// Adds parities.
+    pub fn parities(&mut self, block: u32, count: u32) {
+        if count > 0 {
+            self.items.push(Item::Parities(block, count));
+        }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.at == self.items.len()
+    }
+
+    /// Packets left.
+    pub fn left(&self) -> u64 {
+        let items = &self.items[self.at..];
+        items
+            .iter()
+            .map(|item| match *item {
+                Item::Sources(from, to) => to - from,
+                Item::Parities(_, count) => count.into(),
+            })
+            .sum()
+    }
+
+    /// The next packet.
+    pub fn next(&mut self, geometry: &Geometry, fresh: &mut Fresh) -> Option<Symbol> {
+        let item = self.items.get_mut(self.at)?;
+        let (symbol, done) = match item {
+            Item::Sources(from, to) => {
+                *from += 1;
+                (Symbol::Source(*from - 1), from == to)
+            }
+            Item::Parities(block, count) => {
+                *count -= 1;
+                (fresh.next(geometry, *block), *count == 0)
+            }
+        };
+        self.at += usize::from(done);
+        Some(symbol)
+    }
+}
+
+/// Which parity of each block is the next that was never sent.
+///
+/// When a code has no more, all symbols of the block come again in turn: whoever lacks m of them gets m new ones
+/// within one turn.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Fresh {
+    most: u32,
+    sent: Vec<u32>,
+}
+
+impl Fresh {
+    /// For a code with so many parities of a block.
+    pub fn new(geometry: &Geometry, most: u32) -> Fresh {
+        let blocks = if most == 0 { 0 } else { geometry.blocks() };
+        Fresh {
+            most,
+            sent: vec![0; blocks as usize],
+        }
+    }
+
+    fn next(&mut self, geometry: &Geometry, block: u32) -> Symbol {
+        let sent = &mut self.sent[block as usize];
+        let number = *sent;
+        let (first, end) = geometry.range(block);
+        let sources = (end - first) as u32;
+        // Behind the parities come the sources, then the parities again.
+        let turn = sources + self.most;
+        *sent = if number + 1 == turn { 0 } else { number + 1 };
+        match number.checked_sub(self.most) {
+            Some(source) => Symbol::Source(first + u64::from(source)),
+            None => Symbol::Parity {
+                block,
+                index: number,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parities_are_fresh_until_there_are_no_more() {
+        let geometry = Geometry::new(50, 10, 3).unwrap();
+        let mut fresh = Fresh::new(&geometry, 2);
+        let mut plan = Plan::everything(&geometry, 1);
+        assert_eq!(plan.left(), 7);
+        let first: Vec<_> = core::iter::from_fn(|| plan.next(&geometry, &mut fresh)).collect();
+        let source = Symbol::Source;
+        let parity = |block, index| Symbol::Parity { block, index };
+        let wanted = [
+            source(0),
+            source(1),
+            source(2),
+            parity(0, 0),
+            source(3),
+            source(4),
+            parity(1, 0),
+        ];
+        assert_eq!(first, wanted);
+        plan.parities(1, 5);
+        let again: Vec<_> = core::iter::from_fn(|| plan.next(&geometry, &mut fresh)).collect();
+        let wanted = [
+            parity(1, 1),
+            source(3),
+            source(4),
+            parity(1, 0),
+            parity(1, 1),
+        ];
+        assert_eq!(again, wanted);
+        assert!(plan.is_empty());
+    }
+}

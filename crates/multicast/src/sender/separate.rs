@@ -1,0 +1,123 @@
+use super::*;
+use crate::Weak;
+
+impl<S: Source> Sender<S> {
+    /// A member is served after the others.
+    pub(super) fn postpone(&mut self, at: usize) {
+        self.settle(at);
+        let record = self.roster.get_mut(at);
+        record.status = Status::Postponed;
+        record.missing = None;
+        let (member, peer) = (record.id, record.peer.unwrap_or_default());
+        self.send(To::One(peer), Body::Suspend { member });
+        self.events.push_back(SenderEvent::Postponed(member));
+    }
+
+    /// Who has everything is told that it is over for it.
+    pub(super) fn release(&mut self, now: Time) {
+        let round = self.round.number;
+        self.send(self.destination(), Body::Release { round });
+        let leaving = self.roster.weigh(|status| status == Status::Done);
+        self.phase = Phase::Releasing;
+        self.round.deadline = now + self.clock.wait(self.clock.spread(leaving));
+    }
+
+    pub(super) fn on_released(&mut self, now: Time, at: usize) {
+        let record = self.roster.get_mut(at);
+        if record.status == Status::Done {
+            record.status = Status::Released;
+        }
+        if self.phase == Phase::Releasing && self.roster.iter().all(|it| it.status != Status::Done)
+        {
+            self.released_all(now);
+        }
+    }
+
+    pub(super) fn released_all(&mut self, now: Time) {
+        // Who did not say good-bye has everything all the same: its report was the receipt.
+        for record in self.roster.iter_mut() {
+            if record.status == Status::Done {
+                record.status = Status::Released;
+            }
+        }
+        self.proceed(now);
+    }
+
+    /// The rounds with those in scope are over: those who were postponed are next, then those who were busy.
+    pub(super) fn next_scope(&mut self, now: Time) {
+        let side = matches!(self.config.weak, Weak::Postpone { side: true, .. });
+        let postponed = self
+            .roster
+            .iter()
+            .position(|it| it.status == Status::Postponed);
+        if let Some(at) = postponed {
+            self.round.scope = if side { Scope::Side } else { Scope::One(at) };
+            self.round.passes = 0;
+            self.begin_round();
+            self.solicit(now, Ask::Everyone);
+        } else if self.roster.iter().any(|it| it.status == Status::Busy) {
+            self.round.scope = Scope::Main;
+            self.round.tries = 0;
+            self.phase = Phase::Waiting;
+            self.round.deadline = now + self.clock.wait(Span::ZERO);
+        } else {
+            self.finish();
+        }
+    }
+
+    /// Those who are busy are asked, and given up in the end.
+    pub(super) fn busy_over(&mut self, now: Time) {
+        let busy: Vec<usize> = (0..self.roster.len())
+            .filter(|&at| self.roster.get(at).status == Status::Busy)
+            .collect();
+        if self.round.tries < self.config.silence.tries() {
+            self.round.tries += 1;
+            self.round.ask = Ask::Everyone;
+            self.polls.extend(busy.iter().map(|&at| at as u32));
+            let wait = self.clock.wait(self.clock.spread(busy.len() as u32));
+            self.round.deadline = now + wait.times(1 << self.round.tries.min(6));
+            return;
+        }
+        for at in busy {
+            self.lose(now, at, Reason::Silent);
+            if self.phase == Phase::Closed {
+                return;
+            }
+        }
+        self.next_scope(now);
+    }
+
+    /// Who still lacks something is served separately, or has failed.
+    pub(super) fn too_many_rounds(&mut self, now: Time) {
+        let main = self.round.scope == Scope::Main;
+        let separately = main && matches!(self.config.weak, Weak::Postpone { .. });
+        for at in 0..self.roster.len() {
+            if !self.in_scope(at) {
+                continue;
+            }
+            if separately {
+                self.postpone(at);
+            } else {
+                self.lose(now, at, Reason::Rounds);
+                if self.phase == Phase::Closed {
+                    return;
+                }
+            }
+        }
+        self.next_scope(now);
+    }
+
+    fn finish(&mut self) {
+        let round = self.round.number;
+        if !self.config.release_each {
+            // A lost good-bye costs receivers a wait only; a second copy is cheap.
+            for _ in 0..2 {
+                self.send(To::Group, Body::Release { round });
+            }
+        }
+        match self.roster.delivered_to(&self.config.completion) {
+            true => self.close(Ok(())),
+            false => self.close(Err(Failure::Integrity)),
+        }
+    }
+}

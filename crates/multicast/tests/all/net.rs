@@ -1,0 +1,275 @@
+//! A network for tests: a sender, receivers, and what may happen between them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bytes::Bytes;
+use layercast_core::{Span, Stream, Time};
+use layercast_multicast::{
+    Peer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, Source, Store, To, Transmit,
+};
+use layercast_wire::multicast::{Body, MemberId, Packet};
+
+/// What the network does to packets, as probabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss: f64,
+    pub twice: f64,
+    pub damage: f64,
+    /// Delay beyond the least one, uniform.
+    pub jitter: Span,
+}
+
+pub const PERFECT: Faults = Faults {
+    loss: 0.0,
+    twice: 0.0,
+    damage: 0.0,
+    jitter: Span::ZERO,
+};
+
+/// On the way: when it arrives, number to keep the order, to and from whom, what.
+type Flying = Reverse<(Time, u64, u32, u32, Item)>;
+
+/// Packets are not ordered; in the heap the number before them is.
+#[derive(Clone, Debug)]
+pub struct Item(pub Packet);
+
+impl PartialEq for Item {
+    fn eq(&self, _: &Item) -> bool {
+        true
+    }
+}
+impl Eq for Item {}
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Item) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Item {
+    fn cmp(&self, _: &Item) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+/// Decides whether a packet from one to another is lost: beside the random losses.
+pub type Fate = Box<dyn FnMut(u32, u32, &Packet) -> bool>;
+
+pub struct Net<S, T> {
+    pub now: Time,
+    pub sender: Sender<S>,
+    /// Peer n + 1 each; none: crashed.
+    pub receivers: Vec<Option<Receiver<T>>>,
+    pub faults: Faults,
+    pub delay: Span,
+    pub fate: Fate,
+    pub sender_events: Vec<(Time, SenderEvent)>,
+    pub receiver_events: Vec<Vec<ReceiverEvent>>,
+    /// Everything that was sent, with who sent it.
+    pub log: Vec<(Time, u32, Transmit)>,
+    flying: BinaryHeap<Flying>,
+    random: Stream,
+    count: u64,
+}
+
+pub fn receiver<T: Store>(number: u32, incarnation: u32, store: T) -> Receiver<T> {
+    let mut config = ReceiverConfig::new(MemberId(number.into()), 7 + u64::from(incarnation));
+    config.incarnation = incarnation;
+    Receiver::new(config, store)
+}
+
+impl<S: Source, T: Store> Net<S, T> {
+    pub fn new(sender: Sender<S>, stores: Vec<T>, faults: Faults, seed: u64) -> Net<S, T> {
+        let receivers: Vec<_> = (1..)
+            .zip(stores)
+            .map(|(number, store)| Some(receiver(number, 1, store)))
+            .collect();
+        Net {
+            now: Time::ZERO + Span::from_secs(1),
+            sender,
+            receiver_events: vec![Vec::new(); receivers.len()],
+            receivers,
+            faults,
+            delay: Span::from_ms(50),
+            fate: Box::new(|_, _, _| false),
+            sender_events: Vec::new(),
+            log: Vec::new(),
+            flying: BinaryHeap::new(),
+            random: Stream::new(seed, "net"),
+            count: 0,
+        }
+    }
+
+    pub fn start(&mut self) {
+        self.sender.start(self.now);
+        self.drain(0);
+    }
+
+    /// Runs until nothing happens any more or until `until`.
+    pub fn run_until(&mut self, until: Time) {
+        while let Some(at) = self.next() {
+            if at > until {
+                break;
+            }
+            self.step(at);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Runs until nothing happens any more, at most an hour.
+    pub fn run(&mut self) {
+        let end = self.now + Span::from_secs(3_600);
+        while let Some(at) = self.next() {
+            assert!(at < end, "it does not end: {:?}", self.sender_events);
+            self.step(at);
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        let flying = self.flying.peek().map(|item| item.0.0);
+        let timers = self.receivers.iter().flatten();
+        let timers = timers.filter_map(|receiver| receiver.poll_timeout());
+        let timers = timers.chain(self.sender.poll_timeout());
+        let next = timers.chain(flying).min()?;
+        Some(next.max(self.now))
+    }
+
+    fn step(&mut self, at: Time) {
+        self.now = at;
+        while self.flying.peek().is_some_and(|item| item.0.0 <= at) {
+            let Some(Reverse((_, _, to, from, Item(packet)))) = self.flying.pop() else {
+                break;
+            };
+            self.deliver(to, from, &packet);
+        }
+        if self.sender.poll_timeout().is_some_and(|due| due <= at) {
+            self.sender.on_timeout(at);
+            self.drain(0);
+        }
+        for number in 0..self.receivers.len() {
+            let Some(receiver) = &mut self.receivers[number] else {
+                continue;
+            };
+            if receiver.poll_timeout().is_some_and(|due| due <= at) {
+                receiver.on_timeout(at);
+                self.drain(number as u32 + 1);
+            }
+        }
+    }
+
+    fn deliver(&mut self, to: u32, from: u32, packet: &Packet) {
+        match to.checked_sub(1) {
+            None => self.sender.handle(self.now, Peer(from), packet),
+            Some(number) => {
+                if let Some(receiver) = &mut self.receivers[number as usize] {
+                    receiver.handle(self.now, Peer(from), packet);
+                }
+            }
+        }
+        self.drain(to);
+    }
+
+    /// Sends and tells what a node has to send and to tell.
+    pub fn drain(&mut self, node: u32) {
+        match node.checked_sub(1) {
+            None => {
+                while let Some(transmit) = self.sender.poll_transmit(self.now) {
+                    self.send(0, transmit);
+                }
+                while let Some(event) = self.sender.poll_event() {
+                    self.sender_events.push((self.now, event));
+                }
+            }
+            Some(number) => {
+                let number = number as usize;
+                while let Some(receiver) = &mut self.receivers[number] {
+                    let Some(transmit) = receiver.poll_transmit(self.now) else {
+                        break;
+                    };
+                    self.send(node, transmit);
+                }
+                if let Some(receiver) = &mut self.receivers[number] {
+                    while let Some(event) = receiver.poll_event() {
+                        self.receiver_events[number].push(event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, from: u32, transmit: Transmit) {
+        let packet = transmit.packet.clone();
+        match transmit.to {
+            To::One(Peer(to)) => self.fly(from, to, &packet),
+            To::Group | To::Side => {
+                for to in 1..=self.receivers.len() as u32 {
+                    self.fly(from, to, &packet);
+                }
+            }
+        }
+        self.log.push((self.now, from, transmit));
+    }
+
+    /// A packet leaves for one node.
+    pub fn fly(&mut self, from: u32, to: u32, packet: &Packet) {
+        let copies = 1 + u32::from(self.random.chance(self.faults.twice));
+        for _ in 0..copies {
+            if self.random.chance(self.faults.loss) || (self.fate)(from, to, packet) {
+                continue;
+            }
+            let mut packet = packet.clone();
+            if self.random.chance(self.faults.damage) {
+                let Some(damaged) = self.damage(&packet) else {
+                    continue;
+                };
+                packet = damaged;
+            }
+            let jitter = Span::from_ps(self.random.below(self.faults.jitter.as_ps()));
+            self.count += 1;
+            let at = self.now + self.delay + jitter;
+            self.flying
+                .push(Reverse((at, self.count, to, from, Item(packet))));
+        }
+    }
+
+    /// What is left of a packet of which octets were changed: nearly always nothing.
+    fn damage(&mut self, packet: &Packet) -> Option<Packet> {
+        let mut bytes = Vec::new();
+        packet.encode_into(&mut bytes);
+        for _ in 0..=self.random.below(4) {
+            let at = self.random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << self.random.below(8);
+        }
+        Packet::decode(&Bytes::from(bytes)).ok()
+    }
+
+    /// A receiver is gone, with what it had in store.
+    pub fn crash(&mut self, number: u32) -> T {
+        let receiver = self.receivers[number as usize - 1].take();
+        receiver.expect("it runs").into_store()
+    }
+
+    /// It starts again.
+    pub fn restart(&mut self, number: u32, incarnation: u32, store: T) {
+        self.receivers[number as usize - 1] = Some(receiver(number, incarnation, store));
+    }
+
+    /// Data packets of the sender, with the pass they were sent in.
+    pub fn data(&self) -> impl Iterator<Item = (&Transmit, &layercast_wire::multicast::Data)> {
+        self.log
+            .iter()
+            .filter_map(|(_, _, transmit)| match &transmit.packet.body {
+                Body::Data(data) => Some((transmit, data)),
+                _ => None,
+            })
+    }
+
+    /// How the session ended.
+    pub fn result(&self) -> Option<Result<(), layercast_multicast::Failure>> {
+        self.sender_events
+            .iter()
+            .find_map(|(_, event)| match event {
+                SenderEvent::Closed(result) => Some(result.clone()),
+                _ => None,
+            })
+    }
+}
