@@ -34,6 +34,7 @@ mod content;
 mod event;
 mod geometry;
 mod memory;
+pub mod model;
 mod peer;
 mod profile;
 mod receipt;

@@ -60,7 +60,7 @@ pub(super) fn series(mut term: impl FnMut(u32) -> f64) -> f64 {
         let next = term(x);
         sum += next;
         least = next.min(least);
-        if least < 1e-14 * sum {
+        if least <= 1e-14 * sum {
             break;
         }
     }

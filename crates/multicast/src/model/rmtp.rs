@@ -1,0 +1,219 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Buffer, ModelError, Overflow, Round, any, check_group, round, within};
+
+/// A pass in which less than half a packet is to be sent, in the mean, is not counted.
+const LEAST_PACKETS: f64 = 0.5;
+/// The buffer and the group up to which overflow is computed.
+const MOST_OVERFLOW: u64 = 1_000_000;
+
+/// A session of RMTP as the paper's model sees it (rmtp-large-scale.md 2.8).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RmtpModel {
+    /// Receivers (N).
+    pub receivers: u64,
+    /// Of these, so many lose packets: 100 in the paper's tests; all without.
+    #[serde(default)]
+    pub lossy: Option<u64>,
+    /// Packets of the object (M).
+    pub packets: u64,
+    /// The chance that a packet is lost on its way to a receiver that loses (e).
+    pub loss: f64,
+    /// Packets per second (v).
+    pub rate: f64,
+    /// Turn-around time, seconds (TAT).
+    pub tat: f64,
+    /// Mean time between responses, seconds (delta).
+    pub delta: f64,
+    /// Surplus of the response timer, seconds (alpha).
+    #[serde(default)]
+    pub alpha: f64,
+    /// Where responses wait; without, none overflows.
+    #[serde(default)]
+    pub buffer: Option<Buffer>,
+}
+
+/// A pass, or the connection.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Pass {
+    /// Packets sent to all.
+    pub packets: f64,
+    /// Receivers that respond.
+    pub receivers: f64,
+    /// Polls, of both tries.
+    pub polls: f64,
+    /// How long it takes, seconds.
+    pub seconds: f64,
+    /// Packets that the server sends.
+    pub sent: f64,
+    /// Packets that the server receives.
+    pub received: f64,
+}
+
+/// A whole session.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Session {
+    /// Until all have answered CONN.
+    pub connection: Pass,
+    /// Each pass, the first included.
+    pub passes: Vec<Pass>,
+    /// Until all have everything, seconds; the last release is not in it (T).
+    pub seconds: f64,
+    /// Packets that the server sends, releases too (PS).
+    pub sent: f64,
+    /// Packets that the server receives (PR).
+    pub received: f64,
+}
+
+/// What packets cost the server's processor.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CpuCost {
+    /// To send one, seconds.
+    pub send: f64,
+    /// To receive one, seconds.
+    pub receive: f64,
+    /// Once, seconds.
+    pub once: f64,
+}
+
+impl CpuCost {
+    /// System time of the paper's Sun workstation: receiving costs 3.3 times sending.
+    pub const SUN_1996: CpuCost = CpuCost {
+        send: 7.0e-5,
+        receive: 2.3e-4,
+        once: 0.1,
+    };
+
+    /// Seconds of the processor for `session` (8).
+    pub fn of(&self, session: &Session) -> f64 {
+        self.send * session.sent + self.receive * session.received + self.once
+    }
+}
+
+impl RmtpModel {
+    /// The paper's object and network: 2000 packets of 1024 octets at 0.8 Mbit/s, TAT 100 ms, delta 3 ms from 1000
+    /// receivers on, no surplus, no overflow.
+    pub fn paper(receivers: u64, lossy: Option<u64>, loss: f64) -> RmtpModel {
+        RmtpModel {
+            receivers,
+            lossy,
+            packets: 2_000,
+            loss,
+            rate: 800_000.0 / 8.0 / 1_024.0,
+            tat: 0.1,
+            delta: if receivers < 1_000 { 0.0 } else { 0.003 },
+            alpha: 0.0,
+            buffer: None,
+        }
+    }
+
+    /// The whole session.
+    ///
+    /// Errors: a number out of range.
+    pub fn session(&self) -> Result<Session, ModelError> {
+        self.check()?;
+        let overflow = self.overflow();
+        let (lossy, all) = (self.lossy() as f64, self.receivers as f64);
+        let connection = self.pass(1.0, all, lossy, &overflow);
+        let mut passes = vec![self.pass(self.packets as f64, all, lossy, &overflow)];
+        for k in 1.. {
+            let left = self.round(k);
+            if left.packets < LEAST_PACKETS {
+                break;
+            }
+            passes.push(self.pass(left.packets, left.receivers, left.receivers, &overflow));
+        }
+        let sum = |of: fn(&Pass) -> f64| passes.iter().map(of).sum::<f64>();
+        Ok(Session {
+            seconds: connection.seconds + sum(|it| it.seconds),
+            // Of releases there is one after each pass, and every receiver answers one.
+            sent: connection.sent + sum(|it| it.sent) + passes.len() as f64,
+            received: connection.received + sum(|it| it.received) + all,
+            connection,
+            passes,
+        })
+    }
+
+    /// What those that lose packets lack before pass `k`.
+    pub fn round(&self, k: u32) -> Round {
+        round(self.packets as f64, self.lossy() as f64, self.loss, k)
+    }
+
+    /// The share of responses that overflow, or are lost, if `responses` come: Pol (1), at least one of them.
+    fn any_missing(&self, responses: f64, lossy: f64, overflow: &Overflow) -> f64 {
+        let lost = any(self.loss, lossy);
+        let overflows = match responses > 0.0 {
+            true => overflow.of(responses) / responses,
+            false => 0.0,
+        };
+        lost + (1.0 - lost) * overflows
+    }
+
+    /// `packets` to all, and a response of each of `receivers`, of whom `lossy` lose packets: (2), (3), (5) and (6).
+    fn pass(&self, packets: f64, receivers: f64, lossy: f64, overflow: &Overflow) -> Pass {
+        let (e, v) = (self.loss, |x: f64| overflow.of(x));
+        // Of the polls one in e is lost with its answer, whoever is polled: all of them lose packets, or overflowed.
+        let first = e * lossy + (1.0 - e) * v(receivers);
+        let again = e * lossy + v(receivers) + v(first);
+        let responses = receivers + v(receivers) + v(first);
+        let waits = 1.0
+            + self.any_missing(receivers, lossy, overflow)
+            + self.any_missing(first, first, overflow);
+        Pass {
+            packets,
+            receivers,
+            polls: again,
+            seconds: (packets + again) / self.rate
+                + responses * self.delta
+                + waits * (self.tat + self.alpha),
+            sent: packets + again,
+            received: receivers + (1.0 - e) * (v(receivers) + v(first)),
+        }
+    }
+
+    fn lossy(&self) -> u64 {
+        self.lossy
+            .map_or(self.receivers, |it| it.min(self.receivers))
+    }
+
+    fn overflow(&self) -> Overflow {
+        match self.buffer {
+            Some(buffer) => {
+                let load = 1.0 / (self.delta * buffer.service);
+                Overflow::new(self.receivers as u32, buffer.packets, load)
+            }
+            None => Overflow::new(0, 1, 0.0),
+        }
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        check_group(self.packets, self.receivers, self.loss)?;
+        within("rate", self.rate, "more than 0", self.rate > 0.0)?;
+        for (name, value) in [
+            ("tat", self.tat),
+            ("delta", self.delta),
+            ("alpha", self.alpha),
+        ] {
+            within(name, value, "0 or more", value >= 0.0)?;
+        }
+        match self.buffer {
+            Some(buffer) => {
+                let states = u64::from(buffer.packets).saturating_mul(self.receivers);
+                within(
+                    "service",
+                    buffer.service,
+                    "more than 0",
+                    buffer.service > 0.0,
+                )?;
+                within(
+                    "buffer times receivers",
+                    states as f64,
+                    "1 to 1e9, with at most a million receivers",
+                    (1..=super::MOST).contains(&states) && self.receivers <= MOST_OVERFLOW,
+                )
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+use serde::Serialize;
+
+use super::any;
+
+/// What is left before a pass (rmtp-large-scale.md 2.7): S, M and N of the paper's appendix A.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Round {
+    /// Pairs of a receiver and a packet that it lacks.
+    pub pairs: f64,
+    /// Packets that somebody lacks: those that are sent.
+    pub packets: f64,
+    /// Receivers that lack something.
+    pub receivers: f64,
+}
+
+/// What is left before pass `k` (0: the first) of `packets` to `receivers` that lose each packet with the chance
+/// `loss`, independently: the exact mean.
+pub fn round(packets: f64, receivers: f64, loss: f64, k: u32) -> Round {
+    let missing = libm::pow(loss, f64::from(k));
+    Round {
+        pairs: missing * packets * receivers,
+        packets: packets * any(missing, receivers),
+        receivers: receivers * any(missing, packets),
+    }
+}
+
+/// The first `passes` of the recursion that the paper prints (a2): its table is not from it, but from the exact
+/// formula; for comparison.
+pub fn recursion(packets: f64, receivers: f64, loss: f64, passes: u32) -> Vec<Round> {
+    let first = round(packets, receivers, loss, 0);
+    let next = |before: &Round| {
+        let left = |of: f64| match of > 0.0 {
+            true => of * any(loss, before.pairs / of),
+            false => 0.0,
+        };
+        Some(Round {
+            pairs: loss * before.pairs,
+            packets: left(before.packets),
+            receivers: left(before.receivers),
+        })
+    };
+    std::iter::successors(Some(first), next)
+        .take(passes as usize)
+        .collect()
+}
+
+/// Passes beside the first, by the paper's rule of thumb: ln(M N) / ln(1/e).
+pub fn rule_of_thumb(packets: f64, receivers: f64, loss: f64) -> f64 {
+    match loss > 0.0 {
+        true => libm::log(packets * receivers) / -libm::log(loss),
+        false => 0.0,
+    }
+}
+
+/// Passes beside the first until all receivers have all packets: the exact mean.
+pub fn mean_rounds(packets: f64, receivers: f64, loss: f64) -> f64 {
+    let chances = (1..).map(|k| any(libm::pow(loss, f64::from(k)), packets * receivers));
+    chances.take_while(|chance| *chance > 1e-15).sum()
+}
