@@ -253,6 +253,8 @@ pub struct SenderConfig {
     pub opening: Opening,
     /// Streams: packets that are kept until everybody has them.
     pub window: u32,
+    /// Streams: members that are not waited for.
+    pub best_effort: Vec<MemberId>,
     /// Streams: a buffer is released once it is received, not only when it is delivered to the user
     /// (fully-reliable-multicast.md 6).
     pub release_on_received: bool,

@@ -56,4 +56,4 @@ pub use memory::{Memory, MemoryStore};
 pub use peer::{Peer, To, Transmit};
 pub use receipt::member_key;
 pub use receiver::{Receiver, ReceiverConfig};
-pub use sender::Sender;
+pub use sender::{SendError, Sender};

@@ -38,6 +38,8 @@ pub(crate) struct Record {
     pub received: u64,
     /// Streams: 1 + the number delivered last.
     pub delivered: u64,
+    /// `delivered` when the interval of ejection began.
+    pub mark: u64,
     pub peer: Option<Peer>,
     pub status: Status,
     pub incarnation: u32,
@@ -45,6 +47,8 @@ pub(crate) struct Record {
     pub answered: u32,
     /// Polls it left unanswered in all.
     pub silent: u32,
+    /// Rounds in a row in which nobody was slower.
+    pub slowest: u32,
     pub rtt_us: u32,
     pub buffer: u32,
     pub weight: u32,
@@ -62,11 +66,13 @@ impl Record {
             missing: None,
             received: 0,
             delivered: 0,
+            mark: 0,
             peer,
             status,
             incarnation: 0,
             answered: 0,
             silent: 0,
+            slowest: 0,
             rtt_us: 0,
             buffer: 0,
             weight: 1,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::receipt::receipt;
-use layercast_wire::multicast::{Ask, Content, Needs, Report, Spans, Tally};
+use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, Spans, Tally};
 
 /// An answer that waits for its back-off.
 #[derive(Clone, Debug)]
@@ -44,6 +44,10 @@ impl<T: Store> Receiver<T> {
         if poll.separate {
             self.postponed = true;
             self.was_busy = false;
+        }
+        self.upto = poll.upto;
+        if let Some(stream) = &mut self.stream {
+            stream.end = poll.closing.then_some(poll.upto);
         }
         if poll.round > self.object.round {
             self.object.round = poll.round;
@@ -124,6 +128,34 @@ impl<T: Store> Receiver<T> {
         Span::from_secs_f64(range.as_secs_f64() * share)
     }
 
+    /// Counts packets between two monitor bits, if it is one of those who do (RMTP FREPO).
+    pub(super) fn count(&mut self, data: &Data) {
+        if let Some(counting) = &mut self.counting {
+            counting.received += 1;
+        }
+        if data.flags.has(DataFlags::START) {
+            let counters = self.session.as_ref().map_or(0, |it| it.terms.counters);
+            let chosen = self.random.below(65_535) < u64::from(counters);
+            self.counting = chosen.then_some(Counting {
+                round: data.round,
+                start: data.symbol,
+                received: 0,
+            });
+        }
+        if data.flags.has(DataFlags::STOP)
+            && let Some(counting) = self.counting.take()
+            && counting.round == data.round
+        {
+            self.send(Body::Count(Count {
+                member: self.config.member,
+                round: counting.round,
+                start: counting.start,
+                stop: data.symbol,
+                received: counting.received,
+            }));
+        }
+    }
+
     /// Share of packets lost between this poll and the one heard before it.
     fn count_loss(&mut self, poll: &Poll) {
         let Some(session) = &mut self.session else {
@@ -184,6 +216,11 @@ impl<T: Store> Receiver<T> {
     }
 
     fn report_state(&mut self, sync: u32, stamp: u64) {
+        if let Some(stream) = &self.stream {
+            let in_order = self.session.as_ref().is_some_and(|it| it.terms.in_order);
+            let levels = stream.levels(self.upto, in_order);
+            return self.report(sync, stamp, levels, false);
+        }
         self.object.answered = Some(self.object.round);
         if self.busy {
             return self.report(sync, stamp, State::Busy, false);

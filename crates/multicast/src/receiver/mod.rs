@@ -2,16 +2,18 @@
 
 mod answer;
 mod object;
+mod stream;
 
 use std::collections::VecDeque;
 
 use layercast_core::{Span, Stream, Time, earliest};
 use layercast_wire::multicast::{
-    Accept, Body, Data, MemberId, Open, Packet, Poll, Reason, State, Terms,
+    Accept, Body, Data, MemberId, Open, Packet, Poll, Reason, State, Symbol, Terms,
 };
 
 use self::answer::Answer;
 use self::object::ObjectState;
+use self::stream::StreamState;
 use crate::{Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
 /// What a receiver is.
@@ -58,6 +60,14 @@ enum Phase {
     Closed,
 }
 
+/// A measurement of the sender's rate that runs.
+#[derive(Clone, Copy, Debug)]
+struct Counting {
+    round: u16,
+    start: Symbol,
+    received: u32,
+}
+
 /// The session it takes part in.
 #[derive(Clone, Debug)]
 struct Session {
@@ -80,6 +90,10 @@ pub struct Receiver<T> {
     session: Option<Session>,
     store: T,
     object: ObjectState,
+    stream: Option<Box<StreamState>>,
+    packet_size: u16,
+    /// What the last poll said was sent.
+    upto: u64,
     /// It cannot take data now.
     busy: bool,
     /// It could not, and the sender has not shown that it knows better.
@@ -90,6 +104,8 @@ pub struct Receiver<T> {
     goodbye: Option<Time>,
     /// When it reports unasked because nothing comes.
     data_wait: Option<Time>,
+    /// Packets since the monitor bit that started counting.
+    counting: Option<Counting>,
     random: Stream,
     out: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
@@ -106,12 +122,16 @@ impl<T: Store> Receiver<T> {
             session: None,
             store,
             object: ObjectState::default(),
+            stream: None,
+            packet_size: 0,
+            upto: 0,
             busy: false,
             was_busy: false,
             postponed: false,
             answer: None,
             goodbye: None,
             data_wait: None,
+            counting: None,
             out: VecDeque::new(),
             events: VecDeque::new(),
             stats: ReceiverStats::default(),
@@ -269,8 +289,12 @@ impl<T: Store> Receiver<T> {
         let refused = match &open.object {
             _ if resumed => None,
             Some(object) => self.begin_object(open, object).err(),
-            None => Some(Reason::Unsupported),
+            None => {
+                self.stream = Some(Box::default());
+                None
+            }
         };
+        self.packet_size = open.packet_size;
         self.answer = None;
         self.postponed = false;
         self.accept(now, open, refused);
@@ -323,6 +347,11 @@ impl<T: Store> Receiver<T> {
     }
 
     fn on_release(&mut self, now: Time) {
+        if let Some(stream) = &self.stream {
+            // The sender closes when everybody that counts has everything.
+            let whole = stream.is_whole();
+            return self.closed(if whole { Reason::Normal } else { Reason::Late });
+        }
         if self.phase != Phase::Complete || !self.object.reported {
             return;
         }
@@ -350,7 +379,10 @@ impl<T: Store> Receiver<T> {
         self.goodbye = None;
         self.data_wait = None;
         self.events.push_back(ReceiverEvent::Closed {
-            complete: self.object.verified,
+            complete: match &self.stream {
+                Some(stream) => stream.is_whole(),
+                None => self.object.verified,
+            },
             reason,
         });
     }

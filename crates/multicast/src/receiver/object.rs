@@ -93,9 +93,13 @@ impl<T: Store> Receiver<T> {
         if let Some(session) = &mut self.session {
             session.came = session.came.wrapping_add(1);
         }
+        self.count(data);
         if self.busy || self.phase != Phase::Joined {
             self.stats.duplicates += 1;
             return;
+        }
+        if self.stream.is_some() {
+            return self.keep_of_stream(data);
         }
         let separate = data.flags.has(DataFlags::SEPARATE);
         if separate {
@@ -195,7 +199,11 @@ impl<T: Store> Receiver<T> {
 
     /// If all packets are there, the digest is looked at.
     pub(super) fn all_there(&mut self, now: Time) {
-        if self.phase != Phase::Joined || !self.object.held.is_full() || self.object.verifying {
+        if self.phase != Phase::Joined
+            || self.stream.is_some()
+            || !self.object.held.is_full()
+            || self.object.verifying
+        {
             return;
         }
         self.object.verifying = true;
@@ -237,7 +245,7 @@ impl<T: Store> Receiver<T> {
 
     /// It cannot take data for now, and says so (RMTP BUSY).
     pub fn busy(&mut self) {
-        if self.phase == Phase::Joined && !self.busy {
+        if self.phase == Phase::Joined && !self.busy && self.stream.is_none() {
             self.busy = true;
             self.was_busy = true;
             self.answer = None;

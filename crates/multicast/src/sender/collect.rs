@@ -35,6 +35,8 @@ impl<S: Source> Sender<S> {
         self.round.waiting = (0..self.roster.len())
             .filter(|&at| self.in_scope(at))
             .count();
+        self.round.members = self.round.waiting;
+        self.object.forget_hints();
         self.polls.clear();
     }
 
@@ -70,13 +72,13 @@ impl<S: Source> Sender<S> {
             sync: self.round.sync,
             round: self.round.number,
             stamp: self.clock.stamp(now),
-            upto: self.object.geometry.packets(),
+            upto: self.upto(),
             sent: self.stats.data as u32,
             ask: self.round.ask,
             spread_us: u32::try_from(spread.as_us()).unwrap_or(u32::MAX),
             group: self.roster.weigh(|status| status == Status::Joined),
             handshake,
-            closing: false,
+            closing: self.stream_ended(),
             separate: self.round.scope != Scope::Main,
             ejected,
             heard: Needs::new(),
@@ -102,6 +104,27 @@ impl<S: Source> Sender<S> {
             self.stats.polls_each += 1;
             self.send(To::One(peer), Body::Poll(Box::new(poll)));
         }
+        self.out.pop_front()
+    }
+
+    /// Most are silent at once: that is the path, or the rate is too much for it (rmtp-large-scale.md 7).
+    fn path_failed(&mut self) {
+        if let Some(rate) = self.pacer.rate()
+            && self.round.packets > 0
+        {
+            let half = Rate::from_bps((rate.as_bps() / 2).max(1));
+            self.pacer.set_rate(half);
+            self.events.push_back(SenderEvent::Rate(half));
+        }
+    }
+
+    /// Tells those who wait for their back-off what the sender has heard of.
+    pub(super) fn hint(&mut self, now: Time) -> Option<Transmit> {
+        let heard = self.object.heard(now + self.round.spread.mul_div(1, 16));
+        let mut poll = self.poll(now, false, self.round.spread);
+        poll.heard = heard;
+        self.stats.polls += 1;
+        self.send(self.destination(), Body::Poll(Box::new(poll)));
         self.out.pop_front()
     }
 
@@ -140,6 +163,7 @@ impl<S: Source> Sender<S> {
         if self.phase == Phase::Collecting
             && self.round.waiting == 0
             && self.round.ask == Ask::Everyone
+            && !self.waits_for_timer()
         {
             self.evaluate(now);
         }
@@ -157,6 +181,9 @@ impl<S: Source> Sender<S> {
         let silent: Vec<usize> = (0..self.roster.len())
             .filter(|&at| self.counts_now(at))
             .collect();
+        if silent.is_empty() {
+            return self.evaluate(now);
+        }
         if self.round.tries < self.config.silence.tries() {
             self.round.tries += 1;
             self.ask_again(now, &silent);
@@ -174,6 +201,9 @@ impl<S: Source> Sender<S> {
     fn ask_again(&mut self, now: Time, silent: &[usize]) {
         for &at in silent {
             self.roster.get_mut(at).silent += 1;
+        }
+        if self.round.tries == 1 && silent.len() * 2 > self.round.members && silent.len() > 1 {
+            self.path_failed();
         }
         match self.config.silence {
             Silence::AskEach { .. } => {

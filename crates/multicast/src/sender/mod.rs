@@ -6,7 +6,11 @@ mod object;
 mod opening;
 mod pacer;
 mod plan;
+mod rates;
 mod separate;
+mod stream;
+
+pub use self::stream::SendError;
 
 use std::collections::VecDeque;
 
@@ -18,6 +22,8 @@ use layercast_wire::multicast::{
 use self::clock::Clock;
 use self::object::ObjectWork;
 use self::pacer::Pacer;
+use self::rates::Measurement;
+use self::stream::StreamWork;
 use crate::roster::{Record, Roster, Status};
 use crate::{
     Completion, ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule,
@@ -80,6 +86,8 @@ struct Round {
     packets: u64,
     /// Largest round trip measured in it.
     largest: Span,
+    /// Members asked.
+    members: usize,
 }
 
 /// The sender of a session, sans-I/O; see the crate's page for how it is driven.
@@ -103,6 +111,8 @@ pub struct Sender<S> {
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
     object: ObjectWork<S>,
+    stream: Option<Box<StreamWork>>,
+    measurement: Option<Measurement>,
 }
 
 impl<S: Source> Sender<S> {
@@ -113,10 +123,19 @@ impl<S: Source> Sender<S> {
         members: Members,
         source: S,
     ) -> Result<Sender<S>, ConfigError> {
-        config.validate()?;
-        if config.trigger != Trigger::Pass {
-            return Err(ConfigError::Trigger);
+        match config.trigger {
+            Trigger::Pass => Sender::with(session, config, members, source),
+            Trigger::Timer { .. } => Err(ConfigError::Trigger),
         }
+    }
+
+    fn with(
+        session: u64,
+        config: SenderConfig,
+        members: Members,
+        source: S,
+    ) -> Result<Sender<S>, ConfigError> {
+        config.validate()?;
         let mut object = source.object();
         object.block = config.block;
         object.scheme = config.scheme;
@@ -126,6 +145,10 @@ impl<S: Source> Sender<S> {
             RateControl::Free => None,
             RateControl::Fixed(rate) => Some(rate),
             RateControl::Monitor(monitor) | RateControl::Friendly(monitor) => Some(monitor.start),
+        };
+        let measurement = match config.rate {
+            RateControl::Monitor(it) | RateControl::Friendly(it) => Some(Measurement::new(it)),
+            RateControl::Free | RateControl::Fixed(_) => None,
         };
         Ok(Sender {
             clock: Clock::new(config.deadline, &config.schedule),
@@ -143,6 +166,7 @@ impl<S: Source> Sender<S> {
                 deadline: Time::MAX,
                 packets: 0,
                 largest: Span::ZERO,
+                members: 0,
             },
             config,
             session,
@@ -157,6 +181,8 @@ impl<S: Source> Sender<S> {
             ejected: VecDeque::new(),
             events: VecDeque::new(),
             stats: SenderStats::default(),
+            stream: None,
+            measurement,
         })
     }
 
@@ -187,13 +213,22 @@ impl<S: Source> Sender<S> {
                     self.after_answer(now);
                 }
             }
-            // Our own packets, looped back by the network, and what is not there yet.
+            Body::Count(count) => {
+                if let Some(at) = self.known(count.member, from) {
+                    self.on_count(at, count);
+                }
+            }
+            // Our own packets, looped back by the network.
             _ => self.stats.strangers += 1,
         }
     }
 
     /// Runs what is due.
     pub fn on_timeout(&mut self, now: Time) {
+        let measured = self.measurement.as_ref().and_then(Measurement::until);
+        if measured.is_some_and(|until| until <= now) {
+            self.measured();
+        }
         if now < self.round.deadline {
             return;
         }
@@ -216,6 +251,11 @@ impl<S: Source> Sender<S> {
         {
             return Some(transmit);
         }
+        if self.object.next_hint(now)
+            && let Some(transmit) = self.hint(now)
+        {
+            return Some(transmit);
+        }
         if self.next_open <= now {
             self.next_open = now + ANNOUNCED;
             self.announce(now, To::Group);
@@ -223,6 +263,7 @@ impl<S: Source> Sender<S> {
         }
         match self.phase {
             Phase::Sending if self.pacer.ready(now) => self.next_data(now),
+            Phase::Collecting if self.stream.is_some() => self.next_of_stream(now),
             _ => None,
         }
     }
@@ -245,7 +286,14 @@ impl<S: Source> Sender<S> {
         };
         let poll = (!self.polls.is_empty()).then_some(self.next_poll);
         let open = (self.next_open < Time::MAX).then_some(self.next_open);
-        earliest(earliest(timer, poll), open)
+        let measured = self.measurement.as_ref().and_then(Measurement::until);
+        let data = match &self.stream {
+            Some(stream) if stream.has_more() && self.round.tries == 0 => Some(self.pacer.next()),
+            _ => None,
+        };
+        [timer, poll, open, measured, data, self.object.hint_at()]
+            .into_iter()
+            .fold(None, earliest)
     }
 
     /// Gives up: everybody is told.

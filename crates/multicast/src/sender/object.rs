@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use layercast_core::RangeSet;
 use layercast_wire::multicast::{DataFlags, Report, State, Symbol};
 
@@ -19,6 +21,11 @@ pub(super) struct ObjectWork<S> {
     fresh: Fresh,
     /// Symbols that the worst receiver lacks of each block, heard in this round.
     needs: Vec<u16>,
+    /// The same by those who lack too much, in case they are not postponed.
+    weak_needs: Vec<u16>,
+    /// Blocks whose need grew since the last hint, and when the next hint may leave.
+    raised: BTreeSet<u32>,
+    hint: Time,
     /// Since the last good-bye somebody got everything.
     newly_done: bool,
 }
@@ -41,9 +48,40 @@ impl<S: Source> ObjectWork<S> {
             plan: Plan::default(),
             fresh: Fresh::new(&geometry, most),
             needs: vec![0; blocks as usize],
+            weak_needs: vec![0; blocks as usize],
+            raised: BTreeSet::new(),
+            hint: Time::ZERO,
             newly_done: false,
             geometry,
         }
+    }
+
+    /// When a hint wants to leave.
+    pub fn hint_at(&self) -> Option<Time> {
+        (!self.raised.is_empty()).then_some(self.hint)
+    }
+
+    /// Whether a hint may leave.
+    pub fn next_hint(&self, now: Time) -> bool {
+        !self.raised.is_empty() && self.hint <= now
+    }
+
+    pub fn forget_hints(&mut self) {
+        self.raised.clear();
+    }
+
+    /// What the sender has heard of since it said so last; the next time is at `next`.
+    pub fn heard(&mut self, next: Time) -> Needs {
+        let mut heard = Needs::new();
+        while let Some(&block) = self.raised.first() {
+            if !heard.push(block, self.needs[block as usize]) {
+                // The rest follows at once.
+                return heard;
+            }
+            self.raised.pop_first();
+        }
+        self.hint = next;
+        heard
     }
 }
 
@@ -74,6 +112,7 @@ impl<S: Source> Sender<S> {
         self.round.passes += 1;
         self.object.plan = plan;
         self.object.needs.fill(0);
+        self.object.weak_needs.fill(0);
         if self.object.plan.is_empty() {
             self.solicit(now, self.whom_to_ask());
         } else {
@@ -91,7 +130,7 @@ impl<S: Source> Sender<S> {
     /// The next packet of the pass.
     pub(super) fn next_data(&mut self, now: Time) -> Option<Transmit> {
         let work = &mut self.object;
-        let symbol = work.plan.next(&work.geometry, &mut work.fresh)?;
+        let (symbol, whom) = work.plan.next(&work.geometry, &mut work.fresh)?;
         let payload = match symbol {
             Symbol::Source(number) => work.source.packet(&work.geometry, number),
             Symbol::Parity { block, index } => work.source.parity(&work.geometry, block, index),
@@ -103,7 +142,8 @@ impl<S: Source> Sender<S> {
                 return self.out.pop_front();
             }
         };
-        let last = work.plan.is_empty();
+        let done = work.plan.is_empty();
+        let last = done || (whom.is_some() && work.plan.for_whom() != whom);
         let again = self.round.number > 0 && matches!(symbol, Symbol::Source(_));
         let mut flags = DataFlags::default();
         for (set, flag) in [
@@ -115,7 +155,15 @@ impl<S: Source> Sender<S> {
                 flags = flags.with(flag);
             }
         }
-        let to = self.destination();
+        let to = match whom.and_then(|at| self.roster.get(at as usize).peer) {
+            Some(peer) => To::One(peer),
+            None => self.destination(),
+        };
+        if to == To::Group
+            && let Some(measurement) = &mut self.measurement
+        {
+            flags = flags.with(measurement.bits(now, self.round.number, symbol, done));
+        }
         self.stats.data += 1;
         self.stats.again += u64::from(again);
         self.stats.parities += u64::from(matches!(symbol, Symbol::Parity { .. }));
@@ -129,7 +177,7 @@ impl<S: Source> Sender<S> {
             symbol,
             payload,
         };
-        if last {
+        if done {
             self.solicit(now, self.whom_to_ask());
         }
         Some(Transmit {
@@ -161,7 +209,7 @@ impl<S: Source> Sender<S> {
             0 => i64::from(self.round.number) - i64::from(report.round),
             sync => i64::from(self.round.sync.wrapping_sub(sync) as i32),
         };
-        if age < 0 || !self.believable(report) {
+        if age < 0 || !self.believable(at, report) {
             self.stats.forged += 1;
             return;
         }
@@ -190,7 +238,7 @@ impl<S: Source> Sender<S> {
     }
 
     /// Whether a report says what can be so.
-    fn believable(&self, report: &Report) -> bool {
+    fn believable(&self, at: usize, report: &Report) -> bool {
         let packets = self.object.geometry.packets();
         match &report.state {
             State::Missing(spans) => {
@@ -212,8 +260,8 @@ impl<S: Source> Sender<S> {
                 let digest = &self.object.object.digest;
                 *proof == receipt(key.as_ref(), self.session, report.member, digest)
             }
-            State::Busy | State::Corrupt => true,
-            State::Levels { .. } => false,
+            State::Busy | State::Corrupt => self.stream.is_none(),
+            State::Levels { .. } => self.levels_fit(at, report),
         }
     }
 
@@ -254,12 +302,7 @@ impl<S: Source> Sender<S> {
                 }
             }),
             State::Need(needs) => {
-                for (block, count) in needs.iter() {
-                    let need = &mut self.object.needs[block as usize];
-                    *need = (*need).max(count);
-                }
-                let lacked: u64 = needs.iter().map(|(_, count)| u64::from(count)).sum();
-                self.roster.get_mut(at).received = lacked;
+                self.needs(at, needs);
                 if !report.more {
                     self.settle(at);
                 }
@@ -275,7 +318,42 @@ impl<S: Source> Sender<S> {
                 }
                 self.lacks(at, false, |missing| missing.insert(0, geometry.packets()));
             }
-            State::Levels { .. } => {}
+            State::Levels { .. } => self.take_levels(at, report),
+        }
+    }
+
+    /// A receiver says what its blocks lack, in one of several reports perhaps.
+    fn needs(&mut self, at: usize, needs: &Needs) {
+        let most = self.most_missing();
+        let sync = u64::from(self.round.sync);
+        let record = self.roster.get_mut(at);
+        // Of an object's receivers the mark is the round in which it spoke last.
+        if core::mem::replace(&mut record.mark, sync) != sync {
+            record.received = 0;
+        }
+        record.received += needs.iter().map(|(_, count)| u64::from(count)).sum::<u64>();
+        let weak = record.received > most && self.round.scope == Scope::Main;
+        let work = &mut self.object;
+        for (block, count) in needs.iter() {
+            if weak {
+                let need = &mut work.weak_needs[block as usize];
+                *need = (*need).max(count);
+            } else if count > work.needs[block as usize] {
+                work.needs[block as usize] = count;
+                if self.round.ask == Ask::Needy {
+                    work.raised.insert(block);
+                }
+            }
+        }
+    }
+
+    /// A receiver that lacks more may be served after the others.
+    fn most_missing(&self) -> u64 {
+        match self.config.weak {
+            Weak::Postpone {
+                missing_permille, ..
+            } => self.object.geometry.packets() * u64::from(missing_permille) / 1_000,
+            _ => u64::MAX,
         }
     }
 
@@ -294,6 +372,9 @@ impl<S: Source> Sender<S> {
 
     /// All have answered, or will not.
     pub(super) fn evaluate(&mut self, now: Time) {
+        if self.stream.is_some() {
+            return self.evaluate_stream(now);
+        }
         if self.round.largest > Span::ZERO {
             self.clock.largest_was(self.round.largest);
         }
@@ -307,8 +388,8 @@ impl<S: Source> Sender<S> {
                 packets: self.round.packets,
                 needy,
             });
-            self.postpone_weak();
         }
+        self.postpone_weak();
         if self.config.release_each && core::mem::take(&mut self.object.newly_done) {
             self.release(now);
         } else {
@@ -356,21 +437,41 @@ impl<S: Source> Sender<S> {
             }
             return plan;
         }
+        plan = self.missing_plan();
+        if self.config.repair == Repair::GoBackN
+            && let Some((from, _)) = plan.bounds()
+        {
+            plan = Plan::default();
+            plan.sources(from, self.object.geometry.packets());
+        }
+        plan
+    }
+
+    /// The union of what those in scope miss; if they are few, to each its own.
+    pub(super) fn missing_plan(&self) -> Plan {
+        let mut plan = Plan::default();
+        let needy: Vec<usize> = (0..self.roster.len())
+            .filter(|&at| self.roster.get(at).missing.is_some() && self.in_scope(at))
+            .collect();
+        let below = match self.config.repair {
+            Repair::Selective {
+                unicast_below_permille,
+            } => u64::from(unicast_below_permille),
+            _ => 0,
+        };
+        let there = self
+            .roster
+            .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released));
+        let alone = (needy.len() as u64) * 1_000 < below * u64::from(there);
         let mut union = RangeSet::new();
-        for at in 0..self.roster.len() {
-            if let Some(missing) = &self.roster.get(at).missing
-                && self.in_scope(at)
-            {
-                for (from, to) in missing.iter() {
-                    union.insert(from, to);
+        for at in needy {
+            let missing = self.roster.get(at).missing.iter();
+            for (from, to) in missing.flat_map(|missing| missing.iter()) {
+                match alone {
+                    true => plan.alone(from, to, at as u32),
+                    false => union.insert(from, to),
                 }
             }
-        }
-        if self.config.repair == Repair::GoBackN
-            && let Some((from, _)) = union.iter().next()
-        {
-            plan.sources(from, self.object.geometry.packets());
-            return plan;
         }
         for (from, to) in union.iter() {
             plan.sources(from, to);
@@ -380,18 +481,13 @@ impl<S: Source> Sender<S> {
 
     /// Who lacks too much is served after the others, unless half of them do.
     fn postpone_weak(&mut self) {
-        let Weak::Postpone {
-            polls,
-            missing_permille,
-            ..
-        } = self.config.weak
-        else {
+        let Weak::Postpone { polls, .. } = self.config.weak else {
             return;
         };
         if self.round.scope != Scope::Main {
             return;
         }
-        let most = self.object.geometry.packets() * u64::from(missing_permille) / 1_000;
+        let most = self.most_missing();
         let weak: Vec<usize> = (0..self.roster.len())
             .filter(|&at| self.in_scope(at))
             .filter(|&at| {
@@ -403,6 +499,10 @@ impl<S: Source> Sender<S> {
             .roster
             .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released));
         if weak.len() * 2 > there as usize {
+            let work = &mut self.object;
+            for (need, weak) in work.needs.iter_mut().zip(&work.weak_needs) {
+                *need = (*need).max(*weak);
+            }
             return;
         }
         for at in weak {

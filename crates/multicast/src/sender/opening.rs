@@ -1,5 +1,5 @@
 use super::*;
-use layercast_wire::multicast::Accept;
+use layercast_wire::multicast::{Accept, Eject};
 
 impl<S: Source> Sender<S> {
     /// Announces the session for the first time.
@@ -53,7 +53,10 @@ impl<S: Source> Sender<S> {
                     _ => 0,
                 },
             },
-            object: Some(self.object.object.clone()),
+            object: match self.stream {
+                Some(_) => None,
+                None => Some(self.object.object.clone()),
+            },
         };
         self.send(to, Body::Open(Box::new(open)));
     }
@@ -70,13 +73,14 @@ impl<S: Source> Sender<S> {
                     self.stats.strangers += 1;
                     return;
                 }
-                Members::Anyone { late, .. } if late || self.phase == Phase::Opening => {
+                Members::Anyone { .. } if self.takes_late() || self.phase == Phase::Opening => {
                     let at = self.roster.add(accept.member, None, Status::Invited);
                     self.roster.get_mut(at).mandatory =
                         names(&self.config.completion, accept.member);
                     at
                 }
-                _ => {
+                Members::Anyone { .. } => return self.too_late(from, accept.member),
+                Members::Listed(_) => {
                     self.stats.strangers += 1;
                     return;
                 }
@@ -88,21 +92,41 @@ impl<S: Source> Sender<S> {
         if !first && same_life {
             return;
         }
-        let late = match &self.members {
-            Members::Listed(_) => record.status == Status::Never,
-            Members::Anyone { late, .. } => *late,
-        };
+        let never = record.status == Status::Never;
+        let late = self.takes_late() || (never && self.stream.is_none());
         if !first && self.phase != Phase::Opening && !late {
             // It has lost what it had, and this session takes nobody in.
             self.lose(now, at, Reason::Late);
             self.after_answer(now);
-            return;
+            return self.too_late(from, accept.member);
+        }
+        if first && !late && self.phase != Phase::Opening {
+            return self.too_late(from, accept.member);
         }
         self.take_in(now, at, from, accept);
         match self.phase {
             Phase::Opening => self.opening_answered(now),
             _ => self.after_answer(now),
         }
+    }
+
+    /// Whether somebody may join an object's session that runs; a stream cannot be had from its beginning.
+    fn takes_late(&self) -> bool {
+        self.stream.is_none() && matches!(self.members, Members::Anyone { late: true, .. })
+    }
+
+    fn too_late(&mut self, from: Peer, member: MemberId) {
+        self.stats.strangers += 1;
+        let reason = Reason::Late;
+        let upto = 0;
+        self.send(
+            To::One(from),
+            Body::Eject(Eject {
+                member,
+                reason,
+                upto,
+            }),
+        );
     }
 
     /// A member begins a life.
@@ -119,7 +143,10 @@ impl<S: Source> Sender<S> {
         record.complete = 0;
         record.missing = None;
         record.corrupt = false;
-        record.received = self.object.geometry.packets() - accept.held;
+        record.received = match self.stream {
+            Some(_) => 0,
+            None => self.object.geometry.packets() - accept.held,
+        };
         record.status = match accept.refuses {
             Some(reason) => Status::Refused(reason),
             None => Status::Joined,
@@ -193,10 +220,13 @@ impl<S: Source> Sender<S> {
         } else if !self.roster.satisfies(&self.config.completion) {
             self.give_up(Reason::Integrity, Failure::Integrity);
         } else {
-            if matches!(self.members, Members::Anyone { late: true, .. }) {
+            if self.takes_late() {
                 self.next_open = now + ANNOUNCED;
             }
-            self.begin(now);
+            match self.stream {
+                Some(_) => self.begin_stream(now),
+                None => self.begin(now),
+            }
         }
     }
 }

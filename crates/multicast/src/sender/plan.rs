@@ -16,6 +16,8 @@ enum Item {
     Sources(u64, u64),
     /// So many fresh parities of a block.
     Parities(u32, u32),
+    /// Source packets from the first up to the second, for one member alone.
+    Alone(u64, u64, u32),
 }
 
 impl Plan {
@@ -41,6 +43,13 @@ impl Plan {
         }
     }
 
+    /// Adds source packets for one member alone.
+    pub fn alone(&mut self, from: u64, to: u64, member: u32) {
+        if from < to {
+            self.items.push(Item::Alone(from, to, member));
+        }
+    }
+
     /// Adds parities.
     pub fn parities(&mut self, block: u32, count: u32) {
         if count > 0 {
@@ -59,17 +68,39 @@ impl Plan {
         items
             .iter()
             .map(|item| match *item {
-                Item::Sources(from, to) => to - from,
+                Item::Sources(from, to) | Item::Alone(from, to, _) => to - from,
                 Item::Parities(_, count) => count.into(),
             })
             .sum()
     }
 
-    /// The next packet.
-    pub fn next(&mut self, geometry: &Geometry, fresh: &mut Fresh) -> Option<Symbol> {
+    /// First source packet that is left and 1 + the last.
+    pub fn bounds(&self) -> Option<(u64, u64)> {
+        let ranges = self.items[self.at..].iter().filter_map(|item| match *item {
+            Item::Sources(from, to) | Item::Alone(from, to, _) => Some((from, to)),
+            Item::Parities(..) => None,
+        });
+        ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// For whom alone the next packet is.
+    pub fn for_whom(&self) -> Option<u32> {
+        match self.items.get(self.at)? {
+            Item::Alone(_, _, member) => Some(*member),
+            _ => None,
+        }
+    }
+
+    /// The next packet, and for whom alone it is.
+    pub fn next(
+        &mut self,
+        geometry: &Geometry,
+        fresh: &mut Fresh,
+    ) -> Option<(Symbol, Option<u32>)> {
+        let whom = self.for_whom();
         let item = self.items.get_mut(self.at)?;
         let (symbol, done) = match item {
-            Item::Sources(from, to) => {
+            Item::Sources(from, to) | Item::Alone(from, to, _) => {
                 *from += 1;
                 (Symbol::Source(*from - 1), from == to)
             }
@@ -79,7 +110,7 @@ impl Plan {
             }
         };
         self.at += usize::from(done);
-        Some(symbol)
+        Some((symbol, whom))
     }
 }
 
@@ -131,7 +162,8 @@ mod tests {
         let mut fresh = Fresh::new(&geometry, 2);
         let mut plan = Plan::everything(&geometry, 1);
         assert_eq!(plan.left(), 7);
-        let first: Vec<_> = core::iter::from_fn(|| plan.next(&geometry, &mut fresh)).collect();
+        let first: Vec<_> =
+            core::iter::from_fn(|| Some(plan.next(&geometry, &mut fresh)?.0)).collect();
         let source = Symbol::Source;
         let parity = |block, index| Symbol::Parity { block, index };
         let wanted = [
@@ -145,7 +177,8 @@ mod tests {
         ];
         assert_eq!(first, wanted);
         plan.parities(1, 5);
-        let again: Vec<_> = core::iter::from_fn(|| plan.next(&geometry, &mut fresh)).collect();
+        let again: Vec<_> =
+            core::iter::from_fn(|| Some(plan.next(&geometry, &mut fresh)?.0)).collect();
         let wanted = [
             parity(1, 1),
             source(3),

@@ -2,3 +2,4 @@
 
 mod net;
 mod object;
+mod stream;
