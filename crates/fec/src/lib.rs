@@ -39,6 +39,7 @@
 
 mod block;
 mod code;
+mod controller;
 mod decoder;
 mod encoder;
 mod encoder_config;
@@ -47,6 +48,7 @@ mod loss;
 pub mod model;
 mod raptor;
 mod reed_solomon;
+pub mod study;
 mod unit;
 mod window;
 mod xor;
@@ -54,6 +56,7 @@ mod xorshift;
 
 pub use block::{BlockDecoder, BlockEncoder, Put};
 pub use code::{Code, CodeError, Decoded, Scheme};
+pub use controller::{Choice, Controller, ControllerConfig, Objective};
 pub use decoder::{Arrival, Decoder, DecoderConfig, DecoderEvent, DecoderStats};
 pub use encoder::{EncodeError, Encoder};
 pub use encoder_config::{ConfigError, EncoderConfig};

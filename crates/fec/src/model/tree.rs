@@ -117,7 +117,7 @@ impl Tree {
         let below = Branch::leaf("branch", branch_loss, branch, receivers);
         let shared = Branch {
             below: vec![below],
-            ..Branch::leaf("shared", shared_loss, height - branch, 1)
+            ..Branch::leaf("shared", shared_loss, height.saturating_sub(branch), 1)
         };
         Tree {
             below: vec![shared],
@@ -147,7 +147,7 @@ impl Tree {
         let below = parts.into_iter().filter(|it| it.receivers() > 0).collect();
         let shared = Branch {
             below,
-            ..Branch::leaf("shared", losses[0], height - lan - branch, 1)
+            ..Branch::leaf("shared", losses[0], height.saturating_sub(lan + branch), 1)
         };
         Tree {
             below: vec![shared],

@@ -1,8 +1,10 @@
 //! Tests of the codes and of what stands on them.
 
 mod codes;
+mod controller;
 mod hostile;
 mod models;
 mod placements;
 mod stream;
+mod studies;
 mod trees;

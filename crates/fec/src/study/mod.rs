@@ -1,0 +1,78 @@
+//! Real blocks through simulated losses, beside what the models say: cost of multicast to a star, bursts, resequencing, and
+//! how a controller follows its group. Seeded: the same study gives the same numbers everywhere.
+
+mod bursts;
+mod order;
+mod star;
+mod steps;
+
+pub use bursts::{Bursts, BurstsFound};
+pub use order::{Order, OrderFound};
+pub use star::{Repair, Star, StarFound};
+pub use steps::{Phase, Step, Steps};
+
+use bytes::Bytes;
+use layercast_core::Stream;
+use thiserror::Error;
+
+/// Why a study cannot be run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum StudyError {
+    /// Too much loss, or none that is a loss.
+    #[error("a loss rate in [0, 0.9] is needed")]
+    Loss,
+    /// No code, or none that fits a block.
+    #[error("blocks have at least one source packet and at most 255 packets")]
+    Block,
+    /// Nothing to count.
+    #[error("at least one packet and one receiver are needed")]
+    Nothing,
+}
+
+/// Octets of the payloads: what they are does not matter, but they are compared.
+const PAYLOAD: usize = 8;
+
+fn payloads(n: usize, stream: &mut Stream) -> Vec<Bytes> {
+    let mut payload = || (0..PAYLOAD).map(|_| stream.below(256) as u8).collect();
+    (0..n).map(|_| payload()).collect()
+}
+
+/// Independent losses, drawn as the distance from one to the next.
+struct Losses {
+    stream: Stream,
+    /// 1 / ln of the chance to arrive; `None`: nothing is lost.
+    scale: Option<f64>,
+}
+
+impl Losses {
+    fn new(seed: u64, name: &str, e: f64) -> Losses {
+        Losses {
+            stream: Stream::new(seed, name),
+            scale: (e > 0.0).then(|| 1.0 / libm::log1p(-e)),
+        }
+    }
+
+    /// Calls `lost` with each of `count` packets that is lost, in ascending order.
+    fn each(&mut self, count: u64, mut lost: impl FnMut(u64)) {
+        let Some(scale) = self.scale else {
+            return;
+        };
+        let mut at = 0_u64;
+        loop {
+            let skipped = libm::log(1.0 - self.stream.unit()) * scale;
+            at = at.saturating_add(skipped as u64);
+            if at >= count {
+                return;
+            }
+            lost(at);
+            at += 1;
+        }
+    }
+
+    /// How many of so many are lost.
+    fn count(&mut self, of: u64) -> u64 {
+        let mut lost = 0;
+        self.each(of, |_| lost += 1);
+        lost
+    }
+}

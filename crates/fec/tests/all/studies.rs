@@ -1,0 +1,118 @@
+//! Real blocks against the models: the tolerances are those of packet-level-fec.md 8.
+
+use layercast_fec::Scheme;
+use layercast_fec::model::{CostKind, cost, integrated, reseq, residual};
+use layercast_fec::study::{Bursts, Order, Repair, Star, StudyError};
+
+const STAR: Star = Star {
+    scheme: Scheme::XorShift,
+    n: 7,
+    m: 1,
+    e: 0.01,
+    group: 100,
+    packets: 20_000,
+    repair: Repair::Raw,
+    seed: 1,
+};
+
+fn near(found: f64, told: f64, off: f64, what: &str) {
+    assert!(
+        (found / told - 1.0).abs() < off,
+        "{what}: {found} where {told} is told"
+    );
+}
+
+#[test]
+fn real_blocks_cost_what_model_b_says() {
+    for (n, m) in [(1, 0), (7, 1), (6, 2), (5, 3)] {
+        for e in [0.01, 0.1] {
+            let found = Star { n, m, e, ..STAR }.run().expect("a study");
+            let what = format!("{n}+{m}, e = {e}");
+            near(found.cost, cost(n, m, e, 100.0, CostKind::B), 0.02, &what);
+            assert_eq!(found.wrong, 0, "{what}");
+            assert!(m == 0 || found.decoded > 1_000, "{what}");
+        }
+    }
+    let found = Star { e: 0.1, ..STAR }.run().expect("a study");
+    near(found.residual, residual(7, 1, 0.1), 0.02, "residual loss");
+}
+
+#[test]
+fn fresh_parities_cost_what_their_model_says() {
+    for scheme in [Scheme::XorShift, Scheme::ReedSolomon] {
+        let star = Star {
+            scheme,
+            n: 20,
+            m: 0,
+            group: 50,
+            packets: 4_000,
+            repair: Repair::Parities,
+            ..STAR
+        };
+        let found = star.run().expect("a study");
+        near(
+            found.cost,
+            integrated(20, 0, 0.01, 50.0),
+            0.02,
+            "integrated",
+        );
+        assert_eq!(found.wrong, 0);
+    }
+}
+
+#[test]
+fn bursts_are_what_interleaving_is_for() {
+    let bursts = Bursts {
+        scheme: Scheme::XorShift,
+        n: 6,
+        m: 2,
+        interleave: 1,
+        e: 0.02,
+        burst: None,
+        packets: 60_000,
+        seed: 1,
+    };
+    let run = |burst, interleave| {
+        Bursts {
+            burst,
+            interleave,
+            ..bursts
+        }
+        .run()
+        .expect("a study")
+    };
+    let independent = run(None, 1);
+    near(independent.raw, 0.02, 0.1, "raw loss");
+    let often = Bursts { e: 0.05, ..bursts }.run().expect("a study");
+    near(often.residual, residual(6, 2, 0.05), 0.3, "residual loss");
+    let (plain, spread) = (run(Some(4.0), 1), run(Some(4.0), 8));
+    assert!(
+        plain.residual > 5.0 * spread.residual,
+        "{plain:?} {spread:?}"
+    );
+    assert!(plain.residual > 20.0 * independent.residual);
+}
+
+#[test]
+fn resequencing_without_fec_is_that_of_the_model() {
+    let order = Order {
+        n: 1,
+        m: 0,
+        e: 0.02,
+        window: 50,
+        packets: 400_000,
+        seed: 1,
+    };
+    let (found, told) = (order.run().expect("a study"), reseq(0.02, 50, 1.0));
+    near(found.mean, told.mean, 0.05, "mean");
+    near(found.deviation, told.deviation, 0.05, "deviation");
+    assert_eq!(found.mean, found.mean_with_fill);
+}
+
+#[test]
+fn studies_of_nothing_are_refused() {
+    assert_eq!(Star { e: 0.95, ..STAR }.run(), Err(StudyError::Loss));
+    assert_eq!(Star { n: 0, ..STAR }.run(), Err(StudyError::Block));
+    assert_eq!(Star { group: 0, ..STAR }.run(), Err(StudyError::Nothing));
+    assert_eq!(STAR.run(), STAR.run());
+}
