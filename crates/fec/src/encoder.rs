@@ -66,6 +66,8 @@ pub struct Encoder {
     lanes: Vec<Lane>,
     turn: usize,
     kept: VecDeque<Kept>,
+    /// Parities of blocks that are closed, while others that are filled in turn with them are not.
+    closed: VecDeque<Vec<u8>>,
     ready: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
@@ -87,6 +89,7 @@ impl Encoder {
             lanes: Vec::new(),
             turn: 0,
             kept: VecDeque::new(),
+            closed: VecDeque::new(),
             ready: VecDeque::new(),
             spare: Vec::new(),
         })
@@ -151,6 +154,9 @@ impl Encoder {
             self.close_lane(self.turn);
         }
         self.turn = (self.turn + 1) % depth;
+        if full && self.turn == 0 {
+            self.release();
+        }
         Ok(header)
     }
 
@@ -158,6 +164,7 @@ impl Encoder {
     pub fn close(&mut self) {
         (0..self.lanes.len()).for_each(|lane| self.close_lane(lane));
         self.turn = 0;
+        self.release();
     }
 
     /// Puts the next parity, header and all, into `out` in place of what is there; `false` if there is none.
@@ -178,12 +185,10 @@ impl Encoder {
         open.map(|it| it.due).min()
     }
 
-    /// Closes the blocks that have been open for too long.
+    /// Closes the open blocks if one has been open for too long; those filled in turn with it are hardly younger.
     pub fn on_timeout(&mut self, now: Time) {
-        for lane in 0..self.lanes.len() {
-            if self.lanes[lane].due <= now {
-                self.close_lane(lane);
-            }
+        if self.next_timeout().is_some_and(|due| due <= now) {
+            self.close();
         }
     }
 
@@ -223,6 +228,18 @@ impl Encoder {
         Ok(())
     }
 
+    /// Hands out the parities of the blocks that were filled in turn, in turn as well: side by side, a burst would take
+    /// those of one block together.
+    fn release(&mut self) {
+        let each = usize::from(self.config.m);
+        for parity in 0..each {
+            for packet in self.closed.iter_mut().skip(parity).step_by(each) {
+                self.ready.push_back(std::mem::take(packet));
+            }
+        }
+        self.closed.clear();
+    }
+
     fn close_lane(&mut self, lane: usize) {
         let Lane {
             block, payloads, ..
@@ -232,7 +249,7 @@ impl Encoder {
         }
         let shape = self.config.shape(payloads.len() as u8);
         let put = Ready {
-            ready: &mut self.ready,
+            ready: &mut self.closed,
             spare: &mut self.spare,
         };
         put.make(&mut *self.code, *block, shape, 0, payloads);
