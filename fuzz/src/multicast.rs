@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use layercast_wire::multicast::frm::{FRM_HEADER, FRM_VERSION, FrmPacket};
-use layercast_wire::multicast::rmtp::{RmtpForm, RmtpPacket};
+use layercast_wire::multicast::rmtp::{RmtpForm, RmtpLink, RmtpPacket};
+use layercast_wire::multicast::{Body, Content, MemberId, Object, Open, Packet, Terms};
 
 /// RMTP: the first octet chooses the form. Octets as they are, and with the length put right.
 pub fn rmtp(data: &[u8]) {
@@ -30,6 +31,7 @@ fn rmtp_survives(form: RmtpForm, data: &[u8]) {
     // A list in order needs no more symbols than before.
     assert!(out.len() == packet.encoded_len(form) && out.len() <= data.len());
     assert_eq!(RmtpPacket::decode(form, out.into()), Ok(packet));
+    rmtp_is_heard(form, data);
 }
 
 /// FRM: octets as they are, and with version and length put right.
@@ -52,4 +54,53 @@ fn frm_survives(data: &[u8]) {
     let mut out = Vec::new();
     packet.encode_into(&mut out).expect("it was one");
     assert_eq!(out, data);
+}
+
+/// The engine's announcement of an object of so many octets, in the terms of RMTP.
+pub fn rmtp_open(size: u64, packet_size: u16) -> Body {
+    Body::Open(Box::new(Open {
+        stamp: 5,
+        packet_size,
+        min_release: 0,
+        terms: Terms {
+            content: Content::Ranges,
+            in_order: false,
+            unasked: true,
+            goodbye: true,
+            spread_us: 1_500,
+            data_wait_ms: 2_000,
+            sender_wait_ms: 60_000,
+            counters: 7,
+        },
+        object: Some(Object {
+            size,
+            block: 1,
+            scheme: 0,
+            digest: [7; 32],
+            name: Bytes::from_static(b"news"),
+        }),
+    }))
+}
+
+/// What a server and a receiver of the engine hear, in the middle of connection 7.
+fn rmtp_is_heard(form: RmtpForm, data: &[u8]) {
+    let mut server = RmtpLink::server(form, 7);
+    let mut receiver = RmtpLink::receiver(form);
+    let open = Packet {
+        session: 7,
+        body: rmtp_open(90, 4),
+    };
+    let mut bytes = Vec::new();
+    server.encode(&open, &mut bytes).expect("it can be said");
+    receiver
+        .decode(MemberId(1), bytes.into())
+        .expect("it was said");
+    for link in [&mut server, &mut receiver] {
+        for packet in link
+            .decode(MemberId(1), Bytes::copy_from_slice(data))
+            .unwrap_or_default()
+        {
+            packet.encode_into(&mut Vec::new());
+        }
+    }
 }

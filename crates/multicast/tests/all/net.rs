@@ -54,6 +54,9 @@ impl Ord for Item {
 /// Decides whether a packet from one to another is lost: beside the random losses.
 pub type Fate = Box<dyn FnMut(u32, u32, &Packet) -> bool>;
 
+/// What arrives at one from another of a packet: by default the packet.
+pub type Form = Box<dyn FnMut(u32, u32, &Packet) -> Vec<Packet>>;
+
 pub struct Net<S, T> {
     pub now: Time,
     pub sender: Sender<S>,
@@ -62,6 +65,7 @@ pub struct Net<S, T> {
     pub faults: Faults,
     pub delay: Span,
     pub fate: Fate,
+    pub form: Form,
     pub sender_events: Vec<(Time, SenderEvent)>,
     pub receiver_events: Vec<Vec<ReceiverEvent>>,
     /// Everything that was sent, with who sent it.
@@ -91,6 +95,7 @@ impl<S: Source, T: Store> Net<S, T> {
             faults,
             delay: Span::from_ms(50),
             fate: Box::new(|_, _, _| false),
+            form: Box::new(|_, _, packet| vec![packet.clone()]),
             sender_events: Vec::new(),
             log: Vec::new(),
             flying: BinaryHeap::new(),
@@ -224,10 +229,12 @@ impl<S: Source, T: Store> Net<S, T> {
                 packet = damaged;
             }
             let jitter = Span::from_ps(self.random.below(self.faults.jitter.as_ps()));
-            self.count += 1;
             let at = self.now + self.delay + jitter;
-            self.flying
-                .push(Reverse((at, self.count, to, from, Item(packet))));
+            for packet in (self.form)(from, to, &packet) {
+                self.count += 1;
+                self.flying
+                    .push(Reverse((at, self.count, to, from, Item(packet))));
+            }
         }
     }
 

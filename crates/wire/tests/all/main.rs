@@ -5,6 +5,7 @@ mod frm;
 mod internet;
 mod replay;
 mod rmtp;
+mod rmtp_link;
 mod roundtrip;
 mod signal;
 mod tshark;

@@ -29,6 +29,7 @@
 
 mod body;
 mod form;
+mod link;
 mod list;
 mod options;
 mod packet;
@@ -36,6 +37,7 @@ mod parse;
 
 pub use body::{RmtpBody, RmtpConnect, RmtpData, RmtpFlags};
 pub use form::RmtpForm;
+pub use link::{RmtpLink, RmtpLinkError};
 pub use list::RmtpList;
 pub use options::RmtpOption;
 pub use packet::{RmtpError, RmtpPacket};
