@@ -46,8 +46,8 @@ impl Clock {
 /// What time it is for others at [`Time::ZERO`] of this process's [`Clock`].
 pub fn wall_clock() -> WallClock {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    let unix = unix.map_or(0, |since| since.as_secs());
-    WallClock(unix.saturating_sub(Clock::get().now().as_us() / 1_000_000))
+    let unix = unix.map_or(0, |since| since.as_micros() as u64);
+    WallClock(unix.saturating_sub(Clock::get().now().as_us()))
 }
 
 /// Which clock this process reads: two processes with equal names share it, so a delay measured
@@ -82,6 +82,16 @@ mod tests {
         let clock = Clock::get();
         let between = clock.now() + Span::from_ps(1);
         assert!(clock.at_monotonic(clock.to_monotonic(between)) > between);
+    }
+
+    #[test]
+    fn wall_clocks_made_at_different_moments_agree() {
+        let first = wall_clock();
+        for _ in 0..12 {
+            std::thread::sleep(std::time::Duration::from_millis(90));
+            let off = wall_clock().0.abs_diff(first.0);
+            assert!(off < 100_000, "{off} us apart");
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@ use layercast_core::Time;
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde::{Deserialize, Serialize};
 
-/// What time it is for others: seconds since 1970 (UTC) at [`Time::ZERO`].
+/// What time it is for others: microseconds since 1970 (UTC) at [`Time::ZERO`].
+///
+/// Not seconds: two clocks of one machine, made at different moments, must not be a second apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WallClock(pub u64);
@@ -12,7 +14,7 @@ pub struct WallClock(pub u64);
 impl WallClock {
     /// Seconds since 1970 at `now`.
     pub fn at(self, now: Time) -> u64 {
-        self.0.saturating_add(now.as_us() / 1_000_000)
+        self.0.saturating_add(now.as_us()) / 1_000_000
     }
 }
 

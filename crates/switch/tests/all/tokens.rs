@@ -45,7 +45,7 @@ struct Bench {
 fn bench(identity: bool) -> Bench {
     let mut switch = Switch::new(SwitchConfig {
         require_tokens: true,
-        clock: WallClock(NOW),
+        clock: WallClock(NOW * 1_000_000),
         ..SwitchConfig::default()
     });
     let mut info = Source::canyon(1, Carriage::Datagrams).info;

@@ -89,7 +89,7 @@ pub fn sealed_source(carriage: Carriage, tokens: bool) -> SourceConfig {
             identity: IDENTITY,
             random: Seed([2; 32]),
             tokens,
-            clock: WallClock(EPOCH),
+            clock: WallClock(EPOCH * 1_000_000),
             born: EPOCH,
         }),
         ..source_config(carriage, 300)
@@ -114,7 +114,7 @@ pub fn sealed_sink(carriage: Carriage, token: Option<Token>) -> SinkConfig {
             source: Some(Signer::from_seed(&IDENTITY.0).public()),
             token,
             random: Seed([4; 32]),
-            clock: WallClock(EPOCH),
+            clock: WallClock(EPOCH * 1_000_000),
         }),
         ..sink_config(carriage)
     }
