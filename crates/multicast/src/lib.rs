@@ -29,6 +29,7 @@
 //! - `now` never goes backwards.
 
 mod bits;
+mod coding;
 mod config;
 mod content;
 mod event;
@@ -43,6 +44,7 @@ mod roster;
 mod sender;
 
 pub use bits::Bits;
+pub use coding::{ParityMaker, Rebuilder};
 pub use config::{
     Completion, ConfigError, Deadline, Members, Monitor, Opening, RateControl, Repair, Schedule,
     SenderConfig, Silence, Trigger, Weak,

@@ -1,32 +1,42 @@
 use bytes::Bytes;
+use layercast_fec::Scheme;
 use layercast_wire::Payload;
-use layercast_wire::multicast::{Object, Reason};
+use layercast_wire::multicast::{MAX_NAME, Object, Reason};
 
-use crate::{Bits, ContentError, Geometry, Rebuilt, Source, Store, Verdict};
+use crate::{
+    Bits, ContentError, Geometry, ParityMaker, Rebuilder, Rebuilt, Source, Store, Verdict,
+};
 
-/// An object in memory, without a code.
-#[derive(Clone, Debug)]
+/// An object in memory.
+#[derive(Debug)]
 pub struct Memory {
     object: Object,
     bytes: Bytes,
+    parities: Option<ParityMaker>,
 }
 
 impl Memory {
-    /// `bytes` under a name of at most 256 octets (the rest is cut off).
-    pub fn new(name: &str, bytes: Bytes) -> Memory {
+    /// `bytes` under a name of at most 256 octets (the rest is cut off), without a code or with one.
+    pub fn new(name: &str, bytes: Bytes, scheme: Option<Scheme>) -> Memory {
         let name = Bytes::copy_from_slice(name.as_bytes());
-        let kept = name.len().min(layercast_wire::multicast::MAX_NAME);
+        let kept = name.len().min(MAX_NAME);
         Memory {
             object: Object {
                 size: bytes.len() as u64,
                 block: 1,
-                scheme: 0,
+                scheme: scheme.map_or(0, Scheme::number),
                 digest: *blake3::hash(&bytes).as_bytes(),
                 name: name.slice(..kept),
             },
             bytes,
+            parities: scheme.map(ParityMaker::new),
         }
     }
+}
+
+fn part(bytes: &Bytes, geometry: &Geometry, number: u64) -> Bytes {
+    let start = geometry.offset(number) as usize;
+    bytes.slice(start..start + geometry.len(number))
 }
 
 impl Source for Memory {
@@ -35,33 +45,42 @@ impl Source for Memory {
     }
 
     fn packet(&mut self, geometry: &Geometry, number: u64) -> Result<Payload, ContentError> {
-        let start = geometry.offset(number) as usize;
-        let range = start..start + geometry.len(number);
-        Ok(Payload::Bytes(self.bytes.slice(range)))
+        Ok(Payload::Bytes(part(&self.bytes, geometry, number)))
     }
 
-    fn parity(&mut self, _: &Geometry, _: u32, _: u32) -> Result<Payload, ContentError> {
-        Err(ContentError("no code".into()))
+    fn parity(
+        &mut self,
+        geometry: &Geometry,
+        block: u32,
+        index: u32,
+    ) -> Result<Payload, ContentError> {
+        let Some(parities) = &mut self.parities else {
+            return Err(ContentError("the object has no code".into()));
+        };
+        let read = |number| Ok(part(&self.bytes, geometry, number));
+        parities.parity(geometry, block, index, read)
     }
 }
 
 /// Keeps an object in memory, of at most so many octets; what is there survives the receiver that used it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MemoryStore {
     most: u64,
     digest: [u8; 32],
     bytes: Vec<u8>,
     held: Bits,
+    parities: Option<Rebuilder>,
 }
 
 impl MemoryStore {
-    /// Room for `most` octets.
+    /// Room for `most` octets, and for as many of parities.
     pub fn new(most: u64) -> MemoryStore {
         MemoryStore {
             most,
             digest: [0; 32],
             bytes: Vec::new(),
             held: Bits::default(),
+            parities: None,
         }
     }
 
@@ -76,9 +95,11 @@ impl Store for MemoryStore {
         if object.size > self.most {
             return Err(Reason::NoRoom);
         }
-        if object.scheme != 0 {
-            return Err(Reason::Unsupported);
-        }
+        self.parities = match (object.scheme, Scheme::from_number(object.scheme)) {
+            (0, _) => None,
+            (_, Some(scheme)) => Some(Rebuilder::new(scheme, self.most as usize)),
+            (_, None) => return Err(Reason::Unsupported),
+        };
         let same = self.digest == object.digest && self.held.len() == geometry.packets();
         if !same {
             self.digest = object.digest;
@@ -100,12 +121,44 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn parity(&mut self, _: &Geometry, _: u32, _: u32, _: &Payload) -> Result<(), Reason> {
-        Err(Reason::Unsupported)
+    fn parity(
+        &mut self,
+        _: &Geometry,
+        block: u32,
+        index: u32,
+        payload: &Payload,
+    ) -> Result<(), Reason> {
+        if let Some(parities) = &mut self.parities {
+            parities.put(block, index, payload);
+        }
+        Ok(())
     }
 
-    fn rebuild(&mut self, _: &Geometry, _: u32, _: &Bits) -> Result<Rebuilt, Reason> {
-        Err(Reason::Unsupported)
+    fn rebuild(&mut self, geometry: &Geometry, block: u32, held: &Bits) -> Result<Rebuilt, Reason> {
+        let Some(parities) = &mut self.parities else {
+            return Err(Reason::Unsupported);
+        };
+        let mut rebuilt = Vec::new();
+        let bytes = &self.bytes;
+        let place = |number| {
+            let start = geometry.offset(number) as usize;
+            start..start + geometry.len(number)
+        };
+        let outcome = parities.rebuild(
+            geometry,
+            block,
+            held,
+            |number| Ok(Bytes::copy_from_slice(&bytes[place(number)])),
+            |number, payload| {
+                rebuilt.push((number, payload.to_vec()));
+                Ok::<(), Reason>(())
+            },
+        )?;
+        for (number, payload) in rebuilt {
+            self.bytes[place(number)].copy_from_slice(&payload);
+            self.held.set(number);
+        }
+        Ok(outcome)
     }
 
     fn verify(&mut self) -> Verdict {
@@ -117,5 +170,8 @@ impl Store for MemoryStore {
 
     fn clear(&mut self) {
         self.held.clear();
+        if let Some(parities) = &mut self.parities {
+            parities.clear();
+        }
     }
 }

@@ -37,6 +37,10 @@ impl<T: Store> Receiver<T> {
         if poll.ejected.contains(&self.config.member) {
             return self.closed(Reason::Slow);
         }
+        if matches!(&self.answer, Some(it) if matches!(it.what, What::Accept(_))) {
+            // The session runs already: first it has to take part.
+            self.answer_now();
+        }
         self.count_loss(poll);
         if poll.separate != self.postponed && !poll.handshake {
             return;
@@ -57,6 +61,7 @@ impl<T: Store> Receiver<T> {
             return;
         }
         self.rearm(now);
+        self.object.waited = false;
         let report = What::Report {
             sync: poll.sync,
             stamp: poll.stamp,
@@ -199,6 +204,7 @@ impl<T: Store> Receiver<T> {
     /// Answers; the stamp tells the sender how long that took.
     pub(super) fn answer_now(&mut self) {
         let unheard = self.unheard();
+        self.object.waited = false;
         let Some(answer) = self.answer.take() else {
             return;
         };

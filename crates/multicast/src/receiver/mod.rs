@@ -183,7 +183,10 @@ impl<T: Store> Receiver<T> {
         }
         if self.data_wait.is_some_and(|at| at <= now) {
             self.data_wait = None;
-            self.pass_over(now, Span::ZERO);
+            if self.answer.is_none() {
+                self.pass_over(now, Span::ZERO);
+                self.object.waited = self.answer.is_some();
+            }
         }
         if self.sender_lost().is_some_and(|at| at <= now) {
             self.closed(Reason::Silent);
@@ -296,7 +299,9 @@ impl<T: Store> Receiver<T> {
         };
         self.packet_size = open.packet_size;
         self.answer = None;
-        self.postponed = false;
+        self.counting = None;
+        (self.postponed, self.was_busy) = (false, self.busy);
+        self.object.new_session();
         self.accept(now, open, refused);
         match refused {
             Some(reason) => {
@@ -308,8 +313,12 @@ impl<T: Store> Receiver<T> {
                     self.phase = Phase::Joined;
                     self.events.push_back(ReceiverEvent::Joined);
                 }
-                self.rearm(now);
+                // The wait for data begins with the first of them: until then others may still be asked to take part.
+                self.data_wait = None;
                 self.all_there(now);
+                if self.phase == Phase::Complete {
+                    self.pass_over(now, Span::ZERO);
+                }
             }
         }
     }

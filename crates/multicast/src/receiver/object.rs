@@ -21,6 +21,8 @@ pub(super) struct ObjectState {
     pub round: u16,
     /// Pass that was reported on last.
     pub answered: Option<u16>,
+    /// What it is going to say is because no data came.
+    pub waited: bool,
     /// The digest is looked at, or is to be.
     pub verifying: bool,
     pub verified: bool,
@@ -51,6 +53,11 @@ impl ObjectState {
     /// Symbols that a block lacks.
     pub fn lacks_of(&self, block: u32) -> u16 {
         self.lacks.get(block as usize).copied().unwrap_or(0)
+    }
+
+    /// What the sender was told it was told in another session.
+    pub fn new_session(&mut self) {
+        (self.round, self.answered, self.reported) = (0, None, false);
     }
 
     fn begin(&mut self, geometry: Geometry, held: Bits, coded: bool) {
@@ -88,6 +95,14 @@ impl<T: Store> Receiver<T> {
         self.data_wait = on.then(|| now + wait);
     }
 
+    /// The pass goes on: what was to be said because it seemed to be over is not said.
+    fn data_came(&mut self, now: Time) {
+        self.rearm(now);
+        if core::mem::take(&mut self.object.waited) && self.answer.take().is_some() {
+            self.object.answered = None;
+        }
+    }
+
     pub(super) fn on_data(&mut self, now: Time, data: &Data) {
         self.stats.data += 1;
         if let Some(session) = &mut self.session {
@@ -108,7 +123,7 @@ impl<T: Store> Receiver<T> {
         if data.round > self.object.round {
             self.object.round = data.round;
         }
-        self.rearm(now);
+        self.data_came(now);
         let kept = match data.symbol {
             Symbol::Source(number) => self.keep_source(number, data),
             Symbol::Parity { block, index } => self.keep_parity(block, index, data),
@@ -188,6 +203,12 @@ impl<T: Store> Receiver<T> {
                     self.stats.rebuilt += 1;
                 }
                 Rebuilt::Lacks(more) => {
+                    // Numbers of parities that turned out to be none may come again.
+                    let gaps = self.object.held.gaps(first, end);
+                    let missing: u64 = gaps.map(|(from, to)| to - from).sum();
+                    if u64::from(more) >= missing {
+                        self.object.parities.retain(|&(at, _)| at != block);
+                    }
                     self.object.lacks[block as usize] = more.max(1);
                     return Ok(());
                 }

@@ -32,6 +32,7 @@ impl<S: Source> Sender<S> {
         self.round.tries = 0;
         self.round.packets = 0;
         self.round.largest = Span::ZERO;
+        self.round.again = Time::MAX;
         self.round.waiting = (0..self.roster.len())
             .filter(|&at| self.in_scope(at))
             .count();
@@ -205,6 +206,7 @@ impl<S: Source> Sender<S> {
         if self.round.tries == 1 && silent.len() * 2 > self.round.members && silent.len() > 1 {
             self.path_failed();
         }
+        self.round.again = now;
         match self.config.silence {
             Silence::AskEach { .. } => {
                 self.next_poll = self.next_poll.max(now);

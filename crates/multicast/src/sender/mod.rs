@@ -80,6 +80,8 @@ struct Round {
     tries: u32,
     /// When the first poll left, or the last packet of the pass.
     asked: Time,
+    /// When those who had not answered were asked again.
+    again: Time,
     spread: Span,
     deadline: Time,
     /// Packets sent in its pass.
@@ -162,6 +164,7 @@ impl<S: Source> Sender<S> {
                 waiting: 0,
                 tries: 0,
                 asked: Time::ZERO,
+                again: Time::MAX,
                 spread: Span::ZERO,
                 deadline: Time::MAX,
                 packets: 0,

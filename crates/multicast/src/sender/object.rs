@@ -217,18 +217,23 @@ impl<S: Source> Sender<S> {
             self.stats.stale += 1;
             return;
         }
-        if report.stamp != 0 {
-            let Some(round_trip) = self.clock.round_trip(now, report.stamp) else {
-                self.stats.forged += 1;
-                return;
-            };
+        // A stamp that is not one of the last ones we issued proves nothing.
+        let round_trip = self.clock.round_trip(now, report.stamp);
+        if let Some(round_trip) = round_trip {
             let record = self.roster.get_mut(at);
             record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
             self.round.largest = self.round.largest.max(round_trip);
         }
         if self.phase == Phase::Collecting && self.counts_now(at) {
-            let took = now.since(self.round.asked);
-            self.clock.answered(took, self.round.spread);
+            // Who was asked again answers at once, and that poll counts, not the first one.
+            let took = round_trip.unwrap_or(now.since(self.round.asked));
+            let spread = match now.saturating_sub(took) >= self.round.again {
+                true => Span::ZERO,
+                false => self.round.spread,
+            };
+            if round_trip.is_some() || self.round.tries == 0 {
+                self.clock.answered(took, spread);
+            }
             self.stats.late += u64::from(self.round.tries > 0);
         }
         self.stats.reports += 1;

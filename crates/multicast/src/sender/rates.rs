@@ -118,16 +118,14 @@ impl<S: Source> Sender<S> {
             return;
         }
         let record = self.roster.get_mut(at);
-        if count.received > sent || record.status != Status::Joined {
-            self.stats.forged += 1;
-            return;
-        }
-        if record.slowest == it.number {
+        if record.status != Status::Joined || record.slowest == it.number {
+            self.stats.stale += 1;
             return;
         }
         // Of an object's receivers this is the measurement they reported on last.
         record.slowest = it.number;
-        let lost = sent - count.received;
+        // Reordered packets and duplicates may have been counted too.
+        let lost = sent.saturating_sub(count.received);
         let share = f64::from(lost) / f64::from(sent.max(1));
         let before = f64::from(record.loss) / 65_535.0;
         let smooth = before + (share - before) * GAIN;

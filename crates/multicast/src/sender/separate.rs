@@ -50,7 +50,13 @@ impl<S: Source> Sender<S> {
             .roster
             .iter()
             .position(|it| it.status == Status::Postponed);
-        if let Some(at) = postponed {
+        if self.roster.iter().any(|it| it.status == Status::Joined) {
+            // Somebody came late.
+            self.round.scope = Scope::Main;
+            self.round.passes = 0;
+            self.begin_round();
+            self.solicit(now, Ask::Everyone);
+        } else if let Some(at) = postponed {
             self.round.scope = if side { Scope::Side } else { Scope::One(at) };
             self.round.passes = 0;
             self.begin_round();

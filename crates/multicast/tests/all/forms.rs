@@ -12,7 +12,7 @@ use layercast_wire::multicast::rmtp::{RmtpBody, RmtpForm, RmtpLink, RmtpPacket};
 use layercast_wire::multicast::{MemberId, Packet};
 
 use crate::net::{Faults, Net, PERFECT};
-use crate::object::{content, listed};
+use crate::object::{content, listed, stores};
 
 const RECEIVERS: u32 = 6;
 
@@ -48,10 +48,10 @@ fn wired(form: RmtpForm, log: Log) -> impl FnMut(u32, u32, &Packet) -> Vec<Packe
 const SESSION: u64 = 0x1_2345_6789;
 
 fn network(form: RmtpForm, faults: Faults, seed: u64) -> (Net<Memory, MemoryStore>, Log) {
-    let source = Memory::new("paper", content(OCTETS));
+    let source = Memory::new("paper", content(OCTETS), None);
     let config = SenderConfig::rmtp();
     let sender = Sender::object(SESSION, config, listed(RECEIVERS), source).unwrap();
-    let stores = vec![MemoryStore::new(1 << 20); RECEIVERS as usize];
+    let stores = stores(RECEIVERS);
     let mut net = Net::new(sender, stores, faults, seed);
     let log = Log::default();
     net.form = Box::new(wired(form, log.clone()));

@@ -1,5 +1,6 @@
 //! The tests of the crate in one program.
 
+mod chaos;
 mod forms;
 mod net;
 mod object;

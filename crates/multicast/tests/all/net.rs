@@ -16,6 +16,8 @@ pub struct Faults {
     pub loss: f64,
     pub twice: f64,
     pub damage: f64,
+    /// A data packet comes with other octets and a right checksum.
+    pub poison: f64,
     /// Delay beyond the least one, uniform.
     pub jitter: Span,
 }
@@ -24,6 +26,7 @@ pub const PERFECT: Faults = Faults {
     loss: 0.0,
     twice: 0.0,
     damage: 0.0,
+    poison: 0.0,
     jitter: Span::ZERO,
 };
 
@@ -227,6 +230,16 @@ impl<S: Source, T: Store> Net<S, T> {
                     continue;
                 };
                 packet = damaged;
+            }
+            if self.random.chance(self.faults.poison)
+                && let Body::Data(data) = &mut packet.body
+                && !data.payload.is_empty()
+            {
+                let mut bytes = vec![0; data.payload.len()];
+                data.payload.copy_to(&mut bytes);
+                let at = self.random.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << self.random.below(8);
+                data.payload = layercast_wire::Payload::Bytes(bytes.into());
             }
             let jitter = Span::from_ps(self.random.below(self.faults.jitter.as_ps()));
             let at = self.now + self.delay + jitter;

@@ -16,10 +16,14 @@ pub fn listed(count: u32) -> Members {
     Members::Listed((1..=count).map(|n| (MemberId(n.into()), None)).collect())
 }
 
+pub fn stores(count: u32) -> Vec<MemoryStore> {
+    (0..count).map(|_| MemoryStore::new(1 << 20)).collect()
+}
+
 fn rmtp(octets: usize, receivers: u32, faults: Faults, seed: u64) -> Net<Memory, MemoryStore> {
-    let source = Memory::new("paper", content(octets));
+    let source = Memory::new("paper", content(octets), None);
     let sender = Sender::object(7, SenderConfig::rmtp(), listed(receivers), source).unwrap();
-    let stores = vec![MemoryStore::new(1 << 20); receivers as usize];
+    let stores = stores(receivers);
     Net::new(sender, stores, faults, seed)
 }
 
@@ -84,9 +88,9 @@ fn who_starts_anew_goes_on_where_it_was() {
         most: 10,
         late: true,
     };
-    let source = Memory::new("paper", content(60_000));
+    let source = Memory::new("paper", content(60_000), None);
     let sender = Sender::object(7, config, members, source).unwrap();
-    let mut net = Net::new(sender, vec![MemoryStore::new(1 << 20); 3], PERFECT, 3);
+    let mut net = Net::new(sender, stores(3), PERFECT, 3);
     net.start();
     net.run_until(net.now + Span::from_ms(700));
     let store = net.crash(2);

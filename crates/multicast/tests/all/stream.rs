@@ -105,6 +105,7 @@ fn the_stream_arrives_whole_whatever_the_repair() {
             loss: 0.02,
             twice: 0.02,
             damage: 0.01,
+            poison: 0.0,
             jitter: Span::from_ms(3),
         };
         let mut net = stream(config, 5, faults, 4);

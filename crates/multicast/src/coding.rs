@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use layercast_fec::{BlockDecoder, BlockEncoder, Code, CodeError, Put, Scheme};
+use layercast_wire::Payload;
+
+use crate::{Bits, ContentError, Geometry, Rebuilt};
+
+/// Makes the parities of an object's blocks; a [`Source`](crate::Source) of files or memory holds one.
+///
+/// It keeps the block that it was asked about last, since parities of one block are asked for in a row.
+#[derive(Debug)]
+pub struct ParityMaker {
+    code: Box<dyn Code>,
+    open: Option<(u32, BlockEncoder)>,
+}
+
+impl ParityMaker {
+    /// Of this code.
+    pub fn new(scheme: Scheme) -> ParityMaker {
+        ParityMaker {
+            code: scheme.code(),
+            open: None,
+        }
+    }
+
+    /// Parity `index` of a block; `read` gives a source packet.
+    pub fn parity(
+        &mut self,
+        geometry: &Geometry,
+        block: u32,
+        index: u32,
+        mut read: impl FnMut(u64) -> Result<Bytes, ContentError>,
+    ) -> Result<Payload, ContentError> {
+        let failed = |error: CodeError| ContentError(error.to_string());
+        let mut open = match self.open.take() {
+            Some((at, open)) if at == block => open,
+            _ => {
+                let (first, end) = geometry.range(block);
+                let payloads: Result<Vec<Bytes>, ContentError> =
+                    (first..end).map(&mut read).collect();
+                BlockEncoder::new(payloads?).map_err(failed)?
+            }
+        };
+        let parity = open
+            .parity(&mut *self.code, index as usize)
+            .map_err(failed)?;
+        self.open = Some((block, open));
+        Ok(Payload::Bytes(parity))
+    }
+}
+
+/// Keeps parities until their blocks can be rebuilt; a [`Store`](crate::Store) of files or memory holds one.
+#[derive(Debug)]
+pub struct Rebuilder {
+    code: Box<dyn Code>,
+    most: usize,
+    octets: usize,
+    kept: BTreeMap<u32, Vec<(u32, Bytes)>>,
+}
+
+impl Rebuilder {
+    /// Of this code, with room for so many octets of parities: what comes when they are full is not kept, and asked
+    /// for again.
+    pub fn new(scheme: Scheme, most: usize) -> Rebuilder {
+        Rebuilder {
+            code: scheme.code(),
+            most,
+            octets: 0,
+            kept: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps a parity.
+    pub fn put(&mut self, block: u32, index: u32, payload: &Payload) {
+        if self.octets + payload.len() > self.most {
+            return;
+        }
+        let bytes = match payload {
+            Payload::Bytes(bytes) => bytes.clone(),
+            Payload::Zeros(len) => vec![0; *len as usize].into(),
+        };
+        self.octets += bytes.len();
+        self.kept.entry(block).or_default().push((index, bytes));
+    }
+
+    /// Forgets all parities.
+    pub fn clear(&mut self) {
+        self.kept.clear();
+        self.octets = 0;
+    }
+
+    /// Rebuilds what is missing of a block: `read` gives a source packet that is there, `write` takes one that was
+    /// not.
+    pub fn rebuild<E>(
+        &mut self,
+        geometry: &Geometry,
+        block: u32,
+        held: &Bits,
+        mut read: impl FnMut(u64) -> Result<Bytes, E>,
+        mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<Rebuilt, E> {
+        let (first, end) = geometry.range(block);
+        let n = (end - first) as usize;
+        let mut decoder = BlockDecoder::new(n);
+        for number in first..end {
+            if held.get(number) {
+                decoder.put_source((number - first) as usize, read(number)?);
+            }
+        }
+        let mut kept = self.kept.remove(&block).unwrap_or_default();
+        self.octets -= kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        kept.retain(|(index, bytes)| {
+            let put = decoder.put_parity(&*self.code, *index as usize, bytes.clone());
+            put != Put::Refused
+        });
+        let decoded = decoder.decode(&mut *self.code);
+        let fits = |index: usize| {
+            let payload = decoder.payload(index);
+            payload.is_some_and(|it| it.len() == geometry.len(first + index as u64))
+        };
+        match decoded {
+            Ok(decoded) if decoded.corrupt == 0 && decoded.recovered.iter().all(|&it| fits(it)) => {
+                for index in decoded.recovered {
+                    let payload = decoder.payload(index).map_or(&[][..], |it| it);
+                    write(first + index as u64, payload)?;
+                }
+                Ok(Rebuilt::Whole)
+            }
+            Err(CodeError::TooFew { have, needed }) if have < needed => {
+                // What was kept stays: a little more is enough.
+                self.octets += kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+                self.kept.insert(block, kept);
+                Ok(Rebuilt::Lacks((needed - have).min(n) as u16))
+            }
+            _ => {
+                // One of the parities was no parity; without them all that is missing is needed anew.
+                let missing = held
+                    .gaps(first, end)
+                    .map(|(from, to)| to - from)
+                    .sum::<u64>();
+                Ok(Rebuilt::Lacks(missing as u16))
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Random losses, duplicates, reordering, damage, crashes and restarts: who believes that it has the object has it,
+//! who is there at the end has it or has been told that it failed, and nothing is repaired that nobody asked for.
+
+use std::collections::BTreeMap;
+
+use layercast_core::{Rate, Span, Time};
+use layercast_fec::Scheme;
+use layercast_multicast::{
+    Members, Memory, MemoryStore, Opening, Outcome, RateControl, ReceiverEvent, Repair, Schedule,
+    Sender, SenderConfig, SenderEvent, To, Weak,
+};
+use layercast_wire::multicast::{Body, MemberId, State, Symbol};
+use proptest::prelude::*;
+
+use crate::net::{Faults, Net};
+use crate::object::{content, stores};
+
+type Objects = Net<Memory, MemoryStore>;
+
+#[derive(Clone, Debug)]
+struct Scene {
+    profile: usize,
+    octets: usize,
+    receivers: u32,
+    faults: Faults,
+    /// Milliseconds, receiver, whether it keeps what it has, for how long it is gone.
+    crashes: Vec<(u64, u32, bool, u64)>,
+    sender_crash: Option<u64>,
+    weak: Option<(u32, f64)>,
+    seed: u64,
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let share = |most: f64| prop_oneof![Just(0.0), 0.0..most];
+    let faults = (share(0.3), share(0.1), share(0.1), share(0.01), 0u64..60).prop_map(
+        |(loss, twice, damage, poison, jitter)| Faults {
+            loss,
+            twice,
+            damage,
+            poison,
+            jitter: Span::from_ms(jitter),
+        },
+    );
+    let crash = (0u64..5_000, 1u32..8, any::<bool>(), 1u64..3_000);
+    let crashes = prop_oneof![Just(Vec::new()), prop::collection::vec(crash, 0..4)];
+    let weak = prop::option::weighted(0.3, (1u32..8, 0.3..0.7f64));
+    let sender_crash = prop::option::weighted(0.2, 0u64..3_000);
+    (
+        (0usize..7, 0usize..30_000, 1u32..8),
+        (faults, crashes, sender_crash, weak),
+        any::<u64>(),
+    )
+        .prop_map(|((profile, octets, receivers), rest, seed)| {
+            let (faults, crashes, sender_crash, weak) = rest;
+            Scene {
+                profile,
+                octets,
+                receivers,
+                faults,
+                crashes,
+                sender_crash,
+                weak,
+                seed,
+            }
+        })
+}
+
+impl Scene {
+    fn config(&self) -> SenderConfig {
+        let coded = |scheme: Scheme, above| SenderConfig {
+            scheme: scheme.number(),
+            packet_size: 500,
+            block: 7,
+            repair: Repair::Parity {
+                proactive: u16::from(above == 0),
+                most: 20,
+            },
+            schedule: Schedule::Suppress {
+                delta: Span::from_ms(1),
+                above,
+                spread: Span::from_ms(500),
+            },
+            sender_wait: Span::from_secs(100),
+            ..SenderConfig::layercast(Rate::from_bps(200_000))
+        };
+        let selective = |unicast_below_permille, unasked| SenderConfig {
+            packet_size: 500,
+            repair: Repair::Selective {
+                unicast_below_permille,
+            },
+            schedule: Schedule::BackOff {
+                delta: Span::from_ms(5),
+                unasked,
+            },
+            rate: RateControl::Fixed(Rate::from_bps(200_000)),
+            sender_wait: Span::from_secs(100),
+            ..SenderConfig::rmtp()
+        };
+        let start = Rate::from_bps(200_000);
+        let monitor = SenderConfig::monitor(start, Rate::from_bps(50_000), Rate::from_bps(800_000));
+        match self.profile {
+            0 => selective(0, true),
+            1 => selective(600, false),
+            2 => SenderConfig {
+                repair: Repair::GoBackN,
+                weak: Weak::Keep,
+                ..selective(0, true)
+            },
+            3 => coded(Scheme::XorShift, 0),
+            4 => coded(Scheme::ReedSolomon, 100),
+            5 => SenderConfig {
+                rate: RateControl::Friendly(monitor),
+                ..coded(Scheme::RaptorQ, 2)
+            },
+            _ => SenderConfig {
+                rate: RateControl::Monitor(monitor),
+                weak: Weak::Postpone {
+                    polls: 3,
+                    missing_permille: 200,
+                    side: false,
+                },
+                ..selective(0, true)
+            },
+        }
+    }
+
+    fn scheme(&self) -> Option<Scheme> {
+        Scheme::from_number(self.config().scheme)
+    }
+
+    fn sender(&self, session: u64) -> Sender<Memory> {
+        let config = SenderConfig {
+            opening: Opening {
+                tries: 6,
+                ..self.config().opening
+            },
+            ..self.config()
+        };
+        let members = Members::Anyone {
+            expect: Some(self.receivers),
+            most: 100,
+            late: true,
+        };
+        let source = Memory::new("x", content(self.octets), self.scheme());
+        Sender::object(session, config, members, source).unwrap()
+    }
+
+    fn run(&self) -> Objects {
+        let mut net = Net::new(
+            self.sender(1),
+            stores(self.receivers),
+            self.faults,
+            self.seed,
+        );
+        if let Some((weak, loss)) = self.weak {
+            let mut random = layercast_core::Stream::new(self.seed, "weak");
+            net.fate =
+                Box::new(move |from, to, _| (from == weak || to == weak) && random.chance(loss));
+        }
+        // What happens when: a receiver crashes or starts, or the sender starts anew.
+        let mut story: BTreeMap<(u64, usize), Happening> = BTreeMap::new();
+        for (at, &(ms, receiver, keeps, gone)) in self.crashes.iter().enumerate() {
+            let receiver = 1 + (receiver - 1) % self.receivers;
+            story.insert((ms, 2 * at), Happening::Crash(receiver, keeps));
+            story.insert((ms + gone, 2 * at + 1), Happening::Start(receiver));
+        }
+        if let Some(ms) = self.sender_crash {
+            story.insert((ms, usize::MAX), Happening::NewSender);
+        }
+        let mut down: BTreeMap<u32, MemoryStore> = BTreeMap::new();
+        net.start();
+        let began = net.now;
+        let mut lives = 1;
+        for ((ms, _), happening) in story {
+            net.run_until(began + Span::from_ms(ms));
+            match happening {
+                Happening::Crash(number, keeps) => {
+                    if net.receivers[number as usize - 1].is_some() {
+                        let store = net.crash(number);
+                        let fresh = MemoryStore::new(1 << 20);
+                        down.insert(number, if keeps { store } else { fresh });
+                    }
+                }
+                Happening::Start(number) => {
+                    if let Some(store) = down.remove(&number) {
+                        lives += 1;
+                        net.restart(number, lives, store);
+                    }
+                }
+                Happening::NewSender => {
+                    net.sender = self.sender(2);
+                    net.sender_events.clear();
+                    net.start();
+                }
+            }
+        }
+        net.run();
+        net
+    }
+
+    fn check(&self, net: &Objects) -> Result<(), TestCaseError> {
+        prop_assert!(net.result().is_some(), "it never ends");
+        let wanted = content(self.octets);
+        for (number, receiver) in net.receivers.iter().enumerate() {
+            let Some(receiver) = receiver else {
+                continue;
+            };
+            if receiver.is_complete() {
+                prop_assert_eq!(receiver.store().bytes(), &wanted[..]);
+            }
+            let heard = receiver.stats().data + receiver.stats().reports > 0;
+            let told = receiver.is_closed() || !heard;
+            prop_assert!(told, "receiver {} does not know", number + 1);
+        }
+        for delivery in net.sender.deliveries() {
+            if delivery.outcome == Outcome::Delivered {
+                let events = &net.receiver_events[delivery.member.0 as usize - 1];
+                prop_assert!(events.contains(&ReceiverEvent::Complete));
+            }
+            prop_assert_ne!(delivery.outcome, Outcome::Pending);
+        }
+        prop_assert_eq!(net.sender.stats().forged, 0);
+        self.only_what_was_asked_for(net)
+    }
+
+    /// What is sent again was asked for since it was sent before.
+    fn only_what_was_asked_for(&self, net: &Objects) -> Result<(), TestCaseError> {
+        let geometry =
+            layercast_multicast::Geometry::new(self.octets as u64, 500, self.config().block)
+                .unwrap();
+        let packets = geometry.packets() as usize;
+        let mut asked = vec![false; packets];
+        let mut needs = vec![0u64; geometry.blocks() as usize];
+        let mut session = 0;
+        for (_, from, transmit) in &net.log {
+            if transmit.packet.session != session && *from == 0 {
+                session = transmit.packet.session;
+                asked = vec![true; packets];
+                let proactive = match self.config().repair {
+                    Repair::Parity { proactive, .. } => u64::from(proactive),
+                    _ => 0,
+                };
+                needs.fill(proactive);
+            }
+            match &transmit.packet.body {
+                Body::Report(report) => match &report.state {
+                    State::Missing(spans) => {
+                        for (from, to) in spans.iter() {
+                            let to = match self.config().repair {
+                                Repair::GoBackN => packets as u64,
+                                _ => to,
+                            };
+                            asked[from as usize..to as usize].fill(true);
+                        }
+                    }
+                    State::Need(blocks) => {
+                        for (block, count) in blocks.iter() {
+                            needs[block as usize] = needs[block as usize].max(count.into());
+                            let (first, end) = geometry.range(block);
+                            if u64::from(count) == end - first {
+                                asked[first as usize..end as usize].fill(true);
+                            }
+                        }
+                    }
+                    State::Corrupt => {
+                        asked.fill(true);
+                        for block in 0..geometry.blocks() {
+                            needs[block as usize] = geometry.packets_of(block).into();
+                        }
+                    }
+                    _ => {}
+                },
+                Body::Data(data) => match data.symbol {
+                    Symbol::Source(number) => {
+                        let block = geometry.block_of(number) as usize;
+                        // When a block has no fresh parity left, its sources come instead.
+                        let instead = needs.get(block).is_some_and(|it| *it > 0);
+                        let wanted = asked[number as usize] || instead;
+                        prop_assert!(wanted, "packet {} was not asked for", number);
+                        // What one receiver alone gets another may get too.
+                        asked[number as usize] = instead || transmit.to != To::Group;
+                    }
+                    Symbol::Parity { block, .. } => {
+                        let need = &mut needs[block as usize];
+                        prop_assert!(*need > 0, "parity of {} was not asked for", block);
+                        *need -= 1;
+                    }
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Happening {
+    Crash(u32, bool),
+    Start(u32),
+    NewSender,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn objects_arrive_whole_or_it_is_said(scene in scene()) {
+        scene.check(&scene.run())?;
+    }
+}
+
+#[test]
+fn a_weak_receiver_does_not_hold_the_others_back() {
+    let scene = Scene {
+        profile: 4,
+        octets: 29_000,
+        receivers: 6,
+        faults: crate::net::PERFECT,
+        crashes: Vec::new(),
+        sender_crash: None,
+        weak: Some((6, 0.5)),
+        seed: 3,
+    };
+    let net = scene.run();
+    scene.check(&net).unwrap();
+    let when = |wanted: SenderEvent| {
+        let at = |(at, event): &(Time, SenderEvent)| (*event == wanted).then_some(*at);
+        net.sender_events.iter().find_map(at)
+    };
+    let last = when(SenderEvent::Delivered(MemberId(6)));
+    for id in 1..6 {
+        let delivered = when(SenderEvent::Delivered(MemberId(id)));
+        assert!(delivered.is_some() && delivered < last, "{id}");
+    }
+    assert!(when(SenderEvent::Postponed(MemberId(6))).is_some());
+    assert!(
+        net.sender
+            .deliveries()
+            .all(|it| it.outcome == Outcome::Delivered)
+    );
+}
