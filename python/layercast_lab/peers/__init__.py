@@ -1,4 +1,4 @@
-"""Other simulators, run with the same parameters: ns-2.35 and ns-3.37 as Debian has them, and htsim."""
+"""What we are measured beside: ns-2.35, ns-3.37 and SRT as Debian has them, and htsim."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 TCL = HERE / "dumbbell.tcl"
 CPP = HERE / "dumbbell.cc"
 HTSIM_CPP = HERE / "htsim.cpp"
+SRT_CPP = HERE / "srt.cpp"
 HTSIM_URL = "https://github.com/Broadcom/csg-htsim"
 HTSIM_COMMIT = "841d9e7be46bb968eece766aa4b6c044c7799f67"
 # pkg-config names libraries that the Debian package of ns-3 does not depend on.
@@ -65,6 +66,19 @@ def htsim(folder: Path) -> list[str]:
     sim = sources / "sim"
     made(["make", "-s", "-C", sim, "libhtsim.a"])
     made(["g++", "-O3", "-std=c++17", "-I", sim, "-o", program, HTSIM_CPP, sim / "libhtsim.a"])
+    return [str(program)]
+
+
+def srt(folder: Path) -> list[str]:
+    """The program that is one end of SRT (libsrt), compiled into `folder` if that was not done yet."""
+    program = folder / f"srt-{hashlib.sha256(SRT_CPP.read_bytes()).hexdigest()[:12]}"
+    if not program.exists():
+        if not Path("/usr/include/srt/srt.h").exists():
+            raise FileNotFoundError("there are no headers of SRT in /usr/include; `make peers` installs them")
+        folder.mkdir(parents=True, exist_ok=True)
+        new = program.with_suffix(".new")
+        made(["g++", "-O2", "-std=c++17", "-o", new, SRT_CPP, "-lsrt"])
+        new.rename(program)
     return [str(program)]
 
 

@@ -4,6 +4,8 @@
 //! sockets capacity    receivers of 1.5 Mb/s that a server on one core feeds until a base-layer frame is
 //!                     lost or late, and receivers that one core takes
 //! sockets latency     delay that each switch on the way adds to a frame of one datagram
+//! sockets orl         XTP as ORL measured it in 1995 (xtp.md O1 to O5), as a library and by a daemon:
+//!                     `layercast-lab reproduce xtp/o1-sockets`
 //! sockets pacing      departures of the shaper against those of the same machine in virtual time
 //! sockets testbed     flows from atc to dwp (METS E1 to E4), as JSON on standard input says:
 //!                     `layercast-lab reproduce mets/e2-sockets` and the like
@@ -12,6 +14,7 @@
 mod capacity;
 mod flow;
 mod latency;
+mod orl;
 mod pacing;
 mod testbed;
 
@@ -24,9 +27,10 @@ fn main() -> Result<(), Failed> {
     let result = match what.as_str() {
         "capacity" => capacity::run()?,
         "latency" => latency::run()?,
+        "orl" => orl::run()?,
         "pacing" => pacing::run()?,
         "testbed" => testbed::run()?,
-        _ => return Err("usage: sockets capacity | latency | pacing | testbed".into()),
+        _ => return Err("usage: sockets capacity | latency | orl | pacing | testbed".into()),
     };
     println!("{result}");
     Ok(())

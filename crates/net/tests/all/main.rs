@@ -9,3 +9,4 @@ mod relay;
 mod sealed;
 mod security;
 mod xtp;
+mod xtp_host;

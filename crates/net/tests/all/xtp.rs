@@ -1,11 +1,12 @@
 //! XTP between two UDP sockets, straight and through a path that loses.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_core::Span;
-use layercast_net::{CancellationToken, Relay, RelayConfig, XtpUdp};
+use layercast_net::{CancellationToken, Relay, RelayConfig, XtpNode};
 use layercast_switch::{LinkConfig, Loss, PathConfig};
 use layercast_transport::xtp::{SendOptions, XtpConfig, XtpEvent, XtpFailure};
 use layercast_wire::{Payload, XtpDiagValue, XtpService};
@@ -34,7 +35,7 @@ fn pattern() -> Bytes {
 }
 
 /// Sends the pattern as one message and waits for the end.
-async fn send(mut node: XtpUdp, to: SocketAddr) -> XtpUdp {
+async fn send(mut node: XtpNode, to: SocketAddr) -> XtpNode {
     let data = pattern();
     let id = node.connect(to, PORT, stream()).unwrap();
     let mut sent = 0;
@@ -62,7 +63,7 @@ async fn send(mut node: XtpUdp, to: SocketAddr) -> XtpUdp {
 }
 
 /// Takes what comes until the end.
-async fn receive(mut node: XtpUdp) -> Vec<u8> {
+async fn receive(mut node: XtpNode) -> Vec<u8> {
     let mut got = Vec::new();
     loop {
         match node.event().await.unwrap() {
@@ -83,7 +84,7 @@ async fn receive(mut node: XtpUdp) -> Vec<u8> {
 }
 
 /// Both at once, for a minute at most.
-async fn transfer(near: XtpUdp, far: XtpUdp, to: SocketAddr) -> XtpUdp {
+async fn transfer(near: XtpNode, far: XtpNode, to: SocketAddr) -> XtpNode {
     let both = async {
         let mut far = tokio::spawn(receive(far));
         let near = send(near, to).await;
@@ -105,9 +106,9 @@ async fn transfer(near: XtpUdp, far: XtpUdp, to: SocketAddr) -> XtpUdp {
         .expect("in time")
 }
 
-async fn nodes() -> (XtpUdp, XtpUdp) {
-    let near = XtpUdp::bind(localhost()).await.unwrap();
-    let mut far = XtpUdp::bind(localhost()).await.unwrap();
+async fn nodes() -> (XtpNode, XtpNode) {
+    let near = XtpNode::udp(localhost()).unwrap();
+    let mut far = XtpNode::udp(localhost()).unwrap();
     far.listen(PORT, 4, stream()).unwrap();
     (near, far)
 }
@@ -170,4 +171,22 @@ async fn nobody_listens_or_is_there() {
     let event = timeout(Duration::from_secs(20), near.event()).await;
     let silent = XtpEvent::Failed(id, XtpFailure::TimedOut);
     assert_eq!(event.expect("in time").unwrap(), silent);
+}
+
+/// XTP over IP itself, between two addresses of the loopback; needs the right to it.
+#[tokio::test]
+async fn a_stream_arrives_over_ip() {
+    let node = |host: u8| XtpNode::raw(IpAddr::from([127, 0, 0, host]));
+    let (near, mut far) = match (node(1), node(2)) {
+        (Ok(near), Ok(far)) => (near, far),
+        (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
+            eprintln!("skipped: IP protocol 36 needs CAP_NET_RAW");
+            return;
+        }
+        (near, far) => panic!("{:?} {:?}", near.err(), far.err()),
+    };
+    assert_eq!(near.config(XtpService::STREAM).max_data, 1_448);
+    far.listen(PORT, 4, stream()).unwrap();
+    let to = far.local_addr();
+    transfer(near, far, to).await;
 }

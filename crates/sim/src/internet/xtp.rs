@@ -248,6 +248,7 @@ impl Internet {
             // The flow does not act on them.
             XtpEvent::Connected(_)
             | XtpEvent::Delivered(..)
+            | XtpEvent::Settled(_)
             | XtpEvent::ReaderGone(..)
             | XtpEvent::Traffic(_)
             | XtpEvent::TrafficRefused(_) => {}

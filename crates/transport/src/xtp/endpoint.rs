@@ -217,6 +217,14 @@ impl Endpoint {
         self.with(id, |context| context.probe(now))
     }
 
+    /// Tells once, by [`XtpEvent::Settled`], when everything sent so far has left and no answer is awaited: the peer has
+    /// it, or, without error control, has seen what came after it.
+    pub fn tell_settled(&mut self, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, |context| context.wants_settled = true)?;
+        self.tell(id);
+        Ok(())
+    }
+
     /// What is known of a context.
     pub fn info(&self, id: ContextId) -> Option<XtpInfo> {
         let context = self.table.get(id).filter(|it| !it.released)?;
@@ -226,6 +234,11 @@ impl Endpoint {
     /// Bytes that can be received now, and whether the end of the stream follows them.
     pub fn available(&self, id: ContextId) -> Option<(usize, bool)> {
         self.table.get(id).map(Context::available)
+    }
+
+    /// Whether [`poll_event`](Machine::poll_event) has something to tell.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// What was counted so far.
@@ -417,6 +430,9 @@ impl Endpoint {
         }
         if context.is_newly_writable() {
             tell(XtpEvent::Writable(id));
+        }
+        if context.is_newly_settled() {
+            tell(XtpEvent::Settled(id));
         }
         while let Some(news) = context.poll_news() {
             tell(match news {

@@ -137,6 +137,9 @@ pub enum XtpEvent {
     Writable(ContextId),
     /// The peer's user has taken what was sent with [`SendOptions::tell_delivery`], up to this byte.
     Delivered(ContextId, u64),
+    /// Everything sent so far has left, and the peer has answered the last question:
+    /// [`Endpoint::tell_settled`](super::Endpoint::tell_settled) asked for it.
+    Settled(ContextId),
     /// The peer writes no more: what can be received now is all there will be.
     PeerClosed(ContextId),
     /// The peer reads no more; so many bytes were not taken by it.

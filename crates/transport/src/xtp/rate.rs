@@ -2,7 +2,13 @@ use layercast_core::{Span, Time};
 
 use super::XtpRate;
 
+/// Periods that a late timer may make up for; after more there is one burst, as after any pause (xtp.md 7).
+const MOST_LATE: u64 = 8;
+
 /// Rate control (xtp.md 2.9): `burst` bytes each period of `burst / rate`; nothing is saved up.
+///
+/// Whoever was held back and is let go late gets the bursts of the periods that passed meanwhile, or the rate would
+/// be that of the timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
     limit: XtpRate,
@@ -11,6 +17,8 @@ pub(crate) struct Credit {
     credit: u64,
     /// When the period ends; `None`: none is running.
     ends: Option<Time>,
+    /// Something waits for the end of the period.
+    blocked: bool,
 }
 
 impl Credit {
@@ -20,6 +28,7 @@ impl Credit {
             next: XtpRate::UNLIMITED,
             credit: 0,
             ends: None,
+            blocked: false,
         }
     }
 
@@ -45,16 +54,26 @@ impl Credit {
         if self.ends.is_none_or(|ends| ends <= now) {
             let late = self.ends.map(|ends| now.since(ends));
             self.limit = self.next;
-            self.credit = self.limit.burst;
-            // In time, the phase is kept; after a pause the next packet begins a period.
             let period = self.limit.period();
+            let missed = late.map_or(0, |late| late.as_ps() / period.as_ps().max(1));
+            let made_up = match self.blocked && missed <= MOST_LATE {
+                true => missed,
+                false => 0,
+            };
+            self.credit = self.limit.burst.saturating_mul(1 + made_up);
+            // In time, the phase is kept; after a pause the next packet begins a period.
             self.ends = late
-                .filter(|late| *late < period)
-                .map(|late| now.saturating_sub(late).saturating_add(period));
+                .filter(|_| missed == made_up && self.limit.rate > 0)
+                .map(|late| {
+                    now.saturating_sub(late)
+                        .saturating_add(period.times(1 + missed))
+                });
+            self.blocked = false;
         }
         if self.limit.rate == 0 || self.credit >= cost.min(self.limit.burst) {
             return None;
         }
+        self.blocked = true;
         self.ends
     }
 
@@ -109,6 +128,37 @@ mod tests {
             }
             assert_eq!(packets, burst / packet);
         }
+    }
+
+    #[test]
+    fn a_late_timer_does_not_lower_the_rate() {
+        let limit = XtpRate {
+            rate: 1_000_000,
+            burst: 1_000,
+        };
+        let mut credit = Credit::new();
+        credit.set(limit, 500, Span::ZERO);
+        let (mut now, mut sent) = (Time::ZERO, 0_u64);
+        while now < Time::ZERO + Span::from_secs(10) {
+            match credit.wait(now, 500) {
+                None => {
+                    credit.take(now, 500);
+                    sent += 500;
+                }
+                // Up to four periods of 1 ms too late.
+                Some(at) => now = at + Span::from_us(at.as_us() * 7919 % 4_000),
+            }
+        }
+        let due = now.as_us();
+        assert!(sent.abs_diff(due) <= 5_000, "{sent} of {due}");
+        // A machine that slept sends one burst.
+        let mut packets = 0;
+        let later = now + Span::from_secs(1);
+        while credit.wait(later, 500).is_none() {
+            credit.take(later, 500);
+            packets += 1;
+        }
+        assert_eq!(packets, 2);
     }
 
     #[test]

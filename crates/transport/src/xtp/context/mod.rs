@@ -136,6 +136,8 @@ pub(crate) struct Context {
     /// The peer reads no more, or has everything.
     writer_done: bool,
     wants_room: bool,
+    /// The user waits for the answer to everything.
+    pub(crate) wants_settled: bool,
     edge: bool,
     asked_since: u32,
     delivery: Option<Delivery>,
@@ -220,6 +222,7 @@ impl Context {
             write_closed: false,
             writer_done: false,
             wants_room: false,
+            wants_settled: false,
             edge: false,
             asked_since: 0,
             delivery: None,
@@ -378,6 +381,14 @@ impl Context {
         let enough = 3 * buffer.saturating_sub(self.out.held()) >= buffer;
         let tell = self.wants_room && enough && !self.writer_done && !self.is_inactive();
         self.wants_room &= !tell;
+        tell
+    }
+
+    /// Whether the user waits for the answer to everything, and it is there.
+    pub(crate) fn is_newly_settled(&mut self) -> bool {
+        let sent = !self.due.first && self.out.una() == self.out.end();
+        let tell = self.wants_settled && sent && self.requests.is_empty() && !self.due.probe;
+        self.wants_settled &= !tell;
         tell
     }
 

@@ -1,0 +1,222 @@
+use std::pin::pin;
+use std::sync::Arc;
+
+use layercast_transport::xtp::{
+    Chunk, ContextId, SendOptions, XtpFailure, XtpInfo, XtpRate, XtpSocket,
+};
+use layercast_wire::{Payload, XtpTrafficSpec};
+use tokio::sync::Notify;
+
+use super::host::{Owner, State, Told, XtpCallError};
+
+/// One end of an association of an [`XtpHost`](super::XtpHost).
+///
+/// Several tasks may use it. Dropped without [`close`](Self::close), it says good-bye behind the back of its user: what
+/// was sent still goes, as long as the host lives.
+pub struct XtpAssociation {
+    owner: Arc<Owner>,
+    id: ContextId,
+    changed: Arc<Notify>,
+}
+
+impl XtpAssociation {
+    pub(super) fn new(owner: Arc<Owner>, id: ContextId, changed: Arc<Notify>) -> XtpAssociation {
+        XtpAssociation { owner, id, changed }
+    }
+
+    /// Waits until the peer has answered.
+    ///
+    /// # Errors
+    /// It broke off before that.
+    pub async fn connected(&self) -> Result<(), XtpCallError> {
+        self.until(|_, told| (told.connected || told.over == Some(Ok(()))).then_some(Ok(())))
+            .await
+    }
+
+    /// Sends data; waits until the last of them found room.
+    ///
+    /// # Errors
+    /// The context is closed for writing, or broke off.
+    pub async fn send(
+        &self,
+        data: impl Into<Payload>,
+        how: &SendOptions,
+    ) -> Result<(), XtpCallError> {
+        let mut rest = data.into();
+        // A tag belongs to the first piece.
+        let mut how = *how;
+        self.until(|state, _| {
+            loop {
+                match state.node.endpoint().send(self.id, &rest, &how) {
+                    Err(error) => return Some(Err(error.into())),
+                    Ok(0) if !rest.is_empty() || how.tag.is_some() => {
+                        state.move_on();
+                        return None;
+                    }
+                    Ok(taken) => {
+                        rest.advance(taken);
+                        how.tag = None;
+                    }
+                }
+                if rest.is_empty() {
+                    state.move_on();
+                    return Some(Ok(()));
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits for what the peer sends: up to `max` bytes of one message; `None` after the last.
+    ///
+    /// # Errors
+    /// It broke off, and everything that arrived before was received.
+    pub async fn receive(&self, max: usize) -> Result<Option<Chunk>, XtpCallError> {
+        self.until(|state, told| {
+            let chunk = match state.node.endpoint().receive(self.id, max) {
+                Err(error) => return Some(Err(error.into())),
+                Ok(chunk) => chunk,
+            };
+            if chunk.is_some() {
+                // Room may be worth telling.
+                state.move_on();
+                return Some(Ok(chunk));
+            }
+            match told.over {
+                Some(Err(why)) => Some(Err(why.into())),
+                Some(Ok(())) => Some(Ok(None)),
+                None => told.peer_closed.then_some(Ok(None)),
+            }
+        })
+        .await
+    }
+
+    /// Waits until everything sent so far has left and the peer has answered: it has it, or, without error control,
+    /// has seen what came after it.
+    ///
+    /// # Errors
+    /// It broke off before that.
+    pub async fn settled(&self) -> Result<(), XtpCallError> {
+        {
+            let mut state = self.owner.lock();
+            state.clear_settled(self.id);
+            state.node.endpoint().tell_settled(self.id)?;
+            state.move_on();
+        }
+        self.until(|_, told| told.settled.then_some(Ok(()))).await
+    }
+
+    /// Waits until the peer's user has taken everything up to a byte, after data that were sent with
+    /// [`SendOptions::tell_delivery`].
+    ///
+    /// # Errors
+    /// It broke off before that.
+    pub async fn delivered(&self, upto: u64) -> Result<(), XtpCallError> {
+        self.until(|_, told| (told.delivered >= upto).then_some(Ok(())))
+            .await
+    }
+
+    /// Nothing more will be sent; receiving goes on.
+    ///
+    /// # Errors
+    /// It is closed already.
+    pub fn close_write(&self) -> Result<(), XtpCallError> {
+        self.call(|state| state.node.endpoint().close_write(self.id))
+    }
+
+    /// Offers so many bytes of buffers to a peer that uses reservation.
+    ///
+    /// # Errors
+    /// It is over.
+    pub fn post(&self, bytes: usize) -> Result<(), XtpCallError> {
+        self.call(|state| state.node.endpoint().post(self.id, bytes))
+    }
+
+    /// Other limits for what is sent and what is taken; the peer is asked to agree.
+    ///
+    /// # Errors
+    /// It is over.
+    pub fn set_traffic(&self, output: XtpRate, input: XtpRate) -> Result<(), XtpCallError> {
+        self.call(|state| state.node.endpoint().set_traffic(self.id, output, input))
+    }
+
+    /// What the peer said about traffic last.
+    pub fn traffic(&self) -> Option<XtpTrafficSpec> {
+        self.owner.lock().node.endpoint().traffic(self.id)
+    }
+
+    /// What is known of it; `None` once it is over and released.
+    pub fn info(&self) -> Option<XtpInfo> {
+        self.owner.lock().info(self.id)
+    }
+
+    /// The other end; `None` once it is over and released.
+    pub fn remote(&self) -> Option<XtpSocket> {
+        self.info().map(|info| info.remote)
+    }
+
+    /// Good-bye: what was sent still goes, nothing more is received; waits until the peer has done the same.
+    ///
+    /// # Errors
+    /// It broke off before that.
+    pub async fn close(self) -> Result<(), XtpCallError> {
+        self.call(|state| {
+            state.node.endpoint().close_write(self.id)?;
+            state.node.close_read(self.id)
+        })?;
+        self.until(|_, told| told.over.map(|over| over.map_err(XtpCallError::from)))
+            .await
+    }
+
+    /// Breaks it off; the peer is told.
+    pub fn abort(self) {
+        let mut state = self.owner.lock();
+        // One that is over needs no end.
+        let _ = state.node.abort(self.id);
+        state.move_on();
+    }
+
+    fn call<E>(&self, call: impl FnOnce(&mut State) -> Result<(), E>) -> Result<(), XtpCallError>
+    where
+        XtpCallError: From<E>,
+    {
+        let mut state = self.owner.lock();
+        state.check()?;
+        call(&mut state)?;
+        state.move_on();
+        Ok(())
+    }
+
+    /// Waits until `look` finds what it looks for; asked again whenever something is new.
+    async fn until<T>(
+        &self,
+        mut look: impl FnMut(&mut State, &Told) -> Option<Result<T, XtpCallError>>,
+    ) -> Result<T, XtpCallError> {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            {
+                let mut state = self.owner.lock();
+                let told = state.told(self.id);
+                if let Some(found) = look(&mut state, &told) {
+                    return found;
+                }
+                state.check()?;
+                if let Some(Err(why)) = told.over {
+                    return Err(XtpFailure::into(why));
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Drop for XtpAssociation {
+    fn drop(&mut self) {
+        let mut state = self.owner.lock();
+        state.places.remove(&self.id);
+        // After a break, or `abort`, there is nobody left to take leave of.
+        let _ = state.node.close(self.id);
+        state.move_on();
+    }
+}

@@ -1,0 +1,226 @@
+//! XTP as many tasks of one process use it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use layercast_net::{XtpAssociation, XtpCallError, XtpDaemon, XtpHost, XtpNode};
+use layercast_transport::xtp::{SendOptions, XtpError, XtpFailure};
+use layercast_wire::{Payload, XtpDiagValue, XtpService};
+use tokio::time::timeout;
+
+use crate::common::localhost;
+
+const PORT: u16 = 7_000;
+
+fn hosts() -> (XtpHost, XtpHost) {
+    let host = || XtpHost::new(XtpNode::udp(localhost()).unwrap());
+    (host(), host())
+}
+
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), what)
+        .await
+        .expect("in time")
+}
+
+/// The next message, whole.
+async fn message(of: &XtpAssociation) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    while let Some(chunk) = of.receive(usize::MAX).await.unwrap() {
+        chunk.data.append_to(&mut whole);
+        if chunk.end_of_message {
+            return Some(whole);
+        }
+    }
+    assert!(whole.is_empty(), "a message without an end");
+    None
+}
+
+/// Everything that comes goes back, message by message.
+async fn echo(of: XtpAssociation) {
+    while let Some(message) = message(&of).await {
+        of.send(Bytes::from(message), &SendOptions::MESSAGE)
+            .await
+            .unwrap();
+    }
+    of.close_write().unwrap();
+    of.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn many_associations_of_one_socket_at_once() {
+    let (near, far) = hosts();
+    let listener = far
+        .register(XtpService::STREAM)
+        .bind(PORT)
+        .listen(64)
+        .unwrap();
+    let echoes = tokio::spawn(async move {
+        for _ in 0..20 {
+            tokio::spawn(echo(listener.accept().await.unwrap()));
+        }
+        listener
+    });
+    let to = far.local_addr();
+    let users = (0..20_u8).map(|user| {
+        let near = near.clone();
+        tokio::spawn(async move {
+            let it = near
+                .register(XtpService::STREAM)
+                .configure(|config| config.window = 16 << 10)
+                .connect(to, PORT)
+                .unwrap();
+            for round in 1..20 {
+                // Longer than the window, too.
+                let text = Bytes::from(vec![user; 3_000 * round]);
+                let sent = it.send(text.clone(), &SendOptions::MESSAGE);
+                let (sent, back) = tokio::join!(sent, message(&it));
+                sent.unwrap();
+                assert!(back.unwrap() == text);
+            }
+            it.settled().await.unwrap();
+            assert_eq!(it.info().unwrap().flight, 0);
+            it.close_write().unwrap();
+            assert_eq!(message(&it).await, None);
+            it.close().await.unwrap();
+        })
+    });
+    in_time(async {
+        for user in users.collect::<Vec<_>>() {
+            user.await.unwrap();
+        }
+        echoes.await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_datagram_is_one_packet_and_a_delivery_is_told() {
+    let (near, far) = hosts();
+    let listener = far
+        .register(XtpService::STREAM)
+        .bind(PORT)
+        .listen(4)
+        .unwrap();
+    let it = near
+        .register(XtpService::DATAGRAM)
+        .connect(far.local_addr(), PORT)
+        .unwrap();
+    it.send(Bytes::from_static(b"one"), &SendOptions::MESSAGE)
+        .await
+        .unwrap();
+    it.close_write().unwrap();
+    let there = in_time(listener.accept()).await.unwrap();
+    assert_eq!(in_time(message(&there)).await.unwrap(), b"one");
+    drop(it);
+
+    let it = near
+        .register(XtpService::STREAM)
+        .connect(far.local_addr(), PORT)
+        .unwrap();
+    let how = SendOptions {
+        tell_delivery: true,
+        tag: Some(*b"FRAME001"),
+        ..SendOptions::MESSAGE
+    };
+    it.send(Bytes::from_static(b"taken?"), &how).await.unwrap();
+    let there = in_time(listener.accept()).await.unwrap();
+    let not_yet = timeout(Duration::from_millis(100), it.delivered(14)).await;
+    assert!(not_yet.is_err(), "nobody has taken it");
+    let chunk = in_time(there.receive(99)).await.unwrap().unwrap();
+    assert_eq!(chunk.tag, Some(*b"FRAME001"));
+    in_time(it.delivered(14)).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_waits_hears_of_the_end() {
+    let (near, far) = hosts();
+    let refused = near
+        .register(XtpService::STREAM)
+        .connect(far.local_addr(), PORT)
+        .unwrap();
+    let why = in_time(refused.connected()).await.unwrap_err();
+    let expected = XtpFailure::Refused(XtpDiagValue::NO_LISTENER);
+    assert!(
+        matches!(why, XtpCallError::Failed(it) if it == expected),
+        "{why}"
+    );
+
+    let listener = far
+        .register(XtpService::STREAM)
+        .bind(PORT)
+        .listen(4)
+        .unwrap();
+    let again = far.register(XtpService::STREAM).bind(PORT).listen(4);
+    assert!(matches!(
+        again.err(),
+        Some(XtpCallError::Refused(XtpError::PortInUse(PORT)))
+    ));
+    let it = near
+        .register(XtpService::STREAM)
+        .connect(far.local_addr(), PORT)
+        .unwrap();
+    in_time(it.connected()).await.unwrap();
+    let there = in_time(listener.accept()).await.unwrap();
+    let waits = tokio::spawn(async move { there.receive(1).await });
+    tokio::task::yield_now().await;
+    it.abort();
+    let why = in_time(waits).await.unwrap().unwrap_err();
+    assert!(
+        matches!(
+            why,
+            XtpCallError::Failed(XtpFailure::Abandoned | XtpFailure::Diagnosed(..))
+        ),
+        "{why}"
+    );
+
+    // With the listener goes what nobody accepted.
+    let it = near
+        .register(XtpService::STREAM)
+        .connect(far.local_addr(), PORT)
+        .unwrap();
+    in_time(it.connected()).await.unwrap();
+    drop(listener);
+    assert!(in_time(it.receive(1)).await.is_err());
+    let empty = it.send(Payload::default(), &SendOptions::MESSAGE).await;
+    assert!(empty.is_err());
+}
+
+#[test]
+fn users_without_a_runtime_ask_a_daemon() {
+    let daemon = || XtpDaemon::start(|| XtpNode::udp(localhost())).unwrap();
+    let (near, far) = (daemon(), daemon());
+    let (listener, to) = far
+        .call(|host| async move {
+            let listener = host.register(XtpService::STREAM).bind(PORT).listen(4);
+            (listener.unwrap(), host.local_addr())
+        })
+        .unwrap();
+    let echoed = std::thread::spawn(move || {
+        far.call(move |_| async move { echo(listener.accept().await.unwrap()).await })
+            .unwrap();
+        // It answers for as long as it is there.
+        far
+    });
+    let text = Bytes::from(vec![7; 200_000]);
+    let sent = text.clone();
+    let back = near
+        .call(move |host| async move {
+            let it = host.register(XtpService::STREAM).connect(to, PORT).unwrap();
+            let sent = it.send(sent, &SendOptions::MESSAGE);
+            let (sent, back) = tokio::join!(sent, message(&it));
+            sent.unwrap();
+            it.close().await.unwrap();
+            back
+        })
+        .unwrap();
+    assert!(back.unwrap() == text);
+    drop(echoed.join().unwrap());
+    let held = std::net::UdpSocket::bind(localhost()).unwrap();
+    let taken = held.local_addr().unwrap();
+    let busy = XtpDaemon::start(move || XtpNode::udp(taken)).err();
+    assert_eq!(
+        busy.map(|it| it.kind()),
+        Some(std::io::ErrorKind::AddrInUse)
+    );
+}
