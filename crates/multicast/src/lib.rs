@@ -28,6 +28,7 @@
 //!   driver.
 //! - `now` never goes backwards.
 
+mod aggregator;
 mod bits;
 mod coding;
 mod config;
@@ -43,6 +44,7 @@ mod receiver;
 mod roster;
 mod sender;
 
+pub use aggregator::{Aggregator, AggregatorConfig, AggregatorStats, Summary};
 pub use bits::Bits;
 pub use coding::{ParityMaker, Rebuilder};
 pub use config::{

@@ -73,7 +73,7 @@ impl SenderConfig {
                 missing_permille: 1_000,
                 side: false,
             },
-            completion: Completion::AtLeast(0),
+            completion: Completion::AtLeast(1),
             rate: RateControl::Fixed(Rate::from_bps(800_000)),
             opening: Opening {
                 tries: 3,
@@ -119,7 +119,7 @@ impl SenderConfig {
                 missing_permille: 250,
                 side: true,
             },
-            completion: Completion::AtLeast(0),
+            completion: Completion::AtLeast(1),
             rate: RateControl::Fixed(rate),
             opening: Opening {
                 tries: 3,

@@ -144,7 +144,12 @@ impl Roster {
     /// Receivers in a status, aggregators with all they speak for.
     pub fn weigh(&self, wanted: impl Fn(Status) -> bool) -> u32 {
         let chosen = self.iter().filter(|record| wanted(record.status));
-        chosen.fold(0, |sum, record| sum.saturating_add(record.weight))
+        chosen.fold(0, |sum, record| {
+            sum.saturating_add(match record.status {
+                Status::Done | Status::Released => record.complete,
+                _ => record.weight,
+            })
+        })
     }
 
     /// Whether the group is what it must be; those who have everything count as there.

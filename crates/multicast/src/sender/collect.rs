@@ -43,7 +43,13 @@ impl<S: Source> Sender<S> {
 
     /// Asks those in scope.
     pub(super) fn solicit(&mut self, now: Time, ask: Ask) {
-        let receivers = self.round.waiting as u32;
+        // Behind an aggregator, its receivers all answer to it.
+        let behind = (0..self.roster.len()).filter(|&at| self.in_scope(at));
+        let behind = behind
+            .map(|at| self.roster.get(at).weight)
+            .max()
+            .unwrap_or(0);
+        let receivers = (self.round.waiting as u32).max(behind);
         self.round.ask = ask;
         self.round.asked = now;
         self.round.spread = match (ask, self.config.schedule) {

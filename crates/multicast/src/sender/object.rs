@@ -237,7 +237,11 @@ impl<S: Source> Sender<S> {
             self.stats.late += u64::from(self.round.tries > 0);
         }
         self.stats.reports += 1;
-        self.roster.get_mut(at).loss = report.loss;
+        let record = self.roster.get_mut(at);
+        record.loss = report.loss;
+        // An aggregator speaks for more now, and what it said of them may have been lost.
+        let told = report.tally.alive.saturating_add(report.tally.failed);
+        record.weight = record.weight.max(told);
         self.take_report(now, at, report);
         self.after_answer(now);
     }
@@ -276,7 +280,7 @@ impl<S: Source> Sender<S> {
                 self.settle(at);
                 let record = self.roster.get_mut(at);
                 record.status = Status::Done;
-                record.complete = record.weight;
+                record.complete = report.tally.complete.clamp(1, record.weight);
                 record.received = 0;
                 record.missing = None;
                 self.object.newly_done = true;
@@ -411,12 +415,13 @@ impl<S: Source> Sender<S> {
         }
         if !anybody {
             self.next_scope(now);
-        } else if plan.is_empty() {
-            // Nobody asked for anything: what is left is to hear from everybody.
-            self.begin_round();
-            self.solicit(now, Ask::Everyone);
         } else if self.round.passes >= self.config.rounds {
             self.too_many_rounds(now);
+        } else if plan.is_empty() {
+            // Nobody asked for anything: what is left is to hear from everybody.
+            self.round.passes += 1;
+            self.begin_round();
+            self.solicit(now, Ask::Everyone);
         } else {
             self.round.number += 1;
             self.begin_pass(now, plan);
@@ -467,7 +472,8 @@ impl<S: Source> Sender<S> {
         let there = self
             .roster
             .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released));
-        let alone = (needy.len() as u64) * 1_000 < below * u64::from(there);
+        let single = needy.iter().all(|&at| self.roster.get(at).weight == 1);
+        let alone = single && (needy.len() as u64) * 1_000 < below * u64::from(there);
         let mut union = RangeSet::new();
         for at in needy {
             let missing = self.roster.get(at).missing.iter();

@@ -90,6 +90,8 @@ impl<S: Source> Sender<S> {
         let first = matches!(record.status, Status::Invited | Status::Never);
         let same_life = record.incarnation == accept.incarnation && record.peer == Some(from);
         if !first && same_life {
+            // An aggregator speaks for more now.
+            self.roster.get_mut(at).weight = accept.weight;
             return;
         }
         let never = record.status == Status::Never;

@@ -57,6 +57,8 @@ impl<S: Source> Sender<S> {
             self.begin_round();
             self.solicit(now, Ask::Everyone);
         } else if let Some(at) = postponed {
+            // An aggregator does not pass data on: its receivers hear those to the group only.
+            let side = side || self.roster.get(at).weight > 1;
             self.round.scope = if side { Scope::Side } else { Scope::One(at) };
             self.round.passes = 0;
             self.begin_round();

@@ -1,7 +1,9 @@
 //! The tests of the crate in one program.
 
+mod aggregate;
 mod chaos;
 mod forms;
 mod net;
 mod object;
 mod stream;
+mod trace;

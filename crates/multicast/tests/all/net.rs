@@ -6,9 +6,13 @@ use std::collections::BinaryHeap;
 use bytes::Bytes;
 use layercast_core::{Span, Stream, Time};
 use layercast_multicast::{
-    Peer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, Source, Store, To, Transmit,
+    Aggregator, AggregatorConfig, Peer, Receiver, ReceiverConfig, ReceiverEvent, Sender,
+    SenderEvent, Source, Store, To, Transmit,
 };
 use layercast_wire::multicast::{Body, MemberId, Packet};
+
+/// The peer of the first aggregator.
+pub const FIRST_AGGREGATOR: u32 = 100_000;
 
 /// What the network does to packets, as probabilities.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,8 @@ pub struct Net<S, T> {
     pub sender: Sender<S>,
     /// Peer n + 1 each; none: crashed.
     pub receivers: Vec<Option<Receiver<T>>>,
+    /// Peer n + FIRST_AGGREGATOR each.
+    pub aggregators: Vec<Aggregator>,
     pub faults: Faults,
     pub delay: Span,
     pub fate: Fate,
@@ -95,6 +101,7 @@ impl<S: Source, T: Store> Net<S, T> {
             sender,
             receiver_events: vec![Vec::new(); receivers.len()],
             receivers,
+            aggregators: Vec::new(),
             faults,
             delay: Span::from_ms(50),
             fate: Box::new(|_, _, _| false),
@@ -104,6 +111,23 @@ impl<S: Source, T: Store> Net<S, T> {
             flying: BinaryHeap::new(),
             random: Stream::new(seed, "net"),
             count: 0,
+        }
+    }
+
+    /// Puts an aggregator before each so many receivers.
+    pub fn aggregate(&mut self, each: u32) {
+        let count = self.receivers.len() as u32;
+        for (at, first) in (1..=count).step_by(each as usize).enumerate() {
+            let peer = FIRST_AGGREGATOR + at as u32;
+            let last = count.min(first + each - 1);
+            for number in first..=last {
+                let mut config = ReceiverConfig::new(MemberId(number.into()), 7);
+                config.report_to = Some(Peer(peer));
+                let store = self.crash(number);
+                self.receivers[number as usize - 1] = Some(Receiver::new(config, store));
+            }
+            let config = AggregatorConfig::new(MemberId(peer.into()), last + 1 - first);
+            self.aggregators.push(Aggregator::new(config));
         }
     }
 
@@ -137,6 +161,7 @@ impl<S: Source, T: Store> Net<S, T> {
         let timers = self.receivers.iter().flatten();
         let timers = timers.filter_map(|receiver| receiver.poll_timeout());
         let timers = timers.chain(self.sender.poll_timeout());
+        let timers = timers.chain(self.aggregators.iter().filter_map(|it| it.poll_timeout()));
         let next = timers.chain(flying).min()?;
         Some(next.max(self.now))
     }
@@ -153,6 +178,13 @@ impl<S: Source, T: Store> Net<S, T> {
             self.sender.on_timeout(at);
             self.drain(0);
         }
+        for at_number in 0..self.aggregators.len() {
+            let aggregator = &mut self.aggregators[at_number];
+            if aggregator.poll_timeout().is_some_and(|due| due <= at) {
+                aggregator.on_timeout(at);
+                self.drain(FIRST_AGGREGATOR + at_number as u32);
+            }
+        }
         for number in 0..self.receivers.len() {
             let Some(receiver) = &mut self.receivers[number] else {
                 continue;
@@ -165,6 +197,10 @@ impl<S: Source, T: Store> Net<S, T> {
     }
 
     fn deliver(&mut self, to: u32, from: u32, packet: &Packet) {
+        if let Some(at) = to.checked_sub(FIRST_AGGREGATOR) {
+            self.aggregators[at as usize].handle(self.now, Peer(from), packet);
+            return self.drain(to);
+        }
         match to.checked_sub(1) {
             None => self.sender.handle(self.now, Peer(from), packet),
             Some(number) => {
@@ -178,6 +214,12 @@ impl<S: Source, T: Store> Net<S, T> {
 
     /// Sends and tells what a node has to send and to tell.
     pub fn drain(&mut self, node: u32) {
+        if let Some(at) = node.checked_sub(FIRST_AGGREGATOR) {
+            while let Some(transmit) = self.aggregators[at as usize].poll_transmit(self.now) {
+                self.send(node, transmit);
+            }
+            return;
+        }
         match node.checked_sub(1) {
             None => {
                 while let Some(transmit) = self.sender.poll_transmit(self.now) {
@@ -211,6 +253,9 @@ impl<S: Source, T: Store> Net<S, T> {
             To::Group | To::Side => {
                 for to in 1..=self.receivers.len() as u32 {
                     self.fly(from, to, &packet);
+                }
+                for to in 0..self.aggregators.len() as u32 {
+                    self.fly(from, FIRST_AGGREGATOR + to, &packet);
                 }
             }
         }

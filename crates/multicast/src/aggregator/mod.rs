@@ -1,0 +1,477 @@
+//! The aggregator: speaks for many receivers with one voice, so that a sender of a hundred of them reaches a hundred
+//! thousand.
+
+mod collect;
+mod summary;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use layercast_core::{Span, Time, earliest};
+use layercast_wire::multicast::{
+    Accept, Body, Eject, MemberId, Open, Packet, Reason, Tally, Terms,
+};
+
+use self::collect::Collecting;
+pub use self::summary::Summary;
+use crate::{Delivery, Geometry, Outcome, Peer, To, Transmit};
+
+/// What an aggregator is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AggregatorConfig {
+    /// Its own name, towards the sender.
+    pub member: MemberId,
+    /// Distinguishes its lives.
+    pub incarnation: u32,
+    /// When so many receivers take part, no more are waited for; none: as long as `wait`.
+    pub expect: Option<u32>,
+    /// At most so many receivers.
+    pub most: u32,
+    /// How long it waits for answers, beside their back-off.
+    pub wait: Span,
+    /// Polls to single receivers are so far apart.
+    pub delta: Span,
+    /// How often a silent receiver is asked.
+    pub tries: u32,
+    /// Key of its receipts: those of its receivers end here.
+    pub receipt_key: Option<[u8; 32]>,
+}
+
+impl AggregatorConfig {
+    /// An aggregator of this name for so many receivers: waits 100 ms, asks three times, 200 µs apart.
+    pub fn new(member: MemberId, expect: u32) -> AggregatorConfig {
+        AggregatorConfig {
+            member,
+            incarnation: 1,
+            expect: Some(expect),
+            most: expect.saturating_mul(2),
+            wait: Span::from_ms(100),
+            delta: Span::from_us(200),
+            tries: 3,
+            receipt_key: None,
+        }
+    }
+}
+
+/// What an aggregator counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AggregatorStats {
+    /// Reports taken.
+    pub reports: u64,
+    /// Reports sent.
+    pub sent: u64,
+    /// Polls sent.
+    pub polls: u64,
+    /// Dropped: from somebody unknown, or in another's name.
+    pub strangers: u64,
+    /// Dropped: what cannot be so.
+    pub forged: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Status {
+    Joined,
+    Complete,
+    Failed(Reason),
+}
+
+#[derive(Clone, Debug)]
+struct Child {
+    id: MemberId,
+    peer: Peer,
+    incarnation: u32,
+    status: Status,
+    /// What it answered last.
+    answered: u64,
+    levels: (u64, u64),
+    buffer: u32,
+    loss: u16,
+    held: u64,
+    corrupt: bool,
+    /// Polls in a row that it left unanswered.
+    silent: u32,
+}
+
+/// The session it takes part in.
+#[derive(Clone, Debug)]
+struct Session {
+    id: u64,
+    sender: Peer,
+    terms: Terms,
+    stamp: u64,
+    /// The object's; none: a stream.
+    geometry: Option<Geometry>,
+    digest: [u8; 32],
+    /// When it speaks for those that have answered by then.
+    accept_at: Option<Time>,
+    accepted: bool,
+    /// The sender has been told that all are complete.
+    complete: bool,
+}
+
+/// Speaks for many receivers with one voice, sans-I/O: towards the sender it is a member of some weight, towards
+/// its receivers whom they report to (`report_to`).
+///
+/// Data, announcements and polls to the group do not pass through it: its receivers hear them from the group.
+#[derive(Debug)]
+pub struct Aggregator {
+    config: AggregatorConfig,
+    session: Option<Session>,
+    children: Vec<Child>,
+    index: BTreeMap<MemberId, u32>,
+    collecting: Option<Collecting>,
+    /// Last measurement of the sender's rate that was passed on.
+    counted: Option<(u16, layercast_wire::multicast::Symbol)>,
+    /// Children to be asked one by one, and when the next may be.
+    polls: VecDeque<u32>,
+    next_poll: Time,
+    out: VecDeque<Transmit>,
+    closed: bool,
+    stats: AggregatorStats,
+}
+
+impl Aggregator {
+    /// Waits for a session.
+    pub fn new(config: AggregatorConfig) -> Aggregator {
+        Aggregator {
+            config,
+            session: None,
+            children: Vec::new(),
+            index: BTreeMap::new(),
+            collecting: None,
+            counted: None,
+            polls: VecDeque::new(),
+            next_poll: Time::ZERO,
+            out: VecDeque::new(),
+            closed: false,
+            stats: AggregatorStats::default(),
+        }
+    }
+
+    /// Takes a packet that came from `from`: the sender or a receiver.
+    pub fn handle(&mut self, now: Time, from: Peer, packet: &Packet) {
+        if let Body::Open(open) = &packet.body {
+            return self.on_open(now, from, packet.session, open);
+        }
+        let session = self.session.as_ref().filter(|it| it.id == packet.session);
+        let Some(session) = session else {
+            self.stats.strangers += 1;
+            return;
+        };
+        if self.closed {
+            return;
+        }
+        if session.sender == from {
+            return self.sender_says(now, packet);
+        }
+        match &packet.body {
+            Body::Accept(accept) => self.on_accept(now, from, accept),
+            Body::Report(report) => {
+                if !self.index.contains_key(&report.member) {
+                    // It takes part: only its answer to the announcement was lost.
+                    self.add(report.member, from, 0, report.buffer, 0);
+                }
+                if let Some(at) = self.known(report.member, from) {
+                    self.on_report(now, at, report);
+                }
+            }
+            Body::Leave { member, reason } => {
+                if let Some(at) = self.known(*member, from) {
+                    self.children[at].status = Status::Failed(*reason);
+                    self.look(now);
+                }
+            }
+            Body::Count(count) => {
+                // One of a subnet speaks for it (rmtp-large-scale.md 2.5).
+                let measurement = Some((count.round, count.start));
+                if self.known(count.member, from).is_some() && self.counted != measurement {
+                    self.counted = measurement;
+                    let member = self.config.member;
+                    let count = layercast_wire::multicast::Count { member, ..*count };
+                    self.upstream(Body::Count(count));
+                }
+            }
+            Body::Released { .. } => {}
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    fn sender_says(&mut self, now: Time, packet: &Packet) {
+        match &packet.body {
+            Body::Poll(poll) => self.on_poll(now, poll),
+            Body::Release { .. } => {
+                let session = self.session.as_ref();
+                let told = session.is_some_and(|it| it.complete || it.geometry.is_none());
+                if told {
+                    if session.is_some_and(|it| it.terms.goodbye) {
+                        let member = self.config.member;
+                        self.upstream(Body::Released { member });
+                    }
+                    self.close();
+                }
+            }
+            Body::Abort { .. } => self.close(),
+            Body::Eject(eject) if eject.member == self.config.member => {
+                let (reason, upto) = (eject.reason, eject.upto);
+                self.tell_all(|member| {
+                    Body::Eject(Eject {
+                        member,
+                        reason,
+                        upto,
+                    })
+                });
+                self.close();
+            }
+            Body::Suspend { member } if *member == self.config.member => {
+                self.tell_all(|member| Body::Suspend { member });
+            }
+            // Data are for the receivers.
+            _ => {}
+        }
+    }
+
+    /// Runs what is due.
+    pub fn on_timeout(&mut self, now: Time) {
+        let session = self.session.as_ref();
+        if session.is_some_and(|it| it.accept_at.is_some_and(|at| at <= now)) {
+            self.accept_now();
+        }
+        self.collect_over(now);
+    }
+
+    /// The next packet that may leave now.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if self.out.is_empty() && self.next_poll <= now {
+            self.poll_child(now);
+        }
+        self.out.pop_front()
+    }
+
+    /// When to come back: then call [`on_timeout`](Aggregator::on_timeout) and drain
+    /// [`poll_transmit`](Aggregator::poll_transmit).
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.out.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let poll = (!self.polls.is_empty()).then_some(self.next_poll);
+        let accept = self.session.as_ref().and_then(|it| it.accept_at);
+        let collect = self.collecting.as_ref().and_then(Collecting::deadline);
+        earliest(earliest(poll, accept), collect)
+    }
+
+    /// Whether the session is over.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &AggregatorStats {
+        &self.stats
+    }
+
+    /// Receivers it speaks for.
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for child in &self.children {
+            match child.status {
+                Status::Joined => tally.alive += 1,
+                Status::Complete => {
+                    tally.alive += 1;
+                    tally.complete += 1;
+                }
+                Status::Failed(_) => tally.failed += 1,
+            }
+        }
+        tally
+    }
+
+    /// What is known of each receiver.
+    pub fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
+        self.children.iter().map(|child| Delivery {
+            member: child.id,
+            outcome: match child.status {
+                Status::Joined => Outcome::Pending,
+                Status::Complete => Outcome::Delivered,
+                Status::Failed(reason) => Outcome::Failed(reason),
+            },
+            weight: 1,
+            complete: u32::from(child.status == Status::Complete),
+            at: child.levels.1,
+            round_trip: Span::ZERO,
+            loss: child.loss,
+        })
+    }
+
+    fn on_open(&mut self, now: Time, from: Peer, id: u64, open: &Open) {
+        if let Some(session) = self.session.as_mut().filter(|it| it.id == id) {
+            if session.sender == from && session.accepted && !self.closed {
+                // A repetition: the answer was lost.
+                session.stamp = open.stamp;
+                self.accept_now();
+            }
+            return;
+        }
+        let object = open.object.as_ref();
+        let geometry = object.and_then(|it| Geometry::of(it, open.packet_size).ok());
+        let digest = object.map_or([0; 32], |it| it.digest);
+        if object.is_some() && geometry.is_none() {
+            self.stats.forged += 1;
+            return;
+        }
+        let same = self
+            .session
+            .as_ref()
+            .is_some_and(|it| digest != [0; 32] && it.digest == digest);
+        if self.session.is_some() && !self.closed && !same {
+            self.stats.strangers += 1;
+            return;
+        }
+        // A sender that starts anew hears from all of them again.
+        self.children.clear();
+        self.index.clear();
+        self.collecting = None;
+        self.polls.clear();
+        self.closed = false;
+        let spread = Span::from_us(open.terms.spread_us.into());
+        self.session = Some(Session {
+            id,
+            sender: from,
+            terms: open.terms,
+            stamp: open.stamp,
+            geometry,
+            digest,
+            accept_at: Some(now + spread + self.config.wait),
+            accepted: false,
+            complete: false,
+        });
+    }
+
+    fn on_accept(&mut self, now: Time, from: Peer, accept: &Accept) {
+        let found = self.index.get(&accept.member).map(|at| *at as usize);
+        if accept.refuses.is_some() {
+            return;
+        }
+        if let Some(at) = found {
+            let child = &mut self.children[at];
+            if child.incarnation == 0 && child.peer == from {
+                // It was known by its reports only.
+                child.incarnation = accept.incarnation;
+            }
+            if child.incarnation == accept.incarnation {
+                return;
+            }
+        }
+        let (member, life) = (accept.member, accept.incarnation);
+        if !self.add(member, from, life, accept.buffer, accept.held) {
+            return;
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.complete {
+            // It had spoken for all already: with this one it begins another life.
+            session.complete = false;
+            self.config.incarnation = self.config.incarnation.wrapping_add(1);
+        }
+        if session.accepted {
+            // A little later, with others that come late too.
+            session.accept_at = Some(now + self.config.wait);
+        }
+        let all = self.config.expect == Some(self.children.len() as u32);
+        if all && !self.session.as_ref().is_some_and(|it| it.accepted) {
+            self.accept_now();
+        }
+    }
+
+    /// A receiver begins a life, if there is room for it.
+    fn add(&mut self, id: MemberId, peer: Peer, incarnation: u32, buffer: u32, held: u64) -> bool {
+        let child = Child {
+            id,
+            peer,
+            incarnation,
+            status: Status::Joined,
+            answered: 0,
+            levels: (0, 0),
+            buffer,
+            loss: 0,
+            held,
+            corrupt: false,
+            silent: 0,
+        };
+        match self.index.get(&id) {
+            Some(&at) => self.children[at as usize] = child,
+            None if self.children.len() as u64 >= self.config.most.into() => {
+                self.stats.strangers += 1;
+                return false;
+            }
+            None => {
+                self.index.insert(id, self.children.len() as u32);
+                self.children.push(child);
+            }
+        }
+        true
+    }
+
+    /// Tells the sender for how many it speaks.
+    fn accept_now(&mut self) {
+        let weight = self.tally().alive;
+        let children = self.children.iter();
+        let alive = children.filter(|it| !matches!(it.status, Status::Failed(_)));
+        let held = alive.clone().map(|it| it.held).min().unwrap_or(0);
+        let buffer = alive.map(|it| it.buffer).min().unwrap_or(0);
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.accept_at = None;
+        if weight == 0 {
+            return;
+        }
+        session.accepted = true;
+        let accept = Accept {
+            member: self.config.member,
+            incarnation: self.config.incarnation,
+            refuses: None,
+            buffer,
+            held,
+            weight,
+            stamp: session.stamp,
+        };
+        self.upstream(Body::Accept(accept));
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        self.collecting = None;
+        self.polls.clear();
+        if let Some(session) = &mut self.session {
+            session.accept_at = None;
+        }
+    }
+
+    /// The receiver, if it is this peer who may speak for it.
+    fn known(&mut self, member: MemberId, from: Peer) -> Option<usize> {
+        let found = self.index.get(&member).map(|at| *at as usize);
+        let found = found.filter(|&at| self.children[at].peer == from);
+        self.stats.strangers += u64::from(found.is_none());
+        found
+    }
+
+    fn upstream(&mut self, body: Body) {
+        if let Some(session) = &self.session {
+            let to = To::One(session.sender);
+            self.send(to, body);
+        }
+    }
+
+    fn tell_all(&mut self, body: impl Fn(MemberId) -> Body) {
+        for at in 0..self.children.len() {
+            let (id, peer) = (self.children[at].id, self.children[at].peer);
+            self.send(To::One(peer), body(id));
+        }
+    }
+
+    fn send(&mut self, to: To, body: Body) {
+        let session = self.session.as_ref().map_or(0, |it| it.id);
+        let packet = Packet { session, body };
+        self.out.push_back(Transmit { to, packet });
+    }
+}

@@ -1,0 +1,174 @@
+use layercast_core::{Rate, Span};
+use layercast_fec::Scheme;
+use layercast_multicast::{
+    Deadline, Members, Memory, MemoryStore, Outcome, Repair, Sender, SenderConfig, Virtual,
+    VirtualStore, Weak,
+};
+use layercast_wire::multicast::{Body, MemberId, Reason};
+
+use crate::net::{FIRST_AGGREGATOR, Faults, Net, PERFECT};
+use crate::object::{content, stores};
+
+fn members(expect: u32) -> Members {
+    Members::Anyone {
+        expect: Some(expect),
+        most: 10_000,
+        late: true,
+    }
+}
+
+fn layercast() -> SenderConfig {
+    SenderConfig {
+        packet_size: 500,
+        block: 10,
+        repair: Repair::Parity {
+            proactive: 0,
+            most: 100,
+        },
+        ..SenderConfig::layercast(Rate::from_bps(1_000_000))
+    }
+}
+
+fn rmtp() -> SenderConfig {
+    SenderConfig {
+        packet_size: 500,
+        deadline: Deadline::Linear {
+            tat: Span::from_ms(300),
+            alpha: Span::from_ms(500),
+        },
+        ..SenderConfig::rmtp()
+    }
+}
+
+fn objects(
+    config: SenderConfig,
+    receivers: u32,
+    each: u32,
+    faults: Faults,
+) -> Net<Memory, MemoryStore> {
+    let scheme = Scheme::from_number(config.scheme);
+    let source = Memory::new("x", content(40_000), scheme);
+    let sender = Sender::object(5, config, members(receivers), source).unwrap();
+    let mut net = Net::new(sender, stores(receivers), faults, 11);
+    net.aggregate(each);
+    net
+}
+
+#[test]
+fn a_hundred_receivers_behind_five_aggregators() {
+    for config in [layercast(), rmtp()] {
+        for loss in [0.0, 0.05] {
+            let faults = Faults {
+                loss,
+                jitter: Span::from_ms(5),
+                ..PERFECT
+            };
+            let mut net = objects(config.clone(), 100, 20, faults);
+            net.start();
+            net.run();
+            assert_eq!(net.result(), Some(Ok(())), "{:?}", net.sender_events);
+            for receiver in net.receivers.iter().flatten() {
+                assert!(receiver.is_complete());
+                assert_eq!(receiver.store().bytes(), &content(40_000)[..]);
+            }
+            let deliveries: Vec<_> = net.sender.deliveries().collect();
+            assert_eq!(deliveries.len(), 5);
+            for it in &deliveries {
+                assert_eq!((it.outcome, it.complete), (Outcome::Delivered, it.weight));
+                // Who joins when the others are complete already may not be counted any more.
+                let least = if loss > 0.0 { 19 } else { 20 };
+                assert!((least..=20).contains(&it.weight), "{it:?}");
+            }
+            let reports = net.sender.stats().reports;
+            assert!(reports < 60, "{reports} reports at loss {loss}");
+        }
+    }
+}
+
+#[test]
+fn who_dies_behind_an_aggregator_is_counted_and_named_there() {
+    let mut net = objects(layercast(), 20, 10, PERFECT);
+    net.start();
+    net.run_until(net.now + Span::from_ms(400));
+    net.crash(13);
+    net.run();
+    assert_eq!(net.result(), Some(Ok(())));
+    let mut complete: Vec<_> = net
+        .sender
+        .deliveries()
+        .map(|it| (it.member, it.complete))
+        .collect();
+    complete.sort();
+    let first = u64::from(FIRST_AGGREGATOR);
+    assert_eq!(complete, [(MemberId(first), 10), (MemberId(first + 1), 9)]);
+    let dead: Vec<_> = net.aggregators[1]
+        .deliveries()
+        .filter(|it| it.outcome != Outcome::Delivered)
+        .map(|it| (it.member.0, it.outcome))
+        .collect();
+    assert_eq!(dead, [(13, Outcome::Failed(Reason::Silent))]);
+}
+
+#[test]
+fn a_stream_behind_aggregators_is_kept_for_the_slowest() {
+    let config = SenderConfig {
+        weak: Weak::Keep,
+        ..SenderConfig::frm()
+    };
+    let sender = Sender::stream(5, config, members(12)).unwrap();
+    let faults = Faults {
+        loss: 0.02,
+        ..PERFECT
+    };
+    let mut net: Net<Virtual, VirtualStore> = Net::new(sender, vec![VirtualStore; 12], faults, 12);
+    net.delay = Span::from_ms(5);
+    net.aggregate(6);
+    net.start();
+    net.run_until(net.now + Span::from_secs(2));
+    let mut taken = [0; 12];
+    for number in 0..200u64 {
+        while net
+            .sender
+            .send_packet(number.to_be_bytes().to_vec().into_payload())
+            .is_err()
+        {
+            net.run_until(net.now + Span::from_ms(5));
+            take(&mut net, &mut taken);
+        }
+        net.drain(0);
+        net.run_until(net.now + Span::from_ms(5));
+        take(&mut net, &mut taken);
+    }
+    net.sender.end();
+    for _ in 0..2_000 {
+        net.run_until(net.now + Span::from_ms(5));
+        take(&mut net, &mut taken);
+    }
+    assert_eq!(net.result(), Some(Ok(())), "{:?}", net.sender_events.last());
+    assert_eq!(taken, [200; 12]);
+    let echoes = net.log.iter().filter(|(_, from, transmit)| {
+        *from > 1_000 && matches!(transmit.packet.body, Body::Report(_))
+    });
+    let reports = net.sender.stats().reports;
+    assert!(echoes.count() as u64 >= reports && reports > 10);
+}
+
+trait IntoPayload {
+    fn into_payload(self) -> layercast_wire::Payload;
+}
+
+impl IntoPayload for Vec<u8> {
+    fn into_payload(self) -> layercast_wire::Payload {
+        layercast_wire::Payload::Bytes(self.into())
+    }
+}
+
+/// Every user takes what is there.
+fn take(net: &mut Net<Virtual, VirtualStore>, taken: &mut [u64; 12]) {
+    for (receiver, taken) in net.receivers.iter_mut().flatten().zip(taken) {
+        while let Some(payload) = receiver.take() {
+            assert_eq!(payload, taken.to_be_bytes().to_vec().into_payload());
+            *taken += 1;
+        }
+    }
+}
