@@ -1,4 +1,5 @@
-//! The engine through the octets of RMTP: what sender and receivers say to each other is a datagram on its way.
+//! The engine through the octets of RMTP and of FRM: what sender and receivers say to each other is a datagram on its
+//! way.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,13 +7,15 @@ use std::rc::Rc;
 use bytes::Bytes;
 use layercast_core::Span;
 use layercast_multicast::{
-    Memory, MemoryStore, Outcome, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+    Memory, MemoryStore, Outcome, ReceiverEvent, Sender, SenderConfig, SenderEvent, Weak,
 };
+use layercast_wire::multicast::frm::{FrmIntegrity, FrmLink, FrmSetup};
 use layercast_wire::multicast::rmtp::{RmtpBody, RmtpForm, RmtpLink, RmtpPacket};
-use layercast_wire::multicast::{MemberId, Packet};
+use layercast_wire::multicast::{MemberId, Packet, Reason};
 
 use crate::net::{Faults, Net, PERFECT};
 use crate::object::{content, listed, stores};
+use crate::stream::{Users, stream};
 
 const RECEIVERS: u32 = 6;
 
@@ -172,4 +175,77 @@ fn who_lost_a_whole_pass_is_not_lost() {
     let failed = |(_, event): &(_, SenderEvent)| matches!(event, SenderEvent::Failed { .. });
     assert!(!net.sender_events.iter().any(failed));
     assert!(net.receiver_events[3].contains(&ReceiverEvent::Complete));
+}
+
+/// All links of a network that speaks FRM.
+fn in_frm(receivers: u32) -> impl FnMut(u32, u32, &Packet) -> Vec<Packet> {
+    let setup = FrmSetup {
+        name: Bytes::from_static(b"chuff"),
+        address: ([10, 0, 0, 1], 7_000).into(),
+        contingency: 384,
+        wait_ms: 500,
+        integrity: FrmIntegrity::default(),
+    };
+    let link = |node| match node {
+        0 => FrmLink::sender(9, setup.clone()),
+        _ => FrmLink::receiver(),
+    };
+    let mut links: Vec<FrmLink> = (0..=receivers).map(link).collect();
+    move |from, to, packet| {
+        let mut bytes = Vec::new();
+        let said = links[from as usize].encode(packet, &mut bytes);
+        said.unwrap_or_else(|error| panic!("{packet:?}: {error}"));
+        let heard = links[to as usize].decode(bytes.into());
+        // A receiver that comes late hears data before INIT.
+        heard.into_iter().collect()
+    }
+}
+
+#[test]
+fn a_stream_is_delivered_in_frm() {
+    for (loss, seed) in [(0.0, 1), (0.02, 2)] {
+        let faults = Faults {
+            loss,
+            twice: 0.02,
+            jitter: Span::from_ms(3),
+            ..PERFECT
+        };
+        let config = SenderConfig {
+            weak: Weak::Keep,
+            ..SenderConfig::frm()
+        };
+        let mut net = stream(config, 5, faults, seed);
+        net.form = Box::new(in_frm(5));
+        net.start();
+        let mut users = Users::new(5, 300);
+        users.run(&mut net, 30_000);
+        assert_eq!(net.result(), Some(Ok(())), "{:?}", net.sender_events);
+        assert_eq!(users.taken, [300; 5]);
+    }
+}
+
+/// The slowest of a group is expelled, which EJECT and CNTL tell it.
+#[test]
+fn who_is_too_slow_is_expelled_in_frm() {
+    let mut net = stream(SenderConfig::frm(), 4, PERFECT, 1);
+    net.form = Box::new(in_frm(4));
+    net.start();
+    let mut users = Users::new(4, 1_000);
+    users.every[3] = 20;
+    users.run(&mut net, 15_000);
+    assert_eq!(users.taken[..3], [1_000; 3]);
+    let expelled = |event: &ReceiverEvent| {
+        matches!(
+            event,
+            ReceiverEvent::Closed {
+                reason: Reason::Slow,
+                ..
+            }
+        )
+    };
+    assert!(
+        net.receiver_events[3].iter().any(expelled),
+        "{:?}",
+        net.sender_events
+    );
 }

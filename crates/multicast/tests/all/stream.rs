@@ -8,7 +8,7 @@ use layercast_wire::multicast::{Body, MemberId, Reason};
 
 use crate::net::{Faults, Net, PERFECT};
 
-type Stream = Net<Virtual, VirtualStore>;
+pub type Stream = Net<Virtual, VirtualStore>;
 
 /// A packet with its number in it.
 fn packet(number: u64) -> Bytes {
@@ -17,7 +17,7 @@ fn packet(number: u64) -> Bytes {
     bytes.into()
 }
 
-fn stream(config: SenderConfig, receivers: u32, faults: Faults, seed: u64) -> Stream {
+pub fn stream(config: SenderConfig, receivers: u32, faults: Faults, seed: u64) -> Stream {
     let members = Members::Anyone {
         expect: Some(receivers),
         most: 1_000,
@@ -31,15 +31,15 @@ fn stream(config: SenderConfig, receivers: u32, faults: Faults, seed: u64) -> St
 }
 
 /// Runs for so long: a packet every 10 ms until there were `count`; users take one packet every so many ms.
-struct Users {
+pub struct Users {
     sent: u64,
     count: u64,
-    taken: Vec<u64>,
-    every: Vec<u64>,
+    pub taken: Vec<u64>,
+    pub every: Vec<u64>,
 }
 
 impl Users {
-    fn new(receivers: usize, count: u64) -> Users {
+    pub fn new(receivers: usize, count: u64) -> Users {
         Users {
             sent: 0,
             count,
@@ -48,7 +48,7 @@ impl Users {
         }
     }
 
-    fn run(&mut self, net: &mut Stream, ms: u64) {
+    pub fn run(&mut self, net: &mut Stream, ms: u64) {
         for at in 0..ms {
             net.run_until(net.now + Span::from_ms(1));
             if at % 10 == 0 && self.sent < self.count {

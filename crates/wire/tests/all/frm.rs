@@ -45,8 +45,8 @@ fn forged(kind: u8, body: &str) -> Result<FrmPacket, FrmError> {
 fn what_contradicts_itself_is_refused() {
     let init = |size, factor, rest: &str| {
         let text = format!(
-            "{:016x} {size:04x} {:016x} {factor:04x} 00000064 0000 0000",
-            0, 0
+            "{:016x} {size:04x} 00 {:016x} {factor:04x} {:024x} 0000 0000",
+            0, 0, 0
         );
         forged(1, &format!("{text} {rest}"))
     };
@@ -80,12 +80,18 @@ fn what_contradicts_itself_is_refused() {
         Err(FrmError::Short)
     );
     assert_eq!(
-        forged(4, "00000000 0000000000000000 00000000 04 0000"),
+        forged(
+            4,
+            "00000000 0000000000000000 00000000 00000000 00000000 04 0000"
+        ),
         value("flags")
     );
     // So many members are announced, and none is there: nothing is allocated for them.
     assert_eq!(
-        forged(4, "00000000 0000000000000000 00000000 00 ffff"),
+        forged(
+            4,
+            "00000000 0000000000000000 00000000 00000000 00000000 00 ffff"
+        ),
         Err(FrmError::Short)
     );
     let echo = |rseq: u32, dseq: u32, gaps: &str| {
@@ -171,17 +177,21 @@ fn init() -> impl Strategy<Value = FrmBody> {
         any::<[u8; 4]>().prop_map(IpAddr::from),
         any::<[u8; 16]>().prop_map(IpAddr::from),
     ];
-    let numbers = any::<(u64, u64, u32, u16, u16)>();
+    let numbers = any::<(u64, u64, [u32; 3], u16, u16, bool)>();
     let rest = (1u16.., 257u16.., vec(any::<u8>(), 0..=255));
     (numbers, rest, integrity(), (ip, any::<u16>())).prop_map(
         |(numbers, (packet_size, contingency, name), integrity, address)| {
-            let (stamp, min_release, wait_ms, source, parities) = numbers;
+            let (stamp, min_release, times, source, parities, in_order) = numbers;
+            let [wait_ms, spread_us, dead_ms] = times;
             FrmBody::Init(Box::new(FrmInit {
                 stamp,
                 packet_size,
+                in_order,
                 min_release,
                 contingency,
                 wait_ms,
+                spread_us,
+                dead_ms,
                 source,
                 parities,
                 integrity,
@@ -246,17 +256,22 @@ fn bodies() -> impl Strategy<Value = FrmBody> {
                 payload: Payload::Bytes(payload.into()),
             })
         });
-    let control = (any::<(u32, u64, u32)>(), 0..4u8, vec(member(), 0..20)).prop_map(
-        |((sync, stamp, lseq), flags, ejected)| {
+    let control = (
+        any::<(u32, u64, u32, u32, u32)>(),
+        0..4u8,
+        vec(member(), 0..20),
+    )
+        .prop_map(|((sync, stamp, lseq, sent, spread_us), flags, ejected)| {
             FrmBody::Control(FrmControl {
                 sync: Serial(sync),
                 stamp,
                 lseq: Serial(lseq),
+                sent,
+                spread_us,
                 flags: FrmFlags(flags),
                 ejected,
             })
-        },
-    );
+        });
     prop_oneof![
         init(),
         reply,

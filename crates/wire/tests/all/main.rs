@@ -2,6 +2,7 @@
 
 mod aal5;
 mod frm;
+mod frm_link;
 mod internet;
 mod replay;
 mod rmtp;

@@ -99,6 +99,10 @@ pub struct FrmControl {
     pub stamp: u64,
     /// 1 + the highest number ever sent.
     pub lseq: Serial,
+    /// Data packets sent, wrapping, so that receivers know how many they lost; 0: not said.
+    pub sent: u32,
+    /// Range of a uniform back-off of echoes, microseconds; 0: at once.
+    pub spread_us: u32,
     /// HANDSHAKE and CLOSE.
     pub flags: FrmFlags,
     /// Who was expelled lately, at most 65535.

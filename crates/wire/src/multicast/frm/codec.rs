@@ -29,7 +29,9 @@ impl FrmBody {
             FrmBody::Control(control) => {
                 out.extend_from_slice(&control.sync.0.to_be_bytes());
                 out.extend_from_slice(&control.stamp.to_be_bytes());
-                out.extend_from_slice(&control.lseq.0.to_be_bytes());
+                for number in [control.lseq.0, control.sent, control.spread_us] {
+                    out.extend_from_slice(&number.to_be_bytes());
+                }
                 out.push(control.flags.0 & (FrmFlags::HANDSHAKE.0 | FrmFlags::CLOSE.0));
                 put_count(control.ejected.len(), "ejected", out)?;
                 for member in &control.ejected {
@@ -96,12 +98,15 @@ impl FrmBody {
             4 => {
                 let (sync, stamp) = (Serial(bytes.try_get_u32()?), bytes.try_get_u64()?);
                 let lseq = Serial(bytes.try_get_u32()?);
+                let (sent, spread_us) = (bytes.try_get_u32()?, bytes.try_get_u32()?);
                 let flags = flags(bytes.try_get_u8()?, 3)?;
                 let ejected = list(bytes, 8, |bytes| Ok(MemberId(bytes.try_get_u64()?)))?;
                 FrmBody::Control(FrmControl {
                     sync,
                     stamp,
                     lseq,
+                    sent,
+                    spread_us,
                     flags,
                     ejected,
                 })

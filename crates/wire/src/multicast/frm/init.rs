@@ -12,12 +12,18 @@ pub struct FrmInit {
     pub stamp: u64,
     /// Octets of a data packet, at least 1 (S).
     pub packet_size: u16,
+    /// Receivers discard what comes out of order (go-back-N).
+    pub in_order: bool,
     /// Least throughput at which buffers must be released, octets per second; 0: none (minrelthr).
     pub min_release: u64,
     /// Contingency factor of the poll timer in 1/256 (k); more than 256.
     pub contingency: u16,
     /// How long replies are collected, milliseconds.
     pub wait_ms: u32,
+    /// Range of a uniform back-off of replies, microseconds; 0: at once.
+    pub spread_us: u32,
+    /// After so much silence the sender is lost, milliseconds; 0: never.
+    pub dead_ms: u32,
     /// Source packets of a block of the code; 0: no code.
     pub source: u16,
     /// Parities of a block.
@@ -56,9 +62,12 @@ impl FrmInit {
     pub(super) fn encode_into(&self, out: &mut Vec<u8>) -> Result<(), FrmError> {
         out.extend_from_slice(&self.stamp.to_be_bytes());
         out.extend_from_slice(&self.packet_size.to_be_bytes());
+        out.push(u8::from(self.in_order));
         out.extend_from_slice(&self.min_release.to_be_bytes());
         out.extend_from_slice(&self.contingency.to_be_bytes());
-        out.extend_from_slice(&self.wait_ms.to_be_bytes());
+        for number in [self.wait_ms, self.spread_us, self.dead_ms] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
         out.extend_from_slice(&self.source.to_be_bytes());
         out.extend_from_slice(&self.parities.to_be_bytes());
         self.integrity.encode_into(out)?;
@@ -80,8 +89,10 @@ impl FrmInit {
 
     pub(super) fn decode(bytes: &mut Bytes) -> Result<FrmInit, FrmError> {
         let (stamp, packet_size) = (bytes.try_get_u64()?, bytes.try_get_u16()?);
+        let in_order = yes_or_no(bytes, "order")?;
         let (min_release, contingency) = (bytes.try_get_u64()?, bytes.try_get_u16()?);
-        let wait_ms = bytes.try_get_u32()?;
+        let (wait_ms, spread_us) = (bytes.try_get_u32()?, bytes.try_get_u32()?);
+        let dead_ms = bytes.try_get_u32()?;
         let (source, parities) = (bytes.try_get_u16()?, bytes.try_get_u16()?);
         if packet_size == 0 {
             return Err(FrmError::Value("packet size"));
@@ -103,9 +114,12 @@ impl FrmInit {
         Ok(FrmInit {
             stamp,
             packet_size,
+            in_order,
             min_release,
             contingency,
             wait_ms,
+            spread_us,
+            dead_ms,
             source,
             parities,
             integrity,
@@ -137,11 +151,7 @@ impl FrmIntegrity {
     }
 
     fn decode(bytes: &mut Bytes) -> Result<FrmIntegrity, FrmError> {
-        let any = match bytes.try_get_u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(FrmError::Value("integrity")),
-        };
+        let any = yes_or_no(bytes, "integrity")?;
         let count = bytes.try_get_u8()?;
         let conditions = (0..count).map(|_| {
             Ok(match bytes.try_get_u8()? {
@@ -157,6 +167,14 @@ impl FrmIntegrity {
         });
         let conditions = conditions.collect::<Result<_, _>>()?;
         Ok(FrmIntegrity { any, conditions })
+    }
+}
+
+fn yes_or_no(bytes: &mut Bytes, of: &'static str) -> Result<bool, FrmError> {
+    match bytes.try_get_u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(FrmError::Value(of)),
     }
 }
 
