@@ -2,6 +2,7 @@
 //! arrays and classes on top.
 
 mod live;
+mod multicast;
 
 use std::fmt::Display;
 use std::fs;
@@ -102,5 +103,6 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("LayercastError", module.py().get_type::<LayercastError>())?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(probe_json, module)?)?;
+    module.add_function(wrap_pyfunction!(multicast::multicast_json, module)?)?;
     live::add_to(module)
 }

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::any;
+use super::{MOST_LOSS, any};
 
 /// What is left before a pass (rmtp-large-scale.md 2.7): S, M and N of the paper's appendix A.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -26,7 +26,7 @@ pub fn round(packets: f64, receivers: f64, loss: f64, k: u32) -> Round {
 
 /// The first `passes` of the recursion that the paper prints (a2): its table is not from it, but from the exact
 /// formula; for comparison.
-pub fn recursion(packets: f64, receivers: f64, loss: f64, passes: u32) -> Vec<Round> {
+pub fn recursion(packets: f64, receivers: f64, loss: f64, passes: u8) -> Vec<Round> {
     let first = round(packets, receivers, loss, 0);
     let next = |before: &Round| {
         let left = |of: f64| match of > 0.0 {
@@ -40,7 +40,7 @@ pub fn recursion(packets: f64, receivers: f64, loss: f64, passes: u32) -> Vec<Ro
         })
     };
     std::iter::successors(Some(first), next)
-        .take(passes as usize)
+        .take(passes.into())
         .collect()
 }
 
@@ -52,8 +52,12 @@ pub fn rule_of_thumb(packets: f64, receivers: f64, loss: f64) -> f64 {
     }
 }
 
-/// Passes beside the first until all receivers have all packets: the exact mean.
+/// Passes beside the first until all receivers have all packets: the exact mean; infinite above [`MOST_LOSS`].
 pub fn mean_rounds(packets: f64, receivers: f64, loss: f64) -> f64 {
+    if loss > MOST_LOSS {
+        return f64::INFINITY;
+    }
     let chances = (1..).map(|k| any(libm::pow(loss, f64::from(k)), packets * receivers));
-    chances.take_while(|chance| *chance > 1e-15).sum()
+    let counted = chances.take_while(|chance| *chance > 1e-15);
+    counted.fold(0.0, |sum, chance| sum + chance)
 }

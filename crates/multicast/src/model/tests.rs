@@ -70,6 +70,7 @@ fn rounds_needed() {
         near(mean_rounds(M, 5_000.0, loss), exact, 3);
     }
     assert_eq!(mean_rounds(M, 5_000.0, 0.0), 0.0);
+    assert_eq!(mean_rounds(M, 5_000.0, 1.0), f64::INFINITY);
     assert_eq!(rule_of_thumb(M, 5_000.0, 0.0), 0.0);
 }
 
