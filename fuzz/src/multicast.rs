@@ -4,7 +4,32 @@
 use bytes::Bytes;
 use layercast_wire::multicast::frm::{FRM_HEADER, FRM_VERSION, FrmPacket};
 use layercast_wire::multicast::rmtp::{RmtpForm, RmtpLink, RmtpPacket};
-use layercast_wire::multicast::{Body, Content, MemberId, Object, Open, Packet, Terms};
+use layercast_wire::multicast::{
+    Body, Content, MemberId, Object, Open, PACKET_HEADER, PACKET_VERSION, Packet, Terms,
+};
+
+/// The engine's own form: octets as they are, and with version and checksum put right.
+pub fn group(data: &[u8]) {
+    group_survives(data);
+    let mut data = data.to_vec();
+    if data.len() >= PACKET_HEADER {
+        data[0] = PACKET_VERSION;
+        data[4..8].fill(0);
+        let sum = crc32fast::hash(&data);
+        data[4..8].copy_from_slice(&sum.to_be_bytes());
+        group_survives(&data);
+    }
+}
+
+fn group_survives(data: &[u8]) {
+    let Ok(packet) = Packet::decode(&Bytes::copy_from_slice(data)) else {
+        return;
+    };
+    let mut out = Vec::new();
+    packet.encode_into(&mut out);
+    assert_eq!(out.len(), packet.encoded_len());
+    assert_eq!(out, data);
+}
 
 /// RMTP: the first octet chooses the form. Octets as they are, and with the length put right.
 pub fn rmtp(data: &[u8]) {

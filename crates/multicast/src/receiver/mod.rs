@@ -2,6 +2,7 @@
 
 mod answer;
 mod object;
+mod session;
 mod stream;
 
 use std::collections::VecDeque;
@@ -253,95 +254,6 @@ impl<T: Store> Receiver<T> {
         self.store
     }
 
-    fn on_open(&mut self, now: Time, from: Peer, id: u64, open: &Open) {
-        let known = self.session.as_ref().filter(|session| session.id == id);
-        let resumed = match (&known, self.phase) {
-            (Some(session), Phase::Joined | Phase::Complete) => {
-                if session.sender == from {
-                    // A repetition: the answer was lost.
-                    self.accept(now, open, None);
-                } else {
-                    self.stats.strangers += 1;
-                }
-                return;
-            }
-            (None, Phase::Idle) => false,
-            // The sender has started anew with the same object.
-            (None, Phase::Joined | Phase::Complete) => {
-                let same = open.object.as_ref().is_some_and(|object| {
-                    object.digest == self.object.digest
-                        && object.size == self.object.geometry().size
-                });
-                if !same {
-                    self.stats.strangers += 1;
-                    return;
-                }
-                true
-            }
-            _ => return,
-        };
-        self.session = Some(Session {
-            id,
-            sender: from,
-            terms: open.terms,
-            heard: now,
-            came: 0,
-            at_poll: None,
-            loss: 0,
-        });
-        let refused = match &open.object {
-            _ if resumed => None,
-            Some(object) => self.begin_object(open, object).err(),
-            None => {
-                self.stream = Some(Box::default());
-                None
-            }
-        };
-        self.packet_size = open.packet_size;
-        self.answer = None;
-        self.counting = None;
-        (self.postponed, self.was_busy) = (false, self.busy);
-        self.object.new_session();
-        self.accept(now, open, refused);
-        match refused {
-            Some(reason) => {
-                self.phase = Phase::Closed;
-                self.events.push_back(ReceiverEvent::Refused(reason));
-            }
-            None => {
-                if self.phase == Phase::Idle {
-                    self.phase = Phase::Joined;
-                    self.events.push_back(ReceiverEvent::Joined);
-                }
-                // The wait for data begins with the first of them: until then others may still be asked to take part.
-                self.data_wait = None;
-                self.all_there(now);
-                if self.phase == Phase::Complete {
-                    self.pass_over(now, Span::ZERO);
-                }
-            }
-        }
-    }
-
-    /// Answers the announcement, after its back-off.
-    fn accept(&mut self, now: Time, open: &Open, refuses: Option<Reason>) {
-        let accept = Body::Accept(Accept {
-            member: self.config.member,
-            incarnation: self.config.incarnation,
-            refuses,
-            buffer: self.config.buffer,
-            held: self.object.held.count(),
-            weight: 1,
-            stamp: open.stamp,
-        });
-        let delay = self.uniform(open.terms.spread_us);
-        if delay == Span::ZERO || refuses.is_some() {
-            self.send(accept);
-        } else {
-            self.answer = Some(Answer::accept(now + delay, accept));
-        }
-    }
-
     /// Uniform in a range of so many microseconds.
     fn uniform(&mut self, range_us: u32) -> Span {
         let range = Span::from_us(range_us.into());
@@ -353,33 +265,6 @@ impl<T: Store> Receiver<T> {
         let on = matches!(self.phase, Phase::Joined | Phase::Complete);
         let wait = Span::from_ms(session.terms.sender_wait_ms.into());
         (on && wait > Span::ZERO).then(|| session.heard + wait)
-    }
-
-    fn on_release(&mut self, now: Time) {
-        if let Some(stream) = &self.stream {
-            // The sender closes when everybody that counts has everything.
-            let whole = stream.is_whole();
-            return self.closed(if whole { Reason::Normal } else { Reason::Late });
-        }
-        if self.phase != Phase::Complete || !self.object.reported {
-            return;
-        }
-        let Some(terms) = self.session.as_ref().map(|session| session.terms) else {
-            return;
-        };
-        if !terms.goodbye {
-            self.closed(Reason::Normal);
-        } else if self.goodbye.is_none() {
-            let delay = self.uniform(terms.spread_us);
-            self.goodbye = Some(now + delay);
-        }
-    }
-
-    fn say_goodbye(&mut self) {
-        self.goodbye = None;
-        let member = self.config.member;
-        self.send(Body::Released { member });
-        self.closed(Reason::Normal);
     }
 
     fn closed(&mut self, reason: Reason) {

@@ -119,7 +119,11 @@ impl<S: Source> Sender<S> {
         if let Some(rate) = self.pacer.rate()
             && self.round.packets > 0
         {
-            let half = Rate::from_bps((rate.as_bps() / 2).max(1));
+            let least = match self.config.rate {
+                RateControl::Monitor(it) | RateControl::Friendly(it) => it.least.as_bps(),
+                RateControl::Free | RateControl::Fixed(_) => 1,
+            };
+            let half = Rate::from_bps((rate.as_bps() / 2).max(least));
             self.pacer.set_rate(half);
             self.events.push_back(SenderEvent::Rate(half));
         }

@@ -2,11 +2,13 @@
 
 mod clock;
 mod collect;
+mod eject;
 mod object;
 mod opening;
 mod pacer;
 mod plan;
 mod rates;
+mod report;
 mod separate;
 mod stream;
 

@@ -1,15 +1,11 @@
 use std::collections::BTreeSet;
 
 use layercast_core::RangeSet;
-use layercast_wire::multicast::{DataFlags, Report, State, Symbol};
+use layercast_wire::multicast::{DataFlags, Symbol};
 
 use super::plan::{Fresh, Plan};
 use super::*;
-use crate::receipt::{member_key, receipt};
 use crate::{Repair, Weak};
-
-/// Ranges that are kept for one receiver: what says more is forged.
-const MAX_RANGES: usize = 1 << 16;
 
 /// An object and what of it is to be sent.
 #[derive(Debug)]
@@ -20,14 +16,14 @@ pub(super) struct ObjectWork<S> {
     pub plan: Plan,
     fresh: Fresh,
     /// Symbols that the worst receiver lacks of each block, heard in this round.
-    needs: Vec<u16>,
+    pub needs: Vec<u16>,
     /// The same by those who lack too much, in case they are not postponed.
-    weak_needs: Vec<u16>,
+    pub weak_needs: Vec<u16>,
     /// Blocks whose need grew since the last hint, and when the next hint may leave.
-    raised: BTreeSet<u32>,
+    pub raised: BTreeSet<u32>,
     hint: Time,
     /// Since the last good-bye somebody got everything.
-    newly_done: bool,
+    pub newly_done: bool,
 }
 
 impl<S: Source> ObjectWork<S> {
@@ -187,196 +183,6 @@ impl<S: Source> Sender<S> {
                 body: Body::Data(data),
             },
         })
-    }
-
-    pub(super) fn on_report(&mut self, now: Time, from: Peer, report: &Report) {
-        let Some(at) = self.known(report.member, from) else {
-            return;
-        };
-        match self.roster.get(at).status {
-            Status::Joined | Status::Busy | Status::Postponed => {}
-            // It has said so before, or speaks too late.
-            _ => {
-                self.stats.stale += 1;
-                return;
-            }
-        }
-        let lasting = matches!(
-            report.state,
-            State::Complete { .. } | State::Busy | State::Ready(_)
-        );
-        let age = match report.sync {
-            0 => i64::from(self.round.number) - i64::from(report.round),
-            sync => i64::from(self.round.sync.wrapping_sub(sync) as i32),
-        };
-        if age < 0 || !self.believable(at, report) {
-            self.stats.forged += 1;
-            return;
-        }
-        if !lasting && (age > 0 || self.phase != Phase::Collecting) {
-            self.stats.stale += 1;
-            return;
-        }
-        // A stamp that is not one of the last ones we issued proves nothing.
-        let round_trip = self.clock.round_trip(now, report.stamp);
-        if let Some(round_trip) = round_trip {
-            let record = self.roster.get_mut(at);
-            record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
-            self.round.largest = self.round.largest.max(round_trip);
-        }
-        if self.phase == Phase::Collecting && self.counts_now(at) {
-            // Who was asked again answers at once, and that poll counts, not the first one.
-            let took = round_trip.unwrap_or(now.since(self.round.asked));
-            let spread = match now.saturating_sub(took) >= self.round.again {
-                true => Span::ZERO,
-                false => self.round.spread,
-            };
-            if round_trip.is_some() || self.round.tries == 0 {
-                self.clock.answered(took, spread);
-            }
-            self.stats.late += u64::from(self.round.tries > 0);
-        }
-        self.stats.reports += 1;
-        let record = self.roster.get_mut(at);
-        record.loss = report.loss;
-        // An aggregator speaks for more now, and what it said of them may have been lost.
-        let told = report.tally.alive.saturating_add(report.tally.failed);
-        record.weight = record.weight.max(told);
-        self.take_report(now, at, report);
-        self.after_answer(now);
-    }
-
-    /// Whether a report says what can be so.
-    fn believable(&self, at: usize, report: &Report) -> bool {
-        let packets = self.object.geometry.packets();
-        match &report.state {
-            State::Missing(spans) => {
-                self.config.content == Content::Ranges
-                    && !spans.is_empty()
-                    && spans.end() <= packets
-            }
-            State::Ready(spans) => spans.end() <= packets,
-            State::Need(needs) => {
-                let fits = |(block, count)| {
-                    block < self.object.geometry.blocks()
-                        && count <= self.object.geometry.packets_of(block)
-                };
-                self.config.content == Content::Counts && needs.iter().all(fits)
-            }
-            State::Complete { receipt: proof } => {
-                let master = self.config.receipts.as_ref();
-                let key = master.map(|master| member_key(master, report.member));
-                let digest = &self.object.object.digest;
-                *proof == receipt(key.as_ref(), self.session, report.member, digest)
-            }
-            State::Busy | State::Corrupt => self.stream.is_none(),
-            State::Levels { .. } => self.levels_fit(at, report),
-        }
-    }
-
-    fn take_report(&mut self, now: Time, at: usize, report: &Report) {
-        match &report.state {
-            State::Complete { .. } => {
-                self.settle(at);
-                let record = self.roster.get_mut(at);
-                record.status = Status::Done;
-                record.complete = report.tally.complete.clamp(1, record.weight);
-                record.received = 0;
-                record.missing = None;
-                self.object.newly_done = true;
-                self.events.push_back(SenderEvent::Delivered(record.id));
-            }
-            State::Busy => {
-                self.settle(at);
-                let record = self.roster.get_mut(at);
-                if record.status != Status::Busy {
-                    record.status = Status::Busy;
-                    record.missing = None;
-                    self.events.push_back(SenderEvent::Busy(record.id));
-                }
-            }
-            State::Ready(_) => {
-                let record = self.roster.get_mut(at);
-                if record.status == Status::Busy {
-                    record.status = Status::Postponed;
-                    if self.phase == Phase::Waiting {
-                        self.next_scope(now);
-                    }
-                }
-            }
-            State::Need(_) | State::Missing(_) if !self.in_scope(at) => self.stats.stale += 1,
-            State::Missing(spans) => self.lacks(at, report.more, |missing| {
-                for (from, to) in spans.iter() {
-                    missing.insert(from, to);
-                }
-            }),
-            State::Need(needs) => {
-                self.needs(at, needs);
-                if !report.more {
-                    self.settle(at);
-                }
-            }
-            State::Corrupt => {
-                if core::mem::replace(&mut self.roster.get_mut(at).corrupt, true) {
-                    self.lose(now, at, Reason::Corrupt);
-                    return;
-                }
-                let geometry = self.object.geometry;
-                for (block, need) in self.object.needs.iter_mut().enumerate() {
-                    *need = geometry.packets_of(block as u32);
-                }
-                self.lacks(at, false, |missing| missing.insert(0, geometry.packets()));
-            }
-            State::Levels { .. } => self.take_levels(at, report),
-        }
-    }
-
-    /// A receiver says what its blocks lack, in one of several reports perhaps.
-    fn needs(&mut self, at: usize, needs: &Needs) {
-        let most = self.most_missing();
-        let sync = u64::from(self.round.sync);
-        let record = self.roster.get_mut(at);
-        // Of an object's receivers the mark is the round in which it spoke last.
-        if core::mem::replace(&mut record.mark, sync) != sync {
-            record.received = 0;
-        }
-        record.received += needs.iter().map(|(_, count)| u64::from(count)).sum::<u64>();
-        let weak = record.received > most && self.round.scope == Scope::Main;
-        let work = &mut self.object;
-        for (block, count) in needs.iter() {
-            if weak {
-                let need = &mut work.weak_needs[block as usize];
-                *need = (*need).max(count);
-            } else if count > work.needs[block as usize] {
-                work.needs[block as usize] = count;
-                if self.round.ask == Ask::Needy {
-                    work.raised.insert(block);
-                }
-            }
-        }
-    }
-
-    /// A receiver that lacks more may be served after the others.
-    fn most_missing(&self) -> u64 {
-        match self.config.weak {
-            Weak::Postpone {
-                missing_permille, ..
-            } => self.object.geometry.packets() * u64::from(missing_permille) / 1_000,
-            _ => u64::MAX,
-        }
-    }
-
-    fn lacks(&mut self, at: usize, more: bool, add: impl FnOnce(&mut RangeSet)) {
-        let packets = self.object.geometry.packets();
-        let record = self.roster.get_mut(at);
-        let missing = record.missing.get_or_insert_default();
-        if missing.len() < MAX_RANGES {
-            add(missing);
-        }
-        record.received = missing.covered(0, packets);
-        if !more {
-            self.settle(at);
-        }
     }
 
     /// All have answered, or will not.

@@ -5,5 +5,6 @@ mod chaos;
 mod forms;
 mod net;
 mod object;
+mod policy;
 mod stream;
 mod trace;

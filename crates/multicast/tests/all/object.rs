@@ -102,3 +102,32 @@ fn who_starts_anew_goes_on_where_it_was() {
     assert!((1..40).contains(&again), "{again} packets sent again");
     assert_eq!(net.result(), Some(Ok(())));
 }
+
+/// Integrated parities at G = 1000, 1 %, k = 100: the model says 1.056 transmissions per packet, without FEC 2.10
+/// (packet-level-fec.md 8). Suppression keeps answers far below one per receiver and round.
+#[test]
+fn a_thousand_receivers_take_few_packets_and_few_answers() {
+    const RECEIVERS: u32 = 1_000;
+    let config = SenderConfig::layercast(Rate::from_bps(20_000_000));
+    let members = Members::Anyone {
+        expect: Some(RECEIVERS),
+        most: RECEIVERS,
+        late: false,
+    };
+    let source = Virtual::new(2_000 * 1_400, 3);
+    let sender = Sender::object(7, config, members, source).unwrap();
+    let faults = Faults {
+        loss: 0.01,
+        ..PERFECT
+    };
+    let mut net = Net::new(sender, vec![VirtualStore; RECEIVERS as usize], faults, 4);
+    net.start();
+    net.run();
+    assert_eq!(net.result(), Some(Ok(())));
+    assert!(net.receivers.iter().flatten().all(|it| it.is_complete()));
+    let stats = *net.sender.stats();
+    let sent = stats.data as f64 / 2_000.0;
+    println!("{stats:?} {:?}", net.now);
+    assert!(sent <= 1.10, "{sent} transmissions for each packet");
+    assert!(stats.reports < 3 * u64::from(RECEIVERS), "{stats:?}");
+}

@@ -293,3 +293,21 @@ fn what_a_data_packet_looks_like() {
         ]
     );
 }
+
+#[test]
+fn seeds_of_the_corpus_are_packets_and_too_short_ones_are_not() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/group");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(folder).expect("the corpus") {
+        let path = entry.expect("an entry").path();
+        let name = path.display().to_string();
+        let decoded = Packet::decode(&std::fs::read(&path).expect("a seed").into());
+        assert_eq!(
+            decoded.is_err(),
+            name.ends_with("-short"),
+            "{name}: {decoded:?}"
+        );
+        seeds += 1;
+    }
+    assert!(seeds >= 42, "{seeds} seeds");
+}

@@ -22,5 +22,6 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("xtp", xtp::xtp),
         ("rmtp", multicast::rmtp),
         ("frm", multicast::frm),
+        ("group", multicast::group),
     ]);
 }
