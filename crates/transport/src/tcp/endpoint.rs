@@ -507,15 +507,16 @@ impl Machine for Endpoint {
             };
             let before = connection.state;
             let packet = connection.poll(&self.host, now);
-            if packet.is_some() {
+            if let Some(packet) = packet {
                 connection.counts.sent += 1;
+                connection.counts.bytes_sent += packet.segment.payload.len() as u64;
                 self.stats.sent += 1;
                 if connection.has_said_all() {
                     self.ready.pop_front();
                     self.table.rest(id);
                     self.settle(now, id, before, obs);
                 }
-                return packet;
+                return Some(packet);
             }
             self.ready.pop_front();
             self.table.rest(id);

@@ -118,6 +118,8 @@ pub struct TcpStats {
 pub struct TcpCounts {
     /// That were sent, retransmissions included.
     pub sent: u64,
+    /// Bytes of data in them.
+    pub bytes_sent: u64,
     /// That came.
     pub received: u64,
     /// That were sent again.

@@ -29,6 +29,8 @@ pub enum RateCounts {
     Xtp,
     /// Also so many more for each packet, for the layers below.
     Wire(u32),
+    /// All of the ATM cells that carry the packet in AAL5.
+    Cells,
 }
 
 /// A rate and the most that may leave at once (xtp.md 2.9).
@@ -77,6 +79,8 @@ pub struct XtpConfig {
     pub window: u32,
     /// Bytes sent but not acknowledged, or not sent, that a context holds.
     pub send_buffer: u32,
+    /// Room in that buffer at which a user who waits for it is told; zero: a third of it.
+    pub wake_room: u32,
     /// Without: NOERR, what is lost is not sent again.
     pub error_control: bool,
     /// Without: NOFLOW, the allocation of the peer is not heeded.
@@ -145,6 +149,7 @@ impl XtpConfig {
             max_data: 1_448,
             window: 64 << 10,
             send_buffer: 64 << 10,
+            wake_room: 0,
             error_control: !datagram,
             flow_control: !datagram,
             checksum: true,

@@ -200,6 +200,8 @@ pub struct XtpCounts {
     pub received: u64,
     /// Packets with data that were sent before.
     pub retransmitted: u64,
+    /// User bytes in them.
+    pub bytes_again: u64,
     /// Synchronizing handshakes begun.
     pub handshakes: u64,
     /// User bytes sent, once each; tags count.

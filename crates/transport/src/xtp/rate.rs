@@ -77,6 +77,11 @@ impl Credit {
         self.ends
     }
 
+    /// Something else than the rate holds back what waits from now on: that time is not made up for.
+    pub(crate) fn hold(&mut self) {
+        self.blocked = false;
+    }
+
     /// Takes `cost` bytes that leave now.
     pub(crate) fn take(&mut self, now: Time, cost: u64) {
         if self.limit.rate == 0 {
@@ -127,6 +132,28 @@ mod tests {
                 packets += 1;
             }
             assert_eq!(packets, burst / packet);
+        }
+    }
+
+    #[test]
+    fn what_a_handshake_holds_back_is_not_made_up_for() {
+        let (rate, burst) = (1_000_000, 1_000);
+        for holds in [false, true] {
+            let mut credit = Credit::new();
+            credit.set(XtpRate { rate, burst }, 1_000, Span::ZERO);
+            assert_eq!(credit.wait(Time::ZERO, 1_000), None);
+            credit.take(Time::ZERO, 1_000);
+            assert!(credit.wait(Time::ZERO, 1_000).is_some());
+            if holds {
+                credit.hold();
+            }
+            let later = Time::ZERO + Span::from_ms(5);
+            let mut packets = 0;
+            while credit.wait(later, 1_000).is_none() {
+                credit.take(later, 1_000);
+                packets += 1;
+            }
+            assert_eq!(packets, if holds { 1 } else { 5 });
         }
     }
 

@@ -375,11 +375,17 @@ impl Context {
         readable && !std::mem::replace(&mut self.told_readable, true)
     }
 
-    /// Whether the user waits for room, and there is enough to wake him: a third of the buffer.
+    /// Whether the user waits for room, and there is enough to wake him.
     pub(crate) fn is_newly_writable(&mut self) -> bool {
         let buffer = u64::from(self.config.send_buffer);
-        let enough = 3 * buffer.saturating_sub(self.out.held()) >= buffer;
-        let tell = self.wants_room && enough && !self.writer_done && !self.is_inactive();
+        let enough = match u64::from(self.config.wake_room) {
+            0 => buffer.div_ceil(3),
+            room => room.min(buffer),
+        };
+        let tell = self.wants_room
+            && buffer.saturating_sub(self.out.held()) >= enough
+            && !self.writer_done
+            && !self.is_inactive();
         self.wants_room &= !tell;
         tell
     }

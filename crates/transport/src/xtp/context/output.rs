@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddrV4};
 
-use layercast_core::Time;
+use layercast_core::{Time, aal5_cells};
 use layercast_wire::{
     Payload, XTP_HEADER, XtpAddress, XtpBody, XtpControl, XtpDiagCode, XtpDiagValue, XtpOptions,
     XtpPacket, XtpService, XtpTraffic,
@@ -21,6 +21,8 @@ const SMALL_STATUS: usize = XTP_HEADER + 24 + 32;
 const MAX_SPANS: usize = 64;
 /// Requests remembered at most; of more, the oldest are forgotten.
 const MAX_REQUESTS: usize = 4_096;
+/// Bytes of an ATM cell with its header.
+const CELL: u64 = 53;
 /// Bytes sent for each received, while nobody has proved that he receives them (RFC 9000 8.1).
 const AMPLIFICATION: u64 = 3;
 
@@ -120,6 +122,7 @@ impl Context {
             self.out.leave(0, self.sync);
             self.tally.retransmitted += 1;
             self.counts.retransmitted += 1;
+            self.counts.bytes_again += data.len() as u64;
         }
         self.first(asked | flags, seq, data)
     }
@@ -171,6 +174,7 @@ impl Context {
         if again.is_some() {
             self.tally.retransmitted += 1;
             self.counts.retransmitted += 1;
+            self.counts.bytes_again += len as u64;
         }
         let (seq, sort) = (self.out.segment(index).seq, self.out.segment(index).sort);
         let (options, data) = self.load(now, index);
@@ -436,12 +440,13 @@ impl Context {
 
     /// What a packet with so many bytes of data counts against the rate.
     pub(super) fn cost(&self, len: usize) -> u64 {
-        let more = match self.config.rate_counts {
-            RateCounts::User => 0,
-            RateCounts::Xtp => XTP_HEADER,
-            RateCounts::Wire(below) => XTP_HEADER + below as usize,
-        };
-        (len + more) as u64
+        let packet = (len + XTP_HEADER) as u64;
+        match self.config.rate_counts {
+            RateCounts::User => len as u64,
+            RateCounts::Xtp => packet,
+            RateCounts::Wire(below) => packet + u64::from(below),
+            RateCounts::Cells => u64::from(aal5_cells(packet as usize)) * CELL,
+        }
     }
 
     /// Whether so many bytes may go to a peer that may not be who it says.

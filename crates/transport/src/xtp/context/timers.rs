@@ -62,6 +62,7 @@ impl Context {
             deadline: now,
         });
         self.due.probe = true;
+        self.credit.hold();
         self.out.forget_resend();
         let asked = self.requests.front().map_or(now, |it| it.at);
         self.unanswered_since.get_or_insert(asked);
