@@ -45,9 +45,9 @@ fn measure(network: &Network) -> serde_json::Value {
 /// One stream at 60 % of its links through 16 switches.
 fn row(seconds: u64, per_cell: bool) -> Network {
     let switches = 16;
-    let mut links = vec![atm_link(AtmEnd::Router(NodeIndex(0)), 0, FAST)];
+    let mut links = vec![atm_link(AtmEnd::Adapter(NodeIndex(0)), 0, FAST)];
     links.extend((1..switches).map(|n| atm_link(AtmEnd::Switch(n - 1), n, FAST)));
-    links.push(atm_link(AtmEnd::Router(NodeIndex(1)), switches - 1, FAST));
+    links.push(atm_link(AtmEnd::Adapter(NodeIndex(1)), switches - 1, FAST));
     network(
         seconds,
         per_cell,
@@ -63,7 +63,7 @@ fn row(seconds: u64, per_cell: bool) -> Network {
 fn interleaved(seconds: u64, per_cell: bool) -> Network {
     let inputs = 16;
     let slow = FAST / u64::from(inputs);
-    let router = |n| AtmEnd::Router(NodeIndex(n));
+    let router = |n| AtmEnd::Adapter(NodeIndex(n));
     let mut links: Vec<_> = (0..inputs).map(|n| atm_link(router(n), 0, slow)).collect();
     links.push(atm_link(router(inputs), 0, FAST));
     let flows: Vec<_> = (0..inputs).map(|n| (n, inputs)).collect();
@@ -128,6 +128,7 @@ fn network(
         traffic: Traffic::Datagrams {
             gap: Law::Constant(Span::from_ps(bits * 1_000_000_000_000 / bps)),
             size: SizeLaw::Constant(BYTES),
+            bursts: None,
         },
         contract: None,
     };
@@ -142,6 +143,7 @@ fn network(
                 discard: Discard::Partial,
                 per_vc_limit: 1_000,
                 port_limit: 8_000,
+                adapter_limit: None,
                 max_vcs: 8_192,
                 low_limit: u32::MAX,
                 drr_weight: 8,
@@ -149,6 +151,7 @@ fn network(
             policy: "noqos-conv-svc".into(),
             signalling_delay: Span::ZERO,
             mtu: BYTES,
+            idle: Span::from_secs(10),
             reassembly_timer: None,
             per_cell,
         }),

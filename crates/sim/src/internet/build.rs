@@ -95,7 +95,11 @@ fn crowds(network: &Network) -> Result<(), NetworkError> {
         let routers = stations.filter(|&&node| is_router(network, node)).count();
         (routers * lan.stations.len(), Some(lan))
     });
-    let atm = network.atm.iter().map(|atm| atm::routers(atm).len().pow(2));
+    let atm = network.atm.iter().map(|atm| {
+        let nodes = atm::adapted(atm);
+        let routers = nodes.iter().filter(|&&node| is_router(network, node));
+        routers.count() * nodes.len()
+    });
     for (neighbours, lan) in lans.chain(atm.map(|neighbours| (neighbours, None))) {
         all += neighbours as u64;
         if all > MOST_NEIGHBOURS {
@@ -127,12 +131,25 @@ fn adjacency(network: &Network) -> Adjacency {
         join(b, Interface::Pipe(2 * n as u32 + 1), a);
     }
     if let Some(atm) = &network.atm {
-        // To IP the backbone is one link: every router on it is next to every other.
-        let routers = atm::routers(atm);
-        for (n, &from) in routers.iter().enumerate() {
+        // To IP the backbone is one link: everyone on it is next to every other.
+        let nodes = atm::adapted(atm);
+        let routers: Vec<NodeIndex> = nodes
+            .iter()
+            .copied()
+            .filter(|&it| is_router(network, it))
+            .collect();
+        for (n, &from) in nodes.iter().enumerate() {
             let interface = Interface::Atm(atm::adapter(atm, n));
-            for &next in routers.iter().filter(|&&next| next != from) {
+            let others = match is_router(network, from) {
+                true => &nodes,
+                false => &routers,
+            };
+            for &next in others.iter().filter(|&&next| next != from) {
                 join(from, interface, next);
+            }
+            if !is_router(network, from) {
+                // Also where no router is.
+                join(from, interface, from);
             }
         }
     }

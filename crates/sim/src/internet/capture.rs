@@ -98,7 +98,7 @@ fn content(packet: &Packet, body: &Body) -> IpBody {
             checksum: true,
             payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
         }),
-        Body::Xtp(packet) => {
+        Body::Xtp(packet, _) => {
             let mut bytes = Vec::new();
             packet.encode_into(&mut bytes);
             IpBody::Other {

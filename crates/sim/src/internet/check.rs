@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use layercast_core::Rate;
+use layercast_core::{Rate, Span, aal5_cells};
 
 use super::atm;
 use super::build::is_router;
@@ -55,14 +55,17 @@ pub(super) fn check(network: &Network) -> Result<(), NetworkError> {
         }
         medium(&part, lan.mtu, [lan.rate; 2])?;
     }
+    if let Some(backbone) = &network.atm {
+        atm::check(network, backbone)?;
+        for node in atm::adapted(backbone) {
+            attached[node.0 as usize] += 1;
+        }
+    }
     for (node, &count) in network.nodes.iter().zip(&attached) {
         if matches!(node.role, Role::Host(_)) && count != 1 {
             let host = node.name.clone();
             return Err(NetworkError::Attachment { host, count });
         }
-    }
-    if let Some(backbone) = &network.atm {
-        atm::check(network, backbone)?;
     }
     flows(network)
 }
@@ -83,23 +86,16 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
         {
             return Err(value(&part, error.problem));
         }
-        if let Traffic::Datagrams { gap, size } = flow.traffic {
-            let (Law::Constant(mean) | Law::Exponential(mean)) = gap;
-            if mean.as_ps() == 0 {
-                return Err(value(
-                    &part,
-                    "the gap between datagrams must be more than zero",
-                ));
+        if let Traffic::Datagrams { gap, size, bursts } = flow.traffic {
+            let bursts = bursts.map(|it| [it.on, it.off]);
+            let mut times = [gap].into_iter().chain(bursts.into_iter().flatten());
+            if times.any(|(Law::Constant(mean) | Law::Exponential(mean))| mean == Span::ZERO) {
+                let problem = "the times of datagrams must be more than zero";
+                return Err(value(&part, problem));
             }
-            let fits = match size {
-                SizeLaw::Constant(size) => (29..=MAX_MTU).contains(&size),
-                SizeLaw::Exponential(mean) => mean >= 29.0 && mean <= f64::from(MAX_MTU),
-            };
-            if !fits {
-                return Err(value(
-                    &part,
-                    "datagrams have 29 to 65535 bytes with headers",
-                ));
+            if !size.is_possible() {
+                let problem = "datagrams have 29 to 65535 bytes with headers, 1 to 1365 cells";
+                return Err(value(&part, problem));
             }
         }
     }
@@ -128,6 +124,20 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
         }
     }
     Ok(())
+}
+
+impl SizeLaw {
+    /// Whether such packets can be.
+    pub(super) fn is_possible(self) -> bool {
+        let most = MAX_MTU as usize;
+        match self {
+            SizeLaw::Constant(size) => (29..=MAX_MTU).contains(&size),
+            SizeLaw::Exponential(mean) => (29.0..=f64::from(MAX_MTU)).contains(&mean),
+            SizeLaw::Cells { mean, most: cells } => {
+                (1.0..=f64::from(cells)).contains(&mean) && cells < aal5_cells(most)
+            }
+        }
+    }
 }
 
 fn known(network: &Network, part: &str, node: NodeIndex) -> Result<NodeIndex, NetworkError> {

@@ -38,7 +38,7 @@ pub enum NetworkError {
     },
     /// A host is attached to nothing, or to more than one link.
     #[error(
-        "host {host:?} is attached to {count} links and LANs: a host has exactly one, a router may have more"
+        "host {host:?} is attached to {count} links, LANs and adapters: a host has exactly one, a router may have more"
     )]
     Attachment {
         /// The host.

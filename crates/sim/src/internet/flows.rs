@@ -7,9 +7,12 @@ use layercast_transport::xtp::{ContextId, XtpCounts};
 use super::hosts::{TTL, User};
 use super::packet::{Body, Datagram, Owner, Packet};
 use super::report::MeanSpan;
-use super::{Flow, FlowReport, Internet, Law, SizeLaw, Traffic};
+use super::{Bursts, Flow, FlowReport, Internet, Law, SizeLaw, Traffic};
 use crate::kernel::SourceId;
 
+/// What a cell carries, and of what the last one carries what belongs to AAL5, in bytes.
+const CELL_DATA: u32 = 48;
+const AAL5_TRAILER: u32 = 8;
 /// The port of a flow's receiver.
 const PORT: u16 = 5_001;
 
@@ -22,6 +25,7 @@ fn datagram_port(flow: u32) -> u16 {
 fn as_segments(counts: XtpCounts) -> TcpCounts {
     TcpCounts {
         sent: counts.sent,
+        bytes_sent: counts.bytes_sent + counts.bytes_again,
         received: counts.received,
         retransmitted: counts.retransmitted,
         timeouts: counts.handshakes,
@@ -45,6 +49,8 @@ pub(super) struct FlowState {
     received: u64,
     delay: MeanSpan,
     completed: Option<Time>,
+    /// When a source of datagrams pauses next, if it does.
+    pauses: Option<Time>,
 }
 
 impl FlowState {
@@ -63,11 +69,30 @@ impl FlowState {
             received: 0,
             delay: MeanSpan::default(),
             completed: None,
+            pauses: None,
         }
     }
 
     pub fn traffic(&self) -> &Traffic {
         &self.flow.traffic
+    }
+
+    /// When the datagram after one of now is sent.
+    fn next_datagram(&mut self, now: Time, gap: Law, bursts: Option<Bursts>) -> Time {
+        let next = now.saturating_add(self.gap(gap));
+        let Some(Bursts { on, off }) = bursts else {
+            return next;
+        };
+        let pauses = match self.pauses {
+            Some(at) => at,
+            None => now.saturating_add(self.gap(on)),
+        };
+        if next < pauses {
+            self.pauses = Some(pauses);
+            return next;
+        }
+        self.pauses = None;
+        pauses.saturating_add(self.gap(off))
     }
 
     fn gap(&mut self, law: Law) -> Span {
@@ -85,6 +110,14 @@ impl FlowState {
             SizeLaw::Exponential(mean) => {
                 self.stream.exponential(mean).round().clamp(29.0, 65_535.0) as u32
             }
+            SizeLaw::Cells { mean, most } => loop {
+                // Geometric from 1 on; one that is too long is drawn again.
+                let more = libm::log(1.0 - self.stream.unit()) / libm::log(1.0 - 1.0 / mean);
+                let cells = 1.0 + more.floor();
+                if cells <= f64::from(most) {
+                    break cells as u32 * CELL_DATA - AAL5_TRAILER;
+                }
+            },
         }
     }
 }
@@ -111,7 +144,9 @@ impl Internet {
                     self.stop_xtp(flow.ends.0, id);
                 }
             }
-            Traffic::Datagrams { gap, size } if !over => self.send_datagram(n, gap, size),
+            Traffic::Datagrams { gap, size, bursts } if !over => {
+                self.send_datagram(n, gap, size, bursts);
+            }
             Traffic::Datagrams { .. } => {}
         }
     }
@@ -132,14 +167,13 @@ impl Internet {
         self.kernel.schedule(source, stop);
     }
 
-    fn send_datagram(&mut self, n: u32, gap: Law, size: SizeLaw) {
+    fn send_datagram(&mut self, n: u32, gap: Law, size: SizeLaw, bursts: Option<Bursts>) {
         let now = self.now;
         let flow = &mut self.flows[n as usize];
         flow.sent += 1;
-        let (gap, bytes) = (flow.gap(gap), flow.size(size));
+        let (next, bytes) = (flow.next_datagram(now, gap, bursts), flow.size(size));
         let (src, dst) = (flow.flow.from, flow.flow.to);
-        self.kernel
-            .schedule(flow.source, Some(now.saturating_add(gap)));
+        self.kernel.schedule(flow.source, Some(next));
         let owner = Owner::Flow(n);
         let body = Body::Udp(Datagram {
             owner,
@@ -219,6 +253,7 @@ impl Internet {
         let flow = &self.flows[n];
         let TcpCounts {
             sent,
+            bytes_sent,
             received,
             retransmitted,
             timeouts,
@@ -239,6 +274,7 @@ impl Internet {
             } else {
                 flow.sent
             },
+            offered_bytes: has_ends.then(|| counts.bytes_sent - bytes_sent),
             received: if has_ends {
                 counts.received - received
             } else {

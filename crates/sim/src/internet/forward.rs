@@ -83,7 +83,9 @@ impl Internet {
         }
         match (self.packets.take(id), host) {
             (Body::Udp(datagram), Some(_)) => self.datagram(datagram, bytes),
-            (Body::Xtp(packet), Some(host)) => self.take_xtp(host, (src, at), *packet),
+            (Body::Xtp(packet, carrier), Some(host)) => {
+                self.take_xtp(host, (src, at), *packet, carrier);
+            }
             (Body::Real(packet), host) => self.answer(at, host, src, *packet),
             _ => self.drops.not_mine += 1,
         }

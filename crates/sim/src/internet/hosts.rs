@@ -320,7 +320,7 @@ impl Internet {
             return;
         };
         let endpoint = &mut state.endpoint;
-        hand_over(&mut socket.unsent, |data| endpoint.write(id, data));
+        hand_over(&mut socket.unsent, CHUNK, |data| endpoint.write(id, data));
         if socket.shut && socket.unsent == 0 {
             let _ = state.endpoint.shutdown(id);
         }
@@ -328,11 +328,15 @@ impl Internet {
     }
 }
 
-/// Hands over what is left of a stream, as far as its machine takes it; `u64::MAX` bytes have no end. One that is over
-/// takes nothing any more.
-pub(super) fn hand_over<E>(left: &mut u64, mut take: impl FnMut(&Payload) -> Result<usize, E>) {
+/// Hands over what is left of a stream, as far as its machine takes it, in so many bytes at a time; `u64::MAX` bytes
+/// have no end. One that is over takes nothing any more.
+pub(super) fn hand_over<E>(
+    left: &mut u64,
+    chunk: u64,
+    mut take: impl FnMut(&Payload) -> Result<usize, E>,
+) {
     while *left > 0 {
-        let chunk = (*left).min(CHUNK);
+        let chunk = (*left).min(chunk);
         let Ok(taken) = take(&Payload::Zeros(chunk as u32)) else {
             *left = 0;
             break;

@@ -55,7 +55,7 @@ pub struct Node {
 /// What a node does.
 #[derive(Clone, Debug)]
 pub enum Role {
-    /// Sends and receives; attached to exactly one link or LAN.
+    /// Sends and receives; attached to exactly one link or LAN, or by an adapter to the backbone.
     Host(Box<TcpConfig>),
     /// Forwards by static routes, the shortest paths by number of hops.
     Router,
@@ -155,12 +155,12 @@ pub struct Lan {
     pub stations: Vec<NodeIndex>,
 }
 
-/// Switches, their links, and the routers at their edge.
+/// Switches, their links, and the routers and hosts at their edge.
 #[derive(Clone, Debug)]
 pub struct AtmBackbone {
     /// Names of the switches.
     pub switches: Vec<String>,
-    /// Links between them, and from routers to them.
+    /// Links between them, and from routers and hosts to them.
     pub links: Vec<AtmLink>,
     /// What every output port does.
     pub queue: AtmQueue,
@@ -170,6 +170,8 @@ pub struct AtmBackbone {
     pub signalling_delay: Span,
     /// Largest IP packet.
     pub mtu: u32,
+    /// A switched circuit is idle when no packet took it for so long.
+    pub idle: Span,
     /// How long an adapter keeps cells of a frame when no other comes; none: without end.
     pub reassembly_timer: Option<Span>,
     /// Cells move one by one instead of as trains: the results are the same, and take longer.
@@ -192,8 +194,8 @@ pub struct AtmLink {
 pub enum AtmEnd {
     /// A switch, by its place in [`AtmBackbone::switches`].
     Switch(u32),
-    /// The only adapter of a router.
-    Router(NodeIndex),
+    /// The only adapter of a router or host.
+    Adapter(NodeIndex),
 }
 
 /// Limits of the output ports of switches and adapters.
@@ -205,6 +207,8 @@ pub struct AtmQueue {
     pub per_vc_limit: u32,
     /// Cells of all.
     pub port_limit: u32,
+    /// Cells of one circuit and of all in the port of an adapter, if that is not as those of switches.
+    pub adapter_limit: Option<u32>,
     /// Above so many cells of all those with CLP = 1 find no room.
     pub low_limit: u32,
     /// Circuits of a port.
@@ -288,6 +292,8 @@ pub enum Traffic {
         bytes: Option<u64>,
         /// What both ends are told.
         config: Box<XtpConfig>,
+        /// What carries its packets.
+        delivery: XtpDelivery,
     },
     /// UDP datagrams.
     Datagrams {
@@ -295,7 +301,30 @@ pub enum Traffic {
         gap: Law,
         /// IP packets of so many bytes, headers of 28 bytes included.
         size: SizeLaw,
+        /// When they are sent; none: always.
+        bursts: Option<Bursts>,
     },
+}
+
+/// Times in which a source sends, and the pauses between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bursts {
+    /// How long one lasts; it begins with a datagram.
+    pub on: Law,
+    /// From its end to the start of the next.
+    pub off: Law,
+}
+
+/// What carries packets of XTP (xtp.md 2.15).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum XtpDelivery {
+    /// IP, as protocol 36.
+    #[default]
+    Ip,
+    /// AAL5 without IP, over a circuit that all contexts of the two hosts share. Both have an adapter.
+    HostPair,
+    /// The same over a circuit of its own.
+    Context,
 }
 
 /// How a time is drawn.
@@ -314,6 +343,13 @@ pub enum SizeLaw {
     Constant(u32),
     /// Exponentially with this mean, rounded to a byte, from 29 bytes up to 65535.
     Exponential(f64),
+    /// What fills cells of AAL5, whose number is geometric from 1 on.
+    Cells {
+        /// Their mean number, before those above `most` are drawn again.
+        mean: f64,
+        /// Their largest number.
+        most: u32,
+    },
 }
 
 /// The applications of many hosts.

@@ -3,6 +3,7 @@ use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
 use super::NodeIndex;
+use super::xtp::Carrier;
 
 /// Bytes of an IP header without options.
 pub(crate) const IP_HEADER: u32 = 20;
@@ -28,7 +29,8 @@ pub(crate) enum Body {
     Free,
     Tcp(TcpSegment),
     Udp(Datagram),
-    Xtp(Box<XtpPacket>),
+    /// With the [carrier](super::xtp::Carrier) it goes by.
+    Xtp(Box<XtpPacket>, Carrier),
     /// A packet with all its bytes, as real programs send them.
     Real(Box<Ipv4Packet>),
     /// A part of the packet of a group, from so many bytes of its data on.

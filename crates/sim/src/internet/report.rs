@@ -107,7 +107,7 @@ pub struct CellQueueReport {
     pub utilisation: f64,
 }
 
-/// The circuits of a router, and the frames that came to it.
+/// The circuits of a router or host, the frames that it sent, and those that came to it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AdapterReport {
     /// Its name.
@@ -134,6 +134,14 @@ pub struct AdapterReport {
     pub circuits: u64,
     /// Most circuits at one time.
     pub max_circuits: u64,
+    /// Frames of packets that it sent.
+    pub frames_sent: u64,
+    /// Those of them that did not arrive.
+    pub frames_lost: u64,
+    /// Cells of the frames that it sent.
+    pub cells_sent: u64,
+    /// Those of them that were dropped on the way, by policers and queues.
+    pub cells_lost: u64,
     /// Frames that arrived whole.
     pub frames: u64,
     /// Times that what arrived was no whole frame.
@@ -153,6 +161,8 @@ pub struct FlowReport {
     pub goodput_bps: f64,
     /// Datagrams sent; of TCP, segments, retransmissions included.
     pub sent: u64,
+    /// User bytes that TCP or XTP gave to the network, those sent again included; none for datagrams.
+    pub offered_bytes: Option<u64>,
     /// Datagrams that arrived; of TCP, segments that came back to the sender.
     pub received: u64,
     /// Segments sent again.

@@ -15,13 +15,13 @@ pub(crate) struct Hop {
 pub(crate) enum Interface {
     /// A link or LAN, by its number among the pipes.
     Pipe(u32),
-    /// The adapter of a router, by its number among the nodes of the backbone.
+    /// An adapter, by its number among the nodes of the backbone.
     Atm(u32),
 }
 
 /// The static routes of all nodes: shortest paths by number of hops; flows are spread over equal ones.
 ///
-/// Hosts are attached to one node, or one LAN, so that only the nodes which forward have tables, and only
+/// Hosts are attached to one node, one LAN, or the backbone, so that only the nodes which forward have tables, and only
 /// of each other.
 #[derive(Debug)]
 pub(crate) struct Routes {
@@ -37,10 +37,12 @@ struct Site {
     forwarder: u32,
     /// Of a host: whom it sends to what is not for its neighbours.
     gateway: Option<Hop>,
-    /// Of a host: the link or LAN it is attached to.
+    /// Of a host: the link, LAN or adapter it is attached by.
     medium: Option<Interface>,
     /// Of a host: the forwarder it is reached through, and the last hop.
     home: Option<(u32, Hop)>,
+    /// Of one that forwards: its adapter to the backbone, if it has one.
+    adapter: Option<Interface>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -48,7 +50,7 @@ const NONE: u32 = u32::MAX;
 /// Who reaches whom directly.
 #[derive(Debug)]
 pub(crate) struct Adjacency {
-    /// For each host the link or LAN it is attached to.
+    /// For each host the link, LAN or adapter it is attached by.
     pub medium: Vec<Option<Interface>>,
     /// For each node how it reaches its neighbours; of a host only the routers among them.
     pub hops: Vec<Vec<Hop>>,
@@ -69,6 +71,7 @@ impl Routes {
                 gateway: None,
                 medium,
                 home: None,
+                adapter: None,
             })
             .collect();
         for (n, router) in routers.iter().enumerate() {
@@ -77,6 +80,9 @@ impl Routes {
         for (site, hops) in sites.iter_mut().zip(&hops) {
             if site.forwarder == NONE {
                 site.gateway = hops.first().copied();
+            } else {
+                let mut interfaces = hops.iter().map(|hop| hop.interface);
+                site.adapter = interfaces.find(|it| matches!(it, Interface::Atm(_)));
             }
         }
         for (n, router) in routers.iter().enumerate() {
@@ -117,13 +123,22 @@ impl Routes {
         let (from, dst) = (&self.sites[at.0 as usize], &self.sites[to.0 as usize]);
         if from.forwarder == NONE {
             let medium = from.medium?;
-            if dst.medium == Some(medium) || from.gateway.is_none() {
+            let both = [Some(medium), dst.medium];
+            let on_backbone = both.map(|it| matches!(it, Some(Interface::Atm(_))));
+            if both[0] == both[1] || on_backbone == [true; 2] || from.gateway.is_none() {
                 return self.directly(at, to);
             }
             return from.gateway;
         }
         let home = match dst.home {
             Some((home, last)) if home == from.forwarder => return Some(last),
+            Some(_) if from.adapter.is_some() && matches!(dst.medium, Some(Interface::Atm(_))) => {
+                let interface = from.adapter?;
+                return Some(Hop {
+                    interface,
+                    next: to,
+                });
+            }
             Some((home, _)) => home,
             // Another router, or a host that none reaches.
             None => Some(dst.forwarder).filter(|&n| n != NONE)?,
@@ -143,11 +158,13 @@ impl Routes {
     fn directly(&self, at: NodeIndex, to: NodeIndex) -> Option<Hop> {
         let interface = self.sites[at.0 as usize].medium?;
         let there = self.sites[to.0 as usize].medium?;
-        let (Interface::Pipe(a), Interface::Pipe(b)) = (interface, there) else {
-            return None;
+        let is_next = match (interface, there) {
+            // The two directions of a link are two pipes, one after the other.
+            (Interface::Pipe(a), Interface::Pipe(b)) => a == b || a ^ 1 == b,
+            (Interface::Atm(_), Interface::Atm(_)) => true,
+            _ => false,
         };
-        // The two directions of a link are two pipes, one after the other.
-        (a == b || a ^ 1 == b).then_some(Hop {
+        is_next.then_some(Hop {
             interface,
             next: to,
         })

@@ -13,7 +13,7 @@ use rand_core::RngCore;
 use super::hosts::{TTL, hand_over};
 use super::packet::{Body, IP_HEADER, Packet};
 use super::world::Source;
-use super::{Internet, NodeIndex, Traffic};
+use super::{Internet, NodeIndex, Traffic, XtpDelivery};
 use crate::kernel::SourceId;
 
 /// Contexts of a host, and those nobody accepted yet: we accept at once.
@@ -21,6 +21,30 @@ const MOST: usize = 1 << 20;
 /// The ports of a flow name it: so many at the receiver for each of the sender.
 const PORTS: u32 = 30_000;
 const FIRST_PORT: u16 = 10_000;
+
+/// What carries packets of XTP between two hosts: IP, the circuit they share, or one that a flow has for itself.
+///
+/// To the machine it is a part of the address, as a UDP port would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Carrier(pub u16);
+
+impl Carrier {
+    const IP: Carrier = Carrier(0);
+    const SHARED: Carrier = Carrier(1);
+    const FIRST_OWN: u16 = 2;
+
+    fn of(delivery: XtpDelivery, flow: u32) -> Carrier {
+        match delivery {
+            XtpDelivery::Ip => Carrier::IP,
+            XtpDelivery::HostPair => Carrier::SHARED,
+            // Flows of the same number here share one, if they are between the same hosts.
+            XtpDelivery::Context => {
+                let own = flow % u32::from(u16::MAX - Carrier::FIRST_OWN);
+                Carrier(Carrier::FIRST_OWN + own as u16)
+            }
+        }
+    }
+}
 
 /// The XTP of a host.
 #[derive(Debug)]
@@ -40,6 +64,8 @@ struct User {
     sends: bool,
     /// Nothing will be sent after these.
     shut: bool,
+    /// Bytes of a full packet.
+    packet: u32,
 }
 
 impl Internet {
@@ -65,13 +91,19 @@ impl Internet {
     /// A flow of XTP starts.
     pub(super) fn open_xtp(&mut self, n: u32, (from, to): (u32, u32)) -> Option<ContextId> {
         let now = self.now;
-        let Traffic::Xtp { bytes, config } = self.flows[n as usize].traffic().clone() else {
+        let Traffic::Xtp {
+            bytes,
+            config,
+            delivery,
+        } = self.flows[n as usize].traffic().clone()
+        else {
             return None;
         };
+        let carrier = Carrier::of(delivery, n);
         let socket = |world: &Internet, host: u32, port| {
             let node = world.hosts[host as usize].node;
             XtpSocket {
-                net: SocketAddr::new(world.node_addresses[node.0 as usize].into(), 0),
+                net: SocketAddr::new(world.node_addresses[node.0 as usize].into(), carrier.0),
                 port,
             }
         };
@@ -92,6 +124,7 @@ impl Internet {
             left: bytes.unwrap_or(u64::MAX),
             sends: true,
             shut: bytes.is_some(),
+            packet: config.max_data,
         };
         sender.users.insert(id, user);
         self.pump_xtp(from, id);
@@ -122,7 +155,8 @@ impl Internet {
         let Some(user) = users.get_mut(&id).filter(|user| user.sends) else {
             return;
         };
-        hand_over(&mut user.left, |data| {
+        // Whole packets, so that none has to be cut.
+        hand_over(&mut user.left, u64::from(user.packet), |data| {
             endpoint.send(id, data, &SendOptions::default())
         });
         if user.shut && user.left == 0 {
@@ -142,10 +176,17 @@ impl Internet {
     }
 
     /// A packet arrived where it goes.
-    pub(super) fn take_xtp(&mut self, host: u32, ends: (NodeIndex, NodeIndex), packet: XtpPacket) {
+    pub(super) fn take_xtp(
+        &mut self,
+        host: u32,
+        ends: (NodeIndex, NodeIndex),
+        packet: XtpPacket,
+        carrier: Carrier,
+    ) {
         let now = self.now;
-        let address =
-            |node: NodeIndex| SocketAddr::new(self.node_addresses[node.0 as usize].into(), 0);
+        let address = |node: NodeIndex| {
+            SocketAddr::new(self.node_addresses[node.0 as usize].into(), carrier.0)
+        };
         let (src, dst) = (address(ends.0), address(ends.1));
         let Some(xtp) = self.xtp(host) else {
             self.drops.not_mine += 1;
@@ -187,12 +228,14 @@ impl Internet {
             return;
         };
         let packet = datagram.packet;
+        let carrier = Carrier(datagram.dst.port());
+        let below = if carrier == Carrier::IP { IP_HEADER } else { 0 };
         self.originate(Packet {
             src: self.hosts[host as usize].node,
             dst,
-            bytes: IP_HEADER + packet.encoded_len() as u32,
+            bytes: below + packet.encoded_len() as u32,
             ttl: TTL,
-            body: Body::Xtp(Box::new(packet)),
+            body: Body::Xtp(Box::new(packet), carrier),
         });
     }
 
@@ -214,6 +257,7 @@ impl Internet {
                         left: 0,
                         sends: false,
                         shut: true,
+                        packet: 0,
                     };
                     users.insert(id, user);
                 }

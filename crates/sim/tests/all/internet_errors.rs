@@ -544,8 +544,8 @@ fn backbones_that_cannot_be() {
     refused(
         "[\"x1\", \"x2\"]",
         "[\"a\", \"x2\"]",
-        "\"a\", \"x2\"",
-        &["\"a\" is a host", "through a router"],
+        "# host a",
+        &["is attached to", "hosts have one attachment"],
     );
     refused(
         "[\"x1\", \"x2\"]",
@@ -557,7 +557,7 @@ fn backbones_that_cannot_be() {
         "[\"x1\", \"x2\"]",
         "[\"r1\", \"r2\"]",
         "\"r1\", \"r2\"",
-        &["two routers"],
+        &["two nodes"],
     );
     refused(
         "[\"x1\", \"x2\"]",
@@ -582,7 +582,7 @@ fn backbones_that_cannot_be() {
         "[\"x1\", \"x2\"]",
         "[\"x1\", \"x9\"]",
         "x9",
-        &["switch or router"],
+        &["switch, router or host"],
     );
     let empty = "schema = \"internet/1\"\nname = \"x\"\nrun = { duration = \"1s\" }\natm = {}\n\
                  host = [{ name = \"a\" }, { name = \"b\" }]\n\

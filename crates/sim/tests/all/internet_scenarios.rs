@@ -96,7 +96,14 @@ fn the_other_topologies_have_the_nodes_and_links_they_promise() {
     assert_eq!(star.links[0].ways[1].queue.limit, Limit::Packets(64));
     let gap = Law::Exponential(Span::from_ms(1));
     let size = SizeLaw::Constant(200);
-    assert_eq!(star.flows[20].traffic, Traffic::Datagrams { gap, size });
+    assert_eq!(
+        star.flows[20].traffic,
+        Traffic::Datagrams {
+            gap,
+            size,
+            bursts: None
+        }
+    );
     let tree = load("tree");
     // 27 hosts and the server, 13 routers; 12 + 27 links and that of the server.
     assert_eq!(
@@ -301,8 +308,8 @@ prop_compose! {
         bytes: Option<u64>, gap in span(), mean in 0.0..1e6_f64, stream: bool, xtp in prop::option::of(xtp()))
         -> FlowSpec {
         let (gap, size) = (Text(Law::Exponential(gap.0)), Text(SizeLaw::Exponential(mean)));
-        let datagrams = stream.then_some(DatagramSpec { gap, size });
-        FlowSpec { name, from, to, start, stop, bytes: bytes.map(Bytes), xtp, datagrams, contract: None }
+        let datagrams = stream.then_some(DatagramSpec { gap, size, on: None, off: stream.then_some(gap) });
+        FlowSpec { name, from, to, start, stagger: start, stop, bytes: bytes.map(Bytes), xtp, datagrams, contract: None }
     }
 }
 

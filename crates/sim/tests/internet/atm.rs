@@ -51,7 +51,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
     for (a, b) in [(0, 2), (0, 4), (1, 3), (1, 5)] {
         links.push(t1(switch(a), switch(b), 5));
     }
-    links.extend((0..6).map(|site| t1(AtmEnd::Router(router(site)), switch(site), 0)));
+    links.extend((0..6).map(|site| t1(AtmEnd::Adapter(router(site)), switch(site), 0)));
     network.atm = Some(AtmBackbone {
         switches: names.map(str::to_owned).to_vec(),
         links,
@@ -59,6 +59,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
             discard: Discard::Partial,
             per_vc_limit: 170,
             port_limit: 800,
+            adapter_limit: None,
             max_vcs: 8_192,
             low_limit: u32::MAX,
             drr_weight: 8,
@@ -66,6 +67,7 @@ pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
         policy: policy.to_owned(),
         signalling_delay: Span::ZERO,
         mtu: 1_500,
+        idle: Span::from_secs(10),
         reassembly_timer: None,
         per_cell: false,
     });
@@ -233,15 +235,15 @@ fn what_cannot_be_is_refused_before_the_run() {
     fails(
         |atm| {
             atm.links.push(AtmLink {
-                ends: [AtmEnd::Router(NodeIndex(0)), AtmEnd::Switch(1)],
+                ends: [AtmEnd::Adapter(NodeIndex(0)), AtmEnd::Switch(1)],
                 ..atm.links[0]
             })
         },
         "two adapters",
     );
     fails(
-        |atm| atm.links[0].ends[0] = AtmEnd::Router(NodeIndex(1)),
-        "only routers have adapters",
+        |atm| atm.links[0].ends[0] = AtmEnd::Adapter(NodeIndex(1)),
+        "attached to 2 links, LANs and adapters",
     );
     fails(|atm| atm.links[0].rate = Rate::from_bps(0), "ATM link 0");
 }

@@ -76,6 +76,7 @@ fn every_packet_is_whole_and_its_checksums_are_right() {
     network.flows[1].traffic = Traffic::Datagrams {
         gap: Law::Constant(Span::from_ms(10)),
         size: SizeLaw::Constant(4_000),
+        bursts: None,
     };
     let (report, pcap) = captured(&network);
     let sent: u64 = report.queues.iter().map(|queue| queue.sent).sum();
@@ -121,6 +122,7 @@ fn every_packet_of_xtp_is_dissected_without_a_complaint() {
         flow.traffic = Traffic::Xtp {
             bytes: Some(300_000),
             config: Box::new(config),
+            delivery: XtpDelivery::Ip,
         };
     }
     let (report, pcap) = captured(&network);

@@ -54,7 +54,7 @@ fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> N
         network.links.push(link);
     }
     let links = [2, 3].map(|router| AtmLink {
-        ends: [AtmEnd::Router(NodeIndex(router)), AtmEnd::Switch(0)],
+        ends: [AtmEnd::Adapter(NodeIndex(router)), AtmEnd::Switch(0)],
         rate: Rate::from_bps(LINK),
         delay: Span::from_us(10),
     });
@@ -65,6 +65,7 @@ fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> N
             discard: Discard::None,
             per_vc_limit: 100_000,
             port_limit: 100_000,
+            adapter_limit: None,
             max_vcs: 100,
             low_limit: u32::MAX,
             drr_weight: 8,
@@ -72,6 +73,7 @@ fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> N
         policy: "noqos-conv-svc".to_owned(),
         signalling_delay: Span::ZERO,
         mtu: PACKET,
+        idle: Span::from_secs(10),
         reassembly_timer: None,
         per_cell: false,
     });
@@ -86,6 +88,7 @@ fn every(gap: Span) -> Traffic {
     Traffic::Datagrams {
         gap: Law::Constant(gap),
         size: SizeLaw::Constant(PACKET),
+        bursts: None,
     }
 }
 
@@ -251,6 +254,7 @@ fn a_reassembly_timer_saves_the_packet_after_a_lost_end() {
         let at_random = Traffic::Datagrams {
             gap: Law::Exponential(Span::from_ms(10)),
             size: SizeLaw::Constant(PACKET),
+            bursts: None,
         };
         let mut network = lan(at_random, terms, old(), 5.0);
         network.atm.as_mut().expect("a backbone").reassembly_timer = timer;
@@ -349,6 +353,7 @@ proptest! {
         let traffic = Traffic::Datagrams {
             gap: if exponential { Law::Exponential(gap) } else { Law::Constant(gap) },
             size: SizeLaw::Constant(bytes),
+ bursts: None,
         };
         let network = lan(traffic, terms(vbr(burst, Conformance::C), shape), old(), 0.3);
         let (flow, upc, contract) = run(&network);

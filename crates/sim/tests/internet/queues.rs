@@ -17,11 +17,13 @@ fn single_queue(load: f64, size: SizeLaw) -> QueueReport {
     let mean = match size {
         SizeLaw::Constant(bytes) => f64::from(bytes),
         SizeLaw::Exponential(mean) => mean,
+        SizeLaw::Cells { mean, .. } => 48.0 * mean - 8.0,
     };
     let gap = Span::from_secs_f64(mean * 8.0 / rate as f64 / load);
     let traffic = Traffic::Datagrams {
         gap: Law::Exponential(gap),
         size,
+        bursts: None,
     };
     network.flows.push(flow("load", 0, 1, Span::ZERO, traffic));
     network.warm_up = Span::from_secs(10);
@@ -90,6 +92,7 @@ fn a_shared_medium_serves_one_after_the_other() {
         let traffic = Traffic::Datagrams {
             gap: Law::Constant(Span::from_ms(10)),
             size: SizeLaw::Constant(1_500),
+            bursts: None,
         };
         network.flows.push(flow(name, from, 2, Span::ZERO, traffic));
     }
@@ -110,6 +113,7 @@ fn a_slow_processor_bounds_what_a_router_forwards() {
     network.flows[0].traffic = Traffic::Datagrams {
         gap: Law::Constant(Span::from_us(500)),
         size: SizeLaw::Constant(1_000),
+        bursts: None,
     };
     network.nodes[0].cpu.per_packet = Span::from_us(800);
     network.nodes[0].cpu.per_byte = Span::from_ns(200);
@@ -125,6 +129,7 @@ fn sending(us: u64, bytes: u32) -> Network {
     network.flows[0].traffic = Traffic::Datagrams {
         gap: Law::Constant(Span::from_us(us)),
         size: SizeLaw::Constant(bytes),
+        bursts: None,
     };
     network
 }

@@ -11,7 +11,12 @@ use super::common::*;
 fn of_xtp(mut network: Network, bytes: Option<u64>, config: &XtpConfig) -> Network {
     for flow in &mut network.flows {
         let config = Box::new(config.clone());
-        flow.traffic = Traffic::Xtp { bytes, config };
+        let delivery = XtpDelivery::Ip;
+        flow.traffic = Traffic::Xtp {
+            bytes,
+            config,
+            delivery,
+        };
     }
     network
 }
@@ -127,15 +132,14 @@ fn a_scenario_says_what_is_different() {
         let scenario = scenario::Scenario::from_toml(&text(flow), std::path::Path::new("."));
         scenario.expect("TOML").resolve()
     };
-    let right =
-        "bytes = \"1 MB\"\nxtp = { rate = \"4 Mbit/s\", retransmission = \"go-back-n\", ask = 1 }";
+    let right = "bytes = \"1 MB\"\nxtp = { rate = \"4 Mbit/s\", retransmission = \"go-back-n\", ask = 1, retries = 9 }";
     let found = network(right).expect("a network");
-    let Traffic::Xtp { bytes, config } = &found.flows[0].traffic else {
+    let Traffic::Xtp { bytes, config, .. } = &found.flows[0].traffic else {
         panic!("{:?}", found.flows[0]);
     };
     assert_eq!(
-        (*bytes, config.hold, config.ask),
-        (Some(1_000_000), false, Ask::Every(1))
+        (*bytes, config.hold, config.ask, config.retries),
+        (Some(1_000_000), false, Ask::Every(1), 9)
     );
     assert_eq!(config.out_limit.rate, 500_000);
     assert_eq!(run(&found).flows[0].bytes, 1_000_000);

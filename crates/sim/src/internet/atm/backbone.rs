@@ -56,10 +56,10 @@ pub(in crate::internet) struct AtmNode {
     pub(super) patience: Option<Time>,
 }
 
-/// What a router has on its ATM side.
+/// What a router or host has on its ATM side.
 #[derive(Debug)]
 pub(super) struct Adapter {
-    pub(super) router: NodeIndex,
+    pub(super) owner: NodeIndex,
     pub(super) mapper: FlowMapper,
 }
 
@@ -117,7 +117,8 @@ impl Backbone {
     /// A frame comes to the queue of a port, all its cells at once.
     pub(super) fn put(&mut self, port: u32, vc: Vcid, body: FrameBody, count: u32) {
         let fabric = &mut self.fabric;
-        let frame = fabric.frames.add(body, count);
+        let from = fabric.ports[port as usize].node;
+        let frame = fabric.frames.add(from, body, count);
         match &mut self.mover {
             Mover::Cells(cells) => {
                 for index in 0..count {

@@ -7,7 +7,7 @@ use layercast_atm::{
     AtmAddress, Class, Discard as FrameDiscard, Discipline, OutputQueue, QueueConfig,
     QueueConfigError, Reassembler, RunQueue,
 };
-use layercast_core::{PortId, Span, Time};
+use layercast_core::{PortId, Rate, Span, Time};
 
 use super::SIGNALLING;
 use super::backbone::{Adapter, AtmNode, Backbone, Mover};
@@ -19,9 +19,7 @@ use super::port::Port;
 use super::sites::Sites;
 use super::trains::Trains;
 use crate::internet::check::check_mtu;
-use crate::internet::{
-    AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex, Role,
-};
+use crate::internet::{AtmBackbone, AtmEnd, AtmLink, Discard, Network, NetworkError, NodeIndex};
 use crate::kernel::SourceId;
 
 /// A backbone, and for each node of the network its ATM address if it has one.
@@ -30,14 +28,14 @@ pub(in crate::internet) struct BuiltAtm {
     pub addresses: Vec<Option<AtmAddress>>,
 }
 
-/// The routers that have an adapter, in the order of their links: the n-th has the n-th address.
-pub(in crate::internet) fn routers(atm: &AtmBackbone) -> Vec<NodeIndex> {
+/// Who has an adapter, in the order of the links: the n-th has the n-th address.
+pub(in crate::internet) fn adapted(atm: &AtmBackbone) -> Vec<NodeIndex> {
     let ends = atm.links.iter().flat_map(|link| link.ends);
-    let routers = ends.filter_map(|end| match end {
-        AtmEnd::Router(node) => Some(node),
+    let nodes = ends.filter_map(|end| match end {
+        AtmEnd::Adapter(node) => Some(node),
         AtmEnd::Switch(_) => None,
     });
-    routers.collect()
+    nodes.collect()
 }
 
 /// The number of an adapter among the nodes of the backbone.
@@ -54,36 +52,30 @@ pub(in crate::internet) fn check(network: &Network, atm: &AtmBackbone) -> Result
                 AtmEnd::Switch(index) if index as usize >= atm.switches.len() => {
                     return Err(NetworkError::NoNode { part, index });
                 }
-                AtmEnd::Router(NodeIndex(index)) => match network.nodes.get(index as usize) {
-                    None => return Err(NetworkError::NoNode { part, index }),
-                    Some(node) if !matches!(node.role, Role::Router) => {
-                        let problem =
-                            format!("{:?} is a host: only routers have adapters", node.name);
-                        return fail(part, problem);
-                    }
-                    Some(_) => {}
-                },
-                AtmEnd::Switch(_) => {}
+                AtmEnd::Adapter(NodeIndex(index)) if index as usize >= network.nodes.len() => {
+                    return Err(NetworkError::NoNode { part, index });
+                }
+                AtmEnd::Adapter(_) | AtmEnd::Switch(_) => {}
             }
         }
         if link.ends[0] == link.ends[1] {
             return fail(part, "both ends are the same node".into());
         }
-        if matches!(link.ends, [AtmEnd::Router(_), AtmEnd::Router(_)]) {
+        if matches!(link.ends, [AtmEnd::Adapter(_), AtmEnd::Adapter(_)]) {
             return fail(
                 part,
                 "joins two adapters: there must be a switch between them".into(),
             );
         }
     }
-    let mut routers = routers(atm);
-    let count = routers.len();
-    routers.sort_unstable();
-    routers.dedup();
-    if routers.len() < count {
+    let mut nodes = adapted(atm);
+    let count = nodes.len();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if nodes.len() < count {
         return fail(
             "ATM".into(),
-            "a router has two adapters: it may have one".into(),
+            "a node has two adapters: it may have one".into(),
         );
     }
     check_mtu("ATM", atm.mtu)?;
@@ -112,14 +104,14 @@ pub(in crate::internet) fn build(
         .policy
         .parse()
         .map_err(|error| value("ATM policy", format!("{error}")))?;
-    let routers = routers(atm);
-    let count = atm.switches.len() + routers.len();
+    let adapted = adapted(atm);
+    let count = atm.switches.len() + adapted.len();
     // The links of each node, each with the end that is there.
     let mut at: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
     let place = |end: AtmEnd| match end {
         AtmEnd::Switch(n) => n as usize,
-        AtmEnd::Router(node) => {
-            let n = routers.iter().position(|&router| router == node);
+        AtmEnd::Adapter(node) => {
+            let n = adapted.iter().position(|&it| it == node);
             atm.switches.len() + n.unwrap_or_default()
         }
     };
@@ -149,7 +141,8 @@ pub(in crate::internet) fn build(
         let mut times = Vec::new();
         for (id, &(link, end)) in links.iter().enumerate() {
             let AtmLink { rate, delay, .. } = atm.links[link];
-            let config = queue_config(atm, policy, rate);
+            let is_adapter = node >= atm.switches.len();
+            let config = queue_config(atm, policy, rate, is_adapter);
             times.push(config.cell_time);
             configs.push((link, config));
             ports.push(Port {
@@ -174,14 +167,17 @@ pub(in crate::internet) fn build(
         }
         nodes.push(AtmNode {
             name: match adapter {
-                Some(n) => network.nodes[routers[n].0 as usize].name.clone(),
+                Some(n) => network.nodes[adapted[n].0 as usize].name.clone(),
                 None => atm.switches[node].clone(),
             },
             first_port: first[node],
             controller,
             adapter: adapter.map(|n| Adapter {
-                router: routers[n],
-                mapper: FlowMapper::new(MapperConfig::new(policy)),
+                owner: adapted[n],
+                mapper: FlowMapper::new(MapperConfig {
+                    idle: atm.idle,
+                    ..MapperConfig::new(policy)
+                }),
             }),
             timer: timer(node as u32),
             told: false,
@@ -189,7 +185,7 @@ pub(in crate::internet) fn build(
         });
     }
     // Where circuits to each adapter leave each node: the shortest way, by number of links.
-    for (n, _) in routers.iter().enumerate() {
+    for (n, _) in adapted.iter().enumerate() {
         let to = atm.switches.len() + n;
         let mut seen = vec![false; count];
         seen[to] = true;
@@ -214,8 +210,8 @@ pub(in crate::internet) fn build(
         }
     }
     let mut addresses = vec![None; network.nodes.len()];
-    for (n, router) in routers.iter().enumerate() {
-        addresses[router.0 as usize] = Some(super::address(n));
+    for (n, node) in adapted.iter().enumerate() {
+        addresses[node.0 as usize] = Some(super::address(n));
     }
     let adapters = nodes.iter().map(|node| node.adapter.is_some());
     let fabric = Fabric {
@@ -224,7 +220,7 @@ pub(in crate::internet) fn build(
         reassemblers: adapters
             .map(|it| it.then(|| Reassembler::new(atm.reassembly_timer)))
             .collect(),
-        frames: Frames::default(),
+        frames: Frames::new(count),
         now: Moment::default(),
         ties: CellTies::new(network.ties, network.seed),
         lost: Vec::new(),
@@ -286,7 +282,8 @@ fn mover(
     Ok(Mover::Trains(Trains::new(fabric, queues)))
 }
 
-fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -> QueueConfig {
+fn queue_config(atm: &AtmBackbone, policy: Policy, rate: Rate, is_adapter: bool) -> QueueConfig {
+    let own = atm.queue.adapter_limit.filter(|_| is_adapter);
     QueueConfig {
         discipline: policy.discipline(),
         discard: match atm.queue.discard {
@@ -294,8 +291,8 @@ fn queue_config(atm: &AtmBackbone, policy: Policy, rate: layercast_core::Rate) -
             Discard::Partial => FrameDiscard::Ppd,
             Discard::Early(threshold) => FrameDiscard::Epd { threshold },
         },
-        per_vc_limit: atm.queue.per_vc_limit,
-        port_limit: atm.queue.port_limit,
+        per_vc_limit: own.unwrap_or(atm.queue.per_vc_limit),
+        port_limit: own.unwrap_or(atm.queue.port_limit),
         low_limit: atm.queue.low_limit,
         max_vcs: atm.queue.max_vcs,
         drr_weight: atm.queue.drr_weight,

@@ -117,7 +117,7 @@ impl Backbone {
                     let count = next.cells;
                     let pace = contract.spacing.begin(now, next.since, count, cell_time);
                     contract.wait.add(pace.at.since(next.since));
-                    let frame = self.fabric.frames.add(body, count);
+                    let frame = self.fabric.frames.add(next.node, body, count);
                     contract.sending.insert(Sending {
                         port,
                         vc: next.vc,

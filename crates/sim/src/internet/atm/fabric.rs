@@ -81,9 +81,9 @@ impl Fabric {
         count + u32::from(rest.at == until.at && self.moment(port, rest.at) < until)
     }
 
-    /// So many cells of a frame are no more.
+    /// So many cells of a frame are dropped.
     pub fn gone(&mut self, frame: FrameId, count: u32) {
-        if let Some(FrameBody::Packet(id)) = self.frames.less(frame, count) {
+        if let Some(FrameBody::Packet(id)) = self.frames.drop(frame, count) {
             self.lost.push(id);
         }
     }
@@ -100,7 +100,9 @@ impl Fabric {
             Outcome::Complete(frame) => frames.take(frame),
             _ => None,
         };
-        self.gone(run.frame, run.count);
+        if let Some(FrameBody::Packet(id)) = frames.less(run.frame, run.count) {
+            self.lost.push(id);
+        }
         match whole {
             Some(FrameBody::Packet(id)) => Arrival::Packet(node, id, cells),
             _ => Arrival::Nothing,

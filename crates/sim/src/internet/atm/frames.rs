@@ -19,23 +19,54 @@ struct Frame {
     left: u32,
     /// How many there were before it.
     serial: u64,
+    /// The node that sent it.
+    from: u32,
+}
+
+/// What became of the frames of packets that a node sent.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sent {
+    pub frames: u64,
+    /// Of which no packet came.
+    pub frames_lost: u64,
+    pub cells: u64,
+    /// That were dropped on the way.
+    pub cells_lost: u64,
 }
 
 /// All frames that have cells somewhere.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Frames {
     all: Vec<Frame>,
     free: Vec<FrameId>,
     added: u64,
+    /// By node.
+    sent: Vec<Sent>,
 }
 
 impl Frames {
-    pub fn add(&mut self, body: FrameBody, cells: u32) -> FrameId {
+    /// None yet, of so many nodes.
+    pub fn new(nodes: usize) -> Frames {
+        Frames {
+            all: Vec::new(),
+            free: Vec::new(),
+            added: 0,
+            sent: vec![Sent::default(); nodes],
+        }
+    }
+
+    pub fn add(&mut self, from: u32, body: FrameBody, cells: u32) -> FrameId {
+        if let FrameBody::Packet(_) = body {
+            let sent = &mut self.sent[from as usize];
+            sent.frames += 1;
+            sent.cells += u64::from(cells);
+        }
         let frame = Frame {
             body: Some(body),
             cells,
             left: cells,
             serial: self.added,
+            from,
         };
         self.added += 1;
         match self.free.pop() {
@@ -63,7 +94,25 @@ impl Frames {
             return None;
         }
         self.free.push(id);
-        frame.body.take()
+        let body = frame.body.take();
+        if let Some(FrameBody::Packet(_)) = body {
+            self.sent[frame.from as usize].frames_lost += 1;
+        }
+        body
+    }
+
+    /// So many cells of a frame are dropped.
+    pub fn drop(&mut self, id: FrameId, count: u32) -> Option<FrameBody> {
+        let frame = &self.all[id.0 as usize];
+        if let Some(FrameBody::Packet(_)) = frame.body {
+            self.sent[frame.from as usize].cells_lost += u64::from(count);
+        }
+        self.less(id, count)
+    }
+
+    /// What became of the frames of packets that a node sent.
+    pub fn sent(&self, node: u32) -> Sent {
+        self.sent[node as usize]
     }
 
     /// Takes what a whole frame carried, whose last cell is still to be counted.

@@ -1,4 +1,4 @@
-//! The ATM backbone: switches, the adapters of routers, and the cells between them.
+//! The ATM backbone: switches, the adapters of routers and hosts, and the cells between them.
 //!
 //! Its cells are moved as trains, or one by one site after site; as a reference that gives the same results,
 //! each is an event.
@@ -39,7 +39,7 @@ use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex};
 
 pub(super) use backbone::Backbone;
-pub(super) use build::{adapter, build, check, routers};
+pub(super) use build::{adapted, adapter, build, check};
 
 /// The circuit of the controllers on every link.
 const SIGNALLING: Vcid = Vcid(0);
@@ -51,7 +51,7 @@ impl Internet {
         Some(backbone)
     }
 
-    /// A router sends a packet to another one over the backbone.
+    /// A router or host sends a packet to another one over the backbone.
     pub(super) fn over_backbone(&mut self, adapter: u32, id: PacketId, next: NodeIndex) {
         let key = self.flow_key(id);
         let Some(next_hop) = self.atm_addresses[next.0 as usize] else {
@@ -83,8 +83,8 @@ impl Internet {
         let (protocol, ports, media) = match &packet.body {
             Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
             Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
-            // All contexts of two hosts share a circuit, as SandiaXTP had it (xtp.md 2.15).
-            Body::Xtp(_) => (PROTOCOL_XTP, (0, 0), None),
+            // Whoever goes by the same carrier shares a circuit (xtp.md 2.15).
+            Body::Xtp(_, carrier) => (PROTOCOL_XTP, (carrier.0, carrier.0), None),
             Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
             Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
         };
@@ -280,8 +280,8 @@ impl Internet {
             return;
         };
         if let Some(adapter) = &backbone.nodes[node as usize].adapter {
-            let router = adapter.router;
-            self.arrive(router, id, cells);
+            let owner = adapter.owner;
+            self.arrive(owner, id, cells);
         }
     }
 }

@@ -30,46 +30,52 @@ impl Backbone {
             }
         });
         let reassemblers = &self.fabric.reassemblers;
-        let adapters = self
-            .nodes
-            .iter()
-            .zip(reassemblers)
-            .filter_map(|(node, reassembler)| {
-                let adapter = node.adapter.as_ref()?;
-                let MapperStats {
-                    requests,
-                    elevated,
-                    peak_requests,
-                    ready,
-                    hits,
-                    misses,
-                    fallbacks,
-                    fallback_hits,
-                    failures,
-                    bound,
-                    cached,
-                    max_circuits,
-                    ..
-                } = adapter.mapper.stats();
-                let frames = reassembler.as_ref()?.stats();
-                Some(AdapterReport {
-                    router: node.name.clone(),
-                    requests,
-                    elevated,
-                    peak_requests,
-                    ready,
-                    hits,
-                    misses,
-                    fallbacks,
-                    fallback_hits,
-                    failures,
-                    circuits: (bound + cached) as u64,
-                    max_circuits: max_circuits as u64,
-                    frames: frames.complete,
-                    damaged: frames.damaged,
-                    expired: frames.expired,
-                })
-            });
+        let adapters =
+            self.nodes
+                .iter()
+                .zip(reassemblers)
+                .zip(0..)
+                .filter_map(|((node, reassembler), n)| {
+                    let adapter = node.adapter.as_ref()?;
+                    let MapperStats {
+                        requests,
+                        elevated,
+                        peak_requests,
+                        ready,
+                        hits,
+                        misses,
+                        fallbacks,
+                        fallback_hits,
+                        failures,
+                        bound,
+                        cached,
+                        max_circuits,
+                        ..
+                    } = adapter.mapper.stats();
+                    let frames = reassembler.as_ref()?.stats();
+                    let sent = self.fabric.frames.sent(n);
+                    Some(AdapterReport {
+                        router: node.name.clone(),
+                        requests,
+                        elevated,
+                        peak_requests,
+                        ready,
+                        hits,
+                        misses,
+                        fallbacks,
+                        fallback_hits,
+                        failures,
+                        circuits: (bound + cached) as u64,
+                        max_circuits: max_circuits as u64,
+                        frames_sent: sent.frames,
+                        frames_lost: sent.frames_lost,
+                        cells_sent: sent.cells,
+                        cells_lost: sent.cells_lost,
+                        frames: frames.complete,
+                        damaged: frames.damaged,
+                        expired: frames.expired,
+                    })
+                });
         AtmReport {
             queues: queues.collect(),
             adapters: adapters.collect(),

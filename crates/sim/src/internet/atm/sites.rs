@@ -358,7 +358,7 @@ impl Sites {
             if let Some(event) = node.controller.poll_event() {
                 self.change(fabric, first, event, now);
             } else if let Some((port, cell)) = node.controller.poll_transmit(now, &mut Off) {
-                let frame = fabric.frames.add(FrameBody::Signal(cell), 1);
+                let frame = fabric.frames.add(n as u32, FrameBody::Signal(cell), 1);
                 let cell = Cell::of(frame, SIGNALLING, 0, 1);
                 self.lines
                     .take(fabric, first + u32::from(port.0), now, cell);

@@ -42,6 +42,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
         (5u64..400, bytes()).prop_map(move |(ms, bytes)| Traffic::Datagrams {
             gap: law(Span::from_ms(ms)),
             size: SizeLaw::Constant(bytes),
+            bursts: None,
         })
     };
     prop_oneof![
@@ -139,6 +140,7 @@ fn shape() -> impl Strategy<Value = Plan> {
                 discard,
                 per_vc_limit: per_vc,
                 port_limit: port,
+                adapter_limit: None,
                 max_vcs: 40,
                 low_limit,
                 drr_weight: 8,
@@ -200,7 +202,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
     ends.extend(
         routers
             .zip(0..)
-            .map(|(router, n)| [AtmEnd::Router(router), AtmEnd::Switch(n % switches)]),
+            .map(|(router, n)| [AtmEnd::Adapter(router), AtmEnd::Switch(n % switches)]),
     );
     let links = ends.into_iter().zip(0..).map(|(ends, n)| AtmLink {
         ends,
@@ -261,6 +263,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             policy: plan.policy.to_owned(),
             signalling_delay: Span::ZERO,
             mtu: 1_500,
+            idle: Span::from_secs(10),
             reassembly_timer: plan.timer,
             per_cell,
         }),

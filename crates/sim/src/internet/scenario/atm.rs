@@ -15,7 +15,7 @@ use super::range::{names, pairs};
 use super::schema::mtu;
 use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, AtmQueue, Discard, NodeIndex};
 
-/// The ATM backbone: routers reach it through one adapter each.
+/// The ATM backbone: routers and hosts reach it through one adapter each.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AtmSpec {
@@ -27,6 +27,8 @@ pub struct AtmSpec {
     pub signalling_delay: Text<Span>,
     /// Largest IP packet.
     pub mtu: u32,
+    /// A switched circuit that no packet took for so long is idle: released, or kept for others.
+    pub idle: Text<Span>,
     /// How long an adapter keeps cells of a frame when no other comes; missing: without end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reassembly_timer: Option<Text<Span>>,
@@ -45,6 +47,7 @@ impl Default for AtmSpec {
             queue: AtmQueueSpec::default(),
             signalling_delay: Text(Span::ZERO),
             mtu: mtu(),
+            idle: Text(Span::from_secs(10)),
             reassembly_timer: None,
             switches: Vec::new(),
             links: Vec::new(),
@@ -65,6 +68,9 @@ pub struct AtmQueueSpec {
     pub per_vc_limit: u64,
     /// Cells of all circuits without contract.
     pub port_limit: u64,
+    /// Cells of one circuit and of all in the port of an adapter; missing: as in a switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter_limit: Option<u64>,
     /// Above so many cells those that are marked (CLP = 1) find no room; missing: as others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_limit: Option<u64>,
@@ -81,6 +87,7 @@ impl Default for AtmQueueSpec {
             early_above: None,
             per_vc_limit: 170,
             port_limit: 800,
+            adapter_limit: None,
             low_limit: None,
             max_vcs: 8_192,
             drr_weight: 8,
@@ -108,11 +115,11 @@ pub struct SwitchSpec {
     pub name: String,
 }
 
-/// A full-duplex link between two switches, or between a router and a switch.
+/// A full-duplex link between two switches, or between a router or host and a switch.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AtmLinkSpec {
-    /// Two switches, or a router and a switch; also with ranges.
+    /// Two switches, or a router or host and a switch; also with ranges.
     pub ends: [String; 2],
     /// Bits of cells a second, headers included; "3622 cells/s" too.
     pub rate: Text<Rate>,
@@ -159,14 +166,14 @@ impl AtmSpec {
             let problem = Problem::Loop(names[0].clone());
             return Err(ScenarioError::new(place.field("ends"), problem));
         }
-        if let [AtmEnd::Router(_), AtmEnd::Router(_)] = ends {
-            let accepted = "a switch at one end at least; routers without a switch have a [[link]]";
-            let value = format!("{:?} and {:?}, two routers", names[0], names[1]);
+        if let [AtmEnd::Adapter(_), AtmEnd::Adapter(_)] = ends {
+            let accepted = "a switch at one end at least; nodes without a switch have a [[link]]";
+            let value = format!("{:?} and {:?}, two nodes", names[0], names[1]);
             return Err(ScenarioError::value(place.field("ends"), value, accepted));
         }
         for (i, end) in ends.iter().enumerate() {
-            if let AtmEnd::Router(router) = end {
-                to.adapter(place, &format!("ends[{i}]"), *router)?;
+            if let AtmEnd::Adapter(node) = end {
+                to.adapter(place, &format!("ends[{i}]"), *node)?;
             }
         }
         let (rate, delay) = (spec.rate.0, spec.delay.0);
@@ -178,6 +185,13 @@ impl AtmSpec {
         check_mtu(&PLACE.field("mtu"), self.mtu)?;
         let (field, most) = (PLACE.field("signalling_delay"), Span::from_secs(60));
         check_span(&field, self.signalling_delay.0, Span::ZERO, most)?;
+        let field = PLACE.field("idle");
+        check_span(
+            &field,
+            self.idle.0,
+            Span::from_us(1),
+            Span::from_secs(86_400),
+        )?;
         let reassembly_timer = self.reassembly_timer.map(|timer| timer.0);
         if let Some(timer) = reassembly_timer {
             let field = PLACE.field("reassembly_timer");
@@ -203,6 +217,7 @@ impl AtmSpec {
             policy: policy.to_string(),
             signalling_delay: self.signalling_delay.0,
             mtu: self.mtu,
+            idle: self.idle.0,
             reassembly_timer,
             per_cell: false,
         })
@@ -237,6 +252,10 @@ impl AtmQueueSpec {
             discard,
             per_vc_limit: bounded("per_vc_limit", self.per_vc_limit, MOST_QUEUED)?,
             port_limit: bounded("port_limit", self.port_limit, MOST_QUEUED)?,
+            adapter_limit: match self.adapter_limit {
+                Some(limit) => Some(bounded("adapter_limit", limit, MOST_QUEUED)?),
+                None => None,
+            },
             low_limit: match self.low_limit {
                 Some(limit) => bounded("low_limit", limit, MOST_QUEUED)?,
                 None => u32::MAX,
@@ -248,21 +267,21 @@ impl AtmQueueSpec {
 }
 
 impl Builder<'_> {
-    /// Takes note that a router has an adapter, its only one.
+    /// Takes note that a node has an adapter, its only one.
     pub(super) fn adapter(
         &mut self,
         place: Place,
         field: &str,
-        router: NodeIndex,
+        node: NodeIndex,
     ) -> Result<(), ScenarioError> {
-        if let Some(first) = self.adapters.insert(router, place) {
-            let name = &self.nodes[router.0 as usize].name;
+        if let Some(first) = self.adapters.insert(node, place) {
+            let name = &self.nodes[node.0 as usize].name;
             let problem = Problem::Attachment(format!(
-                "the router {name:?} has an ATM link already, in {first}; a router has one adapter"
+                "{name:?} has an ATM link already, in {first}; a node has one adapter"
             ));
             return Err(ScenarioError::new(place.field(field), problem));
         }
-        self.attach(router, place);
+        self.attach(node, place);
         Ok(())
     }
 
@@ -290,13 +309,10 @@ impl Builder<'_> {
 }
 
 fn end(of: &Builder<'_>, field: &str, name: &str) -> Result<AtmEnd, ScenarioError> {
-    match of.thing(field, "switch or router", name)? {
+    match of.thing(field, "switch, router or host", name)? {
         Thing::Switch(index) => Ok(AtmEnd::Switch(index)),
-        Thing::Router(index) => Ok(AtmEnd::Router(index)),
-        thing => {
-            let accepted = "a switch or router: hosts reach the backbone through a router";
-            Err(kind(field, name, thing, accepted))
-        }
+        Thing::Router(index) | Thing::Host(index) => Ok(AtmEnd::Adapter(index)),
+        thing => Err(kind(field, name, thing, "a switch, router or host")),
     }
 }
 

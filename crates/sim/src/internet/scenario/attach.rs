@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::atm::AtmSpec;
 use super::build::Builder;
 use super::components::Components;
 use super::error::{Problem, ScenarioError};
@@ -122,7 +123,7 @@ pub(super) fn attachments(
             AttachKind::Tun | AttachKind::Tap => known.device(place, spec, node)?,
             AttachKind::Udp => known.path(place, spec, node, network, sets)?,
         };
-        let mtu = mtu_of(network, node);
+        let mtu = mtu_of(network, node, scenario.atm.as_ref());
         attachments.push(Attachment { node, mtu, to });
     }
     Ok(attachments)
@@ -296,7 +297,7 @@ pub(super) fn check_apart(
     Ok(())
 }
 
-fn mtu_of(network: &Builder<'_>, node: NodeIndex) -> u32 {
+fn mtu_of(network: &Builder<'_>, node: NodeIndex, atm: Option<&AtmSpec>) -> u32 {
     let links = network.links.iter();
     let link = links
         .filter(|link| link.ends.contains(&node))
@@ -305,7 +306,9 @@ fn mtu_of(network: &Builder<'_>, node: NodeIndex) -> u32 {
     let lan = lans
         .filter(|lan| lan.stations.contains(&node))
         .map(|it| it.mtu);
-    link.chain(lan).next().unwrap_or(super::schema::mtu())
+    let atm = atm.filter(|_| network.adapters.contains_key(&node));
+    let mut all = link.chain(lan).chain(atm.map(|it| it.mtu));
+    all.next().unwrap_or(super::schema::mtu())
 }
 
 fn needed<'s, T>(

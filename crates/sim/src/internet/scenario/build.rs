@@ -364,7 +364,7 @@ impl<'a> Builder<'a> {
             let problem = match (&node.role, attached) {
                 (_, Attached { count: 0, .. }) => {
                     format!(
-                        "{name:?} is attached to nothing; add a [[link]] or name it in a [[lan]]"
+                        "{name:?} is attached to nothing; add a [[link]] or [[atm.link]], or name it in a [[lan]]"
                     )
                 }
                 (

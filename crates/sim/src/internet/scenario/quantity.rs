@@ -199,10 +199,15 @@ impl Quantity for Law {
 }
 
 impl Quantity for SizeLaw {
-    const ACCEPTED: &'static str =
-        "a size like \"200 B\", or \"exp(200 B)\": exponential with this mean";
+    const ACCEPTED: &'static str = "a size like \"200 B\", or \"exp(200 B)\": exponential with this mean, or \"cells(20, 200)\": \
+                                    what fills cells, a geometric number with this mean and maximum";
 
     fn parse(text: &str) -> Option<SizeLaw> {
+        if let Some(pair) = text.trim().strip_prefix("cells(") {
+            let (mean, most) = pair.strip_suffix(')')?.split_once(',')?;
+            let (mean, most): (f64, u32) = (mean.trim().parse().ok()?, most.trim().parse().ok()?);
+            return mean.is_finite().then_some(SizeLaw::Cells { mean, most });
+        }
         match exponential(text) {
             Some(mean) => {
                 let number = mean.trim().strip_suffix('B')?.trim_end();
@@ -217,6 +222,7 @@ impl Quantity for SizeLaw {
         match self {
             SizeLaw::Constant(size) => format!("{size} B"),
             SizeLaw::Exponential(mean) => format!("exp({mean} B)"),
+            SizeLaw::Cells { mean, most } => format!("cells({mean}, {most})"),
         }
     }
 }
@@ -240,6 +246,8 @@ mod tests {
         assert_eq!(read("1ms"), Some(Law::Constant(Span::from_ms(1))));
         assert_eq!(read("exp(587.5 B)"), Some(SizeLaw::Exponential(587.5)));
         assert_eq!(read("200 B"), Some(SizeLaw::Constant(200)));
+        let (mean, most) = (20.0, 200);
+        assert_eq!(read("cells(20, 200)"), Some(SizeLaw::Cells { mean, most }));
         assert_eq!(read("off"), Some(OrOff::<Span>(None)));
     }
 
@@ -263,6 +271,10 @@ mod tests {
             "5",
             "5 GB",
             "1ms",
+            "cells(20)",
+            "cells(NaN, 200)",
+            "cells(20, -1)",
+            "cells(20, 200",
         ] {
             assert_eq!(read::<SizeLaw>(text), None, "{text:?}");
         }
@@ -278,7 +290,7 @@ mod tests {
             for law in [Law::Constant(span), Law::Exponential(span)] {
                 prop_assert_eq!(Law::parse(&law.write()), Some(law));
             }
-            for law in [SizeLaw::Constant(size), SizeLaw::Exponential(mean)] {
+            for law in [SizeLaw::Constant(size), SizeLaw::Exponential(mean), SizeLaw::Cells { mean, most: size }] {
                 prop_assert_eq!(SizeLaw::parse(&law.write()), Some(law));
             }
             for limit in [Limit::Unlimited, Limit::Packets(queued), Limit::Bytes(u64::from(queued))] {

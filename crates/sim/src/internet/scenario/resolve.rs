@@ -224,8 +224,8 @@ fn parts(network: &Builder<'_>, atm: Option<&AtmBackbone>) -> Components {
         .flat_map(|atm| atm.links.iter().flat_map(|link| link.ends));
     let mut first = None;
     for end in ends {
-        if let AtmEnd::Router(router) = end {
-            sets.join(*first.get_or_insert(router.0), router.0);
+        if let AtmEnd::Adapter(node) = end {
+            sets.join(*first.get_or_insert(node.0), node.0);
         }
     }
     sets

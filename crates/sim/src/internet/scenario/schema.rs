@@ -342,6 +342,9 @@ pub struct FlowSpec {
     /// When it starts.
     #[serde(default = "zero")]
     pub start: Text<Span>,
+    /// With ranges: how much later each of the flows starts than the one before.
+    #[serde(default = "zero", skip_serializing_if = "is_zero")]
+    pub stagger: Text<Span>,
     /// When nothing more is sent; missing: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Text<Span>>,
@@ -367,6 +370,12 @@ pub struct DatagramSpec {
     pub gap: Text<Law>,
     /// IP packets of so many bytes, headers of 28 bytes included.
     pub size: Text<SizeLaw>,
+    /// How long the source sends before it pauses; missing, as `off` is: it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Text<Law>>,
+    /// How long it pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<Text<Law>>,
 }
 
 /// Telnet, FTP, HTTP, mail, news, audio and video between the hosts of several sites.
@@ -393,6 +402,9 @@ pub struct SiteSpec {
 
 fn zero() -> Text<Span> {
     Text(Span::ZERO)
+}
+fn is_zero(span: &Text<Span>) -> bool {
+    span.0 == Span::ZERO
 }
 fn one() -> u64 {
     1

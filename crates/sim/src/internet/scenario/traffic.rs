@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use layercast_core::{Span, Time};
+use layercast_wire::XTP_HEADER;
 use layercast_workload::app::HostId;
 use layercast_workload::{Composite, Site, Workload};
 
@@ -15,7 +16,7 @@ use super::place::Place;
 use super::quantity::Bytes;
 use super::range::{MOST, names, pairs};
 use super::schema::{DatagramSpec, FlowSpec, Scenario, WorkloadSpec, mtu};
-use crate::internet::network::{Flow, Law, NodeIndex, Population, SizeLaw, Traffic};
+use crate::internet::network::{Bursts, Flow, Law, NodeIndex, Population, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
 
 /// The flows of a scenario.
@@ -32,6 +33,19 @@ pub(super) fn flows(
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
         let traffic = times_and_traffic(place, spec, scenario.run.duration.0)?;
+        if let Traffic::Xtp {
+            config, delivery, ..
+        } = &traffic
+            && *delivery != XtpDelivery::Ip
+            && config.max_data + XTP_HEADER as u32 > mtu
+        {
+            let accepted = format!(
+                "at most atm.mtu - {XTP_HEADER}, {}",
+                mtu - XTP_HEADER as u32
+            );
+            let field = place.field("xtp.max_data");
+            return Err(ScenarioError::value(field, config.max_data, accepted));
+        }
         let contract = match &spec.contract {
             Some(_) if network.adapters.is_empty() => {
                 let problem = Problem::Needless("this network has no [atm]".to_owned());
@@ -51,6 +65,7 @@ pub(super) fn flows(
                 Problem::TooMany { what, count, most },
             ));
         }
+        check_stagger(place, spec, ends.len(), scenario.run.duration.0)?;
         let given = match &spec.name {
             Some(name) => Some(given_names(place, name, ends.len())?),
             None => None,
@@ -68,6 +83,16 @@ pub(super) fn flows(
                     place.field("to"),
                     Problem::NoPath { from, to },
                 ));
+            }
+            if let Traffic::Xtp { delivery, .. } = traffic
+                && delivery != XtpDelivery::Ip
+                && let Some(&host) = [a, b].iter().find(|it| !network.adapters.contains_key(it))
+            {
+                let name = &network.nodes[host.0 as usize].name;
+                let problem = Problem::Config(format!(
+                    "{name} has no ATM link; give it one, or let the flow go over IP"
+                ));
+                return Err(ScenarioError::new(place.field("xtp.delivery"), problem));
             }
             let name = match &given {
                 Some(given) => given[k].clone(),
@@ -91,11 +116,12 @@ pub(super) fn flows(
                 };
                 return Err(ScenarioError::new(place.field("name"), problem));
             }
+            let later = spec.stagger.0.times(k as u64);
             flows.push(Flow {
                 name,
                 from: a,
                 to: b,
-                start: Time::ZERO.saturating_add(spec.start.0),
+                start: Time::ZERO.saturating_add(spec.start.0 + later),
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
                 traffic: traffic.clone(),
                 contract,
@@ -103,6 +129,19 @@ pub(super) fn flows(
         }
     }
     Ok(flows)
+}
+
+/// Checks that the last of so many flows begins in time.
+fn check_stagger(
+    place: Place,
+    spec: &FlowSpec,
+    flows: usize,
+    duration: Span,
+) -> Result<(), ScenarioError> {
+    let end = spec.stop.map_or(duration, |stop| stop.0.min(duration));
+    let field = place.field("stagger");
+    let left = end.saturating_sub(spec.start.0).as_ps() / flows.max(1) as u64;
+    check_span(&field, spec.stagger.0, Span::ZERO, Span::from_ps(left))
 }
 
 fn given_names(place: Place, name: &str, flows: usize) -> Result<Vec<String>, ScenarioError> {
@@ -169,6 +208,7 @@ fn times_and_traffic(
         return Ok(Traffic::Xtp {
             bytes: spec.bytes.map(|Bytes(bytes)| bytes),
             config: Box::new(xtp.config(place)?),
+            delivery: xtp.delivery(),
         });
     }
     match (spec.bytes, spec.datagrams) {
@@ -194,15 +234,33 @@ fn datagram(place: Place, spec: DatagramSpec) -> Result<Traffic, ScenarioError> 
     let (Law::Constant(time) | Law::Exponential(time)) = gap;
     let field = place.field("datagrams.gap");
     check_span(&field, time, Span::from_ps(1_000), Span::from_secs(86_400))?;
-    let bytes = match size {
-        SizeLaw::Constant(bytes) => f64::from(bytes),
-        SizeLaw::Exponential(mean) => mean,
-    };
-    if !(29.0..=65_535.0).contains(&bytes) {
+    if !size.is_possible() {
         let field = place.field("datagrams.size");
-        return Err(ScenarioError::value(field, size.write(), "29 B to 65535 B"));
+        let accepted = "29 B to 65535 B, or 1 to 1365 cells";
+        return Err(ScenarioError::value(field, size.write(), accepted));
     }
-    Ok(Traffic::Datagrams { gap, size })
+    let bursts = match (spec.on, spec.off) {
+        (None, None) => None,
+        (Some(on), Some(off)) => {
+            let (on, off) = (on.0, off.0);
+            for (name, law) in [("on", on), ("off", off)] {
+                let (Law::Constant(time) | Law::Exponential(time)) = law;
+                let field = place.field(format_args!("datagrams.{name}"));
+                check_span(&field, time, Span::from_ps(1_000), Span::from_secs(86_400))?;
+            }
+            Some(Bursts { on, off })
+        }
+        (on, _) => {
+            let (there, missing) = match on {
+                Some(_) => ("on", "off"),
+                None => ("off", "on"),
+            };
+            let such = format!("{there} needs it, such as {missing} = \"50ms\"");
+            let field = place.field(format_args!("datagrams.{missing}"));
+            return Err(ScenarioError::new(field, Problem::Missing(such)));
+        }
+    };
+    Ok(Traffic::Datagrams { gap, size, bursts })
 }
 
 /// The workload of a scenario and its hosts.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::internet::network::{Limit, Network, NodeIndex, Role};
+use crate::internet::network::{AtmEnd, Limit, Network, NodeIndex, Role};
 
 /// A configuration that works, but not as its author may think.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,8 +68,17 @@ impl Network {
         let on_links = links.flat_map(|link| link.ends.map(|end| (end, link.mtu)));
         let lans = self.lans.iter();
         let on_lans = lans.flat_map(|lan| lan.stations.iter().map(|&end| (end, lan.mtu)));
+        let atm = self.atm.iter();
+        let on_atm = atm.flat_map(|atm| {
+            let ends = atm.links.iter().flat_map(|link| link.ends);
+            ends.filter_map(|end| match end {
+                AtmEnd::Adapter(node) => Some((node, atm.mtu)),
+                AtmEnd::Switch(_) => None,
+            })
+        });
         // One of many hosts with the same TCP is enough.
-        let first = on_links.chain(on_lans).find_map(|(end, mtu)| {
+        let mut all = on_links.chain(on_lans).chain(on_atm);
+        let first = all.find_map(|(end, mtu)| {
             let node = &self.nodes[end.0 as usize];
             let Role::Host(tcp) = &node.role else {
                 return None;

@@ -9,23 +9,40 @@ use serde::{Deserialize, Serialize};
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::quantity::{Bytes, Text};
+use crate::internet::network::XtpDelivery;
 use crate::internet::packet::IP_HEADER;
 
 /// What is sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetransmissionName {
-    /// Everything from the first missing byte on; the receiver keeps nothing beyond a gap.
+    /// Everything from the first missing byte on.
     GoBackN,
     /// What is missing.
     Selective,
+}
+
+/// What carries packets.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliveryName {
+    /// IP.
+    #[default]
+    Ip,
+    /// AAL5, over a circuit for all contexts of the two hosts.
+    HostPair,
+    /// AAL5, over a circuit of its own.
+    Context,
 }
 
 /// A stream of XTP 4.0 (docs/xtp.md): reliable, with flow control and without a rate where nothing else is said.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct XtpSpec {
-    /// Most user bytes of a packet; headers of 52 bytes come on top.
+    /// What carries the packets; AAL5 alone if both hosts have an ATM link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<DeliveryName>,
+    /// Most user bytes of a packet; headers of 52 bytes come on top, of 32 over AAL5 alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_data: Option<u32>,
     /// Bytes received but not taken: what is allocated.
@@ -49,19 +66,25 @@ pub struct XtpSpec {
     /// What is sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmission: Option<RetransmissionName>,
+    /// Whether the receiver keeps what is beyond a gap; missing: not with "go-back-n".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
     /// Status is asked for with each so many packets and the last for now; 0: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<u32>,
     /// One timer for all questions, which each sets anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_timer: Option<bool>,
+    /// Handshakes without an answer after which the stream is given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
     /// How long the first answer is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wait: Option<Text<Span>>,
     /// How long any answer is waited for at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_wait: Option<Text<Span>>,
-    /// Most that is sent, IP headers included.
+    /// Most that is sent, IP headers included; over AAL5 alone all of the cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
     /// Most that is sent at once; a packet where nothing is said.
@@ -70,6 +93,15 @@ pub struct XtpSpec {
 }
 
 impl XtpSpec {
+    /// What carries its packets.
+    pub(super) fn delivery(&self) -> XtpDelivery {
+        match self.delivery.unwrap_or_default() {
+            DeliveryName::Ip => XtpDelivery::Ip,
+            DeliveryName::HostPair => XtpDelivery::HostPair,
+            DeliveryName::Context => XtpDelivery::Context,
+        }
+    }
+
     /// The configuration of both ends.
     pub(super) fn config(&self, place: Place) -> Result<XtpConfig, ScenarioError> {
         let base = XtpConfig::new(XtpService::STREAM);
@@ -88,6 +120,8 @@ impl XtpSpec {
         let span = |time: Option<Text<Span>>, base: Span| time.map_or(base, |time| time.0);
         let config = XtpConfig {
             max_data: self.max_data.unwrap_or(base.max_data),
+            // A flow has data whenever there is room for a packet.
+            wake_room: self.max_data.unwrap_or(base.max_data),
             window: bytes("window", self.window, base.window)?,
             send_buffer: bytes("send_buffer", self.send_buffer, base.send_buffer)?,
             error_control: self.error_control.unwrap_or(base.error_control),
@@ -98,20 +132,24 @@ impl XtpSpec {
                 true => Retransmission::GoBackN,
                 false => Retransmission::Selective,
             },
-            hold: !go_back,
+            hold: self.hold.unwrap_or(!go_back),
             ask: match self.ask {
                 None => base.ask,
                 Some(0) => Ask::Never,
                 Some(packets) => Ask::Every(packets),
             },
             single_timer: self.single_timer.unwrap_or(base.single_timer),
+            retries: self.retries.unwrap_or(base.retries),
             first_wait: span(self.first_wait, base.first_wait),
             least_wait: span(self.least_wait, base.least_wait),
             out_limit: XtpRate {
                 rate: self.rate.map_or(0, |rate| (rate.0.as_bps() / 8).max(1)),
                 burst: self.burst.map_or(0, |bytes| bytes.0),
             },
-            rate_counts: RateCounts::Wire(IP_HEADER),
+            rate_counts: match self.delivery() {
+                XtpDelivery::Ip => RateCounts::Wire(IP_HEADER),
+                XtpDelivery::HostPair | XtpDelivery::Context => RateCounts::Cells,
+            },
             ..base
         };
         config.validate().map_err(|error| {

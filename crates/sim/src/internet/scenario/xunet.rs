@@ -45,7 +45,7 @@ pub(super) fn build(spec: &TopologySpec, to: &mut Builder<'_>) -> Result<(), Sce
         to.adapter(PLACE, "kind", router)?;
         let switch = u32::from(site) - 1;
         let link = AtmLink {
-            ends: [AtmEnd::Router(router), AtmEnd::Switch(switch)],
+            ends: [AtmEnd::Adapter(router), AtmEnd::Switch(switch)],
             rate: backbone,
             delay: Span::ZERO,
         };

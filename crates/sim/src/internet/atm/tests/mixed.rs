@@ -194,7 +194,10 @@ impl Stage<'_> {
                     Some(begun) => begun,
                     None => {
                         let body = self.packet();
-                        (self.backbone.fabric.frames.add(body, cells), 0)
+                        let (port, _) = self.hop((circuit, 0));
+                        let fabric = &mut self.backbone.fabric;
+                        let from = fabric.ports[port as usize].node;
+                        (fabric.frames.add(from, body, cells), 0)
                     }
                 };
                 self.begun[n] = Some((frame, index + 1));
