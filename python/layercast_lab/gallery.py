@@ -22,6 +22,7 @@ PAPERS = {
     "insane-simulator": f"{MAH}: the simulator",
     "insane-workloads": f"{MAH}: the workloads",
     "vbr-atm-lan": "O. Bonaventure, E. Klovning, A. Danthine, Is VBR a solution for an ATM LAN?, PfHSN 1996",
+    "tcp-xtp-over-atm": "M. Ajmone Marsan et al., TCP and XTP File Transfers in ATM Networks, PfHSN 1996",
     "tcp": "Beside ns-2 and ns-3",
     "sim": "Without a paper: the internetwork simulator",
 }
