@@ -83,7 +83,7 @@ impl<S: Source> Sender<S> {
             sent: self.stats.data as u32,
             ask: self.round.ask,
             spread_us: u32::try_from(spread.as_us()).unwrap_or(u32::MAX),
-            group: self.roster.weigh(|status| status == Status::Joined),
+            group: self.group,
             handshake,
             closing: self.stream_ended(),
             separate: self.round.scope != Scope::Main,
@@ -93,6 +93,7 @@ impl<S: Source> Sender<S> {
     }
 
     pub(super) fn poll_group(&mut self, now: Time, handshake: bool) {
+        self.group = self.roster.weigh(|status| status == Status::Joined);
         let poll = self.poll(now, handshake, self.round.spread);
         self.stats.polls += 1;
         self.send(self.destination(), Body::Poll(Box::new(poll)));

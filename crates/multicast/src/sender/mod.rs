@@ -111,6 +111,8 @@ pub struct Sender<S> {
     next_poll: Time,
     /// When the session is announced again, to those who come late.
     next_open: Time,
+    /// Receivers that take part: when the session opened, then at the last poll of the group.
+    group: u32,
     ejected: VecDeque<(MemberId, u32)>,
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
@@ -183,6 +185,7 @@ impl<S: Source> Sender<S> {
             polls: VecDeque::new(),
             next_poll: Time::ZERO,
             next_open: Time::MAX,
+            group: 0,
             ejected: VecDeque::new(),
             events: VecDeque::new(),
             stats: SenderStats::default(),

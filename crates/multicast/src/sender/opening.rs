@@ -138,6 +138,14 @@ impl<S: Source> Sender<S> {
         }
         let round_trip = self.clock.round_trip(now, accept.stamp);
         let record = self.roster.get_mut(at);
+        if self.phase == Phase::Opening {
+            if record.status == Status::Joined {
+                self.group = self.group.saturating_sub(record.weight);
+            }
+            if accept.refuses.is_none() {
+                self.group = self.group.saturating_add(accept.weight);
+            }
+        }
         record.peer = Some(from);
         record.incarnation = accept.incarnation;
         record.buffer = accept.buffer;
@@ -170,9 +178,7 @@ impl<S: Source> Sender<S> {
     fn opening_answered(&mut self, now: Time) {
         let enough = match &self.members {
             Members::Listed(_) => self.roster.iter().all(|it| it.status != Status::Invited),
-            Members::Anyone { expect, .. } => expect.is_some_and(|expect| {
-                self.roster.weigh(|status| status == Status::Joined) >= expect
-            }),
+            Members::Anyone { expect, .. } => expect.is_some_and(|expect| self.group >= expect),
         };
         if enough {
             self.opened(now);

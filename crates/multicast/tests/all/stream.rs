@@ -5,6 +5,7 @@ use layercast_multicast::{
     SenderEvent, Trigger, Virtual, VirtualStore, Weak,
 };
 use layercast_wire::multicast::{Body, MemberId, Reason};
+use proptest::prelude::*;
 
 use crate::net::{Faults, Net, PERFECT};
 
@@ -295,4 +296,82 @@ fn an_idle_stream_is_polled_less_and_less() {
     net.run_until(net.now + Span::from_secs(20));
     let polls = net.sender.stats().polls;
     assert!((20..40).contains(&polls), "{polls}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        // Each takes as long as ten of others.
+        cases: ProptestConfig::default().cases.div_ceil(16),
+        max_shrink_iters: 100,
+        ..ProptestConfig::default()
+    })]
+
+    /// What users take is the stream, in order (`Users` looks); who is there at the end has all of it or knows that
+    /// it has not.
+    #[test]
+    fn streams_arrive_whole_or_it_is_said(
+        receivers in 1u32..6,
+        rates in (0.0..0.15f64, 0.0..0.1f64, 0.0..0.05f64, 0u64..20),
+        policies in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        crash in prop::option::of((100u64..3_000, 1u32..6)),
+        slow in prop::option::of((0usize..6, 1u64..40)),
+        seed: u64,
+    ) {
+        let faults = Faults {
+            loss: rates.0,
+            twice: rates.1,
+            damage: rates.2,
+            poison: 0.0,
+            jitter: Span::from_ms(rates.3),
+        };
+        let (on_complete, selective, eject, release_on_received) = policies;
+        let config = SenderConfig {
+            trigger: Trigger::Timer { on_complete, idle: Span::from_secs(1) },
+            repair: match selective {
+                true => Repair::Selective { unicast_below_permille: 400 },
+                false => Repair::GoBackN,
+            },
+            weak: if eject { SenderConfig::frm().weak } else { Weak::Keep },
+            release_on_received,
+            ..SenderConfig::frm()
+        };
+        let mut net = stream(config, receivers, faults, seed);
+        net.start();
+        let mut users = Users::new(receivers as usize, 100);
+        if let Some((user, every)) = slow {
+            users.every[user % receivers as usize] = every;
+        }
+        let crashed = crash.map(|(ms, receiver)| {
+            users.run(&mut net, ms);
+            let receiver = 1 + (receiver - 1) % receivers;
+            net.crash(receiver);
+            receiver
+        });
+        for _ in 0..20 {
+            if net.result().is_some() {
+                break;
+            }
+            users.run(&mut net, 2_000);
+        }
+        prop_assert!(net.result().is_some(), "it never ends");
+        // Receivers that heard of no end give up after ten seconds; users take what is left.
+        users.run(&mut net, 12_000);
+        for delivery in net.sender.deliveries() {
+            let user = delivery.member.0 as usize - 1;
+            if delivery.outcome == Outcome::Delivered && crashed != Some(user as u32 + 1) {
+                prop_assert_eq!(users.taken[user], 100);
+            }
+        }
+        for (user, receiver) in net.receivers.iter().enumerate() {
+            let Some(receiver) = receiver else { continue };
+            let events = &net.receiver_events[user];
+            if events.contains(&ReceiverEvent::Joined) {
+                prop_assert!(receiver.is_closed(), "receiver {} does not know", user + 1);
+            }
+            let whole = |it: &ReceiverEvent| matches!(it, ReceiverEvent::Closed { complete: true, .. });
+            if events.iter().any(whole) {
+                prop_assert_eq!(users.taken[user], users.sent);
+            }
+        }
+    }
 }
