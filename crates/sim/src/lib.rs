@@ -7,6 +7,7 @@
 
 mod calendar;
 mod exchange;
+pub mod group;
 pub mod internet;
 mod kernel;
 mod node;

@@ -11,7 +11,7 @@ use crate::internet::network::{Limit, Queue, Way};
 use crate::scenario::units::Quantity;
 
 /// The error for a name that nothing has, with the name that is most like it.
-pub(super) fn unknown<'n>(
+pub(crate) fn unknown<'n>(
     field: &str,
     what: &'static str,
     name: &str,

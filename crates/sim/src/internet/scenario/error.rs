@@ -112,7 +112,7 @@ pub enum Problem {
 }
 
 impl ScenarioError {
-    pub(super) fn new(field: impl ToString, problem: Problem) -> ScenarioError {
+    pub(crate) fn new(field: impl ToString, problem: Problem) -> ScenarioError {
         ScenarioError {
             line: None,
             field: field.to_string(),
@@ -120,7 +120,7 @@ impl ScenarioError {
         }
     }
 
-    pub(super) fn value(
+    pub(crate) fn value(
         field: impl ToString,
         value: impl ToString,
         accepted: impl Into<String>,

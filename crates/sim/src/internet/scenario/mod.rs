@@ -24,8 +24,10 @@ use std::path::Path;
 
 pub use atm::{AtmLinkSpec, AtmQueueSpec, AtmSpec, DiscardName, SwitchSpec};
 pub use attach::{AttachKind, AttachSpec, Attached, Attachment};
+pub(crate) use check::unknown;
 pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use error::{Problem, ScenarioError};
+pub(crate) use place::line_at;
 pub use quantity::{Bytes, OrOff, Text};
 pub use schema::{
     BackSpec, BudgetSpec, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec, LineSpec, LinkSpec,
@@ -76,11 +78,19 @@ impl Scenario {
 
 /// Whether the text says that it is a scenario of an internetwork, even if it is broken elsewhere.
 pub fn is_internet(text: &str) -> bool {
+    says_schema(text, "internet/")
+}
+
+/// Whether the text says that it follows a schema of this kind.
+pub(crate) fn says_schema(text: &str, kind: &str) -> bool {
     let keys = text
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with('['));
     let mut values =
         keys.filter_map(|line| line.strip_prefix("schema")?.trim_start().strip_prefix('='));
-    values.any(|value| value.trim_start().starts_with("\"internet/"))
+    values.any(|value| {
+        let name = value.trim_start().strip_prefix('"');
+        name.is_some_and(|name| name.starts_with(kind))
+    })
 }

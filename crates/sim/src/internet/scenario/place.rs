@@ -45,7 +45,7 @@ impl fmt::Display for Place {
 }
 
 /// The line of byte `at`, from 1.
-pub(super) fn line_at(text: &str, at: usize) -> usize {
+pub(crate) fn line_at(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
     before.iter().filter(|&&byte| byte == b'\n').count() + 1
 }

@@ -1,0 +1,31 @@
+//! Groups: one sender, a tree, and any number of receivers, which are the machines of `layercast-multicast`
+//! themselves; with losses on each link, processors and socket buffers of hosts, and codes on parts of the tree
+//! (fully-reliable-multicast.md, rmtp-large-scale.md, where-to-use-fec.md 2.5). docs/multicast-simulator.md is the manual.
+
+mod config;
+mod counts;
+mod edge;
+mod ends;
+mod host;
+mod item;
+mod link;
+mod member;
+mod net;
+mod report;
+pub mod scenario;
+mod stream;
+mod tree;
+mod world;
+
+pub use config::{Content, Fault, FaultKind, Group, Invited};
+pub use counts::{Feedback, Note, Pass};
+pub use edge::{EdgeCount, EdgeSpec};
+pub use host::{Costs, HostSpec};
+pub use link::LinkCount;
+pub use report::{
+    Cpu, FeedbackSummary, GroupSummary, LinkSummary, MemberSummary, Outcomes, Quantiles, Received,
+    Sent,
+};
+pub use stream::StreamCount;
+pub use tree::{Branch, LinkSpec, Loss, count};
+pub use world::{GroupError, GroupProgress, Simulation};

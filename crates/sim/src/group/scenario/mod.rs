@@ -1,0 +1,43 @@
+//! Scenarios of groups: the file as it is written ([`GroupScenario`], schema `group/1`), checked and resolved into
+//! a [`Group`](super::Group). docs/multicast-simulator.md is its manual.
+
+mod resolve;
+mod schema;
+mod session;
+
+pub use schema::{
+    BranchSpec, CodeSpec, FaultName, FaultSpec, GroupHostSpec, GroupRunSpec, GroupScenario,
+    GroupVersion, MonitorSpec, ProfileName, RepairName, SessionSpec, StreamSpec, WeakSpec,
+};
+
+use crate::internet::scenario::{Problem, ScenarioError, line_at, says_schema};
+
+impl GroupScenario {
+    /// Reads a scenario.
+    pub fn from_toml(text: &str) -> Result<GroupScenario, ScenarioError> {
+        toml::from_str(text).map_err(|error| ScenarioError {
+            line: error.span().map(|span| line_at(text, span.start)),
+            field: String::new(),
+            problem: Problem::Syntax(error.message().to_owned()),
+        })
+    }
+
+    /// Reads a scenario from JSON of the same schema.
+    pub fn from_json(text: &str) -> Result<GroupScenario, ScenarioError> {
+        serde_json::from_str(text).map_err(|error| ScenarioError {
+            line: Some(error.line()),
+            field: String::new(),
+            problem: Problem::Syntax(error.to_string()),
+        })
+    }
+
+    /// The JSON Schema of the file, for editors.
+    pub fn json_schema() -> serde_json::Value {
+        schemars::schema_for!(GroupScenario).to_value()
+    }
+}
+
+/// Whether the text says that it is a scenario of a group, even if it is broken elsewhere.
+pub fn is_group(text: &str) -> bool {
+    says_schema(text, "group/")
+}
