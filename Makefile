@@ -82,8 +82,12 @@ tools: venv ## ffmpeg, tshark and GStreamer, from the system; ffmpeg as a fallba
 	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements
 
 .PHONY: bench
-bench: build clips venv simulators peers ## Speed, measured beside a peer in the same run (numbers, no verdict)
+bench: build clips venv simulators peers isal ## Speed, measured beside a peer in the same run (numbers, no verdict)
 	$(PY) scripts/bench.py $(TARGET)
+
+.PHONY: bench-fec
+bench-fec: venv isal ## Of that only the erasure codes beside memcpy, ISA-L and reed-solomon-simd
+	$(PY) scripts/peers/fec.py $(TARGET)
 
 .PHONY: bench-internet
 bench-internet: build venv simulators ## The internetwork simulator beside htsim, ns-2 and ns-3 (HTSIM=DIR: a checkout of htsim)
@@ -101,6 +105,10 @@ bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an e
 .PHONY: peers
 peers: ## SRT and GStreamer, for the comparisons
 	scripts/install_tools.sh $(PY) srt-live-transmit srt-dev gst-launch-1.0
+
+.PHONY: isal
+isal: venv
+	scripts/install_tools.sh $(PY) isal
 
 .PHONY: simulators
 simulators: venv ## ns-2 and ns-3, for the comparisons

@@ -8,13 +8,14 @@ python=$1
 shift
 
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
-    [ns]=ns2 [ns3-dev]=libns3-dev [srt-dev]=libsrt-openssl-dev
+    [ns]=ns2 [ns3-dev]=libns3-dev [srt-dev]=libsrt-openssl-dev [isal]=libisal-dev
     [iperf3]=iperf3 [curl]=curl [ping]=iputils-ping [ip]=iproute2
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
     [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
 
 # GStreamer plays streams only with the elements that the tests use.
 have() {
+    [ "$1" != isal ] || { [ -e /usr/include/isa-l.h ]; return; }
     [ "$1" != ns3-dev ] || { [ -e /usr/include/ns3/core-module.h ]; return; }
     [ "$1" != srt-dev ] || { [ -e /usr/include/srt/srt.h ]; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }

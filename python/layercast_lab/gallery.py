@@ -23,6 +23,8 @@ PAPERS = {
     "insane-workloads": f"{MAH}: the workloads",
     "vbr-atm-lan": "O. Bonaventure, E. Klovning, A. Danthine, Is VBR a solution for an ATM LAN?, PfHSN 1996",
     "tcp-xtp-over-atm": "M. Ajmone Marsan et al., TCP and XTP File Transfers in ATM Networks, PfHSN 1996",
+    "packet-level-fec": "C. Huitema, The case for packet level FEC, PfHSN 1996",
+    "where-to-use-fec": "J. Nonnenmacher, E. Biersack, Where to use FEC in a multicast tree, PfHSN 1996",
     "tcp": "Beside ns-2 and ns-3",
     "sim": "Without a paper: the internetwork simulator",
 }

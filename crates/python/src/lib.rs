@@ -1,6 +1,7 @@
 //! Python bindings of Layercast: scenarios in, summaries out; live flows on asyncio. `python/layercast` puts
 //! arrays and classes on top.
 
+mod fec;
 mod live;
 mod multicast;
 
@@ -104,5 +105,6 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(probe_json, module)?)?;
     module.add_function(wrap_pyfunction!(multicast::multicast_json, module)?)?;
+    module.add_function(wrap_pyfunction!(fec::fec_json, module)?)?;
     live::add_to(module)
 }

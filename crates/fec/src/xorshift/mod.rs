@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::code::{check_block, restore};
 use crate::unit::{PREFIX, prefix, unit_len};
-use crate::xor::xor_into;
+use crate::xor::{xor_all, xor_into};
 use crate::{Code, CodeError, Decoded, Scheme};
 
 mod peel;
@@ -47,8 +47,13 @@ impl Code for XorShift {
             let work = buffers(&mut self.work, 1);
             work[0].resize(len, 0);
             for (source, payload) in payloads.iter().enumerate() {
-                add(&mut work[0][source * index..], payload);
+                xor_into(&mut work[0][source * index..], &prefix(payload));
             }
+            let places = payloads.iter().enumerate();
+            xor_all(
+                &mut work[0],
+                places.map(|(source, it)| (source * index + PREFIX, &it[..])),
+            );
             put(&work[0]);
         }
         Ok(())
@@ -71,11 +76,19 @@ impl Code for XorShift {
         let rest = buffers(&mut self.work, chosen.len());
         for ((index, parity), rest) in chosen.iter().zip(rest.iter_mut()) {
             rest.extend_from_slice(parity);
-            for (source, payload) in payloads.iter().enumerate() {
-                if let Some(payload) = payload {
-                    add(&mut rest[source * index..], payload);
-                }
+            let here = || {
+                payloads
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(source, it)| Some((source, it.as_ref()?)))
+            };
+            for (source, payload) in here() {
+                xor_into(&mut rest[source * index..], &prefix(payload));
             }
+            xor_all(
+                rest,
+                here().map(|(source, it)| (source * index + PREFIX, &it[..])),
+            );
         }
         let units = buffers(&mut self.units, lost.len());
         units.iter_mut().for_each(|it| it.resize(unit, 0));
@@ -84,12 +97,6 @@ impl Code for XorShift {
         let units = units.iter().map(Vec::as_slice);
         Ok(restore(payloads, lost.into_iter().zip(units)))
     }
-}
-
-/// Adds the unit of a payload.
-fn add(to: &mut [u8], payload: &[u8]) {
-    xor_into(to, &prefix(payload));
-    xor_into(&mut to[PREFIX..], payload);
 }
 
 /// So many empty buffers, whose memory is that of earlier ones.

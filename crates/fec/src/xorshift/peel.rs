@@ -24,6 +24,11 @@ pub(super) fn peel(
     units: &mut [Vec<u8>],
 ) {
     let m = lost.len();
+    if let (&[a, b], &[e, f], [first, second], [one, other]) =
+        (lost, parities, &mut *rest, &mut *units)
+    {
+        return two([a, b], [e, f], [first, second], one, other);
+    }
     let Some(unit) = units.first().map(Vec::len) else {
         return;
     };
@@ -53,4 +58,32 @@ pub(super) fn peel(
             }
         }
     }
+}
+
+/// Two missing sources without a sweep, in whole vectors.
+///
+/// Counted from where the first of them begins, the parities hold `A + z^(de) B` and `A + z^(df) B`, as polynomials in `z`
+/// with `d` the distance of the sources. Their sum is `z^(de) (1 + z^s) B`, `s = d (f - e)`, and over GF(2) `1 / (1 + z^s)`
+/// is `(1 + z^s) (1 + z^2s) (1 + z^4s)` and so on, as far as a unit is long.
+fn two(
+    [a, b]: [usize; 2],
+    [e, f]: [usize; 2],
+    rest: [&[u8]; 2],
+    one: &mut Vec<u8>,
+    other: &mut Vec<u8>,
+) {
+    let (unit, distance) = (other.len(), b - a);
+    let (low, high) = (&rest[0][a * e..], &rest[1][a * f..]);
+    other.copy_from_slice(&low[distance * e..][..unit]);
+    xor_into(other, &high[distance * e..][..unit]);
+    let mut shift = distance * (f - e);
+    while shift < unit {
+        one.copy_from_slice(other);
+        xor_into(&mut one[shift..], &other[..unit - shift]);
+        std::mem::swap(one, other);
+        shift *= 2;
+    }
+    one.copy_from_slice(&high[..unit]);
+    let shift = (distance * f).min(unit);
+    xor_into(&mut one[shift..], &other[..unit - shift]);
 }

@@ -1,0 +1,59 @@
+import pytest
+
+import layercast
+from layercast_lab import fec
+from layercast_lab.experiment import Context
+from layercast_lab.experiments import fec_blocks as blocks
+from layercast_lab.experiments import fec_models as models
+from layercast_lab.experiments import fec_net_gain as net_gain
+from layercast_lab.experiments import fec_trees as trees
+
+
+def test_questions_are_answered_and_bad_ones_named():
+    assert fec.ask("cost", kind="A", points=[(7, 1, 0.01, 100.0)])[0] == pytest.approx(1.2180, abs=5e-5)
+    assert fec.ask("residual", points=[(6, 2, 0.01)])[0] == pytest.approx(2.031e-5, rel=1e-3)
+    with pytest.raises(layercast.LayercastError, match="nonsense"):
+        fec.ask("nonsense")
+    with pytest.raises(layercast.LayercastError, match="loss rate"):
+        blocks.star((7, 1), 0.99, 10, 70)
+    with pytest.raises(layercast.LayercastError, match="unreachable"):
+        fec.ask("tree3", points=[(30, 30, 5, 0.1, 0.5)])
+
+
+@pytest.mark.parametrize(
+    "run",
+    [models.f1, models.f2, models.f3, models.f4, models.f5, models.f5b, models.f7],
+    ids=lambda it: it.__name__,
+)
+def test_figures_of_huitema_are_reproduced(run, tmp_path):
+    report = run(Context(tmp_path))
+    assert report.verdict == "reproduced", report.rows
+
+
+@pytest.mark.parametrize(
+    "run",
+    [trees.w1, trees.w2, trees.w3, trees.w4, trees.w5, trees.w6, trees.w7, trees.w8],
+    ids=lambda it: it.__name__,
+)
+def test_figures_of_nonnenmacher_are_reproduced(run, tmp_path):
+    report = run(Context(tmp_path))
+    assert report.verdict == "reproduced", report.rows
+
+
+def test_real_blocks_cost_what_model_b_says():
+    found = blocks.star((6, 2), 0.1, 50, 6_000)
+    told = float(fec.cost((6, 2), 0.1, [50], "B")[0])
+    assert found["cost"] == pytest.approx(told, rel=0.03)
+    assert found["wrong"] == 0 and found["decoded"] > 1_000
+
+
+def test_the_net_gain_is_less_than_the_gain():
+    found = net_gain.placements(net_gain.branches(1_000, 25, 10, 1e-3, 1e-2))
+    assert all(1 < it["net_gain"] < it["gain"] for it in found.values())
+    assert found["LAN"]["net_gain"] > found["WAN"]["net_gain"]
+    assert net_gain.codes(found["LAN"]).startswith("lan ")
+
+
+def test_speed_is_not_judged_where_nothing_measures_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAYERCAST_THROUGHPUT", str(tmp_path / "none"))
+    assert blocks.b1(Context(tmp_path)).verdict == "missing"
