@@ -6,7 +6,7 @@ from layercast import LayercastError
 from layercast_lab.experiment import Context, experiments
 from layercast_lab.multicast import ask, close, paper, sessions
 
-MODELS = [f"rmtp-large-scale/{name}" for name in ("r1", "r2", "r3", "r5", "r8")]
+MODELS = [f"rmtp-large-scale/{name}" for name in ("r1", "r2", "r3", "r4", "r5", "r8", "r11")]
 
 
 @pytest.mark.parametrize("name", [*MODELS, "fully-reliable-multicast/sanity"])
