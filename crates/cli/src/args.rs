@@ -58,6 +58,8 @@ pub enum Command {
     Emulate(Emulate),
     /// Measure the rate and the burst of a policer on a path, by trains of datagrams
     PolicerProbe(PolicerProbe),
+    /// Packet-level FEC: where in a multicast tree redundancy pays
+    Fec(Fec),
     /// Models of application traffic: sample them, compare them with data, see what they offer
     Workload(crate::workload::args::Workload),
 }
@@ -614,6 +616,51 @@ pub struct PolicerProbe {
     /// Most packets of a train as long as nothing is lost
     #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub packets: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast fec`.
+#[derive(Debug, Args)]
+pub struct Fec {
+    /// What to do
+    #[command(subcommand)]
+    pub command: FecCommand,
+}
+
+/// Commands of `layercast fec`.
+#[derive(Debug, Subcommand)]
+pub enum FecCommand {
+    /// Rank all placements of codes on the parts of a tree
+    Plan(FecPlan),
+}
+
+/// `layercast fec plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A tree is a TOML file of [[branch]] tables: name, parent (none: the source), loss of one link, hops in a row,
+count of alike branches, part (what placements call it, if not the name). What is told of each placement:
+transmissions by the source until all receivers have a packet, the gain over no FEC, and the net gain with
+the parities counted on the links that carry them; that of the highest net gain first.
+
+Examples:
+  layercast fec plan tree.toml
+  layercast fec plan tree.toml --code 14+2
+  layercast fec plan tree.toml --json | jq '.placements[0]'")]
+pub struct FecPlan {
+    /// The tree
+    #[arg(value_name = "TREE.toml")]
+    pub tree: PathBuf,
+    /// Longest block for which codes are tried, in packets
+    #[arg(long, value_name = "PACKETS", default_value = "100")]
+    pub block: usize,
+    /// This code on each part instead of the best one
+    #[arg(long, value_name = "N+M", value_parser = crate::fec::code)]
+    pub code: Option<(usize, usize)>,
+    /// Each protected link loses so many times less, at no cost, instead of a code
+    #[arg(long, value_name = "TIMES", conflicts_with = "code")]
+    pub factor: Option<f64>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

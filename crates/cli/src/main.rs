@@ -7,6 +7,7 @@ mod drive;
 mod emulate;
 mod emulation;
 mod failure;
+mod fec;
 mod filter;
 mod internet;
 mod join;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Emulate(args) => emulate::run(args),
         Command::PolicerProbe(args) => policer::run(args),
+        Command::Fec(args) => fec::run(args),
         Command::Workload(args) => workload::run(args),
     };
     let Err(failure) = outcome else {

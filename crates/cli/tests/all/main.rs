@@ -4,6 +4,7 @@
 mod architecture;
 mod commands;
 mod common;
+mod fec;
 mod internet;
 mod sweep;
 mod workload;

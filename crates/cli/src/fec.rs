@@ -1,0 +1,88 @@
+//! `layercast fec`: where in a tree redundancy pays.
+
+use std::fs;
+
+use layercast_fec::model::{Effect, Plan, Ranked, TreeFile, plan};
+
+use crate::args;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Table, print, print_json};
+
+/// Runs the command.
+pub fn run(args: &args::Fec) -> Outcome {
+    let args::FecCommand::Plan(args) = &args.command;
+    let path = &args.tree;
+    let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    let of_file =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let file: TreeFile = toml::from_str(&text).map_err(|error| of_file(&error))?;
+    let (tree, warnings) = file.tree().map_err(|error| of_file(&error))?;
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+    let effect = match (args.factor, args.code) {
+        (Some(by), _) => Effect::Factor(by),
+        (None, Some((n, m))) => Effect::Code { n, m },
+        (None, None) => Effect::Best { block: args.block },
+    };
+    let plan = plan(&tree, effect).map_err(|error| of_file(&error))?;
+    match args.json {
+        true => print_json(&plan),
+        false => print(&describe(&plan)),
+    }
+}
+
+/// A code as `N+M`, as on the command line.
+pub fn code(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('+');
+    let numbers = parts.and_then(|(n, m)| Some((n.trim().parse().ok()?, m.trim().parse().ok()?)));
+    let code =
+        numbers.filter(|&(n, m): &(usize, usize)| n > 0 && m > 0 && n.saturating_add(m) <= 255);
+    code.ok_or_else(|| "N+M is wanted, at most 255 packets in all, such as 14+2".to_owned())
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut table = Table::new(&[
+        "FEC on",
+        "codes",
+        "sent per packet",
+        "gain",
+        "net gain",
+        "overhead",
+        "parity links",
+    ]);
+    table.row([
+        "nothing".to_owned(),
+        String::new(),
+        format!("{:.4}", plan.expected),
+        "1.0000".to_owned(),
+        "1.0000".to_owned(),
+        "1.0000".to_owned(),
+        "0".to_owned(),
+    ]);
+    for placement in &plan.placements {
+        table.row(cells(placement));
+    }
+    let table = table.render();
+    format!(
+        "{} receivers, {} links\n\n{table}",
+        plan.receivers, plan.links
+    )
+}
+
+fn cells(placement: &Ranked) -> [String; 7] {
+    let code = |code: &[usize; 2]| match code[1] {
+        0 => "none".to_owned(),
+        m => format!("{}+{m}", code[0]),
+    };
+    let codes: Vec<String> = placement.codes.iter().map(code).collect();
+    [
+        placement.parts.join(", "),
+        codes.join(", "),
+        format!("{:.4}", placement.expected),
+        format!("{:.4}", placement.gain),
+        format!("{:.4}", placement.net_gain),
+        format!("{:.4}", placement.overhead),
+        format!("{}", placement.parity_links),
+    ]
+}
