@@ -56,6 +56,19 @@ fn name(network: &Network, node: layercast_sim::internet::NodeIndex) -> &str {
 }
 
 #[test]
+fn two_thousand_transfers_begin_one_after_the_other() {
+    let network = load("transfers");
+    let transfers = &network.flows[1..];
+    let (xtp, tcp): (Vec<_>, Vec<_>) = transfers
+        .iter()
+        .partition(|flow| matches!(flow.traffic, Traffic::Xtp { .. }));
+    assert_eq!((xtp.len(), tcp.len()), (1_000, 1_000));
+    for (n, flow) in xtp.iter().enumerate() {
+        assert_eq!(flow.start.as_us(), 30_000 * n as u64, "{}", flow.name);
+    }
+}
+
+#[test]
 fn the_dumbbell_is_that_of_the_benchmarks() {
     let network = load("dumbbell");
     assert_eq!((network.nodes.len(), hosts(&network)), (22, 20));
