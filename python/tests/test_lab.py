@@ -15,7 +15,17 @@ from layercast_lab.experiment import VERDICT_TEXT, Context, Report, Row, experim
 from layercast_lab.experiments import mets_filters, mets_loss, sim_scale, tcp_dumbbell
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = "*-sockets tcp/* sim/* insane-* rmtp-* fully-* tcp-xtp-* packet-* where-*".split()
+ELSEWHERE = (
+    "*-sockets",
+    "tcp/*",
+    "sim/*",
+    "insane-*",
+    "rmtp-*",
+    "fully-*",
+    "tcp-xtp-*",
+    "packet-*",
+    "where-*",
+)
 SKIPPED = [word for name in ELSEWHERE for word in ("--skip", name)]
 
 
