@@ -25,6 +25,7 @@ PAPERS = {
     "tcp-xtp-over-atm": "M. Ajmone Marsan et al., TCP and XTP File Transfers in ATM Networks, PfHSN 1996",
     "packet-level-fec": "C. Huitema, The case for packet level FEC, PfHSN 1996",
     "where-to-use-fec": "J. Nonnenmacher, E. Biersack, Where to use FEC in a multicast tree, PfHSN 1996",
+    "xtp": "Porting SandiaXTP to the ORL ATM environment, about 1995",
     "tcp": "Beside ns-2 and ns-3",
     "sim": "Without a paper: the internetwork simulator",
 }

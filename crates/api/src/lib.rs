@@ -95,3 +95,5 @@ pub use layercast_net as net;
 pub use layercast_switch as switch;
 /// The machines of sources and sinks.
 pub use layercast_transport as transport;
+/// The packets of all protocols.
+pub use layercast_wire as wire;

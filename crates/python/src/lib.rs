@@ -4,6 +4,7 @@
 mod fec;
 mod live;
 mod multicast;
+mod xtp;
 
 use std::fmt::Display;
 use std::fs;
@@ -106,5 +107,6 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe_json, module)?)?;
     module.add_function(wrap_pyfunction!(multicast::multicast_json, module)?)?;
     module.add_function(wrap_pyfunction!(fec::fec_json, module)?)?;
-    live::add_to(module)
+    live::add_to(module)?;
+    xtp::add_to(module)
 }

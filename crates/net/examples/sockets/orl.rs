@@ -11,6 +11,7 @@ use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpDaemon, XtpHost, XtpListener, XtpNode};
 use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::{XTP_HEADER, XtpService};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -85,6 +86,20 @@ impl User {
     }
 }
 
+/// Keeps a thread, and those it starts, on one processor, where there are several: two hosts, each with its own.
+fn stay(side: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let mut places = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    if let Some(place) = places.nth(side) {
+        let mut set = CpuSet::new();
+        set.set(place);
+        // Where that is not allowed it runs where it may.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
 fn thread_cpu() -> f64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
@@ -126,9 +141,37 @@ fn configure(config: &mut XtpConfig, buffer: u32, mode: Mode, block: usize) {
     config.checksum = mode == Mode::AckRel;
 }
 
+/// A transfer between two threads that have a processor each.
 fn measure(daemon: bool, buffer: u32, mode: Mode, block: usize) -> Result<Value, Failed> {
     let (told, address) = mpsc::channel();
-    let receiver = thread::spawn(move || take(daemon, buffer, mode, block, &told));
+    let receiver = thread::spawn(move || {
+        stay(1);
+        take(daemon, buffer, mode, block, &told)
+    });
+    let sender = thread::spawn(move || {
+        stay(0);
+        give(daemon, buffer, mode, block, &address)
+    });
+    let (sent, busy) = sender.join().map_err(|_| "the sender panicked")??;
+    let (bytes, seconds, receiver_busy) =
+        receiver.join().map_err(|_| "the receiver panicked")??;
+    Ok(json!({
+        "mbit_s": bytes as f64 * 8e-6 / seconds,
+        "sent": sent,
+        "received": bytes,
+        "sender_cpu": busy,
+        "receiver_cpu": receiver_busy,
+    }))
+}
+
+/// Sends for some time: bytes, and the share of a processor.
+fn give(
+    daemon: bool,
+    buffer: u32,
+    mode: Mode,
+    block: usize,
+    address: &mpsc::Receiver<SocketAddr>,
+) -> Result<(u64, f64), Failed> {
     let to = address.recv()?;
     let user = User::new(daemon)?;
     let it = user.call(move |host| async move {
@@ -159,15 +202,7 @@ fn measure(daemon: bool, buffer: u32, mode: Mode, block: usize) -> Result<Value,
         // The end of the other side says that it has everything.
         it.receive(1).await
     })??;
-    let (bytes, seconds, receiver_busy) =
-        receiver.join().map_err(|_| "the receiver panicked")??;
-    Ok(json!({
-        "mbit_s": bytes as f64 * 8e-6 / seconds,
-        "sent": sent,
-        "received": bytes,
-        "sender_cpu": busy,
-        "receiver_cpu": receiver_busy,
-    }))
+    Ok((sent, busy))
 }
 
 /// Takes everything: bytes, seconds, and the share of a processor.

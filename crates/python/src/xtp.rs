@@ -1,0 +1,253 @@
+//! XTP on asyncio: what `python/layercast/xtp.py` puts its classes on. Options travel as JSON.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use layercast::Bytes;
+use layercast::net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpNode};
+use layercast::transport::xtp::{Ask, Retransmission, SendOptions, XtpConfig, XtpRate};
+use layercast::wire::{Payload, XtpService};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3_async_runtimes::tokio::{future_into_py, get_runtime};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::RwLock;
+
+use crate::failed;
+use crate::live::NetworkError;
+
+fn fail(error: XtpCallError) -> PyErr {
+    match error {
+        XtpCallError::Refused(error) => failed(error),
+        broken => NetworkError::new_err(broken.to_string()),
+    }
+}
+
+/// What is different from what the service needs, as Python gives it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    service: u8,
+    max_data: Option<u32>,
+    window: Option<u32>,
+    send_buffer: Option<u32>,
+    error_control: Option<bool>,
+    flow_control: Option<bool>,
+    checksum: Option<bool>,
+    fast_nak: Option<bool>,
+    /// Packets for each question; 0: none.
+    ask: Option<u32>,
+    go_back: Option<bool>,
+    /// Bytes per second, and in a row.
+    rate: Option<(u64, u64)>,
+}
+
+impl Options {
+    fn read(text: &str) -> PyResult<Options> {
+        serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    fn apply(&self, config: &mut XtpConfig) {
+        let set = |field: &mut u32, given: Option<u32>| *field = given.unwrap_or(*field);
+        set(&mut config.max_data, self.max_data);
+        set(&mut config.window, self.window);
+        set(&mut config.send_buffer, self.send_buffer);
+        let set = |field: &mut bool, given: Option<bool>| *field = given.unwrap_or(*field);
+        set(&mut config.error_control, self.error_control);
+        set(&mut config.flow_control, self.flow_control);
+        set(&mut config.checksum, self.checksum);
+        set(&mut config.fast_nak, self.fast_nak);
+        if let Some(ask) = self.ask {
+            config.ask = if ask == 0 {
+                Ask::Never
+            } else {
+                Ask::Every(ask)
+            };
+        }
+        if self.go_back == Some(true) {
+            config.retransmission = Retransmission::GoBackN;
+        }
+        if let Some((rate, burst)) = self.rate {
+            config.out_limit = XtpRate { rate, burst };
+        }
+    }
+}
+
+fn address(text: &str) -> PyResult<SocketAddr> {
+    text.parse()
+        .map_err(|_| PyValueError::new_err(format!("{text} is no address such as 127.0.0.1:7000")))
+}
+
+/// XTP on one socket.
+#[pyclass(frozen, module = "layercast._layercast")]
+struct XtpSocketHost(XtpHost);
+
+/// A port that takes associations.
+#[pyclass(frozen, module = "layercast._layercast")]
+struct XtpSocketListener(Arc<XtpListener>);
+
+/// One end of an association; nothing once it is closed.
+#[pyclass(frozen, module = "layercast._layercast")]
+struct XtpSocketEnd(Arc<RwLock<Option<XtpAssociation>>>);
+
+impl XtpSocketEnd {
+    fn new(end: XtpAssociation) -> XtpSocketEnd {
+        XtpSocketEnd(Arc::new(RwLock::new(Some(end))))
+    }
+}
+
+fn closed() -> PyErr {
+    failed("the association is closed")
+}
+
+/// Binds a host to an address: of UDP, or with `raw` of IP itself.
+#[pyfunction]
+fn xtp_bind(local: &str, raw: bool) -> PyResult<XtpSocketHost> {
+    let local = address(local)?;
+    let _within = get_runtime().enter();
+    let node = match raw {
+        true => XtpNode::raw(local.ip()),
+        false => XtpNode::udp(local),
+    };
+    let node = node.map_err(|error| NetworkError::new_err(format!("{local}: {error}")))?;
+    Ok(XtpSocketHost(XtpHost::new(node)))
+}
+
+#[pymethods]
+impl XtpSocketHost {
+    fn address(&self) -> String {
+        self.0.local_addr().to_string()
+    }
+
+    fn listen(&self, port: u16, backlog: usize, options: &str) -> PyResult<XtpSocketListener> {
+        let options = Options::read(options)?;
+        let registered = self.0.register(XtpService(options.service));
+        let listener = registered
+            .configure(|config| options.apply(config))
+            .bind(port)
+            .listen(backlog);
+        Ok(XtpSocketListener(Arc::new(listener.map_err(fail)?)))
+    }
+
+    fn connect(&self, remote: &str, port: u16, options: &str) -> PyResult<XtpSocketEnd> {
+        let (remote, options) = (address(remote)?, Options::read(options)?);
+        let registered = self.0.register(XtpService(options.service));
+        let end = registered
+            .configure(|config| options.apply(config))
+            .connect(remote, port);
+        Ok(XtpSocketEnd::new(end.map_err(fail)?))
+    }
+}
+
+#[pymethods]
+impl XtpSocketListener {
+    fn accept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let listener = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            listener.accept().await.map(XtpSocketEnd::new).map_err(fail)
+        })
+    }
+}
+
+#[pymethods]
+impl XtpSocketEnd {
+    fn send<'py>(
+        &self,
+        py: Python<'py>,
+        data: Vec<u8>,
+        eom: bool,
+        tag: Option<[u8; 8]>,
+        reliable: bool,
+        priority: Option<u16>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let how = SendOptions {
+            end_of_message: eom,
+            tag,
+            no_error_control: !reliable,
+            priority,
+            ..SendOptions::default()
+        };
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            let end = end.as_ref().ok_or_else(closed)?;
+            end.send(Payload::Bytes(Bytes::from(data)), &how)
+                .await
+                .map_err(fail)
+        })
+    }
+
+    /// data, tag, end of message, gap; `None` at the end.
+    fn receive<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            let end = end.as_ref().ok_or_else(closed)?;
+            let chunk = end.receive(most).await.map_err(fail)?;
+            Ok(chunk.map(|chunk| {
+                let mut data = Vec::with_capacity(chunk.data.len());
+                chunk.data.append_to(&mut data);
+                let tag = chunk.tag.map(|tag| Cow::<[u8]>::Owned(tag.to_vec()));
+                let data = Cow::<[u8]>::Owned(data);
+                (data, tag, chunk.end_of_message, chunk.gap)
+            }))
+        })
+    }
+
+    fn settled<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            let end = end.as_ref().ok_or_else(closed)?;
+            end.settled().await.map_err(fail)
+        })
+    }
+
+    fn close_write<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            end.as_ref().ok_or_else(closed)?.close_write().map_err(fail)
+        })
+    }
+
+    /// What is known of it, as JSON.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            let info = end.as_ref().and_then(XtpAssociation::info);
+            Ok(info.map(|info| {
+                json!({
+                    "bytes_sent": info.counts.bytes_sent,
+                    "bytes_acked": info.counts.bytes_acked,
+                    "bytes_received": info.counts.bytes_received,
+                    "retransmitted": info.counts.retransmitted,
+                    "unsent": info.unsent,
+                    "srtt_s": info.srtt.as_secs_f64(),
+                    "max_data": info.max_data,
+                })
+                .to_string()
+            }))
+        })
+    }
+
+    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            match end.write().await.take() {
+                Some(end) => end.close().await.map_err(fail),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<XtpSocketHost>()?;
+    module.add_class::<XtpSocketListener>()?;
+    module.add_class::<XtpSocketEnd>()?;
+    module.add_function(wrap_pyfunction!(xtp_bind, module)?)
+}

@@ -1,0 +1,163 @@
+"""XTP 4.0 on asyncio: many services from one transport, over UDP or IP itself (docs/xtp.md).
+
+>>> async def caller(messages):
+...     host = xtp.Host("127.0.0.1:0")
+...     context = host.connect("127.0.0.1:7000", port=7000, service="stream")
+...     for message in messages:
+...         await context.send(message)
+...     await context.close()
+
+>>> async def listener():
+...     host = xtp.Host("127.0.0.1:7000")
+...     with_whom = await host.listen(port=7000).accept()
+...     async for message in with_whom:
+...         print(len(message.data), message.tag)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from layercast import _layercast
+
+__all__ = ["Context", "Host", "Listener", "Message", "Service"]
+
+Service = Literal["unspecified", "datagram", "acked-datagram", "transaction", "stream"]
+_SERVICES: Mapping[str, int] = {
+    "unspecified": 0,
+    "datagram": 1,
+    "acked-datagram": 2,
+    "transaction": 3,
+    "stream": 4,
+}
+# Most bytes of a message that are taken at once.
+_MOST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that arrived."""
+
+    data: bytes
+    tag: bytes | None
+    """The eight bytes that the sender put before it."""
+    gap: bool
+    """Whether something before it, or in it, was lost for good."""
+    whole: bool
+    """Whether its end arrived; without, the stream ended first."""
+
+
+def _options(service: Service, options: Mapping[str, Any]) -> str:
+    if service not in _SERVICES:
+        raise ValueError(f"no service {service!r}; there are {', '.join(_SERVICES)}")
+    return json.dumps({"service": _SERVICES[service], **options})
+
+
+class Host:
+    """XTP on one socket, with as many contexts as there are users.
+
+    `address` is that of the UDP socket, such as "127.0.0.1:0"; with `raw` packets go over IP itself, which
+    takes CAP_NET_RAW, and the port counts for nothing.
+    """
+
+    def __init__(self, address: str, *, raw: bool = False) -> None:
+        self._raw = _layercast.xtp_bind(address, raw)
+
+    @property
+    def address(self) -> str:
+        """Where peers find it."""
+        return self._raw.address()
+
+    def connect(self, remote: str, port: int, service: Service = "stream", **options: Any) -> Context:
+        """Opens an association with a port of XTP at a socket.
+
+        Options are those of `XtpConfig` (docs/xtp.md): window, send_buffer, max_data (bytes), error_control,
+        flow_control, checksum, fast_nak, go_back, ask (packets for each question, 0: none), rate (bytes per
+        second, bytes in a row). ValueError for those that make no sense.
+        """
+        return Context(self._raw.connect(remote, port, _options(service, options)))
+
+    def listen(self, port: int, backlog: int = 16, service: Service = "stream", **options: Any) -> Listener:
+        """Takes associations to a port of XTP; options as of `connect`."""
+        return Listener(self._raw.listen(port, backlog, _options(service, options)))
+
+
+class Listener:
+    """A port that takes associations."""
+
+    def __init__(self, raw: _layercast.XtpSocketListener) -> None:
+        self._raw = raw
+
+    async def accept(self) -> Context:
+        """The next association."""
+        return Context(await self._raw.accept())
+
+
+class Context:
+    """One end of an association; iterate over it to get the messages of the peer."""
+
+    def __init__(self, raw: _layercast.XtpSocketEnd) -> None:
+        self._raw = raw
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        tag: bytes | None = None,
+        reliable: bool = True,
+        priority: int | None = None,
+        end: bool = True,
+    ) -> None:
+        """Sends a message, or with `end=False` a part of one; waits until the last byte found room.
+
+        `tag` are eight bytes that stand before it; what is not `reliable` stays lost if it gets lost; of what
+        has a `priority` less goes before more.
+        """
+        if tag is not None and len(tag) != 8:
+            raise ValueError(f"a tag has eight bytes, not {len(tag)}")
+        await self._raw.send(data, end, tag, reliable, priority)
+
+    async def receive(self) -> Message | None:
+        """The next message; None after the last."""
+        data, tag, gap = bytearray(), None, False
+        while chunk := await self._raw.receive(_MOST):
+            piece, first, ends, lost = chunk
+            data += piece
+            tag = tag or first
+            gap |= lost
+            if ends:
+                return Message(bytes(data), tag, gap, True)
+        return Message(bytes(data), tag, gap, False) if data or tag else None
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self._messages()
+
+    async def _messages(self) -> AsyncIterator[Message]:
+        while (message := await self.receive()) is not None:
+            yield message
+
+    async def settled(self) -> None:
+        """Waits until everything sent has left and the peer has answered."""
+        await self._raw.settled()
+
+    async def close_write(self) -> None:
+        """Nothing more will be sent; receiving goes on."""
+        await self._raw.close_write()
+
+    async def info(self) -> dict[str, Any] | None:
+        """What is known of it; None once it is closed."""
+        told = await self._raw.info()
+        return json.loads(told) if told else None
+
+    async def close(self) -> None:
+        """Good-bye: what was sent still goes, nothing more is received; waits until the peer has done so, too."""
+        await self._raw.close()
+
+    async def __aenter__(self) -> Context:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

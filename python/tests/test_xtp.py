@@ -1,0 +1,99 @@
+import asyncio
+
+import pytest
+
+import layercast
+from layercast import xtp
+from layercast_lab.experiments import xtp_orl
+
+PORT = 7_000
+
+
+def run(main) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(30):
+            await main()
+
+    asyncio.run(within())
+
+
+def test_messages_go_there_and_back():
+    async def main() -> None:
+        near, far = xtp.Host("127.0.0.1:0"), xtp.Host("127.0.0.1:0")
+        listener = far.listen(PORT, window=65_536)
+
+        async def echo() -> None:
+            async with await listener.accept() as other:
+                async for message in other:
+                    await other.send(message.data[::-1], tag=message.tag)
+                await other.close_write()
+
+        answering = asyncio.create_task(echo())
+        context = near.connect(far.address, PORT, max_data=1_000, ask=4, rate=(10_000_000, 100_000))
+        sent = [bytes([n]) * 30_000 + b"end" for n in range(5)]
+        for n, data in enumerate(sent):
+            await context.send(data, tag=f"FRAME{n:03}".encode(), priority=n)
+        await context.settled()
+        info = await context.info()
+        assert info["bytes_acked"] == sum(len(data) + 8 for data in sent) and info["max_data"] == 1_000
+        await context.close_write()
+        back = [message async for message in context]
+        assert [message.data for message in back] == [data[::-1] for data in sent]
+        assert [message.tag for message in back] == [f"FRAME{n:03}".encode() for n in range(5)]
+        assert all(message.whole and not message.gap for message in back)
+        await context.close()
+        await answering
+        assert await context.info() is None
+        with pytest.raises(layercast.LayercastError, match="closed"):
+            await context.send(b"too late")
+
+    run(main)
+
+
+def test_what_makes_no_sense_is_told():
+    async def main() -> None:
+        host = xtp.Host("127.0.0.1:0")
+        with pytest.raises(ValueError, match="no service 'telegram'"):
+            host.connect(host.address, PORT, service="telegram")
+        with pytest.raises(ValueError, match="windw"):
+            host.connect(host.address, PORT, windw=1)
+        with pytest.raises(layercast.LayercastError, match="between 64 and 65000"):
+            host.connect(host.address, PORT, max_data=1)
+        with pytest.raises(ValueError, match="no address"):
+            xtp.Host("nowhere")
+        context = host.connect(host.address, PORT)
+        with pytest.raises(ValueError, match="eight bytes"):
+            await context.send(b"x", tag=b"short")
+        with pytest.raises(layercast.NetworkError, match="refused"):
+            await context.receive()
+
+    run(main)
+
+
+def test_the_curves_of_orl_are_medians_of_runs(monkeypatch):
+    calls = iter((1.0, 2.0, 9.0))
+
+    def points() -> list[dict]:
+        factor = next(calls)
+        return [
+            {
+                "how": how,
+                "network_buffer": buffer,
+                "mode": mode,
+                "block": block,
+                "mbit_s": factor * block,
+                "sender_cpu": 0.5,
+                "receiver_cpu": 0.25,
+            }
+            for how in ("library", "daemon")
+            for buffer in (2_048, 4_096)
+            for mode in xtp_orl.MODES
+            for block in xtp_orl.BLOCKS
+        ]
+
+    monkeypatch.setattr(xtp_orl, "measure", points)
+    xtp_orl.measured.cache_clear()
+    found = xtp_orl.measured(3)
+    xtp_orl.measured.cache_clear()
+    assert list(found.mbit_s["daemon", 4_096, "ack-un"]) == [2 * block for block in xtp_orl.BLOCKS]
+    assert found.receiver["library", 2_048, "blast-un"].tolist() == [0.25] * 8
