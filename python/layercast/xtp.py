@@ -153,7 +153,7 @@ class Context:
         return json.loads(told) if told else None
 
     async def close(self) -> None:
-        """Good-bye: what was sent still goes, nothing more is received; waits until the peer has done so, too."""
+        """Good-bye: what was sent still goes, nothing more is received; waits until the peer does so, too."""
         await self._raw.close()
 
     async def __aenter__(self) -> Context:
