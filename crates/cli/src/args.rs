@@ -139,7 +139,8 @@ Examples:
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
-    /// The scenario (TOML): of METS, or with schema = "internet/1" an internetwork (docs/simulator.md)
+    /// The scenario (TOML): of METS, with schema = "internet/1" an internetwork (docs/simulator.md), with "group/1"
+    /// reliable multicast (docs/multicast-simulator.md)
     #[arg(required_unless_present = "schema")]
     pub scenario: Option<PathBuf>,
     /// Check the scenario, print what is wrong or surprising, and do not run it

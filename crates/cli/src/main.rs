@@ -9,6 +9,7 @@ mod emulation;
 mod failure;
 mod fec;
 mod filter;
+mod group;
 mod internet;
 mod join;
 mod line;

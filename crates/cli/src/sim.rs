@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use layercast_core::{Observer, Off, Time};
+use layercast_sim::group::scenario::is_group;
 use layercast_sim::internet::scenario::is_internet;
 use layercast_sim::scenario::Network;
 use layercast_sim::{SimSummary, Simulation};
@@ -19,11 +20,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::internet;
 use crate::node::{Trace, runtime};
 use crate::output::{Table, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
+use crate::{group, internet};
 
 /// Runs the command.
 pub fn run(args: &args::Sim) -> Outcome {
@@ -33,6 +34,9 @@ pub fn run(args: &args::Sim) -> Outcome {
     let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
     if is_internet(&text) {
         return internet::run(args, path, &text);
+    }
+    if is_group(&text) {
+        return group::run(args, path, &text);
     }
     if args.seeds.is_some() {
         let what = "--seeds is for internetworks; scenarios of METS have --seed";

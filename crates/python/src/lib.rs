@@ -15,6 +15,7 @@ use std::time::Instant;
 use layercast_core::Off;
 use layercast_media::Clip;
 use layercast_sim::Simulation;
+use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{self as internetwork, is_internet};
 use layercast_sim::internet::{Internet, Measurements, Summary};
 use layercast_sim::scenario::Scenario;
@@ -38,7 +39,7 @@ fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(failed)
 }
 
-/// Runs a scenario (`form` is "toml" or "json") of METS or of an internetwork and returns its summary as JSON.
+/// Runs a scenario (`form` is "toml" or "json") of METS, of an internetwork or of a group and returns its summary as JSON.
 #[pyfunction]
 #[pyo3(signature = (text, form, base_dir, seed=None))]
 fn run(
@@ -49,9 +50,20 @@ fn run(
     seed: Option<u64>,
 ) -> PyResult<String> {
     let base_dir = Path::new(base_dir);
+    let schema = schema_of(text);
+    let group = match form {
+        "toml" => is_group(text).then(|| GroupScenario::from_toml(text)),
+        _ => schema
+            .starts_with("group/")
+            .then(|| GroupScenario::from_json(text)),
+    };
+    if let Some(scenario) = group {
+        let scenario = scenario.map_err(failed)?;
+        return py.detach(|| run_group(scenario, seed));
+    }
     let internet = match form {
         "toml" => is_internet(text).then(|| internetwork::Scenario::from_toml(text, base_dir)),
-        _ => has_schema(text).then(|| internetwork::Scenario::from_json(text, base_dir)),
+        _ => (!schema.is_empty()).then(|| internetwork::Scenario::from_json(text, base_dir)),
     };
     if let Some(scenario) = internet {
         let scenario = scenario.map_err(failed)?;
@@ -70,10 +82,22 @@ fn run(
     })
 }
 
-/// Whether the JSON object names its schema, as only those of internetworks do.
-fn has_schema(text: &str) -> bool {
-    let object = serde_json::from_str::<serde_json::Value>(text);
-    object.is_ok_and(|object| object.get("schema").is_some())
+/// The schema that the JSON object names, as all but scenarios of METS do; empty: none.
+fn schema_of(text: &str) -> String {
+    let object = serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
+    let name = object.get("schema").map(|name| name.as_str());
+    name.map_or(String::new(), |name| name.unwrap_or("?").to_owned())
+}
+
+fn run_group(mut scenario: GroupScenario, seed: Option<u64>) -> PyResult<String> {
+    scenario.run.seed = seed.unwrap_or(scenario.run.seed);
+    let started = Instant::now();
+    let group = scenario.resolve().map_err(failed)?;
+    let mut simulation = layercast_sim::group::Simulation::new(group).map_err(failed)?;
+    simulation.run(|_| true);
+    let mut summary = simulation.summary();
+    summary.wall_seconds = started.elapsed().as_secs_f64();
+    json(&summary)
 }
 
 fn run_internet(mut scenario: internetwork::Scenario, seed: Option<u64>) -> PyResult<String> {

@@ -2,10 +2,12 @@
 
 use layercast_core::{Span, Time};
 use layercast_multicast::{Members, SenderConfig};
+use layercast_wire::multicast::MemberId;
 
 use super::edge::EdgeSpec;
 use super::host::HostSpec;
-use super::tree::Branch;
+use super::speaker;
+use super::tree::{Branch, NONE, Nodes};
 
 /// A group: one sender, a tree, receivers at its ends.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,12 +52,17 @@ pub enum Invited {
 
 impl Invited {
     /// In the words of the machine.
-    pub(super) fn members(self, receivers: u32) -> Members {
-        use layercast_wire::multicast::MemberId;
+    pub(super) fn members(self, tree: &Nodes, above: &[u32]) -> Members {
+        let receivers = tree.members.len() as u32;
         match self {
             Invited::Listed => {
-                let ids = (0..receivers).map(|id| (MemberId(id.into()), None));
-                Members::Listed(ids.collect())
+                // Who reports to an aggregator is not known to the sender.
+                let own = (0..).zip(&tree.members);
+                let own = own.filter(|&(_, &node)| above[node as usize] == NONE);
+                let own = own.map(|(id, _): (u32, _)| id);
+                let speakers = (speaker::FIRST..).take(tree.aggregators.len());
+                let ids = own.chain(speakers);
+                Members::Listed(ids.map(|id| (MemberId(id.into()), None)).collect())
             }
             Invited::Anyone { late } => Members::Anyone {
                 expect: Some(receivers),

@@ -82,6 +82,7 @@ pub(super) struct Counts {
     pub notes: Vec<Note>,
     pub rates: Vec<(f64, u64)>,
     pub partial: bool,
+    pub aggregators: super::speaker::AggregatorCount,
 }
 
 impl Counts {

@@ -9,7 +9,7 @@ use super::world::{Due, SENDER, Simulation};
 /// Packets that wait for the source's processor, after which the sender is not asked for more.
 const LEAVING: u32 = 32;
 /// A machine that has nothing to send when it said it would is asked again after so long.
-const AGAIN: Span = Span::from_us(1);
+pub(super) const AGAIN: Span = Span::from_us(1);
 
 impl Simulation {
     /// The sender runs what is due and sends what it may.

@@ -2,7 +2,8 @@
 
 use layercast_core::{Span, Time};
 use layercast_multicast::{
-    Bits, Geometry, Rebuilt, Receiver, ReceiverConfig, ReceiverStats, Store, Verdict, VirtualStore,
+    Bits, Geometry, Peer, Rebuilt, Receiver, ReceiverConfig, ReceiverStats, Store, Verdict,
+    VirtualStore,
 };
 use layercast_wire::Payload;
 use layercast_wire::multicast::{MemberId, Object, Reason};
@@ -79,6 +80,8 @@ pub(super) struct Member {
     pub disk: Option<Kept>,
     pub node: u32,
     pub host: u32,
+    /// The aggregator that it reports to.
+    helper: Option<Peer>,
     /// When it is to be woken.
     pub wake: Time,
     pub incarnation: u32,
@@ -98,7 +101,14 @@ pub(super) struct MemberTerms {
 }
 
 impl Member {
-    pub fn new(number: u32, node: u32, host: u32, terms: &MemberTerms, restarts: bool) -> Member {
+    pub fn new(
+        number: u32,
+        node: u32,
+        host: u32,
+        helper: Option<Peer>,
+        terms: &MemberTerms,
+        restarts: bool,
+    ) -> Member {
         let kept = match restarts {
             true => Kept::Numbers(Bits::default()),
             false => Kept::Nothing(VirtualStore),
@@ -108,6 +118,7 @@ impl Member {
             disk: Some(kept),
             node,
             host,
+            helper,
             wake: Time::MAX,
             incarnation: 0,
             complete: None,
@@ -134,6 +145,7 @@ impl Member {
         );
         config.incarnation = self.incarnation;
         config.buffer = terms.buffer;
+        config.report_to = self.helper;
         self.machine = Some(Receiver::new(config, kept));
     }
 

@@ -13,6 +13,7 @@ mod member;
 mod net;
 mod report;
 pub mod scenario;
+mod speaker;
 mod stream;
 mod tree;
 mod world;
@@ -26,6 +27,7 @@ pub use report::{
     Cpu, FeedbackSummary, GroupSummary, LinkSummary, MemberSummary, Outcomes, Quantiles, Received,
     Sent,
 };
+pub use speaker::AggregatorCount;
 pub use stream::StreamCount;
 pub use tree::{Branch, LinkSpec, Loss, count};
 pub use world::{GroupError, GroupProgress, Simulation};

@@ -86,6 +86,9 @@ impl Simulation {
         if at.member != NONE {
             self.give(at.member, item);
         }
+        if at.aggregator != NONE {
+            self.tell_speaker(at.aggregator, item);
+        }
         if at.ports.0 < at.ports.1 {
             self.copy_down(item, node);
         }
@@ -108,6 +111,9 @@ impl Simulation {
         while let Some(inner) = self.decoders[at.decoder as usize].poll(self.now, &self.items) {
             if at.member != NONE {
                 self.give(at.member, inner);
+            }
+            if at.aggregator != NONE {
+                self.tell_speaker(at.aggregator, inner);
             }
             for port in at.ports.0..at.ports.1 {
                 let port_region = self.tree.ports[port as usize].region;
@@ -177,7 +183,7 @@ impl Simulation {
     }
 
     /// A packet for one receiver goes on from a node.
-    fn pass_along(&mut self, item: u32, node: u32) {
+    pub(super) fn pass_along(&mut self, item: u32, node: u32) {
         let Some(target) = self.node_of(self.items.get(item).to) else {
             return;
         };
@@ -203,7 +209,10 @@ impl Simulation {
         if self.links[node as usize - 1].loses(&self.laws[kind]) {
             self.link_counts[kind].lost += 1;
         } else if self.node_of(self.items.get(item).to) == Some(node) {
-            self.give(at.member, item);
+            match at.aggregator {
+                NONE => self.give(at.member, item),
+                speaker => self.tell_speaker(speaker, item),
+            }
         } else {
             self.pass_along(item, node);
         }
@@ -212,12 +221,16 @@ impl Simulation {
 
     /// A packet goes up from a node.
     pub(super) fn send_up(&mut self, node: u32, item: u32) {
-        if node == 0 {
-            self.come_to_source(item);
+        let at = self.tree.nodes[node as usize];
+        if node == 0 || self.node_of(self.items.get(item).to) == Some(node) {
+            match at.aggregator {
+                _ if node == 0 => self.come_to_source(item),
+                NONE => {}
+                speaker => self.tell_speaker(speaker, item),
+            }
             self.items.done(item);
             return;
         }
-        let at = self.tree.nodes[node as usize];
         let kind = at.kind as usize;
         let octets = self.items.get(item).octets;
         let (law, link) = (&self.laws[kind], &mut self.links[node as usize - 1]);

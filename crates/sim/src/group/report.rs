@@ -1,13 +1,14 @@
 //! What a run gives.
 
 use layercast_core::Time;
-use layercast_multicast::{Outcome, ReceiverStats};
+use layercast_multicast::ReceiverStats;
 use serde::Serialize;
 
 use super::counts::{Feedback, Note, Pass};
 use super::edge::{self, EdgeCount};
 use super::host::HostCount;
 use super::link::LinkCount;
+use super::speaker::AggregatorCount;
 use super::stream::StreamCount;
 use super::world::Simulation;
 
@@ -40,6 +41,8 @@ pub struct GroupSummary {
     pub sent: Sent,
     /// What came back to it.
     pub feedback: FeedbackSummary,
+    /// What came to aggregators.
+    pub aggregators: AggregatorCount,
     /// What receivers counted, all together.
     pub received: Received,
     /// Processor time.
@@ -206,23 +209,7 @@ impl Simulation {
         let stats = self.sender.stats();
         let counts = &self.counts;
         let packets = self.packets();
-        let mut outcomes = Outcomes {
-            complete: counts.complete,
-            ..Outcomes::default()
-        };
-        let mut told = vec!["never"; self.members.len()];
-        for delivery in self.sender.deliveries() {
-            let (name, count) = match delivery.outcome {
-                Outcome::Delivered => ("delivered", &mut outcomes.delivered),
-                Outcome::Failed(_) => ("failed", &mut outcomes.failed),
-                Outcome::NeverConnected => ("never", &mut outcomes.never),
-                Outcome::Pending => ("pending", &mut outcomes.pending),
-            };
-            *count += 1;
-            if let Some(told) = told.get_mut(delivery.member.0 as usize) {
-                *told = name;
-            }
-        }
+        let (outcomes, told) = self.outcomes();
         let received = self.received();
         let complete = self.members.iter().filter_map(|it| it.complete);
         let seconds = |at: Option<Time>| at.map(Time::as_secs_f64);
@@ -260,6 +247,7 @@ impl Simulation {
                 late: stats.late,
                 dropped: self.source.count.dropped,
             },
+            aggregators: self.aggregator_count(),
             received,
             cpu: self.cpu(),
             passes: counts.passes.clone(),

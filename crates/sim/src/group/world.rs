@@ -11,6 +11,7 @@ use super::host::Host;
 use super::item::{Cargo, Items};
 use super::link::{Law, Link, LinkCount};
 use super::member::{Member, MemberTerms};
+use super::speaker::{self, Speaker};
 use super::stream::Application;
 use super::tree::{NONE, Nodes};
 use crate::calendar::Calendar;
@@ -48,6 +49,8 @@ pub(super) enum Due {
     WakeSource,
     /// A receiver is.
     Wake { member: u32 },
+    /// An aggregator is.
+    WakeSpeaker { speaker: u32 },
     /// The application makes its next packet.
     Submit,
     /// The process at a receiver is done with a packet.
@@ -77,6 +80,7 @@ pub struct Simulation {
     /// Packets that wait for the source's processor.
     pub(super) leaving: u32,
     pub(super) members: Vec<Member>,
+    pub(super) speakers: Vec<Speaker>,
     pub(super) terms: MemberTerms,
     pub(super) hosts: Vec<Host>,
     pub(super) encoders: Vec<EdgeEncoder>,
@@ -111,7 +115,8 @@ impl Simulation {
         let links = (0..).zip(&tree.nodes).skip(1);
         let links = links.map(|(at, node)| Link::new(&laws[node.kind as usize], group.seed, at));
         let links: Vec<Link> = links.collect();
-        let sender = sender(&group, tree.members.len() as u32)?;
+        let above = speaker::above(&tree);
+        let sender = sender(&group, &tree, &above)?;
         let terms = MemberTerms {
             seed: group.seed,
             buffer: match group.content {
@@ -123,7 +128,7 @@ impl Simulation {
                 Content::Object { .. } => Span::ZERO,
             },
         };
-        let (hosts, members) = members(&group, &tree, &terms);
+        let (hosts, members) = members(&group, &tree, &above, &terms);
         let encoders = encoders(&group, &tree)?;
         let decoders = decoders(&group, &tree, &encoders);
         // Which one decodes is known now; the tree needs not be told.
@@ -140,6 +145,7 @@ impl Simulation {
             wake: Time::MAX,
             leaving: 0,
             members,
+            speakers: speaker::speakers(&tree, &above),
             terms,
             hosts,
             encoders,
@@ -213,6 +219,7 @@ impl Simulation {
                 }
             }
             Due::Wake { member } => self.wake_member(member),
+            Due::WakeSpeaker { speaker } => self.wake_speaker(speaker),
             Due::Submit => self.submit(),
             Due::Served { member } => self.served(member),
             Due::Flush { encoder } => self.flush(encoder),
@@ -244,6 +251,9 @@ impl Simulation {
         let To::One(Peer(peer)) = to else {
             return None;
         };
+        if let Some(speaker) = peer.checked_sub(speaker::FIRST) {
+            return self.tree.aggregators.get(speaker as usize).copied();
+        }
         match peer.checked_sub(1) {
             None => Some(0),
             Some(member) => self.tree.members.get(member as usize).copied(),
@@ -251,9 +261,9 @@ impl Simulation {
     }
 }
 
-fn sender(group: &Group, receivers: u32) -> Result<Sender<Virtual>, ConfigError> {
+fn sender(group: &Group, tree: &Nodes, above: &[u32]) -> Result<Sender<Virtual>, ConfigError> {
     let session = 1 + (group.seed >> 1);
-    let members = group.invited.members(receivers);
+    let members = group.invited.members(tree, above);
     let config = group.sender.clone();
     match group.content {
         Content::Object { octets } => {
@@ -265,7 +275,12 @@ fn sender(group: &Group, receivers: u32) -> Result<Sender<Virtual>, ConfigError>
 }
 
 /// Receivers in the order of their nodes, and their hosts.
-fn members(group: &Group, tree: &Nodes, terms: &MemberTerms) -> (Vec<Host>, Vec<Member>) {
+fn members(
+    group: &Group,
+    tree: &Nodes,
+    above: &[u32],
+    terms: &MemberTerms,
+) -> (Vec<Host>, Vec<Member>) {
     let (mut hosts, mut members) = (Vec::new(), Vec::with_capacity(tree.members.len()));
     let mut last = (NONE, 0);
     for (number, &node) in (0..).zip(&tree.members) {
@@ -281,7 +296,11 @@ fn members(group: &Group, tree: &Nodes, terms: &MemberTerms) -> (Vec<Host>, Vec<
                 && matches!(fault.what, super::config::FaultKind::Restart { .. })
         });
         let host = hosts.len() as u32 - 1;
-        members.push(Member::new(number, node, host, terms, restarts));
+        let helper = match above[node as usize] {
+            NONE => None,
+            speaker => Some(Peer(speaker::FIRST + speaker)),
+        };
+        members.push(Member::new(number, node, host, helper, terms, restarts));
     }
     (hosts, members)
 }

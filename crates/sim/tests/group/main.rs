@@ -2,6 +2,7 @@
 
 mod common;
 mod faults;
+mod scale;
 mod scenarios;
 mod star;
 mod tree;

@@ -97,7 +97,7 @@ impl GroupScenario {
                 count: spec.count,
                 region: self.region(&spec.name),
                 receiver: (last || spec.receiver).then_some(host),
-                aggregates: false,
+                aggregates: spec.aggregator && !last,
             });
             let nodes = count(&branches);
             if nodes > MOST_NODES {

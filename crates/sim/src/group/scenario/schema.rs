@@ -316,6 +316,9 @@ pub struct BranchSpec {
     /// There is a receiver at its end although others are below.
     #[serde(default)]
     pub receiver: bool,
+    /// There is an aggregator at its end, for all receivers below that have no other below it.
+    #[serde(default)]
+    pub aggregator: bool,
     /// The host of its receivers.
     #[serde(default)]
     pub host: GroupHostSpec,

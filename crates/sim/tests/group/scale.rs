@@ -1,0 +1,86 @@
+//! Aggregators, and the bars: 10,000 receivers and 100,000.
+
+use std::time::Instant;
+
+use layercast_core::Span;
+use layercast_multicast::SenderConfig;
+use layercast_sim::group::{Branch, Group, GroupSummary, Invited, LinkSpec};
+
+use crate::common::{layercast, link, receivers, run, star};
+
+/// Aggregators for a hundred receivers each.
+fn with_aggregators(sender: SenderConfig, packets: u64, hubs: u32) -> Group {
+    let short = LinkSpec {
+        delay: (Span::from_ms(1), Span::from_ms(5)),
+        ..link(0.01)
+    };
+    let hub = Branch {
+        name: "hub".to_owned(),
+        receiver: None,
+        aggregates: true,
+        ..receivers(None, link(0.0), hubs)
+    };
+    Group {
+        branches: vec![hub, receivers(Some(0), short, 100)],
+        invited: Invited::Anyone { late: false },
+        ..star(sender, packets, 1, 0.0)
+    }
+}
+
+#[test]
+fn an_aggregator_answers_for_a_hundred() {
+    let summary = run(with_aggregators(layercast(), 500, 10));
+    assert_eq!(summary.failure, None);
+    assert_eq!(summary.outcomes.delivered, 1_000, "{summary:#?}");
+    assert_eq!(summary.outcomes.complete, 1_000);
+    assert!(
+        summary.feedback.came.packets < 200,
+        "{:?}",
+        summary.feedback
+    );
+    assert!(
+        summary.aggregators.reports >= 1_000,
+        "{:?}",
+        summary.aggregators
+    );
+}
+
+/// Prints what a run cost and gave; the greatest memory of the process is from /proc.
+fn report(name: &str, group: Group) -> GroupSummary {
+    let started = Instant::now();
+    let summary = run(group);
+    let seconds = started.elapsed().as_secs_f64();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM"));
+    println!(
+        "{name}: {seconds:.2} s, {}, {} events, {:.4} transmissions, {:?}, last {:.2} s, feedback {} peak {}",
+        peak.unwrap_or("").trim(),
+        summary.events,
+        summary.transmissions_per_packet,
+        summary.outcomes,
+        summary.completion_s.last,
+        summary.feedback.came.packets,
+        summary.feedback.came.peak,
+    );
+    summary
+}
+
+#[test]
+#[ignore = "the bars of docs/benchmarks.md: run alone, with --release and --nocapture"]
+fn ten_thousand_and_a_hundred_thousand_receivers() {
+    let runs = [
+        ("layercast 10,000", star(layercast(), 2_000, 10_000, 0.01)),
+        (
+            "rmtp 10,000",
+            star(SenderConfig::rmtp(), 2_000, 10_000, 0.01),
+        ),
+        (
+            "layercast 100,000 with aggregators",
+            with_aggregators(layercast(), 2_000, 1_000),
+        ),
+    ];
+    for (name, group) in runs {
+        let summary = report(name, group);
+        assert_eq!(summary.outcomes.delivered, summary.receivers, "{name}");
+    }
+}
