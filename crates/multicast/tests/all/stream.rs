@@ -347,7 +347,7 @@ proptest! {
             net.crash(receiver);
             receiver
         });
-        for _ in 0..20 {
+        for _ in 0..200 {
             if net.result().is_some() {
                 break;
             }
