@@ -94,9 +94,11 @@ def w2(context: Context) -> Report:
     gain = without / with_fec
     part = gain[:6, 2:]
     measured = f"{part.min():.2f} to {part.max():.2f} from 300 receivers and up to 25 shared links"
-    ok = part.min() >= 1.79 and part.max() <= 2.1
+    # The band of the specification, which has it from three sizes of the group.
+    ok = part.min() >= 1.795 and part.max() < 2.075
+    halved = judge(ok, trend=part.min() > 1.6)
     rows = [
-        Row("gain", "nearly constant, transmissions reduced by half", measured, "1.8 to 2.1", judge(ok)),
+        Row("gain", "nearly constant, transmissions reduced by half", measured, "1.80 to 2.07", halved),
         exact("at the edge: 300 receivers, 29 shared", "independent of sharing", gain[-1, 2], 1.292, 3),
         exact("3000 receivers, nothing shared", "about 2", gain[0, -1], 1.885, 3),
     ]
