@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn an_entry_is_used_again_and_old_names_are_not_known_then() {
         let mut items = Items::default();
-        let mut add = |items: &mut Items| {
+        let add = |items: &mut Items| {
             let cargo = Cargo::Coded(Bytes::new());
             items.add(cargo, Peer(0), To::Group, Time::ZERO, 1)
         };
