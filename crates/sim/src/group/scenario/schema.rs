@@ -75,7 +75,7 @@ impl Default for GroupRunSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileName {
-    /// Fully Reliable Multicast: a stream, polled by a timer, repaired by go-back-N; [stream] says of what.
+    /// Fully Reliable Multicast: a stream, polled by a timer, repaired by go-back-N; `[stream]` says of what.
     Frm,
     /// RMTP of NTT and IBM: an object in passes, answers after a back-off, the union of what is missing sent again.
     Rmtp,
