@@ -2,7 +2,7 @@ use layercast_core::{Rate, Span};
 use layercast_wire::multicast::{MemberId, Reason};
 use thiserror::Error;
 
-use crate::ContentError;
+use crate::{ContentError, Peer};
 
 /// What the user of a sender is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,6 +112,8 @@ pub enum Outcome {
 pub struct Delivery {
     /// Who.
     pub member: MemberId,
+    /// Who speaks for it, once it has answered.
+    pub peer: Option<Peer>,
     /// What became of it.
     pub outcome: Outcome,
     /// Receivers it speaks for.

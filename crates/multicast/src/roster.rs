@@ -87,6 +87,7 @@ impl Record {
     pub fn delivery(&self) -> Delivery {
         Delivery {
             member: self.id,
+            peer: self.peer,
             outcome: match self.status {
                 Status::Done | Status::Released => Outcome::Delivered,
                 Status::Failed(reason) | Status::Refused(reason) => Outcome::Failed(reason),

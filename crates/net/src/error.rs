@@ -115,6 +115,17 @@ pub enum NetError {
     /// A path cannot be emulated as configured.
     #[error("impossible path: {0}")]
     Path(#[from] layercast_switch::ConfigError),
+    /// Files cannot be sent as configured.
+    #[error("impossible to send like this: {0}")]
+    Multicast(#[from] layercast_multicast::ConfigError),
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The output file cannot be created.
     #[error("cannot write {}: {source}", path.display())]
     Output {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`run_node`] | a switch, a host with sources, or both |
 //! | [`run_join`] | a host that receives one flow |
+//! | [`send_files`], [`FileReceiver`] | files to many receivers, by multicast or from host to host |
 //! | [`XtpNode`] | XTP on a UDP socket, or over IP itself |
 //! | [`XtpHost`] | the same for many tasks |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
@@ -30,6 +31,7 @@ mod join;
 mod live;
 mod local;
 mod machines;
+mod multicast;
 mod node;
 mod outbox;
 mod output;
@@ -71,6 +73,10 @@ pub use join::run_join;
 pub use layercast_protect::{Fingerprint, FingerprintError};
 pub use layercast_transport::mets::ControlError;
 pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
+pub use multicast::{
+    Destination, Ended, FileName, FileReceiver, Folder, ReceiveConfig, ReceiveEvent, ReceivedFile,
+    ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
+};
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};
 pub use protection::{sink_protection, source_protection};

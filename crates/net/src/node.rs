@@ -79,7 +79,7 @@ impl Node {
             }
         };
         if let Some(group) = config.groups.first() {
-            udp.send_to_groups(group.interface)
+            udp.send_to_groups(group.interface, 1)
                 .map_err(|source| NetError::Group {
                     group: group.group.into(),
                     source,

@@ -115,7 +115,8 @@ impl Outbox {
 }
 
 impl Batch {
-    fn takes(&self, len: usize, congestion: bool) -> bool {
+    /// Whether a datagram of `len` bytes may go in the same call.
+    pub fn takes(&self, len: usize, congestion: bool) -> bool {
         let short_last = self.bytes < self.segment * self.count;
         !short_last
             && self.congestion == congestion

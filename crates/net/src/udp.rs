@@ -119,11 +119,11 @@ impl Udp {
     }
 
     /// Lets this socket send to multicast groups through the interface with the address
-    /// `interface`: one hop far, and seen by members on this machine too.
-    pub fn send_to_groups(&self, interface: Ipv4Addr) -> io::Result<()> {
+    /// `interface`: `hops` far, and seen by members on this machine too.
+    pub fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
         let socket = SockRef::from(&self.socket);
         socket.set_multicast_if_v4(&interface)?;
-        socket.set_multicast_ttl_v4(1)?;
+        socket.set_multicast_ttl_v4(hops.into())?;
         socket.set_multicast_loop_v4(true)
     }
 
@@ -214,7 +214,8 @@ impl Udp {
         true
     }
 
-    fn send_batch(&mut self, to: SocketAddr, batch: Batch, bytes: &[u8]) -> bool {
+    /// Hands datagrams of one size to the kernel; `false` if it is full and must be tried again.
+    pub fn send_batch(&mut self, to: SocketAddr, batch: Batch, bytes: &[u8]) -> bool {
         let whole = Transmit {
             destination: to,
             ecn: match batch.congestion {

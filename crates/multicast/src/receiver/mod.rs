@@ -249,6 +249,11 @@ impl<T: Store> Receiver<T> {
         &self.store
     }
 
+    /// Where the object is kept, to work on it between packets: hash, save.
+    pub fn store_mut(&mut self) -> &mut T {
+        &mut self.store
+    }
+
     /// Gives the store back, for another life or session.
     pub fn into_store(self) -> T {
         self.store

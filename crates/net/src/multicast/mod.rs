@@ -1,0 +1,24 @@
+//! Files to many receivers: the machines of `layercast-multicast` on sockets, by IP multicast or from host to host.
+//!
+//! A sender opens one session for each file; its packets are made once, however many addresses they go to, and
+//! leave in batches. A receiver puts them into a partial file, which gets its name once its BLAKE3 digest is right;
+//! what is there survives the process. Neither holds a file in memory.
+
+mod digest;
+mod link;
+mod name;
+mod outgoing;
+mod partial;
+mod peers;
+mod receive;
+mod send;
+mod session;
+mod source;
+mod store;
+
+pub use name::FileName;
+pub use receive::{Ended, FileReceiver, ReceiveConfig, ReceiveEvent, ReceivedFile};
+pub use send::{
+    Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
+};
+pub use store::Folder;

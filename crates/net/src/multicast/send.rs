@@ -1,0 +1,183 @@
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use layercast_core::Span;
+use layercast_fec::Scheme;
+use layercast_multicast::{
+    Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source,
+};
+use layercast_wire::multicast::MemberId;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::link::Link;
+use super::name::{FileName, harmless};
+use super::session::Session;
+use super::source::FileSource;
+use crate::error::NetError;
+use crate::random::random_seed;
+
+/// Whom a sender sends to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// An IP multicast group.
+    Group {
+        /// Address and port.
+        group: SocketAddrV4,
+        /// Address of the interface; unspecified: the system chooses.
+        interface: Ipv4Addr,
+        /// How many routers it crosses, plus one.
+        hops: u8,
+    },
+    /// Each of these, all of one family.
+    Hosts(Vec<SocketAddr>),
+}
+
+/// What is sent, to whom and how.
+#[derive(Clone, Debug)]
+pub struct SendConfig {
+    /// The files, one session each, one after the other.
+    pub files: Vec<PathBuf>,
+    /// Whom to.
+    pub to: Destination,
+    /// The policies of the machine.
+    pub machine: SenderConfig,
+    /// Who may take part; after the first file those are expected who took part in it.
+    pub members: Members,
+}
+
+/// What a sender tells while it runs.
+#[derive(Clone, Debug)]
+pub enum SendEvent {
+    /// The file is being read for its digest.
+    Reading(String),
+    /// The session of a file is open.
+    Opened {
+        /// Its name.
+        name: String,
+        /// Its octets.
+        size: u64,
+        /// Receivers that take part.
+        receivers: u32,
+    },
+    /// Four times a second.
+    Progress(SendProgress),
+    /// Somebody joined, got everything, was postponed or failed.
+    Receiver(ReceiverReport),
+    /// A file is over.
+    Done(Box<SentFile>),
+}
+
+/// How far a file is.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct SendProgress {
+    /// Number of the pass, 0 for the first.
+    pub pass: u16,
+    /// Packets of the pass, and those of them that were sent.
+    pub packets: (u64, u64),
+    /// Octets of payload sent in the session.
+    pub octets: u64,
+    /// Receivers that have everything, and all that take part.
+    pub receivers: (u32, u32),
+}
+
+/// What became of a receiver.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReceiverReport {
+    /// Who.
+    pub member: MemberId,
+    /// Where it was heard from.
+    pub address: Option<SocketAddr>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Packets or symbols it asked for again.
+    pub repairs: u64,
+    /// What it still lacked when it was last heard of, packets or symbols.
+    pub lacks: u64,
+    /// Share of packets it lost before decoding, last time, 0 to 1.
+    pub loss: f32,
+    /// Last round trip, its back-off included.
+    pub round_trip: Span,
+}
+
+/// A file and what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SentFile {
+    /// Its name.
+    pub name: String,
+    /// Its octets.
+    pub size: u64,
+    /// Its BLAKE3 digest.
+    pub digest: [u8; 32],
+    /// How long it took, from the announcement on.
+    pub took: Span,
+    /// Why the session ended without success.
+    pub failure: Option<Failure>,
+    /// Every receiver.
+    pub receivers: Vec<ReceiverReport>,
+    /// Addresses that were to be sent to and did not answer.
+    pub unreached: Vec<SocketAddr>,
+    /// What was counted.
+    pub stats: SenderStats,
+    /// Datagrams that were handed to the system.
+    pub datagrams: u64,
+    /// Datagrams that were no packets of ours.
+    pub malformed: u64,
+}
+
+/// Sends files, one after the other; `shutdown` gives up, and receivers keep what they have.
+///
+/// # Errors
+/// A file cannot be read, the configuration cannot be, or the system refuses sockets or timers.
+pub async fn send_files(
+    config: SendConfig,
+    shutdown: CancellationToken,
+    events: mpsc::Sender<SendEvent>,
+) -> Result<Vec<SentFile>, NetError> {
+    let mut link = Link::open(&config.to)?;
+    let mut members = config.members.clone();
+    let mut sent = Vec::new();
+    let count = config.files.len() as u32;
+    for (index, path) in (1..).zip(&config.files) {
+        let last = path.file_name().unwrap_or(path.as_os_str());
+        let name = FileName {
+            index,
+            count,
+            name: harmless(&last.to_string_lossy()),
+        };
+        // Nobody has to listen, to this and to the others.
+        let _ = events.try_send(SendEvent::Reading(name.name.clone()));
+        let scheme = Scheme::from_number(config.machine.scheme);
+        let source = read(path, name.to_object(), scheme).await?;
+        let machine = config.machine.clone();
+        let object = source.object();
+        let [a, b, c, d, e, f, g, h, ..] = random_seed().0;
+        let session = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let sender = Sender::object(session, machine, members.clone(), source)?;
+        let session = Session::new(&mut link, sender, name.name, &object);
+        let file = session.run(&shutdown, &events).await?;
+        if let Members::Anyone { expect, .. } = &mut members {
+            *expect = Some(file.receivers.len().max(1) as u32);
+        }
+        let _ = events.try_send(SendEvent::Done(Box::new(file.clone())));
+        sent.push(file);
+        if shutdown.is_cancelled() {
+            break;
+        }
+    }
+    Ok(sent)
+}
+
+/// Reads a file for its digest, beside the loop: that may take a while.
+async fn read(path: &Path, name: Bytes, scheme: Option<Scheme>) -> Result<FileSource, NetError> {
+    let owned = path.to_owned();
+    let open = move || FileSource::open(&owned, name, scheme);
+    let opened = tokio::task::spawn_blocking(open).await;
+    let opened = opened.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    opened.map_err(|source| NetError::Input {
+        path: path.to_owned(),
+        source,
+    })
+}
+
