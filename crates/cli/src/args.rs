@@ -31,7 +31,7 @@ Start here:
   layercast sim scenarios/quickstart.toml               a whole network in the simulator
   layercast demo                        real processes and the simulator, side by side
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped by Ctrl-C.";
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part (send, receive), 130 stopped by Ctrl-C.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -54,6 +54,10 @@ pub enum Command {
     Demo(Demo),
     /// Let somebody join a flow that takes tokens: print a token, or a join URL with it
     Token(Token),
+    /// Send files to many receivers at once, by IP multicast or from host to host
+    Send(crate::multicast::args::Send),
+    /// Receive the files of `layercast send`
+    Receive(crate::multicast::args::Receive),
     /// Run a network in real time with real programs at its hosts, or put an impaired path between two of them
     Emulate(Emulate),
     /// Measure the rate and the burst of a policer on a path, by trains of datagrams

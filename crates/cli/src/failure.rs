@@ -22,6 +22,8 @@ pub enum Failure {
     BrokenPipe,
     /// The command ran and already said that the result is bad.
     Unsatisfied,
+    /// The command ran and already said that a part of the result is missing (exit code 3).
+    Partial,
 }
 
 /// What commands give back.
@@ -62,6 +64,7 @@ impl Failure {
         match self {
             Failure::Failed { .. } | Failure::Unsatisfied => 1,
             Failure::Usage(_) => 2,
+            Failure::Partial => 3,
             Failure::Interrupted => 130,
             Failure::BrokenPipe => 0,
         }
@@ -77,7 +80,10 @@ impl fmt::Display for Failure {
                 hint: Some(hint),
             } => write!(f, "layercast: {what}\n  {hint}"),
             Failure::Usage(what) => write!(f, "layercast: {what}\n  see layercast --help"),
-            Failure::Interrupted | Failure::BrokenPipe | Failure::Unsatisfied => Ok(()),
+            Failure::Interrupted
+            | Failure::BrokenPipe
+            | Failure::Unsatisfied
+            | Failure::Partial => Ok(()),
         }
     }
 }

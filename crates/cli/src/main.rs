@@ -14,6 +14,7 @@ mod internet;
 mod join;
 mod line;
 mod live;
+mod multicast;
 mod node;
 mod output;
 mod policer;
@@ -47,6 +48,8 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(args),
         Command::Token(args) => token::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Send(args) => multicast::send::run(args),
+        Command::Receive(args) => multicast::receive::run(args),
         Command::Emulate(args) => emulate::run(args),
         Command::PolicerProbe(args) => policer::run(args),
         Command::Fec(args) => fec::run(args),

@@ -3,6 +3,7 @@
 mod common;
 mod delivery;
 mod failures;
+mod files;
 mod live;
 mod multicast;
 mod relay;

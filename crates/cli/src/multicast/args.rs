@@ -1,0 +1,215 @@
+//! The command lines of `layercast send` and `layercast receive`.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use layercast_core::{Rate, Span};
+use layercast_multicast::Completion;
+
+use crate::units;
+
+/// Port of receivers that are named without one.
+pub const PORT: u16 = 7600;
+
+/// `layercast send`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("whom").required(true), after_help = "\
+Receivers run `layercast receive`. Each file is one session: it is announced, sent once to all, and repaired
+by parities until every receiver says that its BLAKE3 digest is right, or is given up. At the end there is a
+line for each receiver: delivered or not, and why. Receivers that were killed go on where they were when they
+come back; so do all of them when the sender was.
+
+Examples:
+  layercast send disk.img --group 239.1.2.3:7600
+  layercast send a.mkv b.mkv --group 239.1.2.3:7600 --receivers 20 --rate 400Mbit/s
+  layercast send disk.img --to ann.example.net --to 192.0.2.7:7600
+  layercast send disk.img --group 239.1.2.3:7600 --members ann,bob,eve --enough 2 --json | jq .
+
+Exit codes: 0 every receiver has every file (or as many as --enough says), 1 nobody has, or it failed,
+2 wrong use, 3 some have and some have not, 130 stopped by Ctrl-C: receivers keep what they have.")]
+pub struct Send {
+    /// The files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Send to this IP multicast group
+    #[arg(long, value_name = "GROUP:PORT", group = "whom", value_parser = group)]
+    pub group: Option<SocketAddrV4>,
+    /// Send to this host, port 7600 if none is named; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]", group = "whom")]
+    pub to: Vec<String>,
+    /// Address of the interface for multicast [default: the system chooses]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0", requires = "group")]
+    pub interface: Ipv4Addr,
+    /// How far multicast goes: 1 stays in the local network
+    #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
+    pub ttl: u8,
+    /// Octets of content per second and receiver, e.g. 400Mbit/s; auto: as fast as loses little, found out by
+    /// what receivers count
+    #[arg(long, value_name = "RATE|auto", default_value = "100Mbit/s", value_parser = speed)]
+    pub rate: Speed,
+    /// Begin when so many receivers are there, or when --wait is over
+    #[arg(long, value_name = "N", conflicts_with = "members", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub receivers: Option<u32>,
+    /// Only these receivers (receive --name), and wait for them
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub members: Vec<String>,
+    /// How long receivers are waited for at the beginning; others may come later
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
+    pub wait: Span,
+    /// It is a success when so many receivers have it, or such a share of them [default: all]; given up as soon
+    /// as that cannot be any more
+    #[arg(long, value_name = "N|PERCENT", value_parser = enough)]
+    pub enough: Option<Completion>,
+    /// How losses are found and repaired
+    #[arg(long, value_enum, default_value = "layercast")]
+    pub profile: Profile,
+    /// Parities sent at once behind each 100 packets, e.g. where answers take long
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..=100))]
+    pub redundancy: u16,
+    /// Octets of content of a packet; with 57 more it must fit the MTU of the way
+    #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u16).range(64..=8_900))]
+    pub packet: u16,
+    /// Believe only receivers that have the same key file
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print JSON lines instead of a progress bar (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast receive`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Takes the files of one sender and ends; what is not whole waits in a hidden file beside them (.NAME-DIGEST.part)
+for the next start, also of the sender. A file has its name only once its digest is right.
+
+Examples:
+  layercast receive --group 239.1.2.3:7600 --out downloads
+  layercast receive --listen 0.0.0.0:7600 --forever
+  layercast receive --group 239.1.2.3:7600 --name ann --wait 10m --json
+
+Exit codes: 0 every file is here and right, 1 none is, or it failed, 2 wrong use, 3 some are and some are not,
+130 stopped by Ctrl-C: what is here is kept.")]
+pub struct Receive {
+    /// Folder for the files
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    /// Receive from this IP multicast group
+    #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
+    pub group: Option<SocketAddrV4>,
+    /// Address of the interface for multicast [default: the system chooses]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0", requires = "group")]
+    pub interface: Ipv4Addr,
+    /// Where senders reach this host [default: 0.0.0.0:7600; with --group any port]
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Name of this receiver, the same after a restart [default: host and folder]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Replace files of the same name; without, the new one gets a number
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Refuse larger files, in bytes: 500M, 20G [default: what the disk has]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub most: Option<u64>,
+    /// Go on after the files of one sender
+    #[arg(long)]
+    pub forever: bool,
+    /// Give up when no sender was heard for this time [default: never]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub wait: Option<Span>,
+    /// Prove to the sender, who has the same key file, that it is us who have the file
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print JSON lines instead of a progress bar (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast send --rate`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speed {
+    /// As fast as loses little.
+    Auto,
+    /// So many octets per second.
+    Fixed(Rate),
+}
+
+/// `layercast send --profile`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Profile {
+    /// Parities repair what anybody lost; answers only where something is missing
+    Layercast,
+    /// NTT/IBM's protocol of 1996: packets are sent again until everybody has acknowledged all
+    Rmtp,
+}
+
+fn group(text: &str) -> Result<SocketAddrV4, String> {
+    let group: SocketAddrV4 = text
+        .parse()
+        .map_err(|_| "expected GROUP:PORT such as 239.1.2.3:7600".to_owned())?;
+    match group.ip().is_multicast() && group.port() != 0 {
+        true => Ok(group),
+        false => Err("expected an address between 224.0.0.0 and 239.255.255.255 and a port".into()),
+    }
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    match text {
+        "auto" => Ok(Speed::Auto),
+        text => match units::rate(text)? {
+            rate if rate.as_bps() == 0 => Err("a rate of 0 carries nothing".into()),
+            rate => Ok(Speed::Fixed(rate)),
+        },
+    }
+}
+
+fn enough(text: &str) -> Result<Completion, String> {
+    let expected = || "expected a number of receivers, or a share such as 90%".to_owned();
+    match text.strip_suffix('%') {
+        Some(share) => match share.parse::<u32>() {
+            Ok(share @ 1..=100) => Ok(Completion::Quorum(share * 10)),
+            _ => Err(expected()),
+        },
+        None => match text.parse() {
+            Ok(count @ 1..) => Ok(Completion::AtLeast(count)),
+            _ => Err(expected()),
+        },
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "k" | "kB" => 1_000,
+        "M" | "MB" => 1_000_000,
+        "G" | "GB" => 1_000_000_000,
+        "T" | "TB" => 1_000_000_000_000,
+        _ => return Err("expected bytes such as 700M or 20G".into()),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "expected bytes such as 700M or 20G")?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_and_wrong_ones_refused() {
+        assert_eq!(size("20G"), Ok(20_000_000_000));
+        assert!(size("20X").is_err() && size("99999999999T").is_err());
+        assert_eq!(enough("90%"), Ok(Completion::Quorum(900)));
+        assert_eq!(enough("3"), Ok(Completion::AtLeast(3)));
+        assert!(enough("0").is_err() && enough("101%").is_err());
+        assert_eq!(speed("auto"), Ok(Speed::Auto));
+        assert!(speed("0bit/s").is_err());
+        assert!(group("10.0.0.1:7600").is_err() && group("239.1.2.3").is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! `layercast send` and `layercast receive`: files to many receivers.
+
+pub mod args;
+pub mod receive;
+pub mod send;
+
+use std::fs;
+use std::io::{IsTerminal, stderr};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use layercast_wire::multicast::{MemberId, Reason};
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::Lines;
+use crate::progress::style;
+
+/// The number that stands for a name on the wire.
+fn member(name: &str) -> MemberId {
+    let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(name.as_bytes()).as_bytes();
+    MemberId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+}
+
+/// The key in a file: whatever its content, both sides make the same of it.
+fn key(file: Option<&Path>) -> Result<Option<[u8; 32]>, Failure> {
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    let content = fs::read(file).map_err(|error| Failure::file(file, "read", &error))?;
+    if content.len() < 16 {
+        let failure = Failure::new(format!("{}: a key has at least 16 bytes", file.display()));
+        return Err(failure.hint("head -c 32 /dev/urandom > FILE"));
+    }
+    Ok(Some(blake3::derive_key("layercast receipts", &content)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Why, in words.
+fn words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Normal => "it ended",
+        Reason::User => "stopped by its user",
+        Reason::Integrity => "too few receivers were left",
+        Reason::Slow => "too slow for the others",
+        Reason::Silent => "it does not answer",
+        Reason::Corrupt => "the digest was wrong twice",
+        Reason::NoRoom => "it has no room, or cannot write",
+        Reason::Unsupported => "it does not know the code, or the terms",
+        Reason::Rounds => "more passes than allowed",
+        Reason::Late => "it came too late",
+    }
+}
+
+/// Octets in words.
+fn octets(count: u64) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let fits = units.iter().find(|(_, factor)| count as f64 >= *factor);
+    match fits {
+        Some((unit, factor)) => format!("{:.2} {unit}", count as f64 / factor),
+        None => format!("{count} B"),
+    }
+}
+
+/// Says what happens: JSON lines, a bar, or plain lines where there is no terminal.
+struct Say {
+    json: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Say {
+    fn new(json: bool) -> Say {
+        let bar = (!json && stderr().is_terminal()).then(|| {
+            let template = "{prefix} [{bar:30}] {percent:>3}% {msg}, {elapsed} gone, {eta} left";
+            ProgressBar::new(1).with_style(style(template))
+        });
+        Say { json, bar }
+    }
+
+    /// Something happened.
+    fn event(&self, json: Value, human: &str) -> Outcome {
+        match (&self.bar, self.json) {
+            (_, true) => Lines::Stdout.write(&json)?,
+            (Some(bar), _) => bar.suspend(|| eprintln!("{human}")),
+            (None, _) => eprintln!("{human}"),
+        }
+        Ok(())
+    }
+
+    /// So much of all is done.
+    fn progress(&self, json: Value, name: &str, done: (u64, u64), human: String) -> Outcome {
+        if self.json {
+            return Lines::Stdout.write(&json);
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(name.to_owned());
+            bar.set_length(done.1.max(1));
+            bar.set_position(done.0);
+            bar.set_message(human);
+        }
+        Ok(())
+    }
+
+    /// A new bar for what comes next.
+    fn restart(&self) {
+        if let Some(bar) = &self.bar {
+            bar.reset();
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
