@@ -109,7 +109,7 @@ impl SenderConfig {
             deadline: Deadline::Adaptive {
                 initial: Span::from_ms(100),
             },
-            silence: Silence::AskEach { tries: 5 },
+            silence: Silence::AskEach { tries: 9 },
             repair: Repair::Parity {
                 proactive: 0,
                 most: 412,

@@ -39,7 +39,12 @@ pub struct Send {
     #[arg(long, value_name = "HOST[:PORT]", group = "whom")]
     pub to: Vec<String>,
     /// Address of the interface for multicast [default: the system chooses]
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0", requires = "group")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "0.0.0.0",
+        requires = "group"
+    )]
     pub interface: Ipv4Addr,
     /// How far multicast goes: 1 stays in the local network
     #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
@@ -99,7 +104,12 @@ pub struct Receive {
     #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
     pub group: Option<SocketAddrV4>,
     /// Address of the interface for multicast [default: the system chooses]
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0", requires = "group")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "0.0.0.0",
+        requires = "group"
+    )]
     pub interface: Ipv4Addr,
     /// Where senders reach this host [default: 0.0.0.0:7600; with --group any port]
     #[arg(long, value_name = "ADDR")]

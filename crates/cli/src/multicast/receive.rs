@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use layercast_core::Span;
 use layercast_multicast::member_key;
-use layercast_net::{
-    Ended, FileReceiver, Folder, ReceiveConfig, ReceiveEvent, ReceivedFile,
-};
+use layercast_net::{Ended, FileReceiver, Folder, ReceiveConfig, ReceiveEvent, ReceivedFile};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

@@ -212,7 +212,8 @@ impl Teller {
                 };
                 let mut json = self.receiver(&it);
                 json["report"] = "receiver".into();
-                self.say.event(json, &format!("  {} {fate}", self.name(&it)))
+                self.say
+                    .event(json, &format!("  {} {fate}", self.name(&it)))
             }
             SendEvent::Done(_) => Ok(()),
         }

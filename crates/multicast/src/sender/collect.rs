@@ -1,5 +1,5 @@
 use super::*;
-use crate::Silence;
+use crate::{Deadline, Silence};
 
 impl<S: Source> Sender<S> {
     /// Whether a member belongs to those the rounds are with.
@@ -223,7 +223,12 @@ impl<S: Source> Sender<S> {
                 self.next_poll = self.next_poll.max(now);
                 self.polls.extend(silent.iter().map(|&at| at as u32));
                 let paced = self.clock.spread(silent.len() as u32);
-                self.round.deadline = now + paced + self.clock.wait(Span::ZERO);
+                // A host that is busy for a while is not dead: what answers took lately says nothing of it.
+                let longer = match self.config.deadline {
+                    Deadline::Adaptive { .. } => 1 << (self.round.tries - 1).min(10),
+                    _ => 1,
+                };
+                self.round.deadline = now + paced + self.clock.wait(Span::ZERO).times(longer);
             }
             Silence::AskGroup { .. } => {
                 self.stats.handshakes += 1;

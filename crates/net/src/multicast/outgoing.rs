@@ -45,7 +45,9 @@ impl Outgoing {
         }
         let len = packet.encoded_len();
         match self.runs.back_mut() {
-            Some(run) if run.next == 0 && Arc::ptr_eq(&run.to, to) && run.batch.takes(len, false) => {
+            Some(run)
+                if run.next == 0 && Arc::ptr_eq(&run.to, to) && run.batch.takes(len, false) =>
+            {
                 run.batch.bytes += len;
                 run.batch.count += 1;
                 packet.encode_into(&mut run.bytes);

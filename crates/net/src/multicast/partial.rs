@@ -188,8 +188,7 @@ mod tests {
     #[test]
     fn what_was_saved_is_there_in_another_life() {
         let folder = folder("partial");
-        let (mut partial, mut held) =
-            Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        let (mut partial, mut held) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
         assert_eq!(held.count(), 0);
         for number in [0, 1, 2, 50, 99] {
             partial.write(number * 10, &[number as u8; 10]).unwrap();
@@ -210,8 +209,7 @@ mod tests {
     #[test]
     fn a_state_that_is_damaged_is_worth_nothing() {
         let folder = folder("partial-damaged");
-        let (mut partial, mut held) =
-            Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        let (mut partial, mut held) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
         held.set(5);
         partial.save(&held).unwrap();
         let state = partial.state.clone();

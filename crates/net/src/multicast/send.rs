@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use layercast_core::Span;
 use layercast_fec::Scheme;
-use layercast_multicast::{
-    Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source,
-};
+use layercast_multicast::{Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source};
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -180,4 +178,3 @@ async fn read(path: &Path, name: Bytes, scheme: Option<Scheme>) -> Result<FileSo
         source,
     })
 }
-

@@ -69,7 +69,10 @@ impl FileSource {
         if self.run.0 == first && self.run.1.len() as u64 == end - first {
             return Ok(());
         }
-        let about = self.file.metadata().map_err(|error| self.unreadable(error))?;
+        let about = self
+            .file
+            .metadata()
+            .map_err(|error| self.unreadable(error))?;
         if about.len() != self.object.size || modified(&about) != self.modified {
             return Err(self.unreadable("it was changed while it was sent"));
         }

@@ -28,7 +28,9 @@ use crate::common::localhost;
 const LONG: Duration = Duration::from_secs(60);
 
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("files").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("files")
+        .join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     folder
@@ -199,7 +201,11 @@ async fn loss_duplicates_disorder_and_corruption_leave_the_files_identical() {
     }
     let to = paths.iter().map(|it| it.addr).collect();
     let sent = send(config(&[&path], to, 100)).await;
-    assert_eq!((delivered(&sent[0]), &sent[0].failure), (4, &None), "{sent:#?}");
+    assert_eq!(
+        (delivered(&sent[0]), &sent[0].failure),
+        (4, &None),
+        "{sent:#?}"
+    );
     for it in receivers {
         let out = it.out.clone();
         let files = it.end().await;
@@ -266,7 +272,10 @@ async fn who_stops_tells_the_other_side() {
     stop.cancel();
     let sent = timeout(LONG, sending).await.unwrap().unwrap().unwrap();
     let user = Outcome::Failed(Reason::User);
-    assert!(sent[0].receivers.iter().all(|it| it.outcome == user), "{sent:#?}");
+    assert!(
+        sent[0].receivers.iter().all(|it| it.outcome == user),
+        "{sent:#?}"
+    );
     one.stop.cancel();
     let (files, _) = timeout(LONG, one.task).await.unwrap().unwrap().unwrap();
     assert_eq!(files.len(), 0);
@@ -285,9 +294,15 @@ async fn nobody_there_and_no_room_are_told() {
     let sent = send(config).await;
     assert!(sent[0].failure.is_some(), "{sent:#?}");
     assert_eq!(sent[0].unreached, [addr]);
-    assert_eq!(sent[0].receivers[0].outcome, Outcome::Failed(Reason::NoRoom));
+    assert_eq!(
+        sent[0].receivers[0].outcome,
+        Outcome::Failed(Reason::NoRoom)
+    );
     let files = it.end().await;
-    assert_eq!((files[0].reason, &files[0].path), (Some(Reason::NoRoom), &None));
+    assert_eq!(
+        (files[0].reason, &files[0].path),
+        (Some(Reason::NoRoom), &None)
+    );
 }
 
 #[tokio::test]
@@ -312,7 +327,10 @@ async fn forged_feedback_and_hostile_datagrams_do_no_harm() {
     assert!(files[0].path.is_some(), "{files:#?}");
     assert!(fs::read(out.join("film")).unwrap() == content);
     let receivers = &sent[0].receivers;
-    let told = receivers.iter().find(|it| it.member == MemberId(1)).unwrap();
+    let told = receivers
+        .iter()
+        .find(|it| it.member == MemberId(1))
+        .unwrap();
     assert_eq!(told.outcome, Outcome::Delivered);
     let stats = &sent[0].stats;
     assert!(stats.forged + stats.strangers > 0, "{sent:#?}");
