@@ -102,6 +102,11 @@ bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages,
 bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/benchmarks.md)
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
+.PHONY: bench-multicast
+bench-multicast: build venv ## Files to 1, 5 and 20 receivers beside uftp and NORM, in network namespaces, as root (BENCH_MB, default 500)
+	scripts/install_tools.sh $(PY) uftp libnorm nft ethtool ip
+	$(URGENT) $(PY) scripts/peers/multicast.py $(LAYERCAST) $(TARGET)/bench $(or $(BENCH_MB),500)
+
 .PHONY: peers
 peers: ## SRT and GStreamer, for the comparisons
 	scripts/install_tools.sh $(PY) srt-live-transmit srt-dev gst-launch-1.0

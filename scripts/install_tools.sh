@@ -10,6 +10,7 @@ shift
 declare -A package=([ffmpeg]=ffmpeg [tshark]=tshark [chromium]=chromium [srt-live-transmit]=srt-tools
     [ns]=ns2 [ns3-dev]=libns3-dev [srt-dev]=libsrt-openssl-dev [isal]=libisal-dev
     [iperf3]=iperf3 [curl]=curl [ping]=iputils-ping [ip]=iproute2
+    [uftp]=uftp [nft]=nftables [ethtool]=ethtool [libnorm]=libnorm1
     [gst-launch-1.0]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good python3-gi gir1.2-gstreamer-1.0"
     [gst-elements]="gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad gstreamer1.0-libav")
 
@@ -18,6 +19,7 @@ have() {
     [ "$1" != isal ] || { [ -e /usr/include/isa-l.h ]; return; }
     [ "$1" != ns3-dev ] || { [ -e /usr/include/ns3/core-module.h ]; return; }
     [ "$1" != srt-dev ] || { [ -e /usr/include/srt/srt.h ]; return; }
+    [ "$1" != libnorm ] || { ldconfig -p | grep -q 'libnorm\.so\.1 '; return; }
     [ "$1" = gst-elements ] || { command -v "$1" >/dev/null; return; }
     for element in udpsrc tsdemux h264parse rtph264depay avdec_h264; do
         gst-inspect-1.0 --exists "$element" 2>/dev/null || return 1

@@ -4,8 +4,9 @@
 Usage: multicast.py LAYERCAST OUT_DIR [MEGABYTES]; needs root, ip, ethtool, nft, uftp and libnorm. Writes
 OUT_DIR/multicast.json; docs/benchmarks.md says what it means.
 
-Hosts hang on one bridge; each receiver drops a share of the datagrams that come in, independently, by a rule of
-nftables. Segmentation is done before the link, so that what is dropped are single packets for everybody.
+Hosts hang on one bridge; each receiver drops a share of the datagrams that come in, independently, by a
+rule of nftables. Segmentation is done before the link, so that what is dropped are single packets for
+everybody.
 """
 
 import filecmp
@@ -59,8 +60,8 @@ class Hosts:
             ):
                 run(*inside(host), *command.split())
             if host and self.loss:
-                rule = f"numgen random mod 100 < {self.loss} drop"
-                table = f"table ip l {{ chain c {{ type filter hook input priority 0; meta l4proto udp {rule}; }}; }}"
+                rule = f"meta l4proto udp numgen random mod 100 < {self.loss} drop"
+                table = f"table ip l {{ chain c {{ type filter hook input priority 0; {rule}; }}; }}"
                 subprocess.run([*inside(host), "nft", "-f", "-"], input=table, text=True, check=True)
         return self
 
@@ -89,9 +90,9 @@ def commands(program: str, layercast: str, file: Path, out: list[Path]) -> tuple
         return send, [[layercast, "receive", *group, "--out", it] for it in out]
     if program == "uftp":
         own = ["-M", GROUP, "-p", PORT, "-I", "eth0"]
-        send = ["uftp", "-R", RATE // 1000, *own, "-P", "239.77.2.2", "-b", 1400, "-B", 4 << 20, "-h", "none"]
-        send += ["-Y", "none", "-H", ",".join(addresses), file]
-        return send, [["uftpd", "-d", "-E", *own, "-B", 4 << 20, "-D", it] for it in out]
+        send = ["uftp", "-R", RATE // 1000, *own, "-P", "239.77.2.2", "-b", 1400, "-B", 4 << 20]
+        send += ["-H", ",".join(addresses), file]
+        return send, [["uftpd", "-d", *own, "-B", 4 << 20, "-D", it] for it in out]
     ids = [str(host + 1) for host in range(1, len(out) + 1)]
     norm = [sys.executable, here / "norm_file.py"]
     own = [GROUP, PORT, "eth0"]
@@ -111,10 +112,6 @@ def measure(program: str, layercast: str, file: Path, receivers: int, loss: int)
         for it in out:
             it.mkdir()
         send, receive = commands(program, layercast, file, out)
-        if program == "uftp":
-            # It takes the block size literally, and only without keys; see docs/benchmarks.md.
-            send = [part for part in send if part not in ("-h", "-Y", "none")]
-            receive = [[part for part in command if part != "-E"] for command in receive]
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         running = [

@@ -1,6 +1,7 @@
-"""One file by NORM (RFC 5740), through Debian's libnorm: the sender waits until all receivers have acknowledged.
+"""One file by NORM (RFC 5740), through Debian's libnorm: the sender waits for all acknowledgements.
 
-Usage: norm_file.py send GROUP PORT INTERFACE FILE BPS IDS | norm_file.py receive GROUP PORT INTERFACE FOLDER ID
+Usage: norm_file.py send GROUP PORT INTERFACE FILE BPS IDS
+       norm_file.py receive GROUP PORT INTERFACE FOLDER ID
 """
 
 import ctypes

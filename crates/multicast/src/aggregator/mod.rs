@@ -289,6 +289,7 @@ impl Aggregator {
     pub fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
         self.children.iter().map(|child| Delivery {
             member: child.id,
+            peer: Some(child.peer),
             outcome: match child.status {
                 Status::Joined => Outcome::Pending,
                 Status::Complete => Outcome::Delivered,

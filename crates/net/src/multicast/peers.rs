@@ -21,6 +21,11 @@ impl Peers {
         }
     }
 
+    /// Whether there is no room for more.
+    pub fn is_full(&self) -> bool {
+        self.addresses.len() >= self.most
+    }
+
     /// The number of an address that has one.
     pub fn find(&self, address: SocketAddr) -> Option<Peer> {
         self.numbers.get(&address).copied()
@@ -31,7 +36,7 @@ impl Peers {
         if let Some(peer) = self.find(address) {
             return Some(peer);
         }
-        if self.addresses.len() >= self.most {
+        if self.is_full() {
             return None;
         }
         let peer = Peer(u32::try_from(self.addresses.len()).ok()?);

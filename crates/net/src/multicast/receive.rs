@@ -305,6 +305,10 @@ impl FileReceiver {
         open: &Open,
         events: &mpsc::Sender<ReceiveEvent>,
     ) {
+        if self.sessions.is_empty() && self.peers.is_full() {
+            // Strangers filled it; nobody is needed any more.
+            self.peers = Peers::new(MOST_SENDERS);
+        }
         let (id, Some(peer)) = (packet.session, self.peers.number(from)) else {
             return;
         };

@@ -142,7 +142,7 @@ impl FileStore {
     }
 
     fn open(&mut self, object: &Object, geometry: &Geometry) -> io::Result<Bits> {
-        let name = self.name.insert(FileName::from_object(&object.name));
+        let name = FileName::from_object(&object.name);
         fs::create_dir_all(&self.folder.path)?;
         let there = self.folder.path.join(&name.name);
         if is_it(&there, object) {
@@ -190,6 +190,7 @@ impl FileStore {
 
 impl Store for FileStore {
     fn begin(&mut self, object: &Object, geometry: &Geometry) -> Result<Bits, Reason> {
+        self.name = Some(FileName::from_object(&object.name));
         if object.scheme != 0 {
             let scheme = Scheme::from_number(object.scheme).ok_or(Reason::Unsupported)?;
             let n = usize::from(geometry.block);

@@ -229,7 +229,7 @@ async fn a_receiver_that_was_killed_goes_on_where_it_was() {
     let sent = timeout(LONG, sending).await.unwrap().unwrap().unwrap();
     assert_eq!(delivered(&sent[0]), 2, "{sent:#?}");
     let files = two.end().await;
-    assert!(files[0].held_before > 1_000, "{files:#?}");
+    assert!(files[0].held_before > 0, "{files:#?}");
     assert!(fs::read(out.join("film")).unwrap() == content);
     one.end().await;
 }

@@ -1,0 +1,154 @@
+//! `layercast send` and `layercast receive` over loopback.
+
+#[path = "all/common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{complaint, ends_within, folder, layercast, run, signal};
+use serde_json::Value;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A port that is free now.
+fn port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+fn receive(address: &str, out: &Path) -> Child {
+    let child = layercast()
+        .args(["receive", "--listen", address, "--json", "--out"])
+        .arg(out)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its port is bound within this time, and if not the announcement is repeated.
+    sleep(Duration::from_millis(200));
+    child
+}
+
+/// The last line of what a command printed.
+fn summary(output: &std::process::Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn exit_codes_tell_all_some_and_none() {
+    let folder = folder("files-codes");
+    let file = folder.join("file");
+    fs::write(&file, vec![7; 100_000]).unwrap();
+    let file = file.to_str().unwrap();
+    let [here, nobody] = [port(), port()].map(|port| format!("127.0.0.1:{port}"));
+    let args = ["send", file, "--json", "--wait", "2s", "--to"];
+
+    let mut receiver = receive(&here, &folder.join("all"));
+    let sent = run(&[&args[..], &[&here]].concat());
+    assert_eq!(sent.status.code(), Some(0), "{}", complaint(&sent));
+    assert_eq!(ends_within(&mut receiver, SOON), Some(0));
+    let summary_of_it = summary(&sent);
+    let told = &summary_of_it["files"][0];
+    assert_eq!(told["receivers"][0]["outcome"], "delivered");
+    assert_eq!(told["blake3"], blake3_of(file));
+    assert_eq!(
+        fs::read(folder.join("all/file")).unwrap(),
+        fs::read(file).unwrap()
+    );
+
+    let mut receiver = receive(&here, &folder.join("some"));
+    let sent = run(&[&args[..], &[&here, "--to", &nobody]].concat());
+    assert_eq!(sent.status.code(), Some(3), "{}", complaint(&sent));
+    assert_eq!(summary(&sent)["files"][0]["unreached"][0], nobody);
+    assert_eq!(ends_within(&mut receiver, SOON), Some(0));
+
+    let mut receiver = receive(&here, &folder.join("enough"));
+    let sent = run(&[&args[..], &[&here, "--to", &nobody, "--enough", "1"]].concat());
+    assert_eq!(sent.status.code(), Some(0), "{}", complaint(&sent));
+    assert_eq!(ends_within(&mut receiver, SOON), Some(0));
+
+    let sent = run(&[&args[..], &[&nobody]].concat());
+    assert_eq!(sent.status.code(), Some(1));
+    assert!(complaint(&sent).contains("no receiver took part"));
+}
+
+fn blake3_of(file: &str) -> String {
+    blake3::hash(&fs::read(file).unwrap()).to_string()
+}
+
+#[test]
+fn what_is_wrong_is_told_in_one_line() {
+    let folder = folder("files-wrong");
+    for (args, code, words) in [
+        (
+            &["send", "nothing", "--to", "127.0.0.1:9"][..],
+            1,
+            "cannot read",
+        ),
+        (&["send", ".", "--to", "127.0.0.1:9"], 1, "not a plain file"),
+        (&["send", "x"], 2, "--group"),
+        (&["send", "x", "--group", "10.0.0.1:9"], 2, "224.0.0.0"),
+        (
+            &["send", "x", "--to", "127.0.0.1", "--rate", "0bit/s"],
+            2,
+            "carries nothing",
+        ),
+        (
+            &["send", "x", "--to", "[::1]:9", "--to", "127.0.0.1:9"],
+            2,
+            "IPv6",
+        ),
+        (
+            &["receive", "--wait", "300ms", "--listen", "127.0.0.1:0"],
+            1,
+            "no sender came",
+        ),
+    ] {
+        let child = layercast()
+            .args(args)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        let complaint = complaint(&child);
+        assert_eq!(child.status.code(), Some(code), "{args:?}: {complaint}");
+        assert!(complaint.contains(words), "{args:?}: {complaint}");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_here() {
+    let folder = folder("files-stopped");
+    let file = folder.join("file");
+    fs::write(&file, vec![7; 4_000_000]).unwrap();
+    let here = format!("127.0.0.1:{}", port());
+    let out = folder.join("out");
+    let mut receiver = receive(&here, &out);
+    let send = |rate: &str| {
+        let mut send = layercast();
+        send.args(["send", "--json", "--to", &here, "--rate", rate]);
+        send.arg(&file).stdout(Stdio::null());
+        send.spawn().unwrap()
+    };
+    let mut sender = send("10Mbit/s");
+    sleep(Duration::from_millis(1_500));
+    signal(&receiver, "-INT");
+    assert_eq!(ends_within(&mut receiver, SOON), Some(130));
+    signal(&sender, "-INT");
+    let code = ends_within(&mut sender, SOON);
+    assert!(matches!(code, Some(130 | 1)), "{code:?}");
+    assert!(!out.join("file").exists());
+
+    let mut receiver = receive(&here, &out);
+    assert_eq!(ends_within(&mut send("200Mbit/s"), SOON), Some(0));
+    assert_eq!(ends_within(&mut receiver, SOON), Some(0));
+    assert_eq!(
+        fs::read(out.join("file")).unwrap(),
+        fs::read(&file).unwrap()
+    );
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+}
