@@ -117,7 +117,7 @@ mod tests {
             8 * PIECE,
             9 * PIECE + 1,
         ] {
-            let octets: Vec<u8> = (0..size).map(|at| (at * 31 >> 7) as u8).collect();
+            let octets: Vec<u8> = (0..size).map(|at| ((at * 31) >> 7) as u8).collect();
             let mut tree = TreeDigest::new(size);
             let mut order: Vec<usize> = (0..tree.len()).collect();
             order.reverse();

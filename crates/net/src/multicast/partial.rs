@@ -179,7 +179,8 @@ mod tests {
     }
 
     fn folder(name: &str) -> PathBuf {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let own = format!("layercast-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(own);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder

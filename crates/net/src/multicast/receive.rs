@@ -398,7 +398,8 @@ impl FileReceiver {
                         more = true;
                     }
                     ReceiverEvent::Complete => {
-                        if session.machine.store_mut().finish().is_err() {
+                        let finished = session.machine.store_mut().finish();
+                        if finished.is_err() {
                             session.machine.leave(Reason::NoRoom);
                         }
                     }
