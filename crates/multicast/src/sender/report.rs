@@ -160,7 +160,10 @@ impl<S: Source> Sender<S> {
         if core::mem::replace(&mut record.mark, sync) != sync {
             record.received = 0;
         }
-        record.received += needs.iter().map(|(_, count)| u64::from(count)).sum::<u64>();
+        // What it had said already comes again if it was asked twice, or the network doubles.
+        if u64::from(record.answered) != sync {
+            record.received += needs.iter().map(|(_, count)| u64::from(count)).sum::<u64>();
+        }
         let weak = record.received > most && self.round.scope == Scope::Main;
         let work = &mut self.object;
         for (block, count) in needs.iter() {

@@ -104,6 +104,28 @@ fn who_lacks_too_much_is_postponed_alone_or_with_others() {
 }
 
 #[test]
+fn who_loses_half_both_ways_is_not_taken_for_dead() {
+    for seed in 0..100 {
+        let config = SenderConfig {
+            packet_size: 1_000,
+            ..SenderConfig::layercast(Rate::from_bps(10_000_000))
+        };
+        let scheme = layercast_fec::Scheme::from_number(config.scheme);
+        let source = Memory::new("x", content(100_000), scheme);
+        let sender = Sender::object(3, config, listed(4), source).unwrap();
+        let mut net = Net::new(sender, stores(4), PERFECT, seed);
+        let mut random = layercast_core::Stream::new(seed, "half");
+        net.fate = Box::new(move |from, to, packet| {
+            let opening = matches!(packet.body, Body::Open(_) | Body::Accept(_));
+            !opening && (from == 4 || to == 4) && random.chance(0.5)
+        });
+        net.start();
+        net.run();
+        assert!(delivered(&net), "{seed}: {:?}", net.sender_events);
+    }
+}
+
+#[test]
 fn few_who_miss_something_get_it_by_unicast() {
     let config = SenderConfig {
         repair: Repair::Selective {
