@@ -244,7 +244,14 @@ impl<S: Source> Sender<S> {
                 }
                 let asked = self.polls.len() as u32;
                 let paced = self.clock.spread(asked);
-                self.round.deadline = now + paced + self.clock.wait(Span::ZERO).times(longer);
+                let wait = self.clock.wait(Span::ZERO);
+                // The others hear nothing meanwhile, and must not take the sender for dead.
+                let tries = u64::from(self.config.silence.tries());
+                let most = match self.config.sender_wait {
+                    Span::ZERO => Span::MAX,
+                    theirs => theirs.mul_div(1, 2 * tries),
+                };
+                self.round.deadline = now + paced + wait.times(longer).min(most).max(wait);
             }
             Silence::AskGroup { .. } => {
                 self.stats.handshakes += 1;
