@@ -176,6 +176,16 @@ pub enum RateControl {
     Friendly(Monitor),
 }
 
+impl RateControl {
+    /// The numbers of its measurements, if it makes any.
+    pub fn monitor(&self) -> Option<Monitor> {
+        match *self {
+            RateControl::Monitor(it) | RateControl::Friendly(it) => Some(it),
+            RateControl::Free | RateControl::Fixed(_) => None,
+        }
+    }
+}
+
 /// Numbers of the rate control by monitor bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Monitor {

@@ -1,4 +1,4 @@
-use layercast_wire::multicast::Object;
+use layercast_wire::multicast::{Content, Object, State};
 
 use crate::ConfigError;
 
@@ -64,6 +64,21 @@ impl Geometry {
     pub fn packets_of(&self, block: u32) -> u16 {
         let (first, end) = self.range(block);
         (end - first) as u16
+    }
+
+    /// Whether what a receiver says that it lacks is of this object, and told as was agreed; what says nothing of
+    /// that fits.
+    pub(crate) fn fits(&self, content: Content, state: &State) -> bool {
+        match state {
+            State::Missing(spans) => content == Content::Ranges && spans.end() <= self.packets(),
+            State::Ready(spans) => spans.end() <= self.packets(),
+            State::Need(needs) => {
+                let fits =
+                    |(block, count)| block < self.blocks() && count <= self.packets_of(block);
+                content == Content::Counts && needs.iter().all(fits)
+            }
+            State::Complete { .. } | State::Busy | State::Corrupt | State::Levels { .. } => true,
+        }
     }
 
     /// Octet at which a packet begins.

@@ -49,7 +49,7 @@ impl Aggregator {
                 self.ask_silent(now, token);
             }
         }
-        self.look(now);
+        self.look();
     }
 
     fn begin(&mut self, deadline: Time, token: u64, round: u16) {
@@ -104,7 +104,7 @@ impl Aggregator {
         let corrupt = report.state == State::Corrupt;
         if corrupt && core::mem::replace(&mut child.corrupt, true) {
             child.status = Status::Failed(Reason::Corrupt);
-            return self.look(now);
+            return self.look();
         }
         let Some(collecting) = &mut self.collecting else {
             return;
@@ -126,9 +126,9 @@ impl Aggregator {
         }
         let needy = self.needy();
         if needy && more {
-            self.tell(now);
+            self.tell();
         } else {
-            self.look(now);
+            self.look();
         }
     }
 
@@ -166,20 +166,8 @@ impl Aggregator {
                 _ => false,
             };
         };
-        match &report.state {
-            State::Missing(spans) => {
-                session.terms.content == Content::Ranges && spans.end() <= geometry.packets()
-            }
-            State::Ready(spans) => spans.end() <= geometry.packets(),
-            State::Need(needs) => {
-                session.terms.content == Content::Counts
-                    && needs.iter().all(|(block, count)| {
-                        block < geometry.blocks() && count <= geometry.packets_of(block)
-                    })
-            }
-            State::Complete { .. } | State::Busy | State::Corrupt => true,
-            State::Levels { .. } => false,
-        }
+        !matches!(report.state, State::Levels { .. })
+            && geometry.fits(session.terms.content, &report.state)
     }
 
     fn waits_for(&self, child: &Child) -> bool {
@@ -188,14 +176,15 @@ impl Aggregator {
     }
 
     /// If all have answered, the sender is told.
-    pub(super) fn look(&mut self, now: Time) {
+    pub(super) fn look(&mut self) {
         let pending = self.collecting.as_ref().is_some_and(|it| !it.told);
         if pending && !self.needy() && !self.children.iter().any(|it| self.waits_for(it)) {
-            self.tell(now);
+            self.tell();
         }
     }
 
     pub(super) fn collect_over(&mut self, now: Time) {
+        let needy = self.needy();
         let Some(collecting) = &mut self.collecting else {
             return;
         };
@@ -205,17 +194,13 @@ impl Aggregator {
             }
             return;
         }
-        if collecting
-            .poll
-            .as_ref()
-            .is_some_and(|it| it.ask == Ask::Needy && !it.handshake)
-        {
+        if needy {
             collecting.told = true;
             return;
         }
         if !collecting.told {
             // What is known now helps already: repairs need not wait for those who are silent.
-            self.tell(now);
+            self.tell();
         }
         let Some(collecting) = &mut self.collecting else {
             return;
@@ -295,7 +280,7 @@ impl Aggregator {
     }
 
     /// Tells the sender what its receivers have and lack.
-    fn tell(&mut self, _now: Time) {
+    fn tell(&mut self) {
         let tally = self.tally();
         let (Some(session), Some(collecting)) = (&mut self.session, &mut self.collecting) else {
             return;

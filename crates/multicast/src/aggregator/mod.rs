@@ -178,7 +178,7 @@ impl Aggregator {
             Body::Leave { member, reason } => {
                 if let Some(at) = self.known(*member, from) {
                     self.children[at].status = Status::Failed(*reason);
-                    self.look(now);
+                    self.look();
                 }
             }
             Body::Count(count) => {

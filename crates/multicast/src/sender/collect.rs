@@ -126,10 +126,8 @@ impl<S: Source> Sender<S> {
         if let Some(rate) = self.pacer.rate()
             && self.round.packets > 0
         {
-            let least = match self.config.rate {
-                RateControl::Monitor(it) | RateControl::Friendly(it) => it.least.as_bps(),
-                RateControl::Free | RateControl::Fixed(_) => 1,
-            };
+            let monitor = self.config.rate.monitor();
+            let least = monitor.map_or(1, |it| it.least.as_bps());
             let half = Rate::from_bps((rate.as_bps() / 2).max(least));
             self.pacer.set_rate(half);
             self.events.push_back(SenderEvent::Rate(half));
@@ -155,7 +153,7 @@ impl<S: Source> Sender<S> {
     }
 
     /// A member is out.
-    pub(super) fn lose(&mut self, now: Time, at: usize, reason: Reason) {
+    pub(super) fn lose(&mut self, at: usize, reason: Reason) {
         let status = self.roster.get(at).status;
         match status {
             Status::Done | Status::Released => {}
@@ -173,7 +171,6 @@ impl<S: Source> Sender<S> {
         if self.phase != Phase::Opening && !self.roster.satisfies(&self.config.completion) {
             self.give_up(Reason::Integrity, Failure::Integrity);
         }
-        let _ = now;
     }
 
     /// The round is evaluated once all have answered.
@@ -208,7 +205,7 @@ impl<S: Source> Sender<S> {
             return;
         }
         for at in silent {
-            self.lose(now, at, Reason::Silent);
+            self.lose(at, Reason::Silent);
             if self.phase == Phase::Closed {
                 return;
             }

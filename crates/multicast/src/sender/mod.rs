@@ -18,7 +18,8 @@ use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Time, earliest};
 use layercast_wire::multicast::{
-    Ask, Body, Content, Data, MemberId, Needs, Object, Open, Packet, Poll, Reason, Terms,
+    Ask, Body, Content, Data, DataFlags, MemberId, Needs, Object, Open, Packet, Poll, Reason,
+    Symbol, Terms,
 };
 
 use self::clock::Clock;
@@ -147,14 +148,10 @@ impl<S: Source> Sender<S> {
         object.scheme = config.scheme;
         let geometry = Geometry::of(&object, config.packet_size)?;
         let roster = listed(&members, &config.completion)?;
+        let monitor = config.rate.monitor();
         let rate = match config.rate {
-            RateControl::Free => None,
             RateControl::Fixed(rate) => Some(rate),
-            RateControl::Monitor(monitor) | RateControl::Friendly(monitor) => Some(monitor.start),
-        };
-        let measurement = match config.rate {
-            RateControl::Monitor(it) | RateControl::Friendly(it) => Some(Measurement::new(it)),
-            RateControl::Free | RateControl::Fixed(_) => None,
+            _ => monitor.map(|it| it.start),
         };
         Ok(Sender {
             clock: Clock::new(config.deadline, &config.schedule),
@@ -190,7 +187,7 @@ impl<S: Source> Sender<S> {
             events: VecDeque::new(),
             stats: SenderStats::default(),
             stream: None,
-            measurement,
+            measurement: monitor.map(Measurement::new),
         })
     }
 
@@ -217,7 +214,7 @@ impl<S: Source> Sender<S> {
             }
             Body::Leave { member, reason } => {
                 if let Some(at) = self.known(*member, from) {
-                    self.lose(now, at, *reason);
+                    self.lose(at, *reason);
                     self.after_answer(now);
                 }
             }
@@ -354,6 +351,32 @@ impl<S: Source> Sender<S> {
                 body,
             },
         });
+    }
+
+    /// A data packet leaves.
+    fn data(&mut self, now: Time, to: To, data: Data) -> Transmit {
+        let octets = data.payload.len() as u64;
+        self.stats.data += 1;
+        self.stats.again += u64::from(data.flags.has(DataFlags::AGAIN));
+        self.stats.parities += u64::from(matches!(data.symbol, Symbol::Parity { .. }));
+        self.stats.unicast += u64::from(matches!(to, To::One(_)));
+        self.stats.octets += octets;
+        self.pacer.sent(now, octets);
+        Transmit {
+            to,
+            packet: Packet {
+                session: self.session,
+                body: Body::Data(data),
+            },
+        }
+    }
+
+    /// Whoever should have everything has said so, or not: the end.
+    fn conclude(&mut self) {
+        match self.roster.delivered_to(&self.config.completion) {
+            true => self.close(Ok(())),
+            false => self.close(Err(Failure::Integrity)),
+        }
     }
 
     /// The member, if it is this peer who may speak for it.

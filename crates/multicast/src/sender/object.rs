@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
 use layercast_core::RangeSet;
-use layercast_wire::multicast::{DataFlags, Symbol};
 
 use super::plan::{Fresh, Plan};
 use super::*;
@@ -160,29 +159,18 @@ impl<S: Source> Sender<S> {
         {
             flags = flags.with(measurement.bits(now, self.round.number, symbol, done));
         }
-        self.stats.data += 1;
-        self.stats.again += u64::from(again);
-        self.stats.parities += u64::from(matches!(symbol, Symbol::Parity { .. }));
-        self.stats.unicast += u64::from(matches!(to, To::One(_)));
-        self.stats.octets += payload.len() as u64;
         self.round.packets += 1;
-        self.pacer.sent(now, payload.len() as u64);
         let data = Data {
             round: self.round.number,
             flags,
             symbol,
             payload,
         };
+        let transmit = self.data(now, to, data);
         if done {
             self.solicit(now, self.whom_to_ask());
         }
-        Some(Transmit {
-            to,
-            packet: Packet {
-                session: self.session,
-                body: Body::Data(data),
-            },
-        })
+        Some(transmit)
     }
 
     /// All have answered, or will not.
@@ -275,9 +263,7 @@ impl<S: Source> Sender<S> {
             } => u64::from(unicast_below_permille),
             _ => 0,
         };
-        let there = self
-            .roster
-            .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released));
+        let there = self.there();
         let single = needy.iter().all(|&at| self.roster.get(at).weight == 1);
         let alone = single && (needy.len() as u64) * 1_000 < below * u64::from(there);
         let mut union = RangeSet::new();
@@ -296,6 +282,12 @@ impl<S: Source> Sender<S> {
         plan
     }
 
+    /// Receivers that take part or have.
+    fn there(&self) -> u32 {
+        self.roster
+            .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released))
+    }
+
     /// Who lacks too much is served after the others, unless half of them do.
     fn postpone_weak(&mut self) {
         let Weak::Postpone { polls, .. } = self.config.weak else {
@@ -312,9 +304,7 @@ impl<S: Source> Sender<S> {
                 record.received > most || record.silent > polls
             })
             .collect();
-        let there = self
-            .roster
-            .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released));
+        let there = self.there();
         if weak.len() * 2 > there as usize {
             let work = &mut self.object;
             for (need, weak) in work.needs.iter_mut().zip(&work.weak_needs) {

@@ -48,10 +48,7 @@ impl<S: Source> Sender<S> {
                 goodbye: self.config.release_each,
                 data_wait_ms: ms(self.config.data_wait),
                 sender_wait_ms: ms(self.config.sender_wait),
-                counters: match self.config.rate {
-                    RateControl::Monitor(it) | RateControl::Friendly(it) => it.counters,
-                    _ => 0,
-                },
+                counters: self.config.rate.monitor().map_or(0, |it| it.counters),
             },
             object: match self.stream {
                 Some(_) => None,
@@ -98,7 +95,7 @@ impl<S: Source> Sender<S> {
         let late = self.takes_late() || (never && self.stream.is_none());
         if !first && self.phase != Phase::Opening && !late {
             // It has lost what it had, and this session takes nobody in.
-            self.lose(now, at, Reason::Late);
+            self.lose(at, Reason::Late);
             self.after_answer(now);
             return self.too_late(from, accept.member);
         }

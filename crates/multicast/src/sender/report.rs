@@ -68,21 +68,12 @@ impl<S: Source> Sender<S> {
 
     /// Whether a report says what can be so.
     pub(super) fn believable(&self, at: usize, report: &Report) -> bool {
-        let packets = self.object.geometry.packets();
+        let geometry = &self.object.geometry;
         match &report.state {
             State::Missing(spans) => {
-                self.config.content == Content::Ranges
-                    && !spans.is_empty()
-                    && spans.end() <= packets
+                !spans.is_empty() && geometry.fits(self.config.content, &report.state)
             }
-            State::Ready(spans) => spans.end() <= packets,
-            State::Need(needs) => {
-                let fits = |(block, count)| {
-                    block < self.object.geometry.blocks()
-                        && count <= self.object.geometry.packets_of(block)
-                };
-                self.config.content == Content::Counts && needs.iter().all(fits)
-            }
+            State::Ready(_) | State::Need(_) => geometry.fits(self.config.content, &report.state),
             State::Complete { receipt: proof } => {
                 let master = self.config.receipts.as_ref();
                 let key = master.map(|master| member_key(master, report.member));
@@ -138,7 +129,7 @@ impl<S: Source> Sender<S> {
             }
             State::Corrupt => {
                 if core::mem::replace(&mut self.roster.get_mut(at).corrupt, true) {
-                    self.lose(now, at, Reason::Corrupt);
+                    self.lose(at, Reason::Corrupt);
                     return;
                 }
                 let geometry = self.object.geometry;

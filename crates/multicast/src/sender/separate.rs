@@ -52,17 +52,11 @@ impl<S: Source> Sender<S> {
             .position(|it| it.status == Status::Postponed);
         if self.roster.iter().any(|it| it.status == Status::Joined) {
             // Somebody came late.
-            self.round.scope = Scope::Main;
-            self.round.passes = 0;
-            self.begin_round();
-            self.solicit(now, Ask::Everyone);
+            self.turn_to(now, Scope::Main);
         } else if let Some(at) = postponed {
             // An aggregator does not pass data on: its receivers hear those to the group only.
             let side = side || self.roster.get(at).weight > 1;
-            self.round.scope = if side { Scope::Side } else { Scope::One(at) };
-            self.round.passes = 0;
-            self.begin_round();
-            self.solicit(now, Ask::Everyone);
+            self.turn_to(now, if side { Scope::Side } else { Scope::One(at) });
         } else if self.roster.iter().any(|it| it.status == Status::Busy) {
             self.round.scope = Scope::Main;
             self.round.tries = 0;
@@ -71,6 +65,13 @@ impl<S: Source> Sender<S> {
         } else {
             self.finish();
         }
+    }
+
+    fn turn_to(&mut self, now: Time, scope: Scope) {
+        self.round.scope = scope;
+        self.round.passes = 0;
+        self.begin_round();
+        self.solicit(now, Ask::Everyone);
     }
 
     /// Those who are busy are asked, and given up in the end.
@@ -87,7 +88,7 @@ impl<S: Source> Sender<S> {
             return;
         }
         for at in busy {
-            self.lose(now, at, Reason::Silent);
+            self.lose(at, Reason::Silent);
             if self.phase == Phase::Closed {
                 return;
             }
@@ -106,7 +107,7 @@ impl<S: Source> Sender<S> {
             if separately {
                 self.postpone(at);
             } else {
-                self.lose(now, at, Reason::Rounds);
+                self.lose(at, Reason::Rounds);
                 if self.phase == Phase::Closed {
                     return;
                 }
@@ -123,9 +124,6 @@ impl<S: Source> Sender<S> {
                 self.send(To::Group, Body::Release { round });
             }
         }
-        match self.roster.delivered_to(&self.config.completion) {
-            true => self.close(Ok(())),
-            false => self.close(Err(Failure::Integrity)),
-        }
+        self.conclude();
     }
 }

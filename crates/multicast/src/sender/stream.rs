@@ -1,6 +1,6 @@
 use layercast_core::RangeSet;
 use layercast_wire::Payload;
-use layercast_wire::multicast::{DataFlags, Report, State, Symbol};
+use layercast_wire::multicast::{Report, State};
 use thiserror::Error;
 
 use super::plan::{Fresh, Plan};
@@ -124,11 +124,7 @@ impl<S: Source> Sender<S> {
 
     /// Outstanding data must fit into every receiver that counts (fully-reliable-multicast.md 6).
     pub(super) fn fit_window(&mut self) {
-        let counted = self
-            .roster
-            .iter()
-            .filter(|it| it.status == Status::Joined && !self.config.best_effort.contains(&it.id));
-        let least = counted.map(|it| u64::from(it.buffer)).min();
+        let least = self.counted().map(|it| u64::from(it.buffer)).min();
         if let Some(stream) = &mut self.stream {
             let own = u64::from(self.config.window);
             stream.window = own.min(least.unwrap_or(own)).max(1);
@@ -196,8 +192,7 @@ impl<S: Source> Sender<S> {
             }
         };
         let payload = stream.kept.get((number - stream.base) as usize)?.clone();
-        let again = whom.is_some();
-        let flags = match again {
+        let flags = match whom.is_some() {
             true => DataFlags::AGAIN,
             false => DataFlags::default(),
         };
@@ -205,24 +200,13 @@ impl<S: Source> Sender<S> {
             .flatten()
             .and_then(|at| self.roster.get(at as usize).peer);
         let to = peer.map_or(To::Group, To::One);
-        self.stats.unicast += u64::from(to != To::Group);
-        self.stats.data += 1;
-        self.stats.again += u64::from(again);
-        self.stats.octets += payload.len() as u64;
-        self.pacer.sent(now, payload.len() as u64);
         let data = Data {
             round: 0,
             flags,
             symbol: Symbol::Source(number),
             payload,
         };
-        Some(Transmit {
-            to,
-            packet: Packet {
-                session: self.session,
-                body: Body::Data(data),
-            },
-        })
+        Some(self.data(now, to, data))
     }
 
     /// Whether levels are what they can be; they never move backwards (fully-reliable-multicast.md 7).
@@ -297,13 +281,15 @@ impl<S: Source> Sender<S> {
         self.stream_round(now);
     }
 
+    /// Those that count.
+    fn counted(&self) -> impl Iterator<Item = &Record> {
+        let joined = self.roster.iter().filter(|it| it.status == Status::Joined);
+        joined.filter(|it| !self.config.best_effort.contains(&it.id))
+    }
+
     /// Smallest rseq and dseq of those that count.
     fn minima(&self) -> Option<(u64, u64)> {
-        let counted = self
-            .roster
-            .iter()
-            .filter(|it| it.status == Status::Joined && !self.config.best_effort.contains(&it.id));
-        counted
+        self.counted()
             .map(|it| (it.received, it.delivered))
             .reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
     }
@@ -354,9 +340,6 @@ impl<S: Source> Sender<S> {
         }
         let round = self.round.number;
         self.send(To::Group, Body::Release { round });
-        match self.roster.delivered_to(&self.config.completion) {
-            true => self.close(Ok(())),
-            false => self.close(Err(Failure::Integrity)),
-        }
+        self.conclude();
     }
 }
