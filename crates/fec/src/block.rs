@@ -1,5 +1,6 @@
 use bytes::Bytes;
 
+use crate::code::lost;
 use crate::unit::{PREFIX, unit_len};
 use crate::{Code, CodeError, Decoded};
 
@@ -131,8 +132,7 @@ impl BlockDecoder {
 
     /// Source packets that are not here, in ascending order.
     pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
-        let missing = self.payloads.iter().enumerate();
-        missing.filter(|it| it.1.is_none()).map(|it| it.0)
+        lost(&self.payloads)
     }
 
     /// Packets that are needed before [`decode`](BlockDecoder::decode) can give all sources, of whatever kind; 0: it can.

@@ -237,3 +237,15 @@ pub(crate) fn restore<'a>(
     }
     decoded
 }
+
+/// The source packets that are here, with their places.
+pub(crate) fn present(payloads: &[Option<Bytes>]) -> impl Iterator<Item = (usize, &Bytes)> + '_ {
+    let all = payloads.iter().enumerate();
+    all.filter_map(|(source, it)| Some((source, it.as_ref()?)))
+}
+
+/// The places of those that are not.
+pub(crate) fn lost(payloads: &[Option<Bytes>]) -> impl Iterator<Item = usize> + '_ {
+    let all = payloads.iter().enumerate();
+    all.filter(|it| it.1.is_none()).map(|it| it.0)
+}

@@ -120,8 +120,7 @@ impl Controller {
             return;
         }
         let known = self.receivers.entry(receiver).or_default();
-        known.pending.expected = known.pending.expected.saturating_add(seen.expected);
-        known.pending.received = known.pending.received.saturating_add(seen.received);
+        known.pending = known.pending.plus(seen);
         if known.pending.expected < LEAST_EXPECTED {
             return;
         }

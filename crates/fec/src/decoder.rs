@@ -296,8 +296,7 @@ impl Decoder {
             return;
         };
         let count = slot.count();
-        self.past.expected += count.expected;
-        self.past.received += count.received;
+        self.past = self.past.plus(count);
         if slot.shape.is_some() {
             self.usual = count.expected;
         }

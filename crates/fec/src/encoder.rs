@@ -5,7 +5,7 @@ use layercast_core::{Serial, Time};
 use thiserror::Error;
 
 use crate::unit::PREFIX;
-use crate::{Code, ConfigError, EncoderConfig, Header, Scheme, Shape};
+use crate::{Code, ConfigError, EncoderConfig, Header, Shape};
 
 /// Why an encoder cannot do what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -49,7 +49,6 @@ struct Kept {
     block: Serial,
     payloads: Vec<Bytes>,
     made: u8,
-    scheme: Scheme,
 }
 
 /// Puts packets into blocks and makes their parities (packet-level-fec.md 2.2, 2.8); sans-I/O.
@@ -81,12 +80,13 @@ impl Encoder {
     pub fn new(config: EncoderConfig) -> Result<Encoder, ConfigError> {
         let code = config.scheme.code();
         let most_payload = config.most_payload(&*code)?;
+        let lanes = (0..config.interleave).map(|_| Lane::default()).collect();
         Ok(Encoder {
             config,
             code,
             most_payload,
             next: Serial(0),
-            lanes: Vec::new(),
+            lanes,
             turn: 0,
             kept: VecDeque::new(),
             closed: VecDeque::new(),
@@ -135,8 +135,7 @@ impl Encoder {
         if octets > most {
             return Err(EncodeError::Payload { octets, most });
         }
-        let depth = usize::from(self.config.interleave);
-        self.lanes.resize_with(depth, Lane::default);
+        let depth = self.lanes.len();
         let lane = &mut self.lanes[self.turn];
         if lane.payloads.is_empty() {
             lane.block = self.next;
@@ -218,7 +217,7 @@ impl Encoder {
         let shape = Shape {
             n: n as u8,
             m: kept.made,
-            scheme: Some(kept.scheme),
+            scheme: Some(self.config.scheme),
         };
         let put = Ready {
             ready: &mut self.ready,
@@ -267,7 +266,6 @@ impl Encoder {
             block: *block,
             payloads: std::mem::replace(payloads, empty),
             made: self.config.m,
-            scheme: self.config.scheme,
         };
         self.kept.push_back(kept);
     }

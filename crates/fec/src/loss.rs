@@ -18,6 +18,14 @@ impl LossCount {
         }
     }
 
+    /// This and what was counted after it.
+    pub(crate) fn plus(&self, more: LossCount) -> LossCount {
+        LossCount {
+            expected: self.expected.saturating_add(more.expected),
+            received: self.received.saturating_add(more.received),
+        }
+    }
+
     /// What came since an earlier count of the same receiver.
     pub fn since(&self, earlier: LossCount) -> LossCount {
         LossCount {

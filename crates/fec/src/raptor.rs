@@ -6,7 +6,7 @@ use raptorq::{
     SourceBlockEncoder,
 };
 
-use crate::code::{check_block, restore};
+use crate::code::{check_block, lost, present, restore};
 use crate::unit::{unit_len, write};
 use crate::{Code, CodeError, Decoded, Scheme};
 
@@ -75,12 +75,10 @@ impl Code for RaptorQ {
         let symbol =
             |id: usize, octets: Vec<u8>| EncodingPacket::new(PayloadId::new(0, id as u32), octets);
         let mut packets = Vec::with_capacity(n + parities.len());
-        for (source, payload) in payloads.iter().enumerate() {
-            if let Some(payload) = payload {
-                let mut octets = vec![0; unit];
-                write(payload, &mut octets);
-                packets.push(symbol(source, octets));
-            }
+        for (source, payload) in present(payloads) {
+            let mut octets = vec![0; unit];
+            write(payload, &mut octets);
+            packets.push(symbol(source, octets));
         }
         packets.extend(
             parities
@@ -95,7 +93,7 @@ impl Code for RaptorQ {
                 needed: have + 1,
             });
         };
-        let lost: Vec<usize> = (0..n).filter(|&it| payloads[it].is_none()).collect();
+        let lost: Vec<usize> = lost(payloads).collect();
         let units = lost.iter().map(|&it| (it, &units[it * unit..][..unit]));
         Ok(restore(payloads, units))
     }

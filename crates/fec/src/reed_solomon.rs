@@ -5,7 +5,7 @@ use bytes::Bytes;
 use reed_solomon_simd::engine::DefaultEngine;
 use reed_solomon_simd::rate::{LowRateDecoder, LowRateEncoder, RateDecoder, RateEncoder};
 
-use crate::code::{check_block, restore};
+use crate::code::{check_block, present, restore};
 use crate::unit::{unit_len, write};
 use crate::{Code, CodeError, Decoded, Scheme};
 
@@ -125,13 +125,11 @@ impl Code for ReedSolomon {
             most: 0,
         };
         let decoder = self.decoder(n, last + 1, len).ok_or(impossible)?;
-        for (source, payload) in payloads.iter().enumerate() {
-            if let Some(payload) = payload {
-                write(payload, &mut buffer);
-                decoder
-                    .add_original_shard(source, &buffer)
-                    .map_err(|_| impossible)?;
-            }
+        for (source, payload) in present(payloads) {
+            write(payload, &mut buffer);
+            decoder
+                .add_original_shard(source, &buffer)
+                .map_err(|_| impossible)?;
         }
         for (index, parity) in parities {
             decoder

@@ -6,9 +6,9 @@ use layercast_fec::model::{
 };
 use layercast_fec::study::{Bursts, Order, Star, Steps};
 use pyo3::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::{failed, json};
+use crate::{all, each, failed, json};
 
 /// What can be asked; points are lists of numbers in the order of the arguments in Rust.
 #[derive(Deserialize)]
@@ -84,15 +84,15 @@ fn answer(question: Question) -> PyResult<String> {
         }),
         Question::Tree3 { points } => {
             let tree = |(height, branch, receivers, shared, loss)| {
-                Tree::tree3(height, branch, receivers, shared, loss)
+                Tree::tree3(height, branch, receivers, shared, loss).expected()
             };
-            all(points.into_iter().map(tree))
+            json(&all(points.into_iter().map(tree))?)
         }
         Question::Tree4 { points } => {
             let tree = |(height, branch, lan, receivers, size, losses)| {
-                Tree::tree4(height, branch, lan, receivers, size, losses)
+                Tree::tree4(height, branch, lan, receivers, size, losses).expected()
             };
-            all(points.into_iter().map(tree))
+            json(&all(points.into_iter().map(tree))?)
         }
         Question::Plan { tree, effect } => {
             let (tree, _) = tree.tree().map_err(failed)?;
@@ -103,14 +103,4 @@ fn answer(question: Question) -> PyResult<String> {
         Question::Order { study } => json(&study.run().map_err(failed)?),
         Question::Steps { study } => json(&study.run().map_err(failed)?),
     }
-}
-
-fn each<P, A: Serialize>(points: Vec<P>, model: impl Fn(P) -> A) -> PyResult<String> {
-    json(&points.into_iter().map(model).collect::<Vec<A>>())
-}
-
-/// Transmissions of each tree.
-fn all(trees: impl Iterator<Item = Tree>) -> PyResult<String> {
-    let expected: Result<Vec<f64>, _> = trees.map(|it| it.expected()).collect();
-    json(&expected.map_err(failed)?)
 }

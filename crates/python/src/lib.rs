@@ -39,6 +39,16 @@ fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(failed)
 }
 
+/// What a model says of each point.
+fn each<P, A: Serialize>(points: Vec<P>, model: impl Fn(P) -> A) -> PyResult<String> {
+    json(&points.into_iter().map(model).collect::<Vec<A>>())
+}
+
+/// All answers, or the first error.
+fn all<A, E: Display>(answers: impl Iterator<Item = Result<A, E>>) -> PyResult<Vec<A>> {
+    answers.collect::<Result<_, E>>().map_err(failed)
+}
+
 /// Runs a scenario (`form` is "toml" or "json") of METS, of an internetwork or of a group and returns its summary as JSON.
 #[pyfunction]
 #[pyo3(signature = (text, form, base_dir, seed=None))]

@@ -7,7 +7,7 @@ use layercast_multicast::model::{
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::{failed, json};
+use crate::{all, each, failed, json};
 
 /// What can be asked; points are lists of numbers in the order of the arguments in Rust.
 #[derive(Deserialize)]
@@ -121,14 +121,6 @@ fn answer(question: Question) -> PyResult<String> {
     }
 }
 
-fn each<P, A: Serialize>(points: Vec<P>, model: impl Fn(P) -> A) -> PyResult<String> {
-    json(&points.into_iter().map(model).collect::<Vec<A>>())
-}
-
 fn points(at: &[f64], of: impl Fn(f64) -> Result<f64, ModelError>) -> Result<Vec<f64>, ModelError> {
     at.iter().map(|&n| of(n)).collect()
-}
-
-fn all<A, E: std::fmt::Display>(answers: impl Iterator<Item = Result<A, E>>) -> PyResult<Vec<A>> {
-    answers.collect::<Result<_, E>>().map_err(failed)
 }

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::code::{check_block, restore};
+use crate::code::{check_block, lost, present, restore};
 use crate::unit::{PREFIX, prefix, unit_len};
 use crate::xor::{xor_all, xor_into};
 use crate::{Code, CodeError, Decoded, Scheme};
@@ -66,8 +66,7 @@ impl Code for XorShift {
         parities: &[(usize, Bytes)],
     ) -> Result<Decoded, CodeError> {
         check_block(self, payloads, unit, parities)?;
-        let mut lost: Vec<usize> = (0..payloads.len()).collect();
-        lost.retain(|&source| payloads[source].is_none());
+        let lost: Vec<usize> = lost(payloads).collect();
         let mut chosen: Vec<&(usize, Bytes)> = parities.iter().collect();
         chosen.sort_unstable_by_key(|it| it.0);
         chosen.truncate(lost.len());
@@ -76,18 +75,12 @@ impl Code for XorShift {
         let rest = buffers(&mut self.work, chosen.len());
         for ((index, parity), rest) in chosen.iter().zip(rest.iter_mut()) {
             rest.extend_from_slice(parity);
-            let here = || {
-                payloads
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(source, it)| Some((source, it.as_ref()?)))
-            };
-            for (source, payload) in here() {
+            for (source, payload) in present(payloads) {
                 xor_into(&mut rest[source * index..], &prefix(payload));
             }
             xor_all(
                 rest,
-                here().map(|(source, it)| (source * index + PREFIX, &it[..])),
+                present(payloads).map(|(source, it)| (source * index + PREFIX, &it[..])),
             );
         }
         let units = buffers(&mut self.units, lost.len());
