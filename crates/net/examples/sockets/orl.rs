@@ -12,10 +12,10 @@ use layercast_net::{XtpAssociation, XtpDaemon, XtpHost, XtpListener, XtpNode};
 use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::{XTP_HEADER, XtpService};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::Failed;
+use crate::flow::{cpu_seconds, runtime};
 
 const BLOCKS: [usize; 8] = [
     512,
@@ -57,9 +57,7 @@ impl User {
         if daemon {
             return Ok(User::Daemon(XtpDaemon::start(open)?));
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = runtime()?;
         let host = runtime.block_on(async { open().map(XtpHost::new) })?;
         Ok(User::Library(runtime, host))
     }
@@ -80,9 +78,9 @@ impl User {
     fn cpu(&self) -> Result<f64, Failed> {
         let other = match self {
             User::Library(..) => 0.0,
-            User::Daemon(daemon) => daemon.call(|_| async { thread_cpu() })?,
+            User::Daemon(daemon) => daemon.call(|_| async { cpu_seconds() })?,
         };
-        Ok(thread_cpu() + other)
+        Ok(cpu_seconds() + other)
     }
 }
 
@@ -98,11 +96,6 @@ fn stay(side: usize) {
         // Where that is not allowed it runs where it may.
         let _ = sched_setaffinity(None, &set);
     }
-}
-
-fn thread_cpu() -> f64 {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 pub fn run() -> Result<Value, Failed> {

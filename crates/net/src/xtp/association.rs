@@ -147,7 +147,7 @@ impl XtpAssociation {
 
     /// What is known of it; `None` once it is over and released.
     pub fn info(&self) -> Option<XtpInfo> {
-        self.owner.lock().info(self.id)
+        self.owner.lock().node.info(self.id)
     }
 
     /// The other end; `None` once it is over and released.

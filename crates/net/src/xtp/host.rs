@@ -6,9 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use layercast_transport::xtp::{
-    ContextId, XtpConfig, XtpError, XtpEvent, XtpFailure, XtpInfo, XtpStats,
-};
+use layercast_transport::xtp::{ContextId, XtpConfig, XtpError, XtpEvent, XtpFailure, XtpStats};
 use layercast_wire::XtpService;
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -302,10 +300,6 @@ impl State {
         if let Some(place) = self.places.get_mut(&id) {
             place.told.settled = false;
         }
-    }
-
-    pub(super) fn info(&self, id: ContextId) -> Option<XtpInfo> {
-        self.node.info(id)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Flows: one connection that always has data, or a stream of datagrams.
 
-use layercast_core::{Span, Stream, Time};
+use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, Span, Stream, Time};
 use layercast_transport::tcp::{ConnId, TcpCounts};
 use layercast_transport::xtp::{ContextId, XtpCounts};
 
@@ -10,9 +10,6 @@ use super::report::MeanSpan;
 use super::{Bursts, Flow, FlowReport, Internet, Law, SizeLaw, Traffic};
 use crate::kernel::SourceId;
 
-/// What a cell carries, and of what the last one carries what belongs to AAL5, in bytes.
-const CELL_DATA: u32 = 48;
-const AAL5_TRAILER: u32 = 8;
 /// The port of a flow's receiver.
 const PORT: u16 = 5_001;
 
@@ -115,7 +112,7 @@ impl FlowState {
                 let more = libm::log(1.0 - self.stream.unit()) / libm::log(1.0 - 1.0 / mean);
                 let cells = 1.0 + more.floor();
                 if cells <= f64::from(most) {
-                    break cells as u32 * CELL_DATA - AAL5_TRAILER;
+                    break cells as u32 * CELL_PAYLOAD as u32 - AAL5_TRAILER as u32;
                 }
             },
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddrV4};
 
-use layercast_core::{Time, aal5_cells};
+use layercast_core::{CELL_SIZE, Time, aal5_cells};
 use layercast_wire::{
     Payload, XTP_HEADER, XtpAddress, XtpBody, XtpControl, XtpDiagCode, XtpDiagValue, XtpOptions,
     XtpPacket, XtpService, XtpTraffic,
@@ -21,8 +21,6 @@ const SMALL_STATUS: usize = XTP_HEADER + 24 + 32;
 const MAX_SPANS: usize = 64;
 /// Requests remembered at most; of more, the oldest are forgotten.
 const MAX_REQUESTS: usize = 4_096;
-/// Bytes of an ATM cell with its header.
-const CELL: u64 = 53;
 /// Bytes sent for each received, while nobody has proved that he receives them (RFC 9000 8.1).
 const AMPLIFICATION: u64 = 3;
 
@@ -445,7 +443,7 @@ impl Context {
             RateCounts::User => len as u64,
             RateCounts::Xtp => packet,
             RateCounts::Wire(below) => packet + u64::from(below),
-            RateCounts::Cells => u64::from(aal5_cells(packet as usize)) * CELL,
+            RateCounts::Cells => u64::from(aal5_cells(packet as usize)) * CELL_SIZE as u64,
         }
     }
 
