@@ -26,6 +26,14 @@ help: ## List the targets
 demo: build clips ## A real clip through three switches to unequal receivers, with a report
 	$(LAYERCAST) demo --scenario scenarios/demo.toml --out target/demo
 
+# Without parities the promise of a whole base layer breaks, and the command says so.
+.PHONY: demo-fec
+demo-fec: build clips ## The base layer over a link that loses 3 %, on sockets: without parities, with 6+2 and auto
+	for how in off 6+2 auto; do \
+	    echo "--- --protect-base $$how"; \
+	    $(LAYERCAST) demo --scenario scenarios/fec.toml --protect-base $$how --out target/demo-fec/$$how || true; \
+	done
+
 .PHONY: test
 test: tools lint test-rust test-python ## Everything needed to trust a change
 

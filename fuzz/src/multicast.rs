@@ -104,6 +104,7 @@ pub fn rmtp_open(size: u64, packet_size: u16) -> Body {
             digest: [7; 32],
             name: Bytes::from_static(b"news"),
         }),
+        proof: None,
     }))
 }
 

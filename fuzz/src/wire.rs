@@ -1,10 +1,10 @@
 //! Every PDU: decoding anything gives a value or an error, and a value gives its bytes back.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use layercast_core::CELL_PAYLOAD;
 use layercast_wire::{
-    AdapterMsg, Carriage, Cell, MAX_CELL_PAYLOAD, Mark, MetsPacket, PolicerMsg, Pti, Reassembler,
-    Segmenter, Signal, SignalError, SignalReader, decode_datagram, packet_of,
+    AdapterMsg, Carriage, Cell, MAX_CELL_PAYLOAD, Mark, MetsPacket, ParityTable, PolicerMsg, Pti,
+    Reassembler, Segmenter, Signal, SignalError, SignalReader, decode_datagram, packet_of,
 };
 
 /// A METS packet; if it fits a frame, also its way through cells.
@@ -42,6 +42,21 @@ pub fn cell(data: &[u8]) {
         assert_eq!(cell.encode(), data);
         let _ = AdapterMsg::from_cell(&cell);
     }
+}
+
+/// What is in a parity of the base layer.
+pub fn parity(data: &[u8]) {
+    let payload = Bytes::copy_from_slice(data);
+    let Ok((table, packet)) = ParityTable::decode(&payload) else {
+        return;
+    };
+    let runs: Vec<_> = table.runs().collect();
+    let mut out = BytesMut::new();
+    ParityTable::put(table.pitch(), &runs, &mut out);
+    out.extend_from_slice(&packet);
+    assert_eq!(out, data);
+    assert_eq!(table.packets().count(), table.sources());
+    assert!((1..=ParityTable::MOST).contains(&table.sources()));
 }
 
 /// A message of a policer probe.

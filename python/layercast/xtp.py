@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,13 +25,17 @@ from layercast import _layercast
 
 __all__ = ["Context", "Host", "Listener", "Message", "Service"]
 
-Service = Literal["unspecified", "datagram", "acked-datagram", "transaction", "stream"]
+Service = Literal[
+    "unspecified", "datagram", "acked-datagram", "transaction", "stream", "multicast", "reliable-multicast"
+]
 _SERVICES: Mapping[str, int] = {
     "unspecified": 0,
     "datagram": 1,
     "acked-datagram": 2,
     "transaction": 3,
     "stream": 4,
+    "multicast": 5,
+    "reliable-multicast": 6,
 }
 # Most bytes of a message that are taken at once.
 _MOST = 1 << 16
@@ -76,13 +80,32 @@ class Host:
 
         Options are those of `XtpConfig` (docs/xtp.md): window, send_buffer, max_data (bytes), error_control,
         flow_control, checksum, fast_nak, go_back, ask (packets for each question, 0: none), rate (bytes per
-        second, bytes in a row). ValueError for those that make no sense.
+        second, bytes in a row), wait_for (receivers of multicast before the first data). ValueError for those
+        that make no sense. For the multicast services `remote` is a group, such as "239.1.2.3:7000".
         """
         return Context(self._raw.connect(remote, port, _options(service, options)))
 
     def listen(self, port: int, backlog: int = 16, service: Service = "stream", **options: Any) -> Listener:
         """Takes associations to a port of XTP; options as of `connect`."""
         return Listener(self._raw.listen(port, backlog, _options(service, options)))
+
+    def join(
+        self, remote: str, port: int, service: Service = "reliable-multicast", **options: Any
+    ) -> Context:
+        """Asks to be let into a multicast association under way, at its group or at its transmitter."""
+        return Context(self._raw.join(remote, port, _options(service, options)))
+
+    def join_group(self, group: str, interface: str) -> None:
+        """Takes what comes to a group of UDP ("239.1.2.3:7000") on the interface with this address."""
+        self._raw.join_group(group, interface)
+
+    def send_to_groups(self, interface: str, hops: int = 1) -> None:
+        """Lets packets go to groups through the interface with this address, so many hops far."""
+        self._raw.send_to_groups(interface, hops)
+
+    def fan_out(self, group: str, hosts: Sequence[str]) -> None:
+        """Where the network has no multicast: what goes to the group goes to each of these instead."""
+        self._raw.fan_out(group, list(hosts))
 
 
 class Listener:
@@ -142,6 +165,14 @@ class Context:
     async def settled(self) -> None:
         """Waits until everything sent has left and the peer has answered."""
         await self._raw.settled()
+
+    async def joined(self) -> int:
+        """Waits until the transmitter of a multicast association has let us in; the first byte we get."""
+        return await self._raw.joined()
+
+    async def parted(self, receivers: int) -> tuple[int, int]:
+        """Waits until so many receivers are gone; how many of them have everything, and how many have not."""
+        return await self._raw.parted(receivers)
 
     async def close_write(self) -> None:
         """Nothing more will be sent; receiving goes on."""

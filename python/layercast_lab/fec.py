@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from layercast import _layercast
+from layercast_lab import style
+from layercast_lab.experiment import Context
 from layercast_lab.plots import COLOURS
 from layercast_lab.style import plt
 
@@ -66,3 +68,22 @@ def surface(
         axis.plot([], [], [], "s", color=colour, label=name)
     axis.tick_params(labelsize=7.5)
     axis.legend(loc="upper left", fontsize=8)
+
+
+def planes(
+    context: Context,
+    name: str,
+    grid: tuple,
+    data: Sequence[np.ndarray],
+    names: Sequence[str],
+    labels: Sequence[str],
+    points: Sequence[tuple[float, float, float]],
+) -> str:
+    """Surfaces over receivers and length, and what was simulated."""
+    figure = plt.figure(figsize=(6.6, 4.8))
+    axis = figure.add_subplot(projection="3d")
+    axis.plot(*zip(*points, strict=True), "o", color="black", ms=3.5, label="simulated")
+    surface(axis, *grid, data, names)
+    axis.set(xlabel=labels[0], ylabel=labels[1])
+    axis.set_zlabel(labels[2])
+    return style.save(figure, context.path(name))

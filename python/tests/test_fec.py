@@ -3,6 +3,7 @@ import pytest
 import layercast
 from layercast_lab import fec
 from layercast_lab.experiment import Context
+from layercast_lab.experiments import fec_base_layer as base_layer
 from layercast_lab.experiments import fec_blocks as blocks
 from layercast_lab.experiments import fec_models as models
 from layercast_lab.experiments import fec_net_gain as net_gain
@@ -26,7 +27,7 @@ def test_questions_are_answered_and_bad_ones_named():
     ids=lambda it: it.__name__,
 )
 def test_figures_of_huitema_are_reproduced(run, tmp_path):
-    report = run(Context(tmp_path))
+    report = run(Context(tmp_path, seconds=1.0))
     assert report.verdict == "reproduced", report.rows
 
 
@@ -36,7 +37,7 @@ def test_figures_of_huitema_are_reproduced(run, tmp_path):
     ids=lambda it: it.__name__,
 )
 def test_figures_of_nonnenmacher_are_reproduced(run, tmp_path):
-    report = run(Context(tmp_path))
+    report = run(Context(tmp_path, seconds=1.0))
     # Between the sizes that the specification has, figure 5 is a little above its band.
     beyond = [row.name for row in report.rows if row.verdict != "reproduced"]
     assert beyond == (["gain"] if run is trees.w2 else []), report.rows
@@ -55,6 +56,17 @@ def test_the_net_gain_is_less_than_the_gain():
     assert all(1 < it["net_gain"] < it["gain"] for it in found.values())
     assert found["LAN"]["net_gain"] > found["WAN"]["net_gain"]
     assert net_gain.codes(found["LAN"]).startswith("lan ")
+
+
+def test_parities_save_base_layers_as_the_model_says():
+    lost = {code: base_layer.run(code, 0.06, 1, 120.0) for code in ("off", "6+2")}
+    assert [it["packets"] for it in lost.values()] == [10, 11]
+    for code, seen in lost.items():
+        share = base_layer.expected(base_layer.CODES[code], seen["packets"], 0.06)
+        spread = 4 * (share * (1 - share) / seen["sent"]) ** 0.5
+        assert seen["lost"] / seen["sent"] == pytest.approx(share, abs=spread)
+    assert base_layer.expected((7, 1), 7, 0.01) == pytest.approx(1 - 0.99**8 - 8 * 0.01 * 0.99**7)
+    assert lost["6+2"]["late"] == 0 and 0.3 < lost["6+2"]["overhead"] < 0.45
 
 
 def test_speed_is_not_judged_where_nothing_measures_it(tmp_path, monkeypatch):

@@ -23,8 +23,10 @@ ELSEWHERE = (
     "rmtp-*",
     "fully-*",
     "tcp-xtp-*",
+    "xtp/*",
     "packet-*",
     "where-*",
+    "multicast/*",
 )
 SKIPPED = [word for name in ELSEWHERE for word in ("--skip", name)]
 

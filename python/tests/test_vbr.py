@@ -5,8 +5,9 @@ from collections import Counter
 import pytest
 
 import layercast
-from layercast_lab import simulator, vbr
+from layercast_lab import kernel, simulator, vbr
 from layercast_lab.experiment import Context
+from layercast_lab.experiments import vbr_kernel
 from layercast_lab.experiments import vbr_model as model
 from layercast_lab.experiments import vbr_policing as policing
 from layercast_lab.experiments import vbr_recovery as recovery
@@ -121,3 +122,23 @@ def test_a_figure_and_a_verdict(tmp_path):
     assert os.path.getsize(path) > 10_000
     scenario = throughput.save_scenario(context, few[9_188, 1_000], "v11")
     assert layercast.run(scenario, seed=1).summary["scenario"] == "vbr"
+
+
+def test_the_kernels_tcp_gets_little_of_a_policed_circuit_and_more_of_a_shaped_one(command):
+    if reason := kernel.missing():
+        pytest.skip(reason)
+    policed, shaped = (
+        kernel.transfer(vbr_kernel.job(case, 1_000, 3), simulator.command())
+        for case in ("Reno, RTO of 1 s", "Reno, RTO of 1 s, shaped")
+    )
+    assert vbr_kernel.discarded(policed) > 0 and policed.again > 0 and policed.sent > 0
+    assert vbr_kernel.discarded(shaped) == 0
+    assert shaped.bps > 2 * policed.bps > 0
+
+
+def test_a_transfer_that_fails_says_why(command):
+    if reason := kernel.missing():
+        pytest.skip(reason)
+    broken = kernel.Transfer("name = 1", "10.0.0.2", 1, vbr.WINDOW)
+    with pytest.raises(RuntimeError, match="the emulation did not start"):
+        kernel.transfer(broken, simulator.command())

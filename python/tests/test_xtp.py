@@ -4,7 +4,8 @@ import pytest
 
 import layercast
 from layercast import xtp
-from layercast_lab.experiments import xtp_orl
+from layercast_lab import sockets
+from layercast_lab.experiments import xtp_orl, xtp_sandia
 
 PORT = 7_000
 
@@ -70,6 +71,36 @@ def test_what_makes_no_sense_is_told():
     run(main)
 
 
+def test_one_sends_to_many_where_there_is_no_multicast():
+    async def main() -> None:
+        near = xtp.Host("127.0.0.1:0")
+        hosts = [xtp.Host("127.0.0.1:0") for _ in range(3)]
+        group = "239.255.77.3:7000"
+        near.fan_out(group, [host.address for host in hosts])
+
+        async def take(listener: xtp.Listener) -> list[bytes]:
+            it = await listener.accept()
+            assert await it.joined() == 0
+            return [message.data async for message in it]
+
+        listeners = [host.listen(PORT, service="reliable-multicast") for host in hosts]
+        takers = [asyncio.ensure_future(take(listener)) for listener in listeners]
+        context = near.connect(group, PORT, service="reliable-multicast", wait_for=3)
+        messages = [bytes([n]) * 5_000 for n in range(40)]
+        for message in messages:
+            await context.send(message)
+        await context.close_write()
+        assert await context.parted(3) == (3, 0)
+        for taker in takers:
+            assert await taker == messages
+        with pytest.raises(ValueError, match="no group"):
+            near.fan_out("nobody", [])
+        with pytest.raises(layercast.LayercastError, match="no address of a context"):
+            near.connect("127.0.0.1:7000", PORT, service="reliable-multicast")
+
+    run(main)
+
+
 def test_the_curves_of_orl_are_medians_of_runs(monkeypatch):
     calls = iter((1.0, 2.0, 9.0))
 
@@ -97,3 +128,18 @@ def test_the_curves_of_orl_are_medians_of_runs(monkeypatch):
     xtp_orl.measured.cache_clear()
     assert list(found.mbit_s["daemon", 4_096, "ack-un"]) == [2 * block for block in xtp_orl.BLOCKS]
     assert found.receiver["library", 2_048, "blast-un"].tolist() == [0.25] * 8
+
+
+def test_on_the_boards_of_1995_a_larger_packet_brings_what_it_brought_then():
+    try:
+        sockets.program()
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    found = xtp_sandia.curves()
+    for buffer, printed in xtp_orl.REPORTED.items():
+        for mode, most in printed.items():
+            assert found.mbit_s[buffer, mode].max() == pytest.approx(most, rel=0.05)
+        assert (found.mbit_s[buffer, "blast-un"] > found.mbit_s[buffer, "ack-un"]).all()
+    # A block of one packet gains nothing from a larger one.
+    assert found.mbit_s[2_048, "ack-un"][0] == found.mbit_s[4_096, "ack-un"][0]
+    assert (found.sender[2_048, "blast-un"] > 0.99).all()

@@ -141,6 +141,11 @@ impl Server {
         OpenGroup::open(group, Arc::clone(&self.running)).await
     }
 
+    /// Whether a group of it, or a socket of one, is open: then it goes on without this handle.
+    pub fn has_groups(&self) -> bool {
+        Arc::strong_count(&self.running) > 1
+    }
+
     /// Where neighbours reach it.
     pub fn local_addr(&self) -> SocketAddr {
         self.running.address

@@ -431,7 +431,8 @@ int32_t lc_control_recv(lc_socket control,
 int32_t lc_poll_fd(lc_socket socket);
 
 // Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all
-// closed; a server stops, and closes its flows in order, once its groups are closed too.
+// closed; a server stops, and closes its flows in order, once its groups are closed too: closed after
+// them it returns when the members have been told, or after a few seconds.
 int32_t lc_close(lc_socket socket);
 
 // A host with sources that listens on `address`, HOST:PORT; port 0 lets the system choose. Its links are

@@ -131,7 +131,8 @@ pub extern "C" fn lc_poll_fd(socket: lc_socket) -> i32 {
 }
 
 /// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all
-/// closed; a server stops, and closes its flows in order, once its groups are closed too.
+/// closed; a server stops, and closes its flows in order, once its groups are closed too: closed after
+/// them it returns when the members have been told, or after a few seconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn lc_close(socket: lc_socket) -> i32 {
     guard(|| {
@@ -141,7 +142,15 @@ pub extern "C" fn lc_close(socket: lc_socket) -> i32 {
             Some(Socket::Control(control)) => control.messages.close(),
             Some(Socket::GroupControl(control)) => control.messages.close(),
             Some(Socket::Management(management)) => management.upcalls.close(),
-            Some(Socket::Server(_) | Socket::Source(_)) => {}
+            Some(Socket::Server(server)) => {
+                // The program may end now: what the members are told has to be under way first.
+                if let Ok(server) = Arc::try_unwrap(server)
+                    && !server.has_groups()
+                {
+                    runtime()?.block_on(server.close())?;
+                }
+            }
+            Some(Socket::Source(_)) => {}
             None => return Err(Fault::invalid(format!("{socket} is no descriptor"))),
         }
         Ok(())

@@ -11,6 +11,9 @@ use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::FilterPlace;
 use layercast_switch::{Jitter, RateSchedule};
 
+use layercast_transport::mets::ParityConfig;
+
+use crate::scenario::ProtectBase;
 use crate::units;
 
 /// Layered live media to unequal receivers: the base layer of every admitted flow arrives, in
@@ -58,6 +61,8 @@ pub enum Command {
     Send(crate::multicast::args::Send),
     /// Receive the files of `layercast send`
     Receive(crate::multicast::args::Receive),
+    /// Many receivers in one process, to try `layercast send` with
+    EmulateReceivers(crate::multicast::args::EmulateReceivers),
     /// Run a network in real time with real programs at its hosts, or put an impaired path between two of them
     Emulate(Emulate),
     /// Measure the rate and the burst of a policer on a path, by trains of datagrams
@@ -165,6 +170,9 @@ pub struct Sim {
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Protect the base layers of all flows otherwise than the scenario says: off, 6+2, auto (METS)
+    #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
+    pub protect_base: Option<ProtectBase>,
     /// One run for each of these seeds, e.g. 1..20: DIR/seed-1 to DIR/seed-20 as --out writes them, and what they have in
     /// common; seeds that DIR has are kept (internetworks)
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, requires = "out",
@@ -266,6 +274,10 @@ pub struct Serve {
     /// the rate that receivers say they take in (join --drain), the bucket until they do; or not at all
     #[arg(long, value_name = "HOW", default_value = "paper")]
     pub pacing: Pacing,
+    /// Protect the base layer against loss: N+M sends M parities for every N packets, as in 6+2 or
+    /// reed-solomon:20+4; auto as many as the loss that receivers report asks for
+    #[arg(long, value_name = "N+M|auto")]
+    pub protect_base: Option<ParityConfig>,
     /// Seal the media from end to end: switches pass on what they cannot read or change
     #[arg(long)]
     pub seal: bool,
@@ -696,6 +708,9 @@ pub struct Demo {
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Protect the base layers of all flows otherwise than the scenario says: off, 6+2, auto
+    #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
+    pub protect_base: Option<ProtectBase>,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

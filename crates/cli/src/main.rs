@@ -20,6 +20,7 @@ mod output;
 mod policer;
 mod probe;
 mod progress;
+mod repair;
 mod report;
 mod scenario;
 mod serve;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Send(args) => multicast::send::run(args),
         Command::Receive(args) => multicast::receive::run(args),
+        Command::EmulateReceivers(args) => multicast::emulate::run(args),
         Command::Emulate(args) => emulate::run(args),
         Command::PolicerProbe(args) => policer::run(args),
         Command::Fec(args) => fec::run(args),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use layercast_core::Span;
 use layercast_sim::scenario::{ClipSpec, Network, Scenario, ScenarioError};
+use layercast_transport::mets::ParityConfig;
 
 use crate::failure::Failure;
 
@@ -15,7 +16,13 @@ pub struct Override {
     pub seed: Option<u64>,
     /// The run is no longer than this.
     pub at_most: Option<Span>,
+    /// How the base layers of all flows are protected.
+    pub protect_base: Option<ProtectBase>,
 }
+
+/// What `--protect-base` puts in place of what a scenario says: parities, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProtectBase(pub Option<ParityConfig>);
 
 /// Reads the scenario at `path`; relative paths of clips start at the working directory.
 pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
@@ -25,6 +32,11 @@ pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
     scenario.seed = instead.seed.unwrap_or(scenario.seed);
     if let Some(limit) = instead.at_most {
         scenario.duration = scenario.duration.min(limit);
+    }
+    if let Some(ProtectBase(parities)) = instead.protect_base {
+        for flow in &mut scenario.flows {
+            flow.protect_base = parities;
+        }
     }
     Ok(scenario)
 }

@@ -281,6 +281,7 @@ fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> So
             args::Pacing::Serial => Shaping::SERIAL,
             args::Pacing::Off => Shaping::Off,
         },
+        parities: args.protect_base,
         ..SourceConfig::new(&args.name, id, info, Carriage::Datagrams)
     }
 }

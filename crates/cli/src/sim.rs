@@ -16,6 +16,7 @@ use layercast_sim::internet::scenario::is_internet;
 use layercast_sim::scenario::Network;
 use layercast_sim::{SimSummary, Simulation};
 use layercast_transport::mets::ReceiverSummary;
+use serde_json::{Value, to_value};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args;
@@ -24,7 +25,7 @@ use crate::node::{Trace, runtime};
 use crate::output::{Table, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
-use crate::{group, internet};
+use crate::{group, internet, repair};
 
 /// Runs the command.
 pub fn run(args: &args::Sim) -> Outcome {
@@ -32,6 +33,10 @@ pub fn run(args: &args::Sim) -> Outcome {
         return print_json(&layercast_sim::internet::scenario::Scenario::json_schema());
     };
     let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    if (is_internet(&text) || is_group(&text)) && args.protect_base.is_some() {
+        let what = "--protect-base is for scenarios of METS";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     if is_internet(&text) {
         return internet::run(args, path, &text);
     }
@@ -53,6 +58,7 @@ pub fn run(args: &args::Sim) -> Outcome {
     let instead = Override {
         seed: args.seed,
         at_most: args.duration,
+        protect_base: args.protect_base,
     };
     let mut scenario = scenario::load(path, instead)?;
     scenario.wire_check |= args.wire_check;
@@ -205,6 +211,10 @@ fn describe(summary: &SimSummary) -> String {
             levels += &format!("  {:<12} {}\n", receiver.name, timeline(receiver));
         }
     }
+    let repairs = summary.flows.iter().flat_map(|flow| &flow.receivers);
+    let repairs = repairs.filter(|it| it.repair.is_some());
+    let repairs: Vec<Value> = repairs.filter_map(|it| to_value(it).ok()).collect();
+    let repairs = repair::lines(&repairs);
     let mut queues = Table::new(&[
         "queue",
         "units",
@@ -235,7 +245,7 @@ fn describe(summary: &SimSummary) -> String {
         ]);
     }
     text + &format!(
-        "\nframes played, lost and late:\n{}\nlevels granted (0 = BL, 1 = BL+E1, 2 = BL+E1+E2):\n{levels}\nqueues:\n{}",
+        "\nframes played, lost and late:\n{}\nlevels granted (0 = BL, 1 = BL+E1, 2 = BL+E1+E2):\n{levels}{repairs}\nqueues:\n{}",
         receivers.render(),
         queues.render()
     )

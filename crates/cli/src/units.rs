@@ -9,6 +9,9 @@ use layercast_net::{Fingerprint, FingerprintError};
 use layercast_qos::Merge;
 use layercast_sim::scenario::units::{Quantity, QueueSize};
 use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
+use layercast_transport::mets::ParityConfigError;
+
+use crate::scenario::ProtectBase;
 
 /// What `--port NAME=RATE,delay=..,queue=..,loss=..` says about the link to one neighbour.
 #[derive(Clone, PartialEq, Debug)]
@@ -226,6 +229,17 @@ pub fn merge(text: &str) -> Result<Merge, String> {
         "join" => Ok(Merge::Join),
         "hull" => Ok(Merge::Hull),
         _ => Err("expected join or hull".into()),
+    }
+}
+
+/// `off`, or what a scenario may say in `protect_base`.
+pub fn protect_base(text: &str) -> Result<ProtectBase, String> {
+    match text {
+        "off" => Ok(ProtectBase(None)),
+        _ => {
+            let parities = text.parse().map_err(|it: ParityConfigError| it.to_string());
+            parities.map(|parities| ProtectBase(Some(parities)))
+        }
     }
 }
 

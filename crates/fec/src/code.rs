@@ -34,6 +34,15 @@ impl Scheme {
         }
     }
 
+    /// Its name, as in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheme::XorShift => "xor-shift",
+            Scheme::ReedSolomon => "reed-solomon",
+            Scheme::RaptorQ => "raptorq",
+        }
+    }
+
     /// The scheme of a number, if we have it: 0 is none, 2 (GF(2^8)) and 5 (sliding window) are not ours.
     pub fn from_number(number: u8) -> Option<Scheme> {
         Scheme::ALL
@@ -248,4 +257,20 @@ pub(crate) fn present(payloads: &[Option<Bytes>]) -> impl Iterator<Item = (usize
 pub(crate) fn lost(payloads: &[Option<Bytes>]) -> impl Iterator<Item = usize> + '_ {
     let all = payloads.iter().enumerate();
     all.filter(|it| it.1.is_none()).map(|it| it.0)
+}
+
+/// Codes by their schemes, each made when it is first needed.
+#[derive(Default, Debug)]
+pub struct Codes(Vec<Box<dyn Code>>);
+
+impl Codes {
+    /// That of a scheme.
+    pub fn of(&mut self, scheme: Scheme) -> &mut dyn Code {
+        let known = self.0.iter().position(|it| it.scheme() == scheme);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(scheme.code());
+            self.0.len() - 1
+        });
+        &mut *self.0[at]
+    }
 }

@@ -19,6 +19,13 @@ pub enum Objective {
         /// What 95 of 100 packets may wait for others, and a block may take to fill, in packet times.
         budget: u32,
     },
+    /// Least overhead that leaves little enough loss after decoding: live media, which nothing repairs later.
+    Live {
+        /// Most packets that may be lost after decoding, as a share of all.
+        loss: f64,
+        /// Packets that are sent together, such as those of a frame: the last block of each batch ends with it.
+        batch: u32,
+    },
 }
 
 /// How redundancy is chosen (packet-level-fec.md 2.7).
@@ -65,7 +72,7 @@ pub struct Choice {
     pub n: u8,
     /// Parities of a block; 0: no FEC.
     pub m: u8,
-    /// Packets sent per source packet that the model expects; under a delay that cannot be kept, a thousand and more.
+    /// Packets sent per source packet that the model expects; where the objective cannot be met, a thousand and more.
     pub cost: f64,
     /// The receiver with the highest loss that counts, and that loss.
     pub driver: Option<(u64, f64)>,
@@ -110,6 +117,11 @@ impl Controller {
             changed: None,
             refused: 0,
         }
+    }
+
+    /// Goes on with what is known of the receivers, for something else.
+    pub fn set_config(&mut self, config: ControllerConfig) {
+        self.config = config;
     }
 
     /// Takes what a receiver saw since its last report, counted before decoding.
@@ -207,7 +219,8 @@ impl Controller {
         best
     }
 
-    /// Packets sent per source packet; under [`Objective::Delay`] the overhead, and far more if it does not keep the time.
+    /// Packets sent per source packet; under [`Objective::Delay`] and [`Objective::Live`] the overhead, and far more if it
+    /// does not do what was asked for.
     fn cost(&self, (n, m): (u8, u8), kinds: &[Kind]) -> f64 {
         let (n, m) = (usize::from(n), usize::from(m));
         let factor = (n + m) as f64 / n as f64;
@@ -222,6 +235,16 @@ impl Controller {
                 let fill = if m == 0 { 0.0 } else { (n + m) as f64 };
                 let late = wait.max(fill) / f64::from(budget.max(1));
                 if late <= 1.0 { factor } else { LATE * late }
+            }
+            Objective::Live { loss, batch } => {
+                let worst = kinds.iter().map(|it| it.0).fold(0.0, f64::max);
+                let left = residual(n, m, worst);
+                if left > loss {
+                    return LATE * left / loss;
+                }
+                let batch = batch.max(1);
+                let blocks = f64::from(batch.div_ceil(n as u32));
+                1.0 + m as f64 * blocks / f64::from(batch)
             }
         }
     }

@@ -5,7 +5,7 @@ use layercast_core::{Serial, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::window::{Place, Slot, Window};
-use crate::{Code, Header, LossCount, Put, Scheme};
+use crate::{Codes, Header, LossCount, Put};
 
 /// What a decoder may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ pub struct DecoderStats {
 #[derive(Debug)]
 pub struct Decoder {
     config: DecoderConfig,
-    codes: Vec<Box<dyn Code>>,
+    codes: Codes,
     window: Window,
     held: usize,
     /// Packets of a block, for blocks of which none came.
@@ -112,7 +112,7 @@ impl Decoder {
         let blocks = config.blocks.clamp(1, 1_024);
         Decoder {
             config: DecoderConfig { blocks, ..config },
-            codes: Vec::new(),
+            codes: Codes::default(),
             window: Window::default(),
             held: 0,
             usual: 0,
@@ -221,7 +221,7 @@ impl Decoder {
         let put = match (header.parity(), scheme) {
             (None, _) => block.put_source(usize::from(header.index), octets.clone()),
             (Some(index), Some(scheme)) => {
-                block.put_parity(code(&mut self.codes, scheme), index, octets.clone())
+                block.put_parity(self.codes.of(scheme), index, octets.clone())
             }
             (Some(_), None) => Put::Refused,
         };
@@ -262,7 +262,7 @@ impl Decoder {
             slot.block = None;
             return;
         };
-        let Ok(decoded) = block.decode(code(&mut self.codes, scheme)) else {
+        let Ok(decoded) = block.decode(self.codes.of(scheme)) else {
             return;
         };
         if decoded.corrupt > 0 {
@@ -326,14 +326,4 @@ impl Decoder {
             how,
         });
     }
-}
-
-/// The code of a scheme, made when it is first needed.
-fn code(codes: &mut Vec<Box<dyn Code>>, scheme: Scheme) -> &mut dyn Code {
-    let known = codes.iter().position(|it| it.scheme() == scheme);
-    let at = known.unwrap_or_else(|| {
-        codes.push(scheme.code());
-        codes.len() - 1
-    });
-    &mut *codes[at]
 }

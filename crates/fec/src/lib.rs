@@ -55,7 +55,7 @@ mod xor;
 mod xorshift;
 
 pub use block::{BlockDecoder, BlockEncoder, Put};
-pub use code::{Code, CodeError, Decoded, Scheme};
+pub use code::{Code, CodeError, Codes, Decoded, Scheme};
 pub use controller::{Choice, Controller, ControllerConfig, Objective};
 pub use decoder::{Arrival, Decoder, DecoderConfig, DecoderEvent, DecoderStats};
 pub use encoder::{EncodeError, Encoder};

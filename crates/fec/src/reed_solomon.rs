@@ -32,33 +32,32 @@ fn even(octets: usize) -> usize {
     octets.next_multiple_of(2)
 }
 
-impl ReedSolomon {
-    /// An encoder for blocks of `n`, of which the first parities are wanted; `None`: impossible.
-    fn encoder(
-        &mut self,
-        n: usize,
-        parities: usize,
-        len: usize,
-    ) -> Option<&mut LowRateEncoder<DefaultEngine>> {
-        match &mut self.encoder {
-            Some(encoder) => encoder.reset(n, parities, len).ok()?,
-            none => *none = LowRateEncoder::new(n, parities, len, DefaultEngine::new(), None).ok(),
-        }
-        self.encoder.as_mut()
+/// An encoder for blocks of `n`, of which the first parities are wanted; `None`: impossible.
+fn encoder(
+    slot: &mut Option<LowRateEncoder<DefaultEngine>>,
+    n: usize,
+    parities: usize,
+    len: usize,
+) -> Option<&mut LowRateEncoder<DefaultEngine>> {
+    match &mut *slot {
+        Some(encoder) => encoder.reset(n, parities, len).ok()?,
+        none => *none = LowRateEncoder::new(n, parities, len, DefaultEngine::new(), None).ok(),
     }
+    slot.as_mut()
+}
 
-    fn decoder(
-        &mut self,
-        n: usize,
-        parities: usize,
-        len: usize,
-    ) -> Option<&mut LowRateDecoder<DefaultEngine>> {
-        match &mut self.decoder {
-            Some(decoder) => decoder.reset(n, parities, len).ok()?,
-            none => *none = LowRateDecoder::new(n, parities, len, DefaultEngine::new(), None).ok(),
-        }
-        self.decoder.as_mut()
+/// The same for a decoder.
+fn decoder(
+    slot: &mut Option<LowRateDecoder<DefaultEngine>>,
+    n: usize,
+    parities: usize,
+    len: usize,
+) -> Option<&mut LowRateDecoder<DefaultEngine>> {
+    match &mut *slot {
+        Some(decoder) => decoder.reset(n, parities, len).ok()?,
+        none => *none = LowRateDecoder::new(n, parities, len, DefaultEngine::new(), None).ok(),
     }
+    slot.as_mut()
 }
 
 impl Code for ReedSolomon {
@@ -86,23 +85,21 @@ impl Code for ReedSolomon {
         let n = payloads.len();
         self.scheme().check(n, last)?;
         let len = even(unit_len(payloads)?);
-        let mut unit = std::mem::take(&mut self.unit);
-        unit.resize(len, 0);
-        let encoder = self.encoder(n, parities.end, len);
+        self.unit.resize(len, 0);
         let impossible = CodeError::Parity {
             n,
             index: last,
             most: 0,
         };
-        let encoder = encoder.ok_or(impossible)?;
+        let encoder = encoder(&mut self.encoder, n, parities.end, len).ok_or(impossible)?;
         for payload in payloads {
-            write(payload, &mut unit);
-            encoder.add_original_shard(&unit).map_err(|_| impossible)?;
+            write(payload, &mut self.unit);
+            encoder
+                .add_original_shard(&self.unit)
+                .map_err(|_| impossible)?;
         }
         let result = encoder.encode().map_err(|_| impossible)?;
         result.recovery_iter().skip(parities.start).for_each(put);
-        drop(result);
-        self.unit = unit;
         Ok(())
     }
 
@@ -117,18 +114,17 @@ impl Code for ReedSolomon {
             return Ok(Decoded::default());
         };
         let (n, len) = (payloads.len(), even(unit));
-        let mut buffer = std::mem::take(&mut self.unit);
-        buffer.resize(len, 0);
+        self.unit.resize(len, 0);
         let impossible = CodeError::Parity {
             n,
             index: last,
             most: 0,
         };
-        let decoder = self.decoder(n, last + 1, len).ok_or(impossible)?;
+        let decoder = decoder(&mut self.decoder, n, last + 1, len).ok_or(impossible)?;
         for (source, payload) in present(payloads) {
-            write(payload, &mut buffer);
+            write(payload, &mut self.unit);
             decoder
-                .add_original_shard(source, &buffer)
+                .add_original_shard(source, &self.unit)
                 .map_err(|_| impossible)?;
         }
         for (index, parity) in parities {
@@ -137,9 +133,6 @@ impl Code for ReedSolomon {
                 .map_err(|_| impossible)?;
         }
         let result = decoder.decode().map_err(|_| impossible)?;
-        let decoded = restore(payloads, result.restored_original_iter());
-        drop(result);
-        self.unit = buffer;
-        Ok(decoded)
+        Ok(restore(payloads, result.restored_original_iter()))
     }
 }

@@ -71,10 +71,10 @@ impl Rebuilder {
         }
     }
 
-    /// Keeps a parity.
-    pub fn put(&mut self, block: u32, index: u32, payload: &Payload) {
+    /// Keeps a parity; `false`: there is no room for it.
+    pub fn put(&mut self, block: u32, index: u32, payload: &Payload) -> bool {
         if self.octets + payload.len() > self.most {
-            return;
+            return false;
         }
         let bytes = match payload {
             Payload::Bytes(bytes) => bytes.clone(),
@@ -82,6 +82,14 @@ impl Rebuilder {
         };
         self.octets += bytes.len();
         self.kept.entry(block).or_default().push((index, bytes));
+        true
+    }
+
+    /// Keeps parities only of blocks that still need them.
+    pub fn retain(&mut self, mut needed: impl FnMut(u32) -> bool) {
+        self.kept.retain(|&block, _| needed(block));
+        let kept = self.kept.values().flatten();
+        self.octets = kept.map(|(_, bytes)| bytes.len()).sum();
     }
 
     /// Forgets all parities.
@@ -142,5 +150,21 @@ impl Rebuilder {
                 Ok(Rebuilt::Lacks(missing as u16))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_refused_until_something_is_not_needed_any_more() {
+        let mut kept = Rebuilder::new(Scheme::ReedSolomon, 25);
+        let parity = Payload::Zeros(10);
+        assert!(kept.put(0, 0, &parity) && kept.put(1, 0, &parity));
+        assert!(!kept.put(1, 1, &parity));
+        kept.retain(|block| block != 0);
+        assert!(kept.put(1, 1, &parity));
+        assert!(!kept.put(1, 2, &parity));
     }
 }

@@ -278,7 +278,7 @@ pub struct SenderConfig {
     pub release_each: bool,
     /// Receivers report unasked when they heard no data for so long; zero: never.
     pub data_wait: Span,
-    /// Receivers give up after so much silence; zero: never.
+    /// Receivers give up after so much silence, or four times the range of their answers if that is longer; zero: never.
     pub sender_wait: Span,
     /// Master key of receipts; without one they prove nothing.
     pub receipts: Option<[u8; 32]>,

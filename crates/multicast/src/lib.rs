@@ -58,6 +58,6 @@ pub use event::{
 pub use geometry::Geometry;
 pub use memory::{Memory, MemoryStore};
 pub use peer::{Peer, To, Transmit};
-pub use receipt::member_key;
+pub use receipt::{announcement_key, member_key};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::{SendError, Sender};

@@ -134,7 +134,7 @@ impl SenderConfig {
             scheme: 3,
             release_each: false,
             data_wait: Span::ZERO,
-            sender_wait: Span::from_secs(30),
+            sender_wait: Span::from_secs(120),
             receipts: None,
         }
     }

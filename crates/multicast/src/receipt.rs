@@ -1,4 +1,4 @@
-use layercast_wire::multicast::MemberId;
+use layercast_wire::multicast::{Body, MemberId, Open, Packet};
 
 /// The key with which a member proves that it has the object, from the master key that only the sender knows.
 pub fn member_key(master: &[u8; 32], member: MemberId) -> [u8; 32] {
@@ -20,5 +20,22 @@ pub(crate) fn receipt(
     hasher.update(&member.0.to_be_bytes());
     hasher.update(digest);
     let hash = hasher.finalize();
+    core::array::from_fn(|at| hash.as_bytes()[at])
+}
+
+/// The key with which a sender proves that it is it who announces a session, from the master key of its receipts.
+pub fn announcement_key(master: &[u8; 32]) -> [u8; 32] {
+    *blake3::keyed_hash(master, b"announcement").as_bytes()
+}
+
+/// Proof that whoever has the key announces this session.
+pub(crate) fn announcement(key: &[u8; 32], session: u64, open: &Open) -> [u8; 16] {
+    let mut bytes = Vec::new();
+    let body = Body::Open(Box::new(Open {
+        proof: None,
+        ..open.clone()
+    }));
+    Packet { session, body }.encode_into(&mut bytes);
+    let hash = blake3::keyed_hash(key, &bytes);
     core::array::from_fn(|at| hash.as_bytes()[at])
 }

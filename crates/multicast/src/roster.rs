@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use layercast_core::{RangeSet, Span};
-use layercast_wire::multicast::{MemberId, Reason};
+use layercast_wire::multicast::{Accept, MemberId, Reason};
 
 use crate::{Completion, Delivery, Outcome, Peer};
 
@@ -52,6 +52,10 @@ pub(crate) struct Record {
     pub rtt_us: u32,
     pub buffer: u32,
     pub weight: u32,
+    /// Receivers that have not answered the aggregator yet.
+    pub absent: u32,
+    /// How long it may hold its answers.
+    pub hold_us: u32,
     pub complete: u32,
     pub loss: u16,
     pub mandatory: bool,
@@ -76,11 +80,19 @@ impl Record {
             rtt_us: 0,
             buffer: 0,
             weight: 1,
+            absent: 0,
+            hold_us: 0,
             complete: 0,
             loss: 0,
             mandatory: false,
             corrupt: false,
         }
+    }
+
+    /// What it says of the receivers it speaks for.
+    pub fn says(&mut self, accept: &Accept) {
+        (self.weight, self.absent) = (accept.weight, accept.absent);
+        self.hold_us = accept.hold_us;
     }
 
     /// What the user is told of it.

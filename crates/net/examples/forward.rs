@@ -297,6 +297,7 @@ fn flow() -> FlowInfo {
         path_delay_us: 0,
         core: None,
         identity: None,
+        parities: None,
         via: Default::default(),
     }
 }

@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use layercast_core::{Observer, Span, Time, earliest};
-use layercast_transport::mets::SinkInput;
+use layercast_transport::mets::{ReceiverSummary, SinkInput};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -227,9 +227,13 @@ impl Runtime {
             udp.add(&group.stats());
         }
         let receiver = self.receiver;
+        let sink = receiver.stats();
         JoinSummary {
-            receiver: receiver.log.finish(),
-            sink: receiver.stats(),
+            receiver: ReceiverSummary {
+                repair: sink.repair,
+                ..receiver.log.finish()
+            },
+            sink,
             malformed: receiver.malformed,
             connected: receiver.connected,
             synchronised: receiver.synchronised,

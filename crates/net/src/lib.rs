@@ -74,8 +74,9 @@ pub use layercast_protect::{Fingerprint, FingerprintError};
 pub use layercast_transport::mets::ControlError;
 pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use multicast::{
-    Destination, Ended, FileName, FileReceiver, Folder, ReceiveConfig, ReceiveEvent, ReceivedFile,
-    ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
+    Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
+    ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport, SendConfig, SendEvent, SendProgress,
+    SentFile, emulate_receivers, send_files,
 };
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};

@@ -11,6 +11,12 @@ pub fn random_seed() -> Seed {
     Seed(secret)
 }
 
+/// Any number.
+pub(crate) fn random_number() -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = random_seed().0;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
 /// A new key for the datagrams of a link, with the number `id` modulo 16.
 pub(crate) fn link_key(id: u8) -> LinkKey {
     LinkKey::new(id, random_seed().0)

@@ -1,7 +1,7 @@
 //! XTP on asyncio: what `python/layercast/xtp.py` puts its classes on. Options travel as JSON.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use layercast::Bytes;
@@ -42,6 +42,8 @@ struct Options {
     go_back: Option<bool>,
     /// Bytes per second, and in a row.
     rate: Option<(u64, u64)>,
+    /// Receivers of multicast before the first data.
+    wait_for: Option<u32>,
 }
 
 impl Options {
@@ -54,6 +56,7 @@ impl Options {
         set(&mut config.max_data, self.max_data);
         set(&mut config.window, self.window);
         set(&mut config.send_buffer, self.send_buffer);
+        set(&mut config.group.wait_for, self.wait_for);
         let set = |field: &mut bool, given: Option<bool>| *field = given.unwrap_or(*field);
         set(&mut config.error_control, self.error_control);
         set(&mut config.flow_control, self.flow_control);
@@ -78,6 +81,16 @@ impl Options {
 fn address(text: &str) -> PyResult<SocketAddr> {
     text.parse()
         .map_err(|_| PyValueError::new_err(format!("{text} is no address such as 127.0.0.1:7000")))
+}
+
+fn group(text: &str) -> PyResult<SocketAddrV4> {
+    text.parse()
+        .map_err(|_| PyValueError::new_err(format!("{text} is no group such as 239.1.2.3:7000")))
+}
+
+fn interface(text: &str) -> PyResult<Ipv4Addr> {
+    text.parse()
+        .map_err(|_| PyValueError::new_err(format!("{text} is no address of an interface")))
 }
 
 /// XTP on one socket.
@@ -138,6 +151,34 @@ impl XtpSocketHost {
             .configure(|config| options.apply(config))
             .connect(remote, port);
         Ok(XtpSocketEnd::new(end.map_err(fail)?))
+    }
+
+    fn join(&self, remote: &str, port: u16, options: &str) -> PyResult<XtpSocketEnd> {
+        let (remote, options) = (address(remote)?, Options::read(options)?);
+        let registered = self.0.register(XtpService(options.service));
+        let end = registered
+            .configure(|config| options.apply(config))
+            .join(remote, port);
+        Ok(XtpSocketEnd::new(end.map_err(fail)?))
+    }
+
+    fn join_group(&self, address: &str, through: &str) -> PyResult<()> {
+        let (address, through) = (group(address)?, interface(through)?);
+        let _within = get_runtime().enter();
+        let joined = self.0.join_group(address, through);
+        joined.map_err(|error| NetworkError::new_err(format!("{address}: {error}")))
+    }
+
+    fn send_to_groups(&self, through: &str, hops: u8) -> PyResult<()> {
+        let told = self.0.send_to_groups(interface(through)?, hops);
+        told.map_err(|error| NetworkError::new_err(format!("{through}: {error}")))
+    }
+
+    fn fan_out(&self, to: &str, hosts: Vec<String>) -> PyResult<()> {
+        let hosts = hosts.iter().map(|it| address(it));
+        let hosts = hosts.collect::<PyResult<_>>()?;
+        self.0.fan_out(group(to)?.into(), hosts);
+        Ok(())
     }
 }
 
@@ -205,6 +246,24 @@ impl XtpSocketEnd {
         })
     }
 
+    fn joined<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            let end = end.as_ref().ok_or_else(closed)?;
+            end.joined().await.map_err(fail)
+        })
+    }
+
+    fn parted<'py>(&self, py: Python<'py>, receivers: u64) -> PyResult<Bound<'py, PyAny>> {
+        let end = Arc::clone(&self.0);
+        future_into_py(py, async move {
+            let end = end.read().await;
+            let end = end.as_ref().ok_or_else(closed)?;
+            end.parted(receivers).await.map_err(fail)
+        })
+    }
+
     fn close_write<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
@@ -228,6 +287,7 @@ impl XtpSocketEnd {
                     "unsent": info.unsent,
                     "srtt_s": info.srtt.as_secs_f64(),
                     "max_data": info.max_data,
+                    "receivers": info.receivers,
                 })
                 .to_string()
             }))

@@ -130,7 +130,6 @@ fn network(
             size: SizeLaw::Constant(BYTES),
             bursts: None,
         },
-        contract: None,
     };
     Network {
         nodes: (0..2 * routers).map(node).collect(),
@@ -156,6 +155,7 @@ fn network(
             per_cell,
         }),
         flows: flows.iter().enumerate().map(flow).collect(),
+        contracts: Vec::new(),
         workload: None,
         duration: Span::from_secs(seconds),
         warm_up: Span::ZERO,

@@ -50,7 +50,6 @@ fn main() {
         start: Time::ZERO + Span::from_ms(u64::from(n)),
         stop: None,
         traffic: Traffic::Bulk(None),
-        contract: None,
     };
     let network = Network {
         nodes: nodes.enumerate().map(node).collect(),
@@ -58,6 +57,7 @@ fn main() {
         lans: Vec::new(),
         atm: None,
         flows: (0..flows).map(flow).collect(),
+        contracts: Vec::new(),
         workload: None,
         duration: Span::from_secs(seconds),
         warm_up: Span::ZERO,

@@ -5,6 +5,7 @@ use layercast_switch::{FilterStats, LinkStats, PortStats};
 use layercast_transport::mets::{ReceiverSummary, SourceStats};
 use serde::Serialize;
 
+use crate::node::SinkState;
 use crate::world::World;
 use layercast_switch::host::{HostStats, ReceivingHost};
 
@@ -113,6 +114,14 @@ impl SimSummary {
     }
 }
 
+/// What a receiver saw.
+fn received(sink: &SinkState) -> ReceiverSummary {
+    ReceiverSummary {
+        repair: sink.machine.as_ref().and_then(|it| it.stats().repair),
+        ..sink.log.finish()
+    }
+}
+
 impl<O: Observer> World<'_, O> {
     /// How the requests about a flow ended.
     fn answers(&self, flow: usize) -> Vec<AnswerSummary> {
@@ -145,7 +154,7 @@ impl<O: Observer> World<'_, O> {
             FlowSummary {
                 name: flow.name.clone(),
                 source: source.map(|source| source.stats()).unwrap_or_default(),
-                receivers: receivers.map(|(_, sink)| sink.log.finish()).collect(),
+                receivers: receivers.map(|(_, sink)| received(sink)).collect(),
                 answers: self.answers(place),
             }
         });

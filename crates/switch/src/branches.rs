@@ -110,6 +110,7 @@ impl Switch {
             grant: Grant::default(),
             gate: Gate::default(),
             fate: FrameFate::default(),
+            parity_fate: FrameFate::default(),
             filter: None,
             era_shift: 0,
             mark_next: false,

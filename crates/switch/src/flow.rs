@@ -69,6 +69,8 @@ pub(crate) struct Branch {
     pub grant: Grant,
     pub gate: Gate,
     pub fate: FrameFate,
+    /// The same of a parity that passes.
+    pub parity_fate: FrameFate,
     /// A filter that its frames go through.
     pub filter: Option<Box<FilterPoint>>,
     /// How far our own ADAPT numbers on it are ahead of those of the source, since it had a filter.

@@ -1,7 +1,8 @@
-use layercast_core::{Cause, Observer, PortId, Time, TraceEvent, earliest};
+use layercast_core::{Cause, Layer, Observer, PortId, Time, TraceEvent, earliest};
 use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
 
 use crate::flow::Branch;
+use crate::port::FrameFate;
 use crate::{Switch, subject};
 
 /// The way of the media: one lookup, one question to each branch, one copy for each that says yes.
@@ -84,6 +85,8 @@ impl Switch {
             return;
         };
         let continuous = flow.is_continuous();
+        // Of cells, what is left of a packet is of no use.
+        let repairable = flow.info.parities.is_some() && flow.carriage == Some(Carriage::Datagrams);
         // The unit itself goes to the last branch that takes it, copies to those before.
         let mut taken: Option<(PortId, u16, bool)> = None;
         for branch in &mut flow.branches {
@@ -93,6 +96,10 @@ impl Switch {
             if let Some(point) = branch.filter.as_deref_mut()
                 && point.takes(&step)
             {
+                if step.parity {
+                    // Behind a filter there are other frames than those it was made of.
+                    continue;
+                }
                 let (info, told) = (&flow.info, &flow.told);
                 let (_, rate) = point.served(told, branch.grant, &info.spec, continuous);
                 point.take(now, &pdu, &step, info.id, rate);
@@ -103,7 +110,12 @@ impl Switch {
                 continue;
             };
             self.stats.copies += 1;
-            match port.admit(now, cells, step.unit, &mut branch.fate) {
+            // What became of the frame that it comes amidst is nothing to a parity.
+            let fate = match step.parity {
+                false => &mut branch.fate,
+                true => &mut branch.parity_fate,
+            };
+            match port.admit(now, cells, step.unit, fate) {
                 Ok(()) => {
                     let mark = std::mem::take(&mut branch.mark_next);
                     if let Some((to, vci, mark)) = taken.replace((branch.port, branch.vci, mark)) {
@@ -111,12 +123,18 @@ impl Switch {
                         self.ports.push(now, to, copy, cells);
                     }
                 }
-                Err(cause) => obs.on(now, subject(&self.config), || TraceEvent::Lost {
-                    flow: flow.info.id,
-                    layer: Some(step.unit.layer),
-                    count: 1,
-                    cause,
-                }),
+                Err(cause) => {
+                    if repairable && step.unit.layer == Layer::Base {
+                        // What is left of the frame is worth its way: parities make up for the rest.
+                        branch.fate = FrameFate::default();
+                    }
+                    obs.on(now, subject(&self.config), || TraceEvent::Lost {
+                        flow: flow.info.id,
+                        layer: Some(step.unit.layer),
+                        count: 1,
+                        cause,
+                    });
+                }
             }
         }
         if let Some((to, vci, mark)) = taken {

@@ -24,6 +24,8 @@ pub(crate) struct Selector {
     left: u32,
     frame: Option<Serial>,
     layer: Layer,
+    /// The packet at hand is a parity.
+    parity: bool,
     pub unknown_types: u64,
     pub resyncs: u64,
 }
@@ -38,6 +40,8 @@ pub(crate) struct Step {
     pub late: bool,
     /// Of no layer: goes everywhere.
     pub unknown: bool,
+    /// Of a parity of the base layer: stands between frames, wherever it comes.
+    pub parity: bool,
 }
 
 /// What one branch lets through; latched for each frame, so no frame is ever cut in half.
@@ -60,6 +64,7 @@ impl Selector {
             left: 0,
             frame: None,
             layer: Layer::Base,
+            parity: false,
             unknown_types: 0,
             resyncs: 0,
         }
@@ -118,7 +123,8 @@ impl Selector {
     /// type, version and flow must agree by chance if it is not.
     fn is_header(&self, cell: &Cell) -> bool {
         let kind = FrameType(u16::from_be_bytes([cell.payload[0], cell.payload[1]]));
-        if !self.kinds.contains(&kind) && kind != FrameType::PROBE {
+        let others = [FrameType::PROBE, FrameType::PARITY];
+        if !self.kinds.contains(&kind) && !others.contains(&kind) {
             return false;
         }
         MetsHeader::decode(&cell.payload).is_ok_and(|header| {
@@ -127,6 +133,10 @@ impl Selector {
     }
 
     fn start(&mut self, kind: FrameType, header: Option<&MetsHeader>) -> Step {
+        self.parity = kind == FrameType::PARITY;
+        if self.parity {
+            return self.of_parity(true);
+        }
         let known = self.kinds.iter().position(|&other| other == kind);
         let layer = known.map_or(Layer::Base, |index| Layer::ALL[index]);
         let seq = header.map(|header| header.seq);
@@ -151,10 +161,30 @@ impl Selector {
             gop_start: header.is_some_and(|header| header.flags.contains(Flags::GOP_START)),
             late,
             unknown: known.is_none(),
+            parity: false,
+        }
+    }
+
+    /// A unit of a parity goes where the base layer goes; the frame that it comes amidst goes on behind it.
+    fn of_parity(&self, starts: bool) -> Step {
+        Step {
+            unit: Unit {
+                layer: Layer::Base,
+                frame_start: starts,
+                packet_start: starts,
+                delimiter: false,
+            },
+            gop_start: false,
+            late: true,
+            unknown: false,
+            parity: true,
         }
     }
 
     fn inside(&self) -> Step {
+        if self.parity {
+            return self.of_parity(false);
+        }
         Step {
             unit: Unit {
                 layer: self.layer,
@@ -165,6 +195,7 @@ impl Selector {
             gop_start: false,
             late: false,
             unknown: false,
+            parity: false,
         }
     }
 }
@@ -393,6 +424,51 @@ mod tests {
         assert_eq!(selector.on_cell(&cells[1]), None);
         assert!(selector.on_cell(&cells[0]).is_some());
         assert!(selector.on_cell(&cells[1]).is_some());
+    }
+
+    #[test]
+    fn a_parity_goes_with_the_base_layer_and_leaves_the_frame_around_it_alone() {
+        for (mark, level) in [(Mark::Last, Level::BASE), (Mark::Last, Level::FULL)] {
+            let (mut selector, mut gate) = (selector(mark), gate(level));
+            let mut parity = packet(0, Layer::Base, false, 300);
+            parity.header.kind = FrameType::PARITY;
+            let mut early = cells(&parity, mark).into_iter();
+            assert!(
+                early.all(|it| !gate.pass(&selector.on_cell(&it).unwrap(), Lowering::NextFrame)),
+                "nothing before the first GOP"
+            );
+            for cell in cells(&packet(0, Layer::Base, true, 200), mark) {
+                assert!(gate.pass(&selector.on_cell(&cell).unwrap(), Lowering::NextFrame));
+            }
+            let mut fragment = packet(1, Layer::E2, false, 200);
+            fragment.header.alf_len = 400;
+            fragment.header.flags = Flags::FIRST;
+            let mut passes = |gate: &mut Gate, packet: &MetsPacket, starts: bool| {
+                let cells = cells(packet, mark);
+                let steps: Vec<Step> = cells
+                    .iter()
+                    .map(|cell| selector.on_cell(cell).unwrap())
+                    .collect();
+                assert!(steps.iter().skip(1).all(|it| !it.unit.frame_start));
+                assert_eq!(steps[0].unit.frame_start, starts);
+                let parity = packet.header.kind == FrameType::PARITY;
+                assert!(steps.iter().all(|it| it.parity == parity));
+                let passed = steps.iter().filter(|it| gate.pass(it, Lowering::NextFrame));
+                passed.count() == steps.len()
+            };
+            let full = level == Level::FULL;
+            assert_eq!(passes(&mut gate, &fragment, true), full);
+            // However far behind the parity is.
+            parity.header.seq = Serial(u32::MAX - 100);
+            gate.target = Level::BASE;
+            assert!(passes(&mut gate, &parity, true));
+            (fragment.header.offset, fragment.header.flags) = (200, Flags::LAST);
+            assert_eq!(
+                passes(&mut gate, &fragment, false),
+                full,
+                "the frame stays whole"
+            );
+        }
     }
 
     #[test]

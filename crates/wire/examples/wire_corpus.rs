@@ -6,9 +6,11 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use bytes::Bytes;
-use layercast_core::Level;
-use layercast_wire::{AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, Payload, Segmenter};
+use bytes::{Bytes, BytesMut};
+use layercast_core::{Level, Serial};
+use layercast_wire::{
+    AdapterKind, Cell, FrameType, LinkPdu, Mark, MetsPacket, ParityTable, Payload, Run, Segmenter,
+};
 
 #[path = "../tests/all/samples/frm.rs"]
 mod frm;
@@ -71,6 +73,9 @@ fn main() -> io::Result<()> {
     for (name, bytes) in with_damage(cells.iter().map(|(n, c)| (*n, c.encode().to_vec()))) {
         put("cell", &name, &bytes)?;
     }
+    for (name, bytes) in with_damage(parities().into_iter()) {
+        put("parity", &name, &bytes)?;
+    }
     let packets = internet::packets();
     for (name, bytes) in with_damage(packets.iter().map(|(n, p)| (*n, internet::bytes(p)))) {
         put("ip", &name, &bytes)?;
@@ -124,6 +129,23 @@ fn mets_packets() -> [(&'static str, MetsPacket); 4] {
             samples::packet(FrameType::PROBE, Payload::Zeros(1)),
         ),
     ]
+}
+
+/// Tables of parities, each with a little behind it.
+fn parities() -> [(&'static str, Vec<u8>); 2] {
+    let run = |seq, offset, count| Run {
+        seq: Serial(seq),
+        offset,
+        count,
+    };
+    let part = [run(240, 6_498, 6)];
+    let frames = [run(u32::MAX, 2_166, 1), run(11, 0, 2), run(23, 0, 1)];
+    [("part", &part[..]), ("frames", &frames[..])].map(|(name, runs)| {
+        let mut out = BytesMut::new();
+        ParityTable::put(1_083, runs, &mut out);
+        out.extend_from_slice(b"\x00\x00\x00\x09\x06\x06\x02\x01parity");
+        (name, out.to_vec())
+    })
 }
 
 fn packet_bytes(packet: &MetsPacket) -> Vec<u8> {

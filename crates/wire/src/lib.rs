@@ -16,6 +16,7 @@ mod ip;
 mod link;
 mod mets;
 pub mod multicast;
+mod parity;
 mod payload;
 mod pcapng;
 mod policer;
@@ -44,6 +45,7 @@ pub use link::{
     decode_datagram,
 };
 pub use mets::{Flags, FrameType, METS_HEADER, METS_VERSION, MetsError, MetsHeader, MetsPacket};
+pub use parity::{BasePackets, BaseParities, ParityError, ParityTable, Run};
 pub use payload::Payload;
 pub use pcapng::{Interface, PcapNg};
 pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};

@@ -122,6 +122,8 @@ impl FrameType {
     pub const ADAPT: FrameType = FrameType(0x11);
     /// Probe or opaque data.
     pub const PROBE: FrameType = FrameType(0x20);
+    /// Parity of a block of base-layer packets, behind a [`ParityTable`](crate::ParityTable).
+    pub const PARITY: FrameType = FrameType(0x21);
 
     /// The default type of a layer.
     pub const fn from_layer(layer: Layer) -> FrameType {
@@ -314,6 +316,7 @@ impl fmt::Display for FrameType {
             FrameType::RES => f.write_str("RES"),
             FrameType::ADAPT => f.write_str("ADAPT"),
             FrameType::PROBE => f.write_str("PROBE"),
+            FrameType::PARITY => f.write_str("PARITY"),
             FrameType(other) => write!(f, "{other:#06x}"),
         }
     }

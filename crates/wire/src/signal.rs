@@ -7,7 +7,10 @@ use layercast_core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Carriage, Downward, Identity, MAX_PROOF, Mark, Opaque, Refusal, Secret, Upward};
+use crate::{
+    BasePackets, BaseParities, Carriage, Downward, Identity, MAX_PROOF, Mark, Opaque, Refusal,
+    Secret, Upward,
+};
 
 /// Longest line of the session protocol in bytes, newline included.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -265,6 +268,10 @@ pub struct FlowInfo {
     /// Who it comes from, if its media are sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// The parities that go with its base layer, if there are any; what they take is in the base layer of
+    /// `spec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parities: Option<BaseParities>,
     /// Which way the advertisement came, where there is a core.
     #[serde(default, skip_serializing_if = "Via::is_source")]
     pub via: Via,
@@ -320,6 +327,7 @@ impl FlowInfo {
             core: None,
             via: Via::Source,
             identity: None,
+            parities: None,
         }
     }
 
@@ -378,6 +386,9 @@ pub struct MemberReport {
     pub delay_ms_p99: f64,
     /// Playout delay in milliseconds.
     pub playout_ms: f64,
+    /// Packets of the base layer before repair, if it has parities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<BasePackets>,
 }
 
 /// What a node knows of a member.

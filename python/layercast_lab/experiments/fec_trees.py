@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layercast_lab import fec, style
+from layercast_lab import fec, group
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.fec import ask, within
-from layercast_lab.style import plt
+from layercast_lab.fec_group import row, trees
 
 PAPER = "J. Nonnenmacher, E. Biersack, Where to use FEC in a multicast tree, PfHSN 1996"
 HEIGHT, LAN_LINKS = 30, 5
@@ -31,21 +31,29 @@ def tree4(receivers: Sequence[int], shared: Sequence[int], size: int, losses: Se
     return np.array(ask("tree4", points=points)).reshape(len(shared), len(receivers))
 
 
-def planes(
-    context: Context,
-    name: str,
-    grid: tuple,
-    data: Sequence[np.ndarray],
-    names: Sequence[str],
-    labels: Sequence[str],
-) -> str:
-    """Surfaces over receivers and length."""
-    figure = plt.figure(figsize=(6.6, 4.8))
-    axis = figure.add_subplot(projection="3d")
-    fec.surface(axis, *grid, data, names)
-    axis.set(xlabel=labels[0], ylabel=labels[1])
-    axis.set_zlabel(labels[2])
-    return style.save(figure, context.path(name))
+Case = tuple[int, int, tuple[float, ...], int]
+"""Receivers, shared links, losses of the parts, receivers of a LAN (0: tree 3)."""
+
+
+def simulated(context: Context, what: str, cases: Sequence[Case]) -> tuple[Row, dict[Case, float]]:
+    """Transmissions by RMTP to these trees, beside E(T)."""
+
+    def made(case: Case) -> list[group.Branch]:
+        receivers, shared, losses, size = case
+        if size:
+            return group.tree4(receivers, size, shared, losses, HEIGHT, LAN_LINKS)
+        return group.tree3(receivers, HEIGHT - shared, losses, HEIGHT)
+
+    def told(case: Case) -> float:
+        receivers, shared, losses, size = case
+        if size:
+            return float(tree4([receivers], [shared], size, losses)[0, 0])
+        return float(tree3([receivers], [HEIGHT - shared], *losses)[0, 0])
+
+    cases = list(dict.fromkeys(cases))
+    found = trees(context, what, made, cases)
+    note = "RMTP, which repairs what anybody misses to all, instead of an ideal source: E(T)"
+    return row(context, found, [told(case) for case in cases], note), dict(zip(cases, found, strict=True))
 
 
 def exact(name: str, reported: str, found: float, told: float, decimals: int = 4) -> Row:
@@ -75,9 +83,22 @@ def w1(context: Context) -> Report:
             judge(rising),
         )
     )
+    spots = [(receivers, shared) for receivers in (10, 30) for shared in (0, 10, 20, 29)]
+    points = everywhere(context, "fec-w1", spots, rows)
     labels = ("receivers", "shared links", "gain")
-    figure = planes(context, "fec-w1", (SMALL, lengths), [gain], ["FEC everywhere"], labels)
+    figure = fec.planes(context, "fec-w1", (SMALL, lengths), [gain], ["FEC everywhere"], labels, points)
     return Report("where-to-use-fec/w1", w1.__doc__ or "", rows, figure)
+
+
+def everywhere(
+    context: Context, name: str, spots: Sequence[tuple[int, int]], rows: list[Row]
+) -> list[tuple[float, float, float]]:
+    """Gain of FEC on all links of tree 3, simulated at these receivers and shared links; adds a row."""
+    losses = {"none": (1e-3, 1e-3), "all": (1e-3 / BETTER, 1e-3 / BETTER)}
+    cases = {(*spot, how): (*spot, law, 0) for spot in spots for how, law in losses.items()}
+    row, found = simulated(context, name, list(cases.values()))
+    rows.append(row)
+    return [(*spot, found[cases[*spot, "none"]] / found[cases[*spot, "all"]]) for spot in spots]
 
 
 def big() -> tuple[list[int], np.ndarray, np.ndarray]:
@@ -85,6 +106,10 @@ def big() -> tuple[list[int], np.ndarray, np.ndarray]:
     lengths = [0, 5, 10, 15, 20, 25, 29]
     branches = [HEIGHT - shared for shared in lengths]
     return lengths, tree3(BIG, branches, 1e-3, 1e-3), tree3(BIG, branches, 1e-5, 1e-5)
+
+
+SPOTS = [(receivers, shared) for receivers in (100, 300, 1_000) for shared in (0, 10, 20, 29)]
+"""Receivers and shared links that are simulated in big groups."""
 
 
 @experiment("where-to-use-fec/w2", title="FEC everywhere, big groups", paper=f"{PAPER}, figure 5")
@@ -102,12 +127,13 @@ def w2(context: Context) -> Report:
         exact("at the edge: 300 receivers, 29 shared", "independent of sharing", gain[-1, 2], 1.292, 3),
         exact("3000 receivers, nothing shared", "about 2", gain[0, -1], 1.885, 3),
     ]
+    points = everywhere(context, "fec-w2", SPOTS, rows)
     labels = ("receivers", "shared links", "gain")
     return Report(
         "where-to-use-fec/w2",
         w2.__doc__ or "",
         rows,
-        planes(context, "fec-w2", (BIG, lengths), [gain], ["FEC everywhere"], labels),
+        fec.planes(context, "fec-w2", (BIG, lengths), [gain], ["FEC everywhere"], labels, points),
     )
 
 
@@ -124,13 +150,17 @@ def w3(context: Context) -> Report:
     rows.append(
         Row("shape", "E(T) falls with sharing", "yes" if falling else "no", "everywhere", judge(falling))
     )
+    cases = [(*spot, (q, q), 0) for spot in SPOTS for q in (1e-3, 1e-3 / BETTER)]
+    row, found = simulated(context, "fec-w3", cases)
+    rows.append(row)
+    points = [(case[0], case[1], it) for case, it in found.items()]
     labels = ("receivers", "shared links", "transmissions per packet")
     names = ["without FEC", "with FEC"]
     return Report(
         "where-to-use-fec/w3",
         w3.__doc__ or "",
         rows,
-        planes(context, "fec-w3", (BIG, lengths), [without, with_fec], names, labels),
+        fec.planes(context, "fec-w3", (BIG, lengths), [without, with_fec], names, labels, points),
     )
 
 
@@ -141,6 +171,20 @@ def two_places(branch_loss: float) -> list[np.ndarray]:
     return [
         without / tree3(SMALL, branches, 1e-3 / BETTER, branch_loss),
         without / tree3(SMALL, branches, 1e-3, branch_loss / BETTER),
+    ]
+
+
+def two_places_simulated(
+    context: Context, name: str, branch_loss: float, rows: list[Row]
+) -> list[tuple[float, float, float]]:
+    """Both gains simulated, by receivers and links of a branch; adds a row."""
+    spots = [(receivers, branch) for receivers in (10, 30) for branch in (1, 3, 5)]
+    laws = [(1e-3, branch_loss), (1e-3 / BETTER, branch_loss), (1e-3, branch_loss / BETTER)]
+    cases = {(*spot, law): (spot[0], HEIGHT - spot[1], law, 0) for spot in spots for law in laws}
+    row, found = simulated(context, name, list(cases.values()))
+    rows.append(row)
+    return [
+        (*spot, found[cases[*spot, laws[0]]] / found[cases[*spot, law]]) for spot in spots for law in laws[1:]
     ]
 
 
@@ -155,10 +199,10 @@ def w4(context: Context) -> Report:
     ]
     above = bool((wan > lan).all())
     rows.append(Row("shape", "WAN better everywhere", "yes" if above else "no", "everywhere", judge(above)))
+    points = two_places_simulated(context, "fec-w4", 1e-4, rows)
     labels = ("receivers", "links of a branch", "gain")
-    figure = planes(
-        context, "fec-w4", (SMALL, range(1, 6)), [wan, lan], ["FEC in the WAN", "FEC in the LANs"], labels
-    )
+    names = ["FEC in the WAN", "FEC in the LANs"]
+    figure = fec.planes(context, "fec-w4", (SMALL, range(1, 6)), [wan, lan], names, labels, points)
     return Report("where-to-use-fec/w4", w4.__doc__ or "", rows, figure)
 
 
@@ -178,15 +222,10 @@ def w5(context: Context) -> Report:
             judge(wan.min() > 1.0249 and wan.max() < 1.0295),
         ),
     ]
+    points = two_places_simulated(context, "fec-w5", 1e-2, rows)
     labels = ("receivers", "links of a branch", "gain")
-    figure = planes(
-        context,
-        "fec-w5",
-        (SMALL, range(1, 6)),
-        [wan, lan],
-        ["FEC in the WAN", "FEC in the wireless LANs"],
-        labels,
-    )
+    names = ["FEC in the WAN", "FEC in the wireless LANs"]
+    figure = fec.planes(context, "fec-w5", (SMALL, range(1, 6)), [wan, lan], names, labels, points)
     return Report("where-to-use-fec/w5", w5.__doc__ or "", rows, figure)
 
 
@@ -208,11 +247,19 @@ def crossing(wan: np.ndarray, lan: np.ndarray, receivers: int) -> int:
     return int(np.argmax(better)) if better.any() else len(SHARED)
 
 
-def figure4(context: Context, size: int, name: str, wan: np.ndarray, lan: np.ndarray) -> str:
-    """Both planes."""
+def figure4(context: Context, size: int, name: str, planes4: Sequence[np.ndarray], rows: list[Row]) -> str:
+    """Both planes, and both gains simulated; adds a row."""
+    spots = [(receivers, shared) for receivers in (100, 1_000) for shared in (0, 10, 20)]
+    laws = [(1e-3, 1e-3, 1e-4), (1e-5, 1e-5, 1e-4), (1e-3, 1e-3, 1e-6)]
+    cases = {(*spot, law): (*spot, law, size) for spot in spots for law in laws}
+    row, found = simulated(context, name, list(cases.values()))
+    rows.append(row)
+    points = [
+        (*spot, found[cases[*spot, laws[0]]] / found[cases[*spot, law]]) for spot in spots for law in laws[1:]
+    ]
     labels = ("receivers", "shared links", "gain")
     names = [f"FEC in the WAN, {size} receivers a LAN", "FEC in the LANs"]
-    return planes(context, name, (GROUPS4, SHARED), [wan, lan], names, labels)
+    return fec.planes(context, name, (GROUPS4, SHARED), planes4, names, labels, points)
 
 
 @experiment("where-to-use-fec/w6", title="WAN or LANs of 5", paper=f"{PAPER}, figure 10")
@@ -238,7 +285,9 @@ def w6(context: Context) -> Report:
             "for 100, 200, 500, 1000, 3000 receivers: the plane of the paper is above but for the last",
         ),
     ]
-    return Report("where-to-use-fec/w6", w6.__doc__ or "", rows, figure4(context, 5, "fec-w6", wan, lan))
+    return Report(
+        "where-to-use-fec/w6", w6.__doc__ or "", rows, figure4(context, 5, "fec-w6", (wan, lan), rows)
+    )
 
 
 @experiment(
@@ -260,7 +309,9 @@ def w7(context: Context) -> Report:
             judge(cross == [18, 15, 14, 14, 14]),
         ),
     ]
-    return Report("where-to-use-fec/w7", w7.__doc__ or "", rows, figure4(context, 25, "fec-w7", wan, lan))
+    return Report(
+        "where-to-use-fec/w7", w7.__doc__ or "", rows, figure4(context, 25, "fec-w7", (wan, lan), rows)
+    )
 
 
 @experiment("where-to-use-fec/w8", title="WAN or LANs of 100", paper=f"{PAPER}, figure 12")
@@ -279,4 +330,6 @@ def w8(context: Context) -> Report:
         exact("LAN at most", "-", lan.max(), 1.712, 3),
         exact("WAN at most", "-", wan.max(), 1.125, 3),
     ]
-    return Report("where-to-use-fec/w8", w8.__doc__ or "", rows, figure4(context, 100, "fec-w8", wan, lan))
+    return Report(
+        "where-to-use-fec/w8", w8.__doc__ or "", rows, figure4(context, 100, "fec-w8", (wan, lan), rows)
+    )

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::scenario::{self, Override};
-use crate::{args, report, sim};
+use crate::{args, repair, report, sim};
 use plan::{Plan, Role};
 use screen::Screen;
 
@@ -31,6 +31,7 @@ pub fn run(args: &args::Demo) -> Outcome {
     let instead = Override {
         seed: args.seed,
         at_most: args.quick.then_some(QUICK),
+        protect_base: args.protect_base,
     };
     let scenario = scenario::load(&args.scenario, instead)?;
     check_clips(&scenario)?;
@@ -87,6 +88,7 @@ pub fn run(args: &args::Demo) -> Outcome {
         print_json(&summary)?;
     } else {
         print(&summary::table(&receivers, &simulated, end))?;
+        print(&repair::lines(&receivers))?;
         print(&format!("\n{}", promise.render()))?;
         print(&format!("\nreport: {}\n", page.display()))?;
     }

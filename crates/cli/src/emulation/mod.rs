@@ -82,6 +82,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
     let instead = Override {
         seed: args.seed,
         at_most: args.duration,
+        ..Override::default()
     };
     let (scenario, network, attachments) = load(path, &text, instead)?;
     if attachments.is_empty() {

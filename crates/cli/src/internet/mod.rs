@@ -87,6 +87,7 @@ fn ready(
     let instead = Override {
         seed,
         at_most: args.duration,
+        ..Override::default()
     };
     let (scenario, mut network, attachments) = load(path, text, instead)?;
     if let Some(atm) = &mut network.atm {

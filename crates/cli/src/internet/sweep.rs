@@ -131,6 +131,7 @@ impl Sweep<'_> {
         let instead = Override {
             seed: Some(seed),
             at_most: self.args.duration,
+            ..Override::default()
         };
         let (scenario, mut network, _) = load(self.path, self.text, instead)?;
         if let Some(atm) = &mut network.atm {

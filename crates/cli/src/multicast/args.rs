@@ -1,4 +1,4 @@
-//! The command lines of `layercast send` and `layercast receive`.
+//! The command lines of `layercast send`, `layercast receive` and `layercast emulate-receivers`.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -69,13 +69,13 @@ pub struct Send {
     /// How losses are found and repaired
     #[arg(long, value_enum, default_value = "layercast")]
     pub profile: Profile,
-    /// Parities sent at once behind each 100 packets, e.g. where answers take long
+    /// Parities sent at once behind each block of 256 packets, e.g. where answers take long
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..=100))]
     pub redundancy: u16,
     /// Octets of content of a packet; with 57 more it must fit the MTU of the way
     #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u16).range(64..=8_900))]
     pub packet: u16,
-    /// Believe only receivers that have the same key file
+    /// Prove to receivers with the same key file that it is us who send, and believe only those
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print JSON lines instead of a progress bar (docs/json.md)
@@ -129,10 +129,56 @@ pub struct Receive {
     /// Give up when no sender was heard for this time [default: never]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub wait: Option<Span>,
-    /// Prove to the sender, who has the same key file, that it is us who have the file
+    /// Believe only senders with the same key file, and prove to them that it is us who have the file
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print JSON lines instead of a progress bar (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layercast emulate-receivers`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+By default each is a whole receiver with an address, losses and a delay of its own, which keeps nothing of what it
+receives (RMTP's emulator Mars; hundreds). With --lares they hear no data and say yes to all that they are asked, one
+after the other (thousands): what a sender does with so many answers. It ends with the sender's last file.
+
+Examples:
+  layercast emulate-receivers --group 239.1.2.3:7600 --count 100 --loss 0.01 --delay 50ms
+  layercast emulate-receivers --group 239.1.2.3:7600 --count 1000 --lares --gap 3ms
+  layercast send disk.img --group 239.1.2.3:7600 --receivers 1100 --profile rmtp --rate 800kbit/s
+
+Exit codes: 0 all had everything at the end, 1 none, or it failed, 2 wrong use, 3 some, 130 stopped by Ctrl-C.")]
+pub struct EmulateReceivers {
+    /// The IP multicast group
+    #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
+    pub group: SocketAddrV4,
+    /// Address of the interface for multicast [default: the system chooses]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
+    pub interface: Ipv4Addr,
+    /// How many
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub count: u32,
+    /// Share of packets that each of them loses for itself, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, conflicts_with = "lares")]
+    pub loss: f64,
+    /// How much later they hear than the group does
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = units::span, conflicts_with = "lares")]
+    pub delay: Span,
+    /// They only say yes
+    #[arg(long, conflicts_with = "key")]
+    pub lares: bool,
+    /// Between the answers of two of them
+    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::span, requires = "lares")]
+    pub gap: Span,
+    /// Believe only senders with the same key file, and prove to them that each has the file
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Give up when no sender was heard for this time [default: never]
+    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    pub wait: Option<Span>,
+    /// Print what became of them as JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -153,6 +199,9 @@ pub enum Profile {
     Layercast,
     /// NTT/IBM's protocol of 1996: packets are sent again until everybody has acknowledged all
     Rmtp,
+    /// FRM of 1996: a stream that waits for the slowest, who is expelled below 180 kB/s; from an error on all is
+    /// sent again; nobody joins late
+    Frm,
 }
 
 fn group(text: &str) -> Result<SocketAddrV4, String> {
@@ -172,6 +221,13 @@ fn speed(text: &str) -> Result<Speed, String> {
             rate if rate.as_bps() == 0 => Err("a rate of 0 carries nothing".into()),
             rate => Ok(Speed::Fixed(rate)),
         },
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
+        _ => Err("expected a share such as 0.01".to_owned()),
     }
 }
 
@@ -220,6 +276,8 @@ mod tests {
         assert!(enough("0").is_err() && enough("101%").is_err());
         assert_eq!(speed("auto"), Ok(Speed::Auto));
         assert!(speed("0bit/s").is_err());
+        assert_eq!(share("0.01"), Ok(0.01));
+        assert!(share("1").is_err() && share("NaN").is_err());
         assert!(group("10.0.0.1:7600").is_err() && group("239.1.2.3").is_err());
     }
 }

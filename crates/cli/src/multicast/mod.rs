@@ -1,6 +1,7 @@
-//! `layercast send` and `layercast receive`: files to many receivers.
+//! `layercast send`, `layercast receive` and `layercast emulate-receivers`: files to many receivers.
 
 pub mod args;
+pub mod emulate;
 pub mod receive;
 pub mod send;
 

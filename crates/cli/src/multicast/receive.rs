@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use layercast_core::Span;
-use layercast_multicast::member_key;
 use layercast_net::{Ended, FileReceiver, Folder, ReceiveConfig, ReceiveEvent, ReceivedFile};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -76,7 +75,7 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
         group: args.group.map(|group| (group, args.interface)),
         listen: args.listen.unwrap_or(any),
         member,
-        receipt_key: key(args.key.as_deref())?.map(|master| member_key(&master, member)),
+        key: key(args.key.as_deref())?,
         forever: args.forever,
         patience: args.wait.unwrap_or(Span::ZERO),
     })
@@ -152,6 +151,10 @@ impl Teller {
                     &format!("{name}: the sender is gone ({why}); what is here is kept, waiting for it to come back"),
                 )
             }
+            ReceiveEvent::Disbelieved(sender) => self.say.event(
+                json!({"report": "disbelieved", "sender": sender}),
+                &format!("{sender} announces files without our key: ignored, now and later"),
+            ),
             ReceiveEvent::Done(file) => {
                 let mut json = about(&file);
                 json["report"] = "file".into();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use layercast_core::{Rate, Span};
 use layercast_multicast::{
-    Completion, Members, Outcome as Fate, RateControl, Repair, SenderConfig,
+    Completion, Members, Outcome as Fate, RateControl, Repair, SenderConfig, Weak,
 };
 use layercast_net::{
     Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
@@ -22,7 +22,10 @@ use crate::node::{Stop, runtime};
 use crate::output::Table;
 
 /// How long answers to an announcement are waited for before it is repeated.
-const REPEAT: Span = Span::from_ms(500);
+const REPEAT: Span = Span::from_ms(250);
+/// Packets of a block, and parities that can be made of it. Large blocks need fewer parities for the worst of many
+/// receivers, and are decoded with less work for each packet (Reed-Solomon by FFT); a file has time for them.
+const BLOCK: (u16, u32) = (256, 768);
 /// Receivers of a session at most.
 const MOST: u32 = 65_536;
 
@@ -72,18 +75,26 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     let mut machine = match args.profile {
         Profile::Layercast => SenderConfig::layercast(start),
         Profile::Rmtp => SenderConfig::rmtp(),
+        Profile::Frm => SenderConfig::frm(),
     };
     machine.packet_size = args.packet;
+    if let Weak::Eject { min_release, .. } = &mut machine.weak {
+        // At a low rate nobody is as fast as the paper's.
+        *min_release = (*min_release).min(start.as_bps() / 8 * 9 / 10);
+    }
     machine.rate = match args.rate {
         Speed::Fixed(rate) => RateControl::Fixed(rate),
+        // Its window and what it hears of the slowest are all the rate control that FRM has.
+        Speed::Auto if args.profile == Profile::Frm => RateControl::Free,
         Speed::Auto => RateControl::Monitor(SenderConfig::monitor(
             start,
             Rate::from_bps(1_000_000),
             Rate::from_bps(10_000_000_000),
         )),
     };
-    if let Repair::Parity { proactive, .. } = &mut machine.repair {
+    if let Repair::Parity { proactive, most } = &mut machine.repair {
         *proactive = args.redundancy;
+        (machine.block, *most) = BLOCK;
     } else if args.redundancy > 0 {
         return Err(Failure::Usage(
             "--redundancy is for --profile layercast".into(),
@@ -197,6 +208,7 @@ impl Teller {
                 receivers,
             } => {
                 self.say.restart();
+                self.last = (Instant::now(), 0);
                 self.say.event(
                     json!({"report": "opened", "file": name, "size": size, "receivers": receivers}),
                     &format!("{name}: {} to {receivers} receivers", octets(size)),
@@ -219,11 +231,17 @@ impl Teller {
         }
     }
 
-    fn progress(&mut self, it: &SendProgress) -> Outcome {
+    /// Bits per second since it was asked last.
+    fn rate(&mut self, octets: u64) -> f64 {
         let now = Instant::now();
         let seconds = now.duration_since(self.last.0).as_secs_f64().max(1e-3);
-        let rate = it.octets.saturating_sub(self.last.1) as f64 * 8.0 / seconds;
-        self.last = (now, it.octets);
+        let rate = octets.saturating_sub(self.last.1) as f64 * 8.0 / seconds;
+        self.last = (now, octets);
+        rate
+    }
+
+    fn progress(&mut self, it: &SendProgress) -> Outcome {
+        let rate = self.rate(it.octets);
         let pass = match it.pass {
             0 => "first pass".to_owned(),
             pass => format!("repair {pass}"),
@@ -322,5 +340,27 @@ impl Teller {
         }
         text.push_str(&table.render());
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_each_file_counts_from_its_own_beginning() {
+        let mut teller = Teller {
+            say: Say::new(false),
+            names: BTreeMap::new(),
+            last: (Instant::now(), 1_000_000),
+        };
+        teller
+            .event(SendEvent::Opened {
+                name: "second".into(),
+                size: 1,
+                receivers: 1,
+            })
+            .unwrap();
+        assert!(teller.rate(100_000) > 0.0);
     }
 }

@@ -1,13 +1,16 @@
-//! Real blocks through simulated losses, beside what the models say: cost of multicast to a star, bursts, resequencing, and
-//! how a controller follows its group. Seeded: the same study gives the same numbers everywhere.
+//! Real blocks through simulated losses, beside what the models say: cost of multicast to a star, bursts, resequencing,
+//! how a controller follows its group, and how a protected transfer shares a line. Seeded: the same study gives the same
+//! numbers everywhere.
 
 mod bursts;
 mod order;
+mod share;
 mod star;
 mod steps;
 
 pub use bursts::{Bursts, BurstsFound};
 pub use order::{Order, OrderFound};
+pub use share::{Share, ShareFound};
 pub use star::{Repair, Star, StarFound};
 pub use steps::{Phase, Step, Steps};
 

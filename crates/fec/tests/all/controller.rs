@@ -1,5 +1,5 @@
 use layercast_core::{Span, Stream, Time};
-use layercast_fec::model::{CostKind, cost};
+use layercast_fec::model::{CostKind, cost, residual};
 use layercast_fec::{Choice, Controller, ControllerConfig, LossCount, Objective};
 
 const RTT: Span = Span::from_ms(100);
@@ -43,6 +43,34 @@ fn choices_are_those_of_the_table() {
         [(1, 0), (7, 1), (6, 2)]
     );
     assert_eq!([of(1_000, 5e-2).1, of(10_000, 2e-2).1], [3, 3]);
+}
+
+#[test]
+fn live_media_get_the_cheapest_code_that_leaves_little_enough_loss() {
+    let config = |loss, batch| ControllerConfig {
+        objective: Objective::Live { loss, batch },
+        block: 20,
+        parities: 4,
+        ..ControllerConfig::default()
+    };
+    let of = |loss, batch, seen| settled(config(loss, batch), 3, seen);
+    for (seen, batch) in [(0.01, 11), (0.03, 11), (0.03, 40), (0.05, 1)] {
+        let target = 1e-3 / f64::from(batch);
+        let choice = of(target, batch, seen);
+        let fits = |n: u32, m: u32| residual(n as usize, m as usize, seen) <= target;
+        let cost = |n: u32, m: u32| 1.0 + f64::from(m * batch.div_ceil(n)) / f64::from(batch);
+        assert!(fits(choice.n.into(), choice.m.into()), "{choice:?}");
+        let all = (1..=4u32).flat_map(|m| (1..=20 - m).map(move |n| (n, m)));
+        let best = all
+            .filter(|&(n, m)| m <= n && fits(n, m))
+            .map(|(n, m)| cost(n, m))
+            .fold(f64::INFINITY, f64::min);
+        assert!((choice.cost - best).abs() < 1e-9, "{choice:?}, {best}");
+    }
+    // Nothing lost, nothing sent; and where nothing helps, what helps most.
+    assert_eq!(of(1e-4, 10, 0.0).m, 0);
+    let hopeless = of(1e-6, 10, 0.3);
+    assert!(hopeless.cost >= 1e3 && hopeless.m == 4, "{hopeless:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use layercast_fec::Scheme;
 use layercast_fec::model::{CostKind, cost, integrated, reseq, residual};
-use layercast_fec::study::{Bursts, Order, Repair, Star, StudyError};
+use layercast_fec::study::{Bursts, Order, Repair, Share, Star, StudyError};
 
 const STAR: Star = Star {
     scheme: Scheme::XorShift,
@@ -109,8 +109,43 @@ fn resequencing_without_fec_is_that_of_the_model() {
     assert_eq!(found.mean, found.mean_with_fill);
 }
 
+const SHARE: Share = Share {
+    n: 6,
+    m: 2,
+    window: true,
+    signal: true,
+    queue: 30,
+    round_trip: 100,
+    e: 0.0,
+    packets: 400_000,
+    seed: 1,
+};
+
+#[test]
+fn a_protected_transfer_takes_no_more_than_its_half_if_parities_and_losses_count() {
+    let plain = Share { m: 0, ..SHARE }.run().expect("a study");
+    let coupled = SHARE.run().expect("a study");
+    for found in [plain, coupled] {
+        assert!((found.load[0] - found.load[1]).abs() < 0.06, "{found:?}");
+    }
+    let sources = coupled.goodput[0] / coupled.load[0];
+    near(sources, 6.0 / 8.0, 0.02, "sources");
+    let greedy = Share {
+        window: false,
+        signal: false,
+        ..SHARE
+    };
+    let greedy = greedy.run().expect("a study");
+    assert!(greedy.load[0] > 2.0 * greedy.load[1], "{greedy:?}");
+    assert!(greedy.queue > coupled.queue, "{greedy:?} {coupled:?}");
+    // Nothing of a transfer gets lost in the books.
+    assert!(coupled.load[0] + coupled.load[1] <= 1.0);
+}
+
 #[test]
 fn studies_of_nothing_are_refused() {
+    assert_eq!(Share { queue: 0, ..SHARE }.run(), Err(StudyError::Nothing));
+    assert_eq!(Share { n: 0, ..SHARE }.run(), Err(StudyError::Block));
     assert_eq!(Star { e: 0.95, ..STAR }.run(), Err(StudyError::Loss));
     assert_eq!(Star { n: 0, ..STAR }.run(), Err(StudyError::Block));
     assert_eq!(Star { group: 0, ..STAR }.run(), Err(StudyError::Nothing));

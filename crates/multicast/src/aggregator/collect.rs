@@ -1,4 +1,4 @@
-use layercast_wire::multicast::{Ask, Content, Needs, Poll, Report, State};
+use layercast_wire::multicast::{Ask, Content, Needs, Poll, Report, Spans, State};
 
 use super::*;
 use crate::receipt::receipt;
@@ -11,10 +11,17 @@ const MAX_RANGES: usize = 1 << 16;
 pub(super) struct Collecting {
     /// Tells this collection from others.
     token: u64,
-    /// The poll, repeated to those who are silent; none: a pass that ended.
-    poll: Option<Box<Poll>>,
+    /// Number of the poll that is answered; 0: none, a pass ended.
+    sync: u32,
     round: u16,
+    /// The poll; none: it was not heard, or there is none.
+    poll: Option<Box<Poll>>,
+    /// Of the poll that came last, and when that was.
+    stamp: u64,
+    since: Time,
     deadline: Time,
+    /// How often the silent were asked.
+    asked: u32,
     summary: Summary,
     /// The sender has been told.
     told: bool,
@@ -23,8 +30,30 @@ pub(super) struct Collecting {
 impl Collecting {
     /// When answers are waited for no longer.
     pub fn deadline(&self) -> Option<Time> {
-        let on = !self.told || self.poll.as_ref().is_some_and(|it| it.ask == Ask::Everyone);
-        (on && self.deadline < Time::MAX).then_some(self.deadline)
+        (!self.told && self.deadline < Time::MAX).then_some(self.deadline)
+    }
+
+    /// Whether only those are asked who lack more than the sender knows of.
+    fn needy(&self) -> bool {
+        let poll = self.poll.as_ref();
+        poll.is_some_and(|poll| poll.ask == Ask::Needy && !poll.handshake)
+    }
+
+    /// Whether a report answers what is asked. Between the end of a pass and a poll after it nothing is sent: what is
+    /// said of the one answers the other.
+    fn is_answered_by(&self, report: &Report) -> bool {
+        match report.sync {
+            0 => report.round == self.round,
+            sync => sync == self.sync,
+        }
+    }
+
+    /// Whether something else was asked later.
+    fn is_older_than(&self, sync: u32, round: u16) -> bool {
+        match sync {
+            0 => round > self.round,
+            sync => sync.wrapping_sub(self.sync) as i32 > 0,
+        }
     }
 }
 
@@ -33,34 +62,63 @@ impl Aggregator {
         if poll.ejected.contains(&self.config.member) {
             return self.close();
         }
-        let token = u64::from(poll.sync);
-        let spread = Span::from_us(poll.spread_us.into());
-        let same = self.collecting.as_ref().is_some_and(|it| it.token == token);
+        let same = self.collecting.as_ref().is_some_and(|it| {
+            // A pass that ended unasked is asked for by name if its answers are late.
+            let late = it.sync == 0 && it.round == poll.round && poll.handshake;
+            it.sync == poll.sync || late
+        });
         if !same {
-            self.begin(now + spread + self.config.wait, token, poll.round);
-            self.polls.clear();
+            let spread = Span::from_us(poll.spread_us.into());
+            self.begin(now, spread, poll.sync, poll.round);
         }
-        if let Some(collecting) = &mut self.collecting {
-            collecting.poll = Some(Box::new(poll.clone()));
-            if poll.handshake {
-                // The sender heard nothing: whoever has not answered is asked, the rest is told again.
-                collecting.told = false;
-                collecting.deadline = now + self.config.wait;
-                self.ask_silent(now, token);
-            }
+        let Some(collecting) = &mut self.collecting else {
+            return;
+        };
+        (collecting.sync, collecting.stamp, collecting.since) = (poll.sync, poll.stamp, now);
+        for (block, count) in poll.heard.iter() {
+            collecting.summary.need(block, count);
         }
-        self.look();
+        collecting.poll = Some(Box::new(poll.clone()));
+        if poll.handshake && collecting.told {
+            // What it was told was lost.
+            return self.tell(now);
+        }
+        self.look(now);
     }
 
-    fn begin(&mut self, deadline: Time, token: u64, round: u16) {
+    fn begin(&mut self, now: Time, spread: Span, sync: u32, round: u16) {
+        self.collections += 1;
+        self.polls.clear();
         self.collecting = Some(Collecting {
-            token,
-            poll: None,
+            token: self.collections,
+            sync,
             round,
-            deadline,
+            poll: None,
+            stamp: 0,
+            since: now,
+            deadline: now + spread + self.config.wait,
+            asked: 0,
             summary: Summary::default(),
             told: false,
         });
+    }
+
+    /// A pass is over, or somebody answers what was not heard here.
+    pub(super) fn begin_unheard(&mut self, now: Time, sync: u32, round: u16, stamp: u64) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        // What a stream is asked is in its poll.
+        let known = session.geometry.is_some() && (sync > 0 || session.terms.unasked);
+        let current = self.collecting.as_ref();
+        if known && current.is_none_or(|it| it.is_older_than(sync, round)) {
+            let spread = Span::from_us(session.terms.spread_us.into());
+            self.begin(now, spread, sync, round);
+            if let Some(collecting) = &mut self.collecting {
+                collecting.stamp = stamp;
+            }
+            self.look(now);
+        }
     }
 
     pub(super) fn on_report(&mut self, now: Time, at: usize, report: &Report) {
@@ -68,74 +126,92 @@ impl Aggregator {
             self.stats.forged += 1;
             return;
         }
-        let token = match report.sync {
-            // Passes that end unasked have tokens beyond those of polls.
-            0 => (1 << 32) + u64::from(report.round),
-            sync => u64::from(sync),
-        };
-        let current = self.collecting.as_ref().map_or(0, |it| it.token);
-        let newer = report.sync == 0 && token > current;
-        if newer {
-            let session = self.session.as_ref();
-            let spread = session.map_or(0, |it| it.terms.spread_us);
-            let deadline = now + Span::from_us(spread.into()) + self.config.wait;
-            self.begin(deadline, token, report.round);
-        }
         self.stats.reports += 1;
         let child = &mut self.children[at];
         if matches!(child.status, Status::Failed(_)) {
             return;
         }
-        child.silent = 0;
         child.loss = report.loss;
         child.buffer = report.buffer;
+        match &report.state {
+            State::Complete { .. } => child.status = Status::Complete,
+            State::Levels {
+                received,
+                delivered,
+                ..
+            } => {
+                child.levels = (
+                    child.levels.0.max(*received),
+                    child.levels.1.max(*delivered),
+                )
+            }
+            State::Busy => child.busy = Some(true),
+            State::Ready(spans) if child.busy.replace(false) == Some(true) => {
+                return self.ready(spans.clone());
+            }
+            State::Corrupt if core::mem::replace(&mut child.corrupt, true) => {
+                child.status = Status::Failed(Reason::Corrupt);
+                return self.look(now);
+            }
+            _ => {}
+        }
+        // Who is complete says so in the middle of a pass, too.
         let complete = matches!(report.state, State::Complete { .. });
-        if complete {
-            child.status = Status::Complete;
-        }
-        if let State::Levels {
-            received,
-            delivered,
-            ..
-        } = report.state
-        {
-            child.levels = (child.levels.0.max(received), child.levels.1.max(delivered));
-        }
-        let corrupt = report.state == State::Corrupt;
-        if corrupt && core::mem::replace(&mut child.corrupt, true) {
-            child.status = Status::Failed(Reason::Corrupt);
-            return self.look();
+        if report.sync > 0 || !complete || self.is_complete() {
+            self.begin_unheard(now, report.sync, report.round, report.stamp);
         }
         let Some(collecting) = &mut self.collecting else {
             return;
         };
-        if token != collecting.token && !complete {
-            return;
+        if !collecting.is_answered_by(report) {
+            return self.look(now);
         }
-        if !report.more && token == collecting.token {
-            self.children[at].answered = token;
+        // Who was busy says what it lacks once it is asked again.
+        if !report.more && !matches!(report.state, State::Ready(_)) {
+            self.children[at].answered = collecting.token;
         }
         if collecting.summary.missing.len() > MAX_RANGES {
             self.stats.forged += 1;
             return;
         }
-        let mut more = collecting.summary.add(&report.state);
-        if corrupt {
-            more = true;
+        let news = collecting.summary.add(&report.state);
+        if report.state == State::Corrupt {
             self.lacks_all();
         }
-        let needy = self.needy();
-        if needy && more {
-            self.tell();
+        if self.collecting.as_ref().is_some_and(Collecting::needy) {
+            if report.state == State::Corrupt {
+                self.tell(now);
+            } else if !news.is_empty() {
+                self.pass_on(report, State::Need(news));
+            }
         } else {
-            self.look();
+            self.look(now);
         }
     }
 
-    /// Whether only those are asked who lack more than the sender knows of.
-    fn needy(&self) -> bool {
-        let poll = self.collecting.as_ref().and_then(|it| it.poll.as_ref());
-        poll.is_some_and(|poll| poll.ask == Ask::Needy && !poll.handshake)
+    /// A receiver can take data again. If the sender waits for that, it is told.
+    fn ready(&mut self, missing: Spans) {
+        let Some(collecting) = &self.collecting else {
+            return;
+        };
+        if core::mem::take(&mut self.busy) {
+            let report = self.report(collecting, State::Ready(missing));
+            self.upstream(Body::Report(Box::new(report)));
+        }
+    }
+
+    /// The sender does not know that a receiver lacks so much.
+    fn pass_on(&mut self, report: &Report, state: State) {
+        let Some(collecting) = &self.collecting else {
+            return;
+        };
+        let report = Report {
+            stamp: report.stamp,
+            held_us: report.held_us,
+            ..self.report(collecting, state)
+        };
+        self.stats.sent += 1;
+        self.upstream(Body::Report(Box::new(report)));
     }
 
     /// Somebody's object was corrupt: it lacks everything.
@@ -146,8 +222,7 @@ impl Aggregator {
         };
         collecting.summary.missing.insert(0, geometry.packets());
         for block in 0..geometry.blocks() {
-            let (needs, _) = Needs::of([(block, geometry.packets_of(block))]);
-            collecting.summary.add(&State::Need(needs));
+            collecting.summary.need(block, geometry.packets_of(block));
         }
     }
 
@@ -170,98 +245,96 @@ impl Aggregator {
             && geometry.fits(session.terms.content, &report.state)
     }
 
+    /// Whether all of its receivers have everything.
+    fn is_complete(&self) -> bool {
+        let tally = self.tally();
+        tally.complete == tally.alive
+    }
+
     fn waits_for(&self, child: &Child) -> bool {
         let token = self.collecting.as_ref().map_or(0, |it| it.token);
         child.status == Status::Joined && child.answered != token
     }
 
     /// If all have answered, the sender is told.
-    pub(super) fn look(&mut self) {
-        let pending = self.collecting.as_ref().is_some_and(|it| !it.told);
-        if pending && !self.needy() && !self.children.iter().any(|it| self.waits_for(it)) {
-            self.tell();
+    pub(super) fn look(&mut self, now: Time) {
+        let pending = self
+            .collecting
+            .as_ref()
+            .is_some_and(|it| !it.told && !it.needy());
+        // Who began to speak in the middle of a session does not know of all yet.
+        let all = self
+            .config
+            .expect
+            .is_none_or(|expect| self.children.len() as u64 >= expect.into());
+        if pending && all && !self.children.iter().any(|it| self.waits_for(it)) {
+            self.tell(now);
         }
     }
 
     pub(super) fn collect_over(&mut self, now: Time) {
-        let needy = self.needy();
         let Some(collecting) = &mut self.collecting else {
             return;
         };
-        if collecting.deadline > now || !self.polls.is_empty() {
-            if !self.polls.is_empty() {
-                collecting.deadline = collecting.deadline.max(now + self.config.wait);
-            }
+        if collecting.told || collecting.deadline > now {
             return;
         }
-        if needy {
+        if !self.polls.is_empty() {
+            collecting.deadline = now + self.config.wait;
+            return;
+        }
+        if collecting.needy() {
             collecting.told = true;
             return;
         }
-        if !collecting.told {
-            // What is known now helps already: repairs need not wait for those who are silent.
-            self.tell();
-        }
-        let Some(collecting) = &mut self.collecting else {
-            return;
-        };
         let token = collecting.token;
-        collecting.deadline = now + self.config.wait;
-        for at in 0..self.children.len() {
-            if self.waits_for(&self.children[at]) && self.children[at].silent >= self.config.tries {
-                self.children[at].status = Status::Failed(Reason::Silent);
+        let silent = |it: &Child| it.status == Status::Joined && it.answered != token;
+        if self.children.iter().any(silent) && collecting.asked < self.config.tries {
+            // One that loses much is not dead: it is asked more often each time, and waited for longer.
+            collecting.asked += 1;
+            let asked = collecting.asked;
+            collecting.deadline = now + self.config.wait.times(asked.into());
+            self.next_poll = self.next_poll.max(now);
+            let silent = (0..).zip(&self.children).filter(|(_, it)| silent(it));
+            let silent: Vec<u32> = silent.map(|(at, _)| at).collect();
+            for _ in 0..asked {
+                self.polls.extend(&silent);
             }
+            return;
         }
-        if self.children.iter().any(|it| self.waits_for(it)) {
-            self.ask_silent(now, token);
-        } else {
-            self.settle(token);
+        collecting.deadline = Time::MAX;
+        for child in self.children.iter_mut().filter(|it| silent(it)) {
+            child.status = Status::Failed(Reason::Silent);
         }
-    }
-
-    /// Nobody is waited for any more.
-    fn settle(&mut self, token: u64) {
-        if let Some(collecting) = &mut self.collecting
-            && collecting.token == token
-        {
-            collecting.deadline = Time::MAX;
-        }
-        if self.tally().alive == 0 {
+        if !self.children.is_empty() && self.tally().alive == 0 {
             let (member, reason) = (self.config.member, Reason::Silent);
             self.upstream(Body::Leave { member, reason });
-            self.close();
+            return self.close();
         }
-    }
-
-    fn ask_silent(&mut self, now: Time, token: u64) {
-        self.next_poll = self.next_poll.max(now);
-        self.polls.clear();
-        for (at, child) in self.children.iter().enumerate() {
-            if child.status == Status::Joined && child.answered != token {
-                self.polls.push_back(at as u32);
-            }
-        }
+        self.tell(now);
     }
 
     /// Asks the next of those who are silent.
     pub(super) fn poll_child(&mut self, now: Time) {
-        let Some(at) = self.polls.pop_front() else {
-            return;
+        let at = loop {
+            let Some(at) = self.polls.pop_front() else {
+                return;
+            };
+            // Who has answered an earlier copy is not asked again.
+            if self.waits_for(&self.children[at as usize]) {
+                break at;
+            }
         };
         self.next_poll = now + self.config.delta;
-        let silent = self.waits_for(&self.children[at as usize]);
-        let child = &mut self.children[at as usize];
-        child.silent += 1;
-        let peer = child.peer;
-        let Some(collecting) = self.collecting.as_ref().filter(|_| silent) else {
+        let Some(collecting) = &self.collecting else {
             return;
         };
         let mut poll = match &collecting.poll {
             Some(poll) => (**poll).clone(),
             None => Poll {
-                sync: 0,
+                sync: collecting.sync,
                 round: collecting.round,
-                stamp: 0,
+                stamp: collecting.stamp,
                 upto: 0,
                 sent: 0,
                 ask: Ask::Everyone,
@@ -274,13 +347,34 @@ impl Aggregator {
                 heard: Needs::new(),
             },
         };
+        let child = &self.children[at as usize];
+        let peer = child.peer;
+        poll.separate |= child.busy.is_some();
         (poll.spread_us, poll.handshake, poll.heard) = (0, true, Needs::new());
         self.stats.polls += 1;
         self.send(To::One(peer), Body::Poll(Box::new(poll)));
     }
 
+    /// A report of this collection.
+    fn report(&self, collecting: &Collecting, state: State) -> Report {
+        let alive = self.children.iter();
+        let alive = alive.filter(|it| !matches!(it.status, Status::Failed(_)));
+        Report {
+            member: self.config.member,
+            sync: collecting.sync,
+            round: collecting.round,
+            stamp: collecting.stamp,
+            held_us: 0,
+            loss: alive.clone().map(|it| it.loss).max().unwrap_or(0),
+            buffer: alive.map(|it| it.buffer).min().unwrap_or(0),
+            more: false,
+            tally: self.tally(),
+            state,
+        }
+    }
+
     /// Tells the sender what its receivers have and lack.
-    fn tell(&mut self) {
+    fn tell(&mut self, now: Time) {
         let tally = self.tally();
         let (Some(session), Some(collecting)) = (&mut self.session, &mut self.collecting) else {
             return;
@@ -289,46 +383,39 @@ impl Aggregator {
             return;
         }
         collecting.told = true;
-        let levels = self
-            .children
-            .iter()
-            .filter(|it| it.status == Status::Joined);
-        let levels = levels.map(|it| it.levels);
         if session.geometry.is_none() {
-            // Who is silent counts with what it said before.
+            let joined = self.children.iter();
+            let joined = joined.filter(|it| it.status == Status::Joined);
+            let levels = joined.map(|it| it.levels);
             collecting.summary.levels = levels.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)));
         }
         let complete = session.geometry.is_some() && tally.complete == tally.alive;
         session.complete |= complete;
-        let states = if complete {
+        let counts = session.terms.content == Content::Counts;
+        let mut states = collecting.summary.states(counts);
+        let busy = self.children.iter().any(|it| it.busy == Some(true));
+        if complete {
             let key = self.config.receipt_key.as_ref();
             let member = self.config.member;
             let receipt = receipt(key, session.id, member, &session.digest);
-            vec![State::Complete { receipt }]
-        } else {
-            collecting
-                .summary
-                .states(session.terms.content == Content::Counts)
+            states = vec![State::Complete { receipt }];
+        } else if busy && collecting.summary.is_whole() {
+            // Nobody else needs anything.
+            self.busy = true;
+            states = vec![State::Busy];
+        }
+        let Some(collecting) = &self.collecting else {
+            return;
         };
-        let alive = self.children.iter();
-        let alive = alive.filter(|it| !matches!(it.status, Status::Failed(_)));
-        let report = Report {
-            member: self.config.member,
-            sync: collecting.poll.as_ref().map_or(0, |it| it.sync),
-            round: collecting.round,
-            stamp: collecting.poll.as_ref().map_or(0, |it| it.stamp),
-            loss: alive.clone().map(|it| it.loss).max().unwrap_or(0),
-            buffer: alive.map(|it| it.buffer).min().unwrap_or(0),
-            more: false,
-            tally,
-            state: State::Busy,
-        };
+        let report = self.report(collecting, State::Busy);
+        let held = now.since(collecting.since);
+        let held_us = u32::try_from(held.as_us()).unwrap_or(u32::MAX);
         let last = states.len().saturating_sub(1);
         for (at, state) in states.into_iter().enumerate() {
             self.stats.sent += 1;
-            let more = at < last;
             let report = Report {
-                more,
+                more: at < last,
+                held_us,
                 state,
                 ..report.clone()
             };

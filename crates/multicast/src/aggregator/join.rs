@@ -30,7 +30,7 @@ impl Aggregator {
         self.index.clear();
         self.collecting = None;
         self.polls.clear();
-        self.closed = false;
+        (self.closed, self.busy) = (false, false);
         let spread = Span::from_us(open.terms.spread_us.into());
         self.session = Some(Session {
             id,
@@ -61,7 +61,7 @@ impl Aggregator {
             }
         }
         let (member, life) = (accept.member, accept.incarnation);
-        if !self.add(member, from, life, accept.buffer, accept.held) {
+        if !self.add(now, member, from, life, accept.buffer, accept.held) {
             return;
         }
         let Some(session) = &mut self.session else {
@@ -72,10 +72,6 @@ impl Aggregator {
             session.complete = false;
             self.config.incarnation = self.config.incarnation.wrapping_add(1);
         }
-        if session.accepted {
-            // A little later, with others that come late too.
-            session.accept_at = Some(now + self.config.wait);
-        }
         let all = self.config.expect == Some(self.children.len() as u32);
         if all && !self.session.as_ref().is_some_and(|it| it.accepted) {
             self.accept_now();
@@ -85,6 +81,7 @@ impl Aggregator {
     /// A receiver begins a life, if there is room for it.
     pub(super) fn add(
         &mut self,
+        now: Time,
         id: MemberId,
         peer: Peer,
         incarnation: u32,
@@ -102,7 +99,7 @@ impl Aggregator {
             loss: 0,
             held,
             corrupt: false,
-            silent: 0,
+            busy: None,
         };
         match self.index.get(&id) {
             Some(&at) => self.children[at as usize] = child,
@@ -115,6 +112,12 @@ impl Aggregator {
                 self.children.push(child);
             }
         }
+        if let Some(session) = &mut self.session
+            && session.accept_at.is_none()
+        {
+            // A little later, with others that come late too.
+            session.accept_at = Some(now + self.config.wait);
+        }
         true
     }
 
@@ -123,6 +126,8 @@ impl Aggregator {
         let weight = self.tally().alive;
         let children = self.children.iter();
         let alive = children.filter(|it| !matches!(it.status, Status::Failed(_)));
+        let hold = self.hold();
+        let known = self.children.len() as u32;
         let held = alive.clone().map(|it| it.held).min().unwrap_or(0);
         let buffer = alive.map(|it| it.buffer).min().unwrap_or(0);
         let Some(session) = &mut self.session else {
@@ -140,6 +145,11 @@ impl Aggregator {
             buffer,
             held,
             weight,
+            absent: self
+                .config
+                .expect
+                .map_or(0, |expect| expect.saturating_sub(known)),
+            hold_us: u32::try_from(hold.as_us()).unwrap_or(u32::MAX),
             stamp: session.stamp,
         };
         self.upstream(Body::Accept(accept));

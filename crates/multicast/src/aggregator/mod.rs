@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use layercast_core::{Span, Time, earliest};
 use layercast_wire::multicast::{
-    Accept, Body, Eject, MemberId, Open, Packet, Reason, Tally, Terms,
+    Accept, Body, DataFlags, Eject, MemberId, Open, Packet, Reason, Tally, Terms,
 };
 
 use self::collect::Collecting;
@@ -27,18 +27,18 @@ pub struct AggregatorConfig {
     pub expect: Option<u32>,
     /// At most so many receivers.
     pub most: u32,
-    /// How long it waits for answers, beside their back-off.
+    /// How long it waits for answers, beside their back-off; n times as long when it has asked n times.
     pub wait: Span,
     /// Polls to single receivers are so far apart.
     pub delta: Span,
-    /// How often a silent receiver is asked.
+    /// How often a silent receiver is asked: the nth time by n polls.
     pub tries: u32,
     /// Key of its receipts: those of its receivers end here.
     pub receipt_key: Option<[u8; 32]>,
 }
 
 impl AggregatorConfig {
-    /// An aggregator of this name for so many receivers: waits 100 ms, asks three times, 200 µs apart.
+    /// An aggregator of this name for so many receivers: waits 100 ms, asks six times, 200 µs apart.
     pub fn new(member: MemberId, expect: u32) -> AggregatorConfig {
         AggregatorConfig {
             member,
@@ -47,7 +47,7 @@ impl AggregatorConfig {
             most: expect.saturating_mul(2),
             wait: Span::from_ms(100),
             delta: Span::from_us(200),
-            tries: 3,
+            tries: 6,
             receipt_key: None,
         }
     }
@@ -88,8 +88,8 @@ struct Child {
     loss: u16,
     held: u64,
     corrupt: bool,
-    /// Polls in a row that it left unanswered.
-    silent: u32,
+    /// It could not take data: whether it cannot still.
+    busy: Option<bool>,
 }
 
 /// The session it takes part in.
@@ -120,6 +120,10 @@ pub struct Aggregator {
     children: Vec<Child>,
     index: BTreeMap<MemberId, u32>,
     collecting: Option<Collecting>,
+    /// Collections so far.
+    collections: u64,
+    /// The sender was told that it waits for receivers that are busy.
+    busy: bool,
     /// Last measurement of the sender's rate that was passed on.
     counted: Option<(u16, layercast_wire::multicast::Symbol)>,
     /// Children to be asked one by one, and when the next may be.
@@ -139,6 +143,8 @@ impl Aggregator {
             children: Vec::new(),
             index: BTreeMap::new(),
             collecting: None,
+            collections: 0,
+            busy: false,
             counted: None,
             polls: VecDeque::new(),
             next_poll: Time::ZERO,
@@ -169,7 +175,7 @@ impl Aggregator {
             Body::Report(report) => {
                 if !self.index.contains_key(&report.member) {
                     // It takes part: only its answer to the announcement was lost.
-                    self.add(report.member, from, 0, report.buffer, 0);
+                    self.add(now, report.member, from, 0, report.buffer, 0);
                 }
                 if let Some(at) = self.known(report.member, from) {
                     self.on_report(now, at, report);
@@ -178,7 +184,7 @@ impl Aggregator {
             Body::Leave { member, reason } => {
                 if let Some(at) = self.known(*member, from) {
                     self.children[at].status = Status::Failed(*reason);
-                    self.look();
+                    self.look(now);
                 }
             }
             Body::Count(count) => {
@@ -225,7 +231,12 @@ impl Aggregator {
             Body::Suspend { member } if *member == self.config.member => {
                 self.tell_all(|member| Body::Suspend { member });
             }
-            // Data are for the receivers.
+            // Data are for the receivers; they say when a pass ends.
+            Body::Data(data)
+                if data.flags.has(DataFlags::LAST) && !data.flags.has(DataFlags::SEPARATE) =>
+            {
+                self.begin_unheard(now, 0, data.round, 0);
+            }
             _ => {}
         }
     }
@@ -301,6 +312,14 @@ impl Aggregator {
             round_trip: Span::ZERO,
             loss: child.loss,
         })
+    }
+
+    /// How long it may hold its answers beyond their back-off: as long as it takes to give up all its receivers.
+    pub fn hold(&self) -> Span {
+        let tries = u64::from(self.config.tries);
+        let asked = tries * (tries + 1) / 2;
+        let each = self.config.delta.times(self.tally().alive.into());
+        self.config.wait.times(1 + asked) + each.times(asked)
     }
 
     fn close(&mut self) {

@@ -39,8 +39,9 @@ impl Summary {
         }
     }
 
-    /// Takes what a report says it has or lacks; gives whether that is more than what was lacking before.
-    pub fn add(&mut self, state: &State) -> bool {
+    /// Takes what a report says it has or lacks; gives the blocks that lack more than before.
+    pub fn add(&mut self, state: &State) -> Needs {
+        let mut news = Needs::new();
         match state {
             State::Levels {
                 received,
@@ -49,30 +50,35 @@ impl Summary {
             } => {
                 let both = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.min(b.1));
                 self.levels = least(self.levels, Some((*received, *delivered)), both);
-                self.miss(gaps)
+                self.miss(gaps);
             }
-            State::Missing(spans) | State::Ready(spans) => self.miss(spans),
+            State::Missing(spans) => self.miss(spans),
             State::Need(needs) => {
-                let mut more = false;
                 for (block, count) in needs.iter() {
-                    more |= self.need(block, count);
+                    if self.need(block, count) {
+                        news.push(block, count);
+                    }
                 }
-                more
             }
-            State::Complete { .. } | State::Busy | State::Corrupt => false,
+            // Who was busy says the same again when its turn comes.
+            State::Ready(_) | State::Complete { .. } | State::Busy | State::Corrupt => {}
         }
+        news
     }
 
-    fn miss(&mut self, spans: &Spans) -> bool {
-        let mut more = false;
+    fn miss(&mut self, spans: &Spans) {
         for (from, to) in spans.iter() {
-            more |= self.missing.covered(from, to) < to - from;
             self.missing.insert(from, to);
         }
-        more
     }
 
-    fn need(&mut self, block: u32, count: u16) -> bool {
+    /// Whether nobody lacks anything.
+    pub fn is_whole(&self) -> bool {
+        self.missing.is_empty() && self.needs.values().all(|count| *count == 0)
+    }
+
+    /// A block lacks so much; gives whether that is more than before.
+    pub(super) fn need(&mut self, block: u32, count: u16) -> bool {
         let known = self.needs.entry(block).or_default();
         let more = count > *known;
         *known = (*known).max(count);

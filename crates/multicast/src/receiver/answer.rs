@@ -6,7 +6,17 @@ use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, S
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub at: Time,
+    /// When it was asked for.
+    asked: Time,
     what: What,
+}
+
+/// Which poll is answered: its number and its stamp, and how many microseconds after it came; zeros: none.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Asked {
+    sync: u32,
+    stamp: u64,
+    held_us: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -27,6 +37,7 @@ impl Answer {
     pub fn accept(at: Time, accept: Body) -> Answer {
         Answer {
             at,
+            asked: at,
             what: What::Accept(Box::new(accept)),
         }
     }
@@ -37,11 +48,13 @@ impl<T: Store> Receiver<T> {
         if poll.ejected.contains(&self.config.member) {
             return self.closed(Reason::Slow);
         }
-        if matches!(&self.answer, Some(it) if matches!(it.what, What::Accept(_))) {
-            // The session runs already: first it has to take part.
-            self.answer_now();
-        }
+        // The session runs already: first it has to take part.
+        self.accept_now();
         self.count_loss(poll);
+        if poll.round < self.object.round {
+            // Of a pass that is over: what is missing now is on its way.
+            return;
+        }
         if poll.separate != self.postponed && !poll.handshake {
             return;
         }
@@ -73,10 +86,11 @@ impl<T: Store> Receiver<T> {
         let delay = self.uniform(poll.spread_us);
         self.answer = Some(Answer {
             at: now + delay,
+            asked: now,
             what: report,
         });
         if delay == Span::ZERO {
-            self.answer_now();
+            self.answer_now(now);
         }
     }
 
@@ -95,6 +109,7 @@ impl<T: Store> Receiver<T> {
             let spread = Span::from_us(poll.spread_us.into());
             self.answer = Some(Answer {
                 at: now + self.truncated_exponential(spread, poll.group),
+                asked: now,
                 what: What::Needy {
                     sync: poll.sync,
                     stamp: poll.stamp,
@@ -197,59 +212,78 @@ impl<T: Store> Receiver<T> {
         let delay = self.uniform(terms.spread_us);
         self.answer = Some(Answer {
             at: now + delay + guard,
+            asked: now,
             what: What::Report { sync: 0, stamp: 0 },
         });
     }
 
+    /// Answers the announcement at once, if that is still to be done.
+    pub(super) fn accept_now(&mut self) {
+        if matches!(&self.answer, Some(it) if matches!(it.what, What::Accept(_)))
+            && let Some(Answer {
+                what: What::Accept(accept),
+                ..
+            }) = self.answer.take()
+        {
+            self.send(*accept);
+        }
+    }
+
     /// Answers; the stamp tells the sender how long that took.
-    pub(super) fn answer_now(&mut self) {
+    pub(super) fn answer_now(&mut self, now: Time) {
         let unheard = self.unheard();
         self.object.waited = false;
         let Some(answer) = self.answer.take() else {
             return;
         };
+        let held = now.since(answer.asked);
+        let asked = |sync, stamp| Asked {
+            sync,
+            stamp,
+            held_us: u32::try_from(held.as_us()).unwrap_or(u32::MAX),
+        };
         match answer.what {
             What::Accept(accept) => self.send(*accept),
             What::Needy { sync, stamp, .. } => {
                 if self.object.tell_corrupt {
-                    self.report_state(sync, stamp);
+                    self.report_state(asked(sync, stamp));
                 } else if !unheard.is_empty() {
-                    self.report(sync, stamp, State::Need(unheard), false);
+                    self.report(asked(sync, stamp), State::Need(unheard), false);
                 }
             }
-            What::Report { sync, stamp } => self.report_state(sync, stamp),
+            What::Report { sync, stamp } => self.report_state(asked(sync, stamp)),
         }
     }
 
-    fn report_state(&mut self, sync: u32, stamp: u64) {
+    fn report_state(&mut self, asked: Asked) {
         if let Some(stream) = &self.stream {
             let in_order = self.session.as_ref().is_some_and(|it| it.terms.in_order);
             let levels = stream.levels(self.upto, in_order);
-            return self.report(sync, stamp, levels, false);
+            return self.report(asked, levels, false);
         }
         self.object.answered = Some(self.object.round);
         if self.busy {
-            return self.report(sync, stamp, State::Busy, false);
+            return self.report(asked, State::Busy, false);
         }
         if self.was_busy {
             let missing = self.missing_at_once();
-            return self.report(sync, stamp, State::Ready(missing), false);
+            return self.report(asked, State::Ready(missing), false);
         }
         if self.phase == Phase::Complete {
             let id = self.session.as_ref().map_or(0, |session| session.id);
             let key = self.config.receipt_key.as_ref();
             let receipt = receipt(key, id, self.config.member, &self.object.digest);
             self.object.reported = true;
-            return self.report(sync, stamp, State::Complete { receipt }, false);
+            return self.report(asked, State::Complete { receipt }, false);
         }
         if core::mem::take(&mut self.object.tell_corrupt) {
-            return self.report(sync, stamp, State::Corrupt, false);
+            return self.report(asked, State::Corrupt, false);
         }
-        self.report_missing(sync, stamp);
+        self.report_missing(asked);
     }
 
     /// What is missing, in as many reports as it takes.
-    fn report_missing(&mut self, sync: u32, stamp: u64) {
+    fn report_missing(&mut self, asked: Asked) {
         let terms = self.session.as_ref().map(|session| session.terms);
         if terms.is_some_and(|terms| terms.content == Content::Counts) {
             let lacking: Vec<(u32, u16)> = self.object.lacking().collect();
@@ -257,11 +291,11 @@ impl<T: Store> Receiver<T> {
             let last = parts.len().saturating_sub(1);
             for (at, part) in parts.enumerate() {
                 let (needs, _) = Needs::of(part.iter().copied());
-                self.report(sync, stamp, State::Need(needs), at < last);
+                self.report(asked, State::Need(needs), at < last);
             }
             if lacking.is_empty() {
                 // Everything is there, and the digest is still looked at.
-                self.report(sync, stamp, State::Need(Needs::new()), false);
+                self.report(asked, State::Need(Needs::new()), false);
             }
             return;
         }
@@ -273,7 +307,7 @@ impl<T: Store> Receiver<T> {
                 return;
             }
             from = spans.end();
-            self.report(sync, stamp, State::Missing(spans), !all);
+            self.report(asked, State::Missing(spans), !all);
             if all {
                 return;
             }
@@ -285,15 +319,16 @@ impl<T: Store> Receiver<T> {
         Spans::of(self.object.held.gaps(0, self.object.held.len())).0
     }
 
-    pub(super) fn report(&mut self, sync: u32, stamp: u64, state: State, more: bool) {
+    pub(super) fn report(&mut self, asked: Asked, state: State, more: bool) {
         let loss = self.session.as_ref().map_or(0, |session| session.loss);
         let complete = u32::from(matches!(state, State::Complete { .. }));
         self.stats.reports += 1;
         let report = Report {
             member: self.config.member,
-            sync,
+            sync: asked.sync,
             round: self.object.round,
-            stamp,
+            stamp: asked.stamp,
+            held_us: asked.held_us,
             loss,
             buffer: self.config.buffer,
             more,

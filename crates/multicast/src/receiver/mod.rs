@@ -15,6 +15,7 @@ use layercast_wire::multicast::{
 use self::answer::Answer;
 use self::object::ObjectState;
 use self::stream::StreamState;
+use crate::receipt::{announcement, announcement_key, member_key};
 use crate::{Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
 /// What a receiver is.
@@ -30,6 +31,8 @@ pub struct ReceiverConfig {
     pub report_to: Option<Peer>,
     /// Key of its receipts ([`member_key`](crate::member_key)).
     pub receipt_key: Option<[u8; 32]>,
+    /// Key of announcements ([`announcement_key`](crate::announcement_key)): others are not believed.
+    pub announcement_key: Option<[u8; 32]>,
     /// Seed of its back-off.
     pub seed: u64,
 }
@@ -43,8 +46,25 @@ impl ReceiverConfig {
             buffer: 32,
             report_to: None,
             receipt_key: None,
+            announcement_key: None,
             seed,
         }
+    }
+
+    /// With the master key that it shares with senders, if it does: of its receipts, and of the announcements that it
+    /// believes.
+    pub fn with_key(self, master: Option<&[u8; 32]>) -> ReceiverConfig {
+        ReceiverConfig {
+            receipt_key: master.map(|key| member_key(key, self.member)),
+            announcement_key: master.map(announcement_key),
+            ..self
+        }
+    }
+
+    /// Whether an announcement comes from who has the key; without a key anybody may announce.
+    pub fn believes(&self, session: u64, open: &Open) -> bool {
+        let key = self.announcement_key.as_ref();
+        key.is_none_or(|key| open.proof == Some(announcement(key, session, open)))
     }
 }
 
@@ -177,7 +197,7 @@ impl<T: Store> Receiver<T> {
     /// Runs what is due.
     pub fn on_timeout(&mut self, now: Time) {
         if self.answer.as_ref().is_some_and(|answer| answer.at <= now) {
-            self.answer_now();
+            self.answer_now(now);
         }
         if self.goodbye.is_some_and(|at| at <= now) {
             self.say_goodbye();
@@ -218,6 +238,8 @@ impl<T: Store> Receiver<T> {
     /// Leaves the session.
     pub fn leave(&mut self, reason: Reason) {
         if matches!(self.phase, Phase::Joined | Phase::Complete) {
+            // Who is not known to take part cannot leave.
+            self.accept_now();
             let member = self.config.member;
             self.send(Body::Leave { member, reason });
             self.closed(reason);
@@ -269,6 +291,11 @@ impl<T: Store> Receiver<T> {
         let session = self.session.as_ref()?;
         let on = matches!(self.phase, Phase::Joined | Phase::Complete);
         let wait = Span::from_ms(session.terms.sender_wait_ms.into());
+        // Who has said that all is there waits for a good-bye only, which may have been lost.
+        let wait = match self.phase == Phase::Complete && self.object.reported {
+            true => wait.mul_div(1, 4),
+            false => wait,
+        };
         (on && wait > Span::ZERO).then(|| session.heard + wait)
     }
 

@@ -1,3 +1,4 @@
+use super::answer::Asked;
 use super::*;
 use crate::{Bits, Rebuilt, Verdict};
 use layercast_wire::multicast::{DataFlags, Object, Symbol};
@@ -251,7 +252,8 @@ impl<T: Store> Receiver<T> {
         }
         self.object.wrong += 1;
         self.events.push_back(ReceiverEvent::Corrupt);
-        if self.object.wrong > 1 {
+        // Of an empty object nothing could come that makes it right.
+        if self.object.wrong > 1 || self.object.held.is_empty() {
             self.leave(Reason::Corrupt);
             return;
         }
@@ -271,7 +273,7 @@ impl<T: Store> Receiver<T> {
             self.was_busy = true;
             self.answer = None;
             self.data_wait = None;
-            self.report(0, 0, State::Busy, false);
+            self.report(Asked::default(), State::Busy, false);
         }
     }
 
@@ -282,7 +284,7 @@ impl<T: Store> Receiver<T> {
             self.postponed = true;
             self.rearm(now);
             let missing = self.missing_at_once();
-            self.report(0, 0, State::Ready(missing), false);
+            self.report(Asked::default(), State::Ready(missing), false);
         }
     }
 }

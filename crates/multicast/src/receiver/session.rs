@@ -1,13 +1,20 @@
 use super::*;
+use layercast_wire::multicast::Content;
 
 impl<T: Store> Receiver<T> {
     pub(super) fn on_open(&mut self, now: Time, from: Peer, id: u64, open: &Open) {
+        if !self.config.believes(id, open) {
+            self.stats.strangers += 1;
+            return;
+        }
         let known = self.session.as_ref().filter(|session| session.id == id);
         let resumed = match (&known, self.phase) {
             (Some(session), Phase::Joined | Phase::Complete) => {
                 if session.sender == from {
-                    // A repetition: the answer was lost.
-                    self.accept(now, open, None);
+                    // A repetition: the answer was lost. A report that waits is not given up for it.
+                    if self.answer.is_none() {
+                        self.accept(now, open, None);
+                    }
                 } else {
                     self.stats.strangers += 1;
                 }
@@ -39,8 +46,10 @@ impl<T: Store> Receiver<T> {
         });
         let refused = match &open.object {
             _ if resumed => None,
-            Some(object) => self.begin_object(open, object).err(),
-            None => {
+            Some(object) if open.terms.content != Content::Levels => {
+                self.begin_object(open, object).err()
+            }
+            _ => {
                 self.stream = Some(Box::default());
                 None
             }
@@ -80,6 +89,8 @@ impl<T: Store> Receiver<T> {
             buffer: self.config.buffer,
             held: self.object.held.count(),
             weight: 1,
+            absent: 0,
+            hold_us: 0,
             stamp: open.stamp,
         });
         let delay = self.uniform(open.terms.spread_us);

@@ -7,8 +7,8 @@ use crate::{Deadline, Schedule};
 /// Stamps that are believed when they come back: a bogus one must not poison the estimate. Members that are asked one
 /// by one are so many in flight.
 const STAMPS: usize = 8_192;
-/// Answers of which the 99th of 100 is looked for.
-const LATELY: usize = 128;
+/// Rounds of which the one that took least is looked for.
+const LATELY: usize = 8;
 /// Bounds of the largest round trip (fully-reliable-multicast.md 7).
 const LEAST: Span = Span::from_ms(1);
 const MOST: Span = Span::from_secs(30);
@@ -23,6 +23,8 @@ pub(crate) struct Clock {
     stamps: VecDeque<Time>,
     /// smaxRTT of FRM 2.4.
     largest: Option<Span>,
+    /// What the slowest answer of the round that runs took beyond its back-off, and those of the rounds before.
+    latest: Option<Span>,
     late: VecDeque<Span>,
 }
 
@@ -33,6 +35,7 @@ impl Clock {
             delta: schedule.delta(),
             stamps: VecDeque::new(),
             largest: None,
+            latest: None,
             late: VecDeque::with_capacity(LATELY),
         }
     }
@@ -70,13 +73,18 @@ impl Clock {
         self.largest.unwrap_or(LEAST).clamp(LEAST, MOST)
     }
 
-    /// An answer took so long, with so much back-off allowed.
-    pub fn answered(&mut self, took: Span, spread: Span) {
-        if let Deadline::Adaptive { .. } = self.deadline {
+    /// An answer took so long beyond its back-off.
+    pub fn answered(&mut self, late: Span) {
+        self.latest = Some(self.latest.map_or(late, |latest| latest.max(late)));
+    }
+
+    /// A round is over.
+    pub fn round_over(&mut self) {
+        if let Some(latest) = self.latest.take() {
             if self.late.len() == LATELY {
                 self.late.pop_front();
             }
-            self.late.push_back(took.saturating_sub(spread));
+            self.late.push_back(latest);
         }
     }
 
@@ -88,22 +96,20 @@ impl Clock {
     /// How long answers with a back-off up to `spread` are waited for.
     pub fn wait(&self, spread: Span) -> Span {
         match self.deadline {
-            // The round trips that were measured have their back-off in them.
-            Deadline::Rtt { k_permille } => self.largest().mul_div(k_permille.into(), 1_000),
+            Deadline::Rtt { k_permille } => {
+                self.largest().mul_div(k_permille.into(), 1_000) + spread
+            }
             Deadline::Linear { tat, alpha } => tat + alpha + spread,
             Deadline::Adaptive { initial } => spread + self.lateness(initial).max(FLOOR),
         }
     }
 
-    /// A quarter more than what 99 of 100 answers took lately beyond their back-off.
+    /// A quarter more than all answers took beyond their back-off in the best round of late: what the path takes. In
+    /// others somebody was busy, or had to be asked again, and if that were waited for whenever a poll is lost it would
+    /// cost more than to ask a busy host twice.
     fn lateness(&self, initial: Span) -> Span {
-        if self.late.is_empty() {
-            return initial;
-        }
-        let mut late: Vec<Span> = self.late.iter().copied().collect();
-        let place = (late.len() * 99).div_ceil(100) - 1;
-        let (_, quantile, _) = late.select_nth_unstable(place);
-        quantile.mul_div(5, 4)
+        let best = self.late.iter().min();
+        best.map_or(initial, |best| best.mul_div(5, 4))
     }
 }
 
@@ -143,20 +149,31 @@ mod tests {
     }
 
     #[test]
-    fn what_99_of_100_took() {
+    fn what_the_best_round_of_late_took() {
         let mut clock = clock(Deadline::Adaptive {
             initial: Span::from_ms(100),
         });
         let spread = Span::from_ms(6);
         assert_eq!(clock.wait(spread), Span::from_ms(106));
-        for ms in 1..=100 {
-            clock.answered(spread + Span::from_ms(ms), spread);
-        }
-        assert_eq!(clock.wait(spread), Span::from_us(6_000 + 123_750));
+        let mut round = |answers: &[u64]| {
+            for &ms in answers {
+                clock.answered(Span::from_ms(ms));
+            }
+            clock.round_over();
+            clock.wait(spread) - spread
+        };
+        assert_eq!(round(&[40, 100, 2_000]), Span::from_ms(2_500));
+        assert_eq!(round(&[40, 30, 80]), Span::from_ms(100));
+        // One who was busy once is not waited for ever after.
+        assert_eq!(round(&[40, 3_000]), Span::from_ms(100));
+        // Nobody answered.
+        assert_eq!(round(&[]), Span::from_ms(100));
+        // The path has become longer.
         for _ in 0..LATELY {
-            clock.answered(Span::ZERO, spread);
+            round(&[400]);
         }
-        assert_eq!(clock.wait(spread), spread + FLOOR);
+        assert_eq!(round(&[400]), Span::from_ms(500));
+        assert_eq!(round(&[0]), FLOOR);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl<S: Source> Sender<S> {
         self.round.tries = 0;
         self.round.packets = 0;
         self.round.largest = Span::ZERO;
-        self.round.again = Time::MAX;
+        self.round.patient = false;
         self.round.waiting = (0..self.roster.len())
             .filter(|&at| self.in_scope(at))
             .count();
@@ -43,29 +43,44 @@ impl<S: Source> Sender<S> {
 
     /// Asks those in scope.
     pub(super) fn solicit(&mut self, now: Time, ask: Ask) {
-        // Behind an aggregator, its receivers all answer to it.
-        let behind = (0..self.roster.len()).filter(|&at| self.in_scope(at));
-        let behind = behind
-            .map(|at| self.roster.get(at).weight)
-            .max()
-            .unwrap_or(0);
-        let receivers = (self.round.waiting as u32).max(behind);
         self.round.ask = ask;
         self.round.asked = now;
-        self.round.spread = match (ask, self.config.schedule) {
-            (Ask::Needy, Schedule::Suppress { spread, .. }) => spread,
-            _ => self.clock.spread(receivers),
-        };
-        self.phase = Phase::Collecting;
         let unasked = matches!(
             self.config.schedule,
             Schedule::BackOff { unasked: true, .. }
-        );
-        if self.round.scope != Scope::Main || self.round.packets == 0 || !unasked {
+        ) && self.round.scope == Scope::Main
+            && self.round.packets > 0;
+        self.round.spread = match (ask, self.config.schedule) {
+            (Ask::Needy, Schedule::Suppress { spread, .. }) => spread,
+            // Who is asked alone in the middle of its back-off answers at once; an aggregator cannot.
+            _ if unasked && self.aggregated() => self.announced(),
+            _ => self.range(),
+        };
+        self.phase = Phase::Collecting;
+        if !unasked {
             self.poll_group(now, false);
         }
         self.round.deadline = now + self.clock.wait(self.round.spread);
         self.after_answer(now);
+    }
+
+    /// Range of the back-off of those who are asked. Behind an aggregator, its receivers all answer to it.
+    pub(super) fn range(&self) -> Span {
+        let asked = (0..self.roster.len()).filter(|&at| self.in_scope(at));
+        let behind = asked.map(|at| self.roster.get(at).weight).max();
+        let direct = self.round.waiting as u32;
+        self.clock.spread(direct.max(behind.unwrap_or(0)))
+    }
+
+    /// Whether there are aggregators among those in scope.
+    fn aggregated(&self) -> bool {
+        (0..self.roster.len()).any(|at| self.in_scope(at) && self.roster.get(at).hold_us > 0)
+    }
+
+    /// How long aggregators may hold what is waited for.
+    fn hold(&self, silent: &[usize]) -> Span {
+        let holds = silent.iter().map(|&at| self.roster.get(at).hold_us);
+        Span::from_us(holds.max().unwrap_or(0).into())
     }
 
     fn poll(&mut self, now: Time, handshake: bool, spread: Span) -> Poll {
@@ -129,8 +144,22 @@ impl<S: Source> Sender<S> {
             let monitor = self.config.rate.monitor();
             let least = monitor.map_or(1, |it| it.least.as_bps());
             let half = Rate::from_bps((rate.as_bps() / 2).max(least));
+            if monitor.is_none() {
+                self.well.get_or_insert(rate);
+            }
             self.pacer.set_rate(half);
             self.events.push_back(SenderEvent::Rate(half));
+        }
+    }
+
+    /// All of a pass have answered: if it was all of them at once, the path is well again, and has its rate.
+    pub(super) fn path_works(&mut self) {
+        if self.round.tries == 0
+            && self.round.packets > 0
+            && let Some(rate) = self.well.take()
+        {
+            self.pacer.set_rate(rate);
+            self.events.push_back(SenderEvent::Rate(rate));
         }
     }
 
@@ -199,6 +228,14 @@ impl<S: Source> Sender<S> {
         if silent.is_empty() {
             return self.evaluate(now);
         }
+        let hold = self.hold(&silent);
+        let group = matches!(self.config.silence, Silence::AskGroup { .. });
+        if group && hold > Span::ZERO && !self.round.patient {
+            // All would answer again: the group is asked only if an aggregator is late, too.
+            self.round.patient = true;
+            self.round.deadline = now + hold;
+            return;
+        }
         if self.round.tries < self.config.silence.tries() {
             self.round.tries += 1;
             self.ask_again(now, &silent);
@@ -214,41 +251,53 @@ impl<S: Source> Sender<S> {
     }
 
     fn ask_again(&mut self, now: Time, silent: &[usize]) {
+        let hold = self.hold(silent);
+        let first = self.round.tries == 1;
         for &at in silent {
-            self.roster.get_mut(at).silent += 1;
+            let record = self.roster.get_mut(at);
+            // An aggregator may still wait for its own.
+            record.silent += u32::from(!first || record.hold_us == 0);
         }
-        if self.round.tries == 1 && silent.len() * 2 > self.round.members && silent.len() > 1 {
+        // What is waited first with an adaptive deadline is short: busy hosts miss that, and it is not the path.
+        let patience = match self.config.deadline {
+            Deadline::Adaptive { .. } => 3,
+            // An aggregator may still wait for its own.
+            _ if hold > Span::ZERO => 2,
+            _ => 1,
+        };
+        if self.round.tries == patience && silent.len() * 2 > self.round.members && silent.len() > 1
+        {
             self.path_failed();
         }
-        self.round.again = now;
         match self.config.silence {
             Silence::AskEach { .. } => {
                 self.next_poll = self.next_poll.max(now);
                 // A host that is busy for a while is not dead: what answers took lately says nothing of it. Nor is one
                 // that loses much: with half of all lost each way, one poll in four is answered, and ten fail in one
-                // round of 18. So it is waited for longer each time, and asked more often. An aggregator asks its own
-                // receivers at every poll, and has its own patience: it is asked as ever.
-                let alone = silent.iter().all(|&at| self.roster.get(at).weight == 1);
-                let (longer, copies) = match self.config.deadline {
-                    Deadline::Adaptive { .. } if alone => (
-                        1 << (self.round.tries - 1).min(10),
-                        self.round.tries.min(10),
-                    ),
-                    _ => (1, 1),
-                };
-                for _ in 0..copies {
+                // round of 18. So it is waited for longer each time, and asked more often.
+                let patient = matches!(self.config.deadline, Deadline::Adaptive { .. });
+                let tries = self.round.tries;
+                for _ in 0..if patient { tries.min(10) } else { 1 } {
                     self.polls.extend(silent.iter().map(|&at| at as u32));
                 }
                 let asked = self.polls.len() as u32;
                 let paced = self.clock.spread(asked);
-                let wait = self.clock.wait(Span::ZERO);
+                let mut wait = self.clock.wait(Span::ZERO);
+                let all = self.config.silence.tries();
                 // The others hear nothing meanwhile, and must not take the sender for dead.
-                let tries = u64::from(self.config.silence.tries());
                 let most = match self.config.sender_wait {
                     Span::ZERO => Span::MAX,
-                    theirs => theirs.mul_div(1, 2 * tries),
+                    theirs => theirs.mul_div(1, 2 * u64::from(all)),
                 };
-                self.round.deadline = now + paced + wait.times(longer).min(most).max(wait);
+                if patient {
+                    // However short the path is, who does not answer for some seconds may still be at work.
+                    let left = all.saturating_sub(tries).min(32);
+                    let least = self.config.sender_wait.mul_div(1, 8 << left);
+                    let longer = wait.times(1 << (tries - 1).min(10)).min(most);
+                    wait = wait.max(longer).max(least);
+                }
+                wait = wait.max((wait + hold).min(most));
+                self.round.deadline = now + paced + wait;
             }
             Silence::AskGroup { .. } => {
                 self.stats.handshakes += 1;
@@ -257,7 +306,8 @@ impl<S: Source> Sender<S> {
                 self.poll_group(now, true);
                 let wait = self.clock.wait(self.round.spread);
                 let longer = wait.times(1 << self.round.tries.min(6));
-                self.round.deadline = now + longer.min(self.clock.largest().times(64)).max(wait);
+                let longer = longer.min(self.clock.largest().times(64)).max(wait);
+                self.round.deadline = now + longer + hold;
             }
         }
     }

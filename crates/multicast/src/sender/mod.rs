@@ -51,6 +51,8 @@ enum Phase {
     Releasing,
     /// Waiting for those who are busy.
     Waiting,
+    /// Nobody lacks anything, but some still look at what they have: they are asked again in a while.
+    Pausing,
     /// Over.
     Closed,
 }
@@ -76,6 +78,8 @@ struct Round {
     scope: Scope,
     /// Passes with this scope.
     passes: u16,
+    /// Pauses since the last pass.
+    pauses: u16,
     ask: Ask,
     /// Members that have not answered yet.
     waiting: usize,
@@ -83,8 +87,8 @@ struct Round {
     tries: u32,
     /// When the first poll left, or the last packet of the pass.
     asked: Time,
-    /// When those who had not answered were asked again.
-    again: Time,
+    /// Aggregators are given the time that they need for their receivers.
+    patient: bool,
     spread: Span,
     deadline: Time,
     /// Packets sent in its pass.
@@ -120,6 +124,8 @@ pub struct Sender<S> {
     object: ObjectWork<S>,
     stream: Option<Box<StreamWork>>,
     measurement: Option<Measurement>,
+    /// The rate before the path failed.
+    well: Option<Rate>,
 }
 
 impl<S: Source> Sender<S> {
@@ -161,11 +167,12 @@ impl<S: Source> Sender<S> {
                 number: 0,
                 scope: Scope::Main,
                 passes: 0,
+                pauses: 0,
                 ask: Ask::Everyone,
                 waiting: 0,
                 tries: 0,
                 asked: Time::ZERO,
-                again: Time::MAX,
+                patient: false,
                 spread: Span::ZERO,
                 deadline: Time::MAX,
                 packets: 0,
@@ -188,6 +195,7 @@ impl<S: Source> Sender<S> {
             stats: SenderStats::default(),
             stream: None,
             measurement: monitor.map(Measurement::new),
+            well: None,
         })
     }
 
@@ -242,6 +250,10 @@ impl<S: Source> Sender<S> {
             Phase::Collecting => self.deadline_over(now),
             Phase::Releasing => self.released_all(now),
             Phase::Waiting => self.busy_over(now),
+            Phase::Pausing => {
+                self.begin_round();
+                self.solicit(now, Ask::Everyone);
+            }
             Phase::Idle | Phase::Sending | Phase::Closed => {}
         }
     }
@@ -323,6 +335,12 @@ impl<S: Source> Sender<S> {
         self.roster.iter().map(Record::delivery)
     }
 
+    /// What is known of one receiver.
+    pub fn delivery(&self, member: MemberId) -> Option<Delivery> {
+        let at = self.roster.find(member)?;
+        Some(self.roster.get(at).delivery())
+    }
+
     /// The rate of sending; none: as fast as it goes.
     pub fn rate(&self) -> Option<Rate> {
         self.pacer.rate()
@@ -330,6 +348,7 @@ impl<S: Source> Sender<S> {
 
     /// Sends at another rate from now on, whatever the rate control says until its next decision.
     pub fn set_rate(&mut self, rate: Rate) {
+        self.well = None;
         self.pacer.set_rate(rate);
     }
 

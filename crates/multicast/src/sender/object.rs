@@ -6,6 +6,12 @@ use super::plan::{Fresh, Plan};
 use super::*;
 use crate::{Repair, Weak};
 
+/// Receivers that have everything and still look at it are asked again after so long at first, then half as often each
+/// time, and so often at most: for ten minutes.
+const PAUSE: Span = Span::from_ms(2);
+const LONGEST_PAUSE: Span = Span::from_ms(500);
+const PAUSES: u16 = 1_200;
+
 /// An object and what of it is to be sent.
 #[derive(Debug)]
 pub(super) struct ObjectWork<S> {
@@ -105,6 +111,7 @@ impl<S: Source> Sender<S> {
         self.begin_round();
         self.stats.rounds += 1;
         self.round.passes += 1;
+        self.round.pauses = 0;
         self.object.plan = plan;
         self.object.needs.fill(0);
         self.object.weak_needs.fill(0);
@@ -184,6 +191,8 @@ impl<S: Source> Sender<S> {
         let needy = (0..self.roster.len())
             .filter(|&at| self.in_scope(at))
             .count() as u32;
+        self.clock.round_over();
+        self.path_works();
         let asked = self.round.ask;
         if asked == Ask::Everyone {
             self.events.push_back(SenderEvent::PassDone {
@@ -213,13 +222,24 @@ impl<S: Source> Sender<S> {
             self.too_many_rounds(now);
         } else if plan.is_empty() {
             // Nobody asked for anything: what is left is to hear from everybody.
-            self.round.passes += 1;
-            self.begin_round();
-            self.solicit(now, Ask::Everyone);
+            self.pause(now);
         } else {
             self.round.number += 1;
             self.begin_pass(now, plan);
         }
+    }
+
+    /// Who has everything but has not looked at its digest yet is asked again in a while, less and less often.
+    fn pause(&mut self, now: Time) {
+        if self.round.pauses == PAUSES {
+            return self.too_many_rounds(now);
+        }
+        let wait = PAUSE
+            .times(1 << self.round.pauses.min(16))
+            .min(LONGEST_PAUSE);
+        self.round.pauses += 1;
+        self.round.deadline = now + wait;
+        self.phase = Phase::Pausing;
     }
 
     /// What those in scope asked for.
@@ -297,15 +317,22 @@ impl<S: Source> Sender<S> {
             return;
         }
         let most = self.most_missing();
+        // Where only those speak who lack something, nothing is known of the others.
+        let sync = u64::from(self.round.sync);
+        let spoke = |record: &Record| self.round.ask == Ask::Everyone || record.mark == sync;
         let weak: Vec<usize> = (0..self.roster.len())
             .filter(|&at| self.in_scope(at))
             .filter(|&at| {
                 let record = self.roster.get(at);
-                record.received > most || record.silent > polls
+                (record.received > most && spoke(record)) || record.silent > polls
             })
             .collect();
         let there = self.there();
-        if weak.len() * 2 > there as usize {
+        let weight: u64 = weak
+            .iter()
+            .map(|&at| u64::from(self.roster.get(at).weight))
+            .sum();
+        if weight * 2 > there.into() {
             let work = &mut self.object;
             for (need, weak) in work.needs.iter_mut().zip(&work.weak_needs) {
                 *need = (*need).max(*weak);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::receipt::{announcement, announcement_key};
 use layercast_wire::multicast::{Accept, Eject};
 
 impl<S: Source> Sender<S> {
@@ -18,6 +19,11 @@ impl<S: Source> Sender<S> {
         self.round.deadline = now + self.config.opening.wait + spread;
     }
 
+    /// Range of the back-off that the announcement tells.
+    pub(super) fn announced(&self) -> Span {
+        self.clock.spread(self.expected())
+    }
+
     /// How many receivers there will be, as far as known.
     fn expected(&self) -> u32 {
         match &self.members {
@@ -28,9 +34,9 @@ impl<S: Source> Sender<S> {
 
     pub(super) fn announce(&mut self, now: Time, to: To) {
         let stamp = self.clock.stamp(now);
-        let spread = self.clock.spread(self.expected());
+        let spread = self.announced();
         let ms = |span: Span| u32::try_from(span.as_ms()).unwrap_or(u32::MAX);
-        let open = Open {
+        let mut open = Open {
             stamp,
             packet_size: self.config.packet_size,
             min_release: match self.config.weak {
@@ -47,14 +53,20 @@ impl<S: Source> Sender<S> {
                 spread_us: u32::try_from(spread.as_us()).unwrap_or(u32::MAX),
                 goodbye: self.config.release_each,
                 data_wait_ms: ms(self.config.data_wait),
-                sender_wait_ms: ms(self.config.sender_wait),
+                sender_wait_ms: match self.config.sender_wait {
+                    Span::ZERO => 0,
+                    wait => ms(wait.max(spread.times(4))),
+                },
                 counters: self.config.rate.monitor().map_or(0, |it| it.counters),
             },
-            object: match self.stream {
-                Some(_) => None,
+            object: match &self.stream {
+                Some(stream) => stream.about.clone(),
                 None => Some(self.object.object.clone()),
             },
+            proof: None,
         };
+        let key = self.config.receipts.as_ref().map(announcement_key);
+        open.proof = key.map(|key| announcement(&key, self.session, &open));
         self.send(to, Body::Open(Box::new(open)));
     }
 
@@ -88,7 +100,13 @@ impl<S: Source> Sender<S> {
         let same_life = record.incarnation == accept.incarnation && record.peer == Some(from);
         if !first && same_life {
             // An aggregator speaks for more now.
-            self.roster.get_mut(at).weight = accept.weight;
+            let record = self.roster.get_mut(at);
+            let more = accept.weight.saturating_sub(record.weight);
+            record.says(accept);
+            if self.phase == Phase::Opening {
+                self.group = self.group.saturating_add(more);
+                self.opening_answered(now);
+            }
             return;
         }
         let never = record.status == Status::Never;
@@ -146,7 +164,7 @@ impl<S: Source> Sender<S> {
         record.peer = Some(from);
         record.incarnation = accept.incarnation;
         record.buffer = accept.buffer;
-        record.weight = accept.weight;
+        record.says(accept);
         record.complete = 0;
         record.missing = None;
         record.corrupt = false;
@@ -158,7 +176,8 @@ impl<S: Source> Sender<S> {
             Some(reason) => Status::Refused(reason),
             None => Status::Joined,
         };
-        if let Some(round_trip) = round_trip {
+        // That of an aggregator has the back-off of its receivers in it.
+        if let Some(round_trip) = round_trip.filter(|_| accept.hold_us == 0) {
             record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
             self.clock.largest_was(round_trip);
         }
@@ -174,7 +193,10 @@ impl<S: Source> Sender<S> {
 
     fn opening_answered(&mut self, now: Time) {
         let enough = match &self.members {
-            Members::Listed(_) => self.roster.iter().all(|it| it.status != Status::Invited),
+            Members::Listed(_) => self
+                .roster
+                .iter()
+                .all(|it| it.status != Status::Invited && it.absent == 0),
             Members::Anyone { expect, .. } => expect.is_some_and(|expect| self.group >= expect),
         };
         if enough {
@@ -183,14 +205,19 @@ impl<S: Source> Sender<S> {
     }
 
     pub(super) fn opening_over(&mut self, now: Time) {
-        let silent = self.roster.iter().any(|it| it.status == Status::Invited);
-        let wanted = silent || matches!(self.members, Members::Anyone { .. });
+        let invited = |it: &Record| it.status == Status::Invited;
+        let (silent, absent) = (
+            self.roster.iter().any(invited),
+            self.roster.iter().any(|it| it.absent > 0),
+        );
+        let wanted = silent || absent || matches!(self.members, Members::Anyone { .. });
         if !wanted || self.round.tries >= self.config.opening.tries {
             self.opened(now);
             return;
         }
         self.round.tries += 1;
-        let mut unknown = !silent;
+        // Who has not answered its aggregator is reached by the group only.
+        let mut unknown = !silent || absent;
         for at in 0..self.roster.len() {
             let record = self.roster.get(at);
             match (record.status, record.peer) {

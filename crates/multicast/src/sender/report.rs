@@ -33,27 +33,23 @@ impl<S: Source> Sender<S> {
             self.stats.forged += 1;
             return;
         }
+        // A stamp that is not one of the last ones we issued proves nothing.
+        let round_trip = self.clock.round_trip(now, report.stamp);
+        let held = Span::from_us(report.held_us.into());
+        let round_trip = round_trip.map(|it| it.saturating_sub(held));
+        if let Some(round_trip) = round_trip {
+            // Answers that come too late say most of how long others will take.
+            self.clock.answered(round_trip);
+            let record = self.roster.get_mut(at);
+            record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
+        }
         if !lasting && (age > 0 || self.phase != Phase::Collecting) {
             self.stats.stale += 1;
             return;
         }
-        // A stamp that is not one of the last ones we issued proves nothing.
-        let round_trip = self.clock.round_trip(now, report.stamp);
-        if let Some(round_trip) = round_trip {
-            let record = self.roster.get_mut(at);
-            record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
-            self.round.largest = self.round.largest.max(round_trip);
-        }
+        let round_trip = round_trip.unwrap_or(Span::ZERO);
+        self.round.largest = self.round.largest.max(round_trip);
         if self.phase == Phase::Collecting && self.counts_now(at) {
-            // Who was asked again answers at once, and that poll counts, not the first one.
-            let took = round_trip.unwrap_or(now.since(self.round.asked));
-            let spread = match now.saturating_sub(took) >= self.round.again {
-                true => Span::ZERO,
-                false => self.round.spread,
-            };
-            if round_trip.is_some() || self.round.tries == 0 {
-                self.clock.answered(took, spread);
-            }
             self.stats.late += u64::from(self.round.tries > 0);
         }
         self.stats.reports += 1;

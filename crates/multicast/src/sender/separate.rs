@@ -17,9 +17,10 @@ impl<S: Source> Sender<S> {
     pub(super) fn release(&mut self, now: Time) {
         let round = self.round.number;
         self.send(self.destination(), Body::Release { round });
-        let leaving = self.roster.weigh(|status| status == Status::Done);
+        let leaving = self.roster.iter().filter(|it| it.status == Status::Done);
+        let spread = self.clock.spread(leaving.count() as u32);
         self.phase = Phase::Releasing;
-        self.round.deadline = now + self.clock.wait(self.clock.spread(leaving));
+        self.round.deadline = now + self.clock.wait(spread);
     }
 
     pub(super) fn on_released(&mut self, now: Time, at: usize) {

@@ -36,6 +36,8 @@ pub(super) struct StreamWork {
     svdsync: u32,
     window: u64,
     ended: bool,
+    /// What receivers are told that it is.
+    pub about: Option<Object>,
     /// When the interval of ejection began, and what was released then.
     pub interval: Option<(Time, u64)>,
     /// How long the last wait was that found nothing outstanding.
@@ -70,6 +72,15 @@ impl Sender<Virtual> {
             ..StreamWork::default()
         }));
         Ok(sender)
+    }
+
+    /// The same, announced as an object: receivers know its name, size and digest before it begins, and can tell whether
+    /// they have it when it has ended.
+    pub fn announcing(mut self, object: Object) -> Sender<Virtual> {
+        if let Some(stream) = &mut self.stream {
+            stream.about = Some(object);
+        }
+        self
     }
 }
 
@@ -137,7 +148,7 @@ impl<S: Source> Sender<S> {
         self.phase = Phase::Collecting;
         self.round.ask = Ask::Everyone;
         self.round.asked = now;
-        self.round.spread = self.clock.spread(self.round.waiting as u32);
+        self.round.spread = self.range();
         let Some(stream) = &mut self.stream else {
             return;
         };
@@ -167,7 +178,7 @@ impl<S: Source> Sender<S> {
             }
         );
         let idle = self.stream.as_ref().is_some_and(|it| it.idle > Span::ZERO);
-        self.stream.is_some() && self.round.tries == 0 && (faithful || idle)
+        self.stream.is_some() && self.round.tries == 0 && !self.round.patient && (faithful || idle)
     }
 
     /// Packets of a stream are those that are repaired, then new ones; none during a handshake.
@@ -255,6 +266,7 @@ impl<S: Source> Sender<S> {
         if self.round.largest > Span::ZERO {
             self.clock.largest_was(self.round.largest);
         }
+        self.clock.round_over();
         let Some((received, delivered)) = self.minima() else {
             // Nobody counts any more, and the condition allows it.
             return self.close(Err(Failure::NoReceivers));

@@ -1,10 +1,13 @@
-use layercast_core::{Rate, Span};
+use std::collections::BTreeSet;
+
+use layercast_core::{Rate, Span, Stream};
 use layercast_fec::Scheme;
 use layercast_multicast::{
-    Deadline, Members, Memory, MemoryStore, Outcome, Repair, Sender, SenderConfig, Virtual,
-    VirtualStore, Weak,
+    Deadline, Members, Memory, MemoryStore, Outcome, Repair, Schedule, Sender, SenderConfig,
+    Virtual, VirtualStore, Weak,
 };
-use layercast_wire::multicast::{Body, MemberId, Reason};
+use layercast_wire::multicast::{Body, MemberId, Reason, Symbol};
+use proptest::prelude::*;
 
 use crate::net::{FIRST_AGGREGATOR, Faults, Net, PERFECT};
 use crate::object::{content, stores};
@@ -85,6 +88,88 @@ fn a_hundred_receivers_behind_five_aggregators() {
     }
 }
 
+fn feedback(body: &Body) -> bool {
+    matches!(body, Body::Report(_) | Body::Poll(_) | Body::Release { .. })
+}
+
+/// Which packets of the first pass are lost, to whom, and how much of the feedback.
+fn losses() -> impl Strategy<Value = (usize, u32, u32, Vec<(u32, u64)>, f64, u64)> {
+    let lost = prop::collection::vec((1u32..12, 0u64..80), 0..60);
+    let share = prop_oneof![Just(0.0), 0.0..0.3];
+    (0usize..4, 1u32..12, 1u32..5, lost, share, any::<u64>())
+}
+
+proptest! {
+    #[test]
+    fn what_was_lost_is_sent_again_and_nothing_else(
+        (profile, receivers, each, lost, share, seed) in losses(),
+    ) {
+        let lost: BTreeSet<(u32, u64)> = lost.into_iter().filter(|it| it.0 <= receivers).collect();
+        let asked = Schedule::BackOff { delta: Span::from_ms(3), unasked: false };
+        let suppressed = Schedule::Suppress {
+            delta: Span::from_us(200),
+            above: 0,
+            spread: Span::from_ms(400),
+        };
+        let config = match profile {
+            0 => rmtp(),
+            1 => SenderConfig { schedule: asked, ..rmtp() },
+            2 => layercast(),
+            _ => SenderConfig { schedule: suppressed, ..layercast() },
+        };
+        let coded = config.scheme != 0;
+        let mut net = objects(config, receivers, each, PERFECT);
+        let (fates, mut random) = (lost.clone(), Stream::new(seed, "feedback"));
+        net.fate = Box::new(move |_, to, packet| match &packet.body {
+            Body::Data(data) if data.round == 0 => {
+                matches!(data.symbol, Symbol::Source(number) if fates.contains(&(to, number)))
+            }
+            body => feedback(body) && random.chance(share),
+        });
+        net.start();
+        net.run();
+        let union = lost.iter().map(|it| it.1).collect::<BTreeSet<_>>().len();
+        let worst = (0..8).map(|block| {
+            let of = |who| move |it: &&(u32, u64)| it.0 == who && it.1 / 10 == block;
+            (1..=receivers).map(|who| lost.iter().filter(of(who)).count()).max().unwrap_or(0)
+        });
+        let wanted = 80 + if coded { worst.sum() } else { union };
+        let sent = net.data().count();
+        prop_assert!(sent <= wanted, "{} instead of {}", sent, wanted);
+        if share == 0.0 {
+            prop_assert_eq!(sent, wanted);
+            prop_assert_eq!(net.result(), Some(Ok(())));
+            prop_assert!(net.receivers.iter().flatten().all(|it| it.is_complete()));
+            let rounds = u64::from(net.sender.stats().rounds);
+            // Where answers are suppressed it has yet to learn how long those of aggregators take.
+            prop_assert!(rounds <= 2 + u64::from(profile == 3), "{} passes", rounds);
+        }
+    }
+}
+
+#[test]
+fn an_aggregator_that_starts_anew_speaks_for_its_receivers_again() {
+    for config in [layercast(), rmtp()] {
+        let faults = Faults {
+            loss: 0.05,
+            ..PERFECT
+        };
+        let mut net = objects(config, 20, 10, faults);
+        net.start();
+        net.run_until(net.now + Span::from_ms(300));
+        net.aggregators[0] = None;
+        net.run_until(net.now + Span::from_ms(500));
+        net.restart_aggregator(0, 2);
+        net.run();
+        assert_eq!(net.result(), Some(Ok(())), "{:?}", net.sender_events);
+        for receiver in net.receivers.iter().flatten() {
+            assert!(receiver.is_complete());
+        }
+        let outcomes = net.sender.deliveries().map(|it| it.outcome);
+        assert!(outcomes.eq([Outcome::Delivered; 2]));
+    }
+}
+
 #[test]
 fn who_dies_behind_an_aggregator_is_counted_and_named_there() {
     let mut net = objects(layercast(), 20, 10, PERFECT);
@@ -102,7 +187,8 @@ fn who_dies_behind_an_aggregator_is_counted_and_named_there() {
     let first = u64::from(FIRST_AGGREGATOR);
     assert_eq!(complete, [(MemberId(first), 10), (MemberId(first + 1), 9)]);
     let dead: Vec<_> = net.aggregators[1]
-        .deliveries()
+        .iter()
+        .flat_map(|it| it.deliveries())
         .filter(|it| it.outcome != Outcome::Delivered)
         .map(|it| (it.member.0, it.outcome))
         .collect();

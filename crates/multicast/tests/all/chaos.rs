@@ -12,7 +12,7 @@ use layercast_multicast::{
 use layercast_wire::multicast::{Body, MemberId, State, Symbol};
 use proptest::prelude::*;
 
-use crate::net::{Faults, Net};
+use crate::net::{FIRST_AGGREGATOR, Faults, Net};
 use crate::object::{content, stores};
 
 type Objects = Net<Memory, MemoryStore>;
@@ -27,6 +27,10 @@ struct Scene {
     crashes: Vec<(u64, u32, bool, u64)>,
     sender_crash: Option<u64>,
     weak: Option<(u32, f64)>,
+    /// Receivers of each aggregator.
+    aggregate: Option<u32>,
+    /// Milliseconds, aggregator, for how long it is gone.
+    aggregator_crashes: Vec<(u64, usize, u64)>,
     seed: u64,
 }
 
@@ -47,11 +51,21 @@ fn scene() -> impl Strategy<Value = Scene> {
     let sender_crash = prop::option::weighted(0.2, 0u64..3_000);
     (
         (0usize..7, 0usize..30_000, 1u32..8),
-        (faults, crashes, sender_crash, weak),
+        (
+            faults,
+            crashes,
+            sender_crash,
+            weak,
+            prop::option::weighted(0.4, 1u32..5),
+            prop_oneof![
+                Just(Vec::new()),
+                prop::collection::vec((0u64..5_000, 0usize..8, 1u64..3_000), 0..3),
+            ],
+        ),
         any::<u64>(),
     )
         .prop_map(|((profile, octets, receivers), rest, seed)| {
-            let (faults, crashes, sender_crash, weak) = rest;
+            let (faults, crashes, sender_crash, weak, aggregate, aggregator_crashes) = rest;
             Scene {
                 profile,
                 octets,
@@ -60,6 +74,8 @@ fn scene() -> impl Strategy<Value = Scene> {
                 crashes,
                 sender_crash,
                 weak,
+                aggregate,
+                aggregator_crashes,
                 seed,
             }
         })
@@ -152,6 +168,9 @@ impl Scene {
             self.faults,
             self.seed,
         );
+        if let Some(each) = self.aggregate {
+            net.aggregate(each);
+        }
         if let Some((weak, loss)) = self.weak {
             let mut random = layercast_core::Stream::new(self.seed, "weak");
             net.fate =
@@ -163,6 +182,13 @@ impl Scene {
             let receiver = 1 + (receiver - 1) % self.receivers;
             story.insert((ms, 2 * at), Happening::Crash(receiver, keeps));
             story.insert((ms + gone, 2 * at + 1), Happening::Start(receiver));
+        }
+        for (at, &(ms, aggregator, gone)) in self.aggregator_crashes.iter().enumerate() {
+            if let Some(aggregator) = aggregator.checked_rem(net.aggregators.len()) {
+                let at = 1_000 + 2 * at;
+                story.insert((ms, at), Happening::CrashAggregator(aggregator));
+                story.insert((ms + gone, at + 1), Happening::StartAggregator(aggregator));
+            }
         }
         if let Some(ms) = self.sender_crash {
             story.insert((ms, usize::MAX), Happening::NewSender);
@@ -185,6 +211,13 @@ impl Scene {
                     if let Some(store) = down.remove(&number) {
                         lives += 1;
                         net.restart(number, lives, store);
+                    }
+                }
+                Happening::CrashAggregator(at) => net.aggregators[at] = None,
+                Happening::StartAggregator(at) => {
+                    if net.aggregators[at].is_none() {
+                        lives += 1;
+                        net.restart_aggregator(at, lives);
                     }
                 }
                 Happening::NewSender => {
@@ -213,11 +246,23 @@ impl Scene {
             prop_assert!(told, "receiver {} does not know", number + 1);
         }
         for delivery in net.sender.deliveries() {
-            if delivery.outcome == Outcome::Delivered {
+            let aggregator = delivery.member.0 >= u64::from(FIRST_AGGREGATOR);
+            if delivery.outcome == Outcome::Delivered && !aggregator {
                 let events = &net.receiver_events[delivery.member.0 as usize - 1];
                 prop_assert!(events.contains(&ReceiverEvent::Complete));
             }
             prop_assert_ne!(delivery.outcome, Outcome::Pending);
+        }
+        for delivery in net
+            .aggregators
+            .iter()
+            .flatten()
+            .flat_map(|it| it.deliveries())
+        {
+            if delivery.outcome == Outcome::Delivered {
+                let events = &net.receiver_events[delivery.member.0 as usize - 1];
+                prop_assert!(events.contains(&ReceiverEvent::Complete));
+            }
         }
         prop_assert_eq!(net.sender.stats().forged, 0);
         self.only_what_was_asked_for(net)
@@ -296,6 +341,8 @@ impl Scene {
 enum Happening {
     Crash(u32, bool),
     Start(u32),
+    CrashAggregator(usize),
+    StartAggregator(usize),
     NewSender,
 }
 
@@ -318,6 +365,8 @@ fn a_weak_receiver_does_not_hold_the_others_back() {
         crashes: Vec::new(),
         sender_crash: None,
         weak: Some((6, 0.5)),
+        aggregate: None,
+        aggregator_crashes: Vec::new(),
         seed: 3,
     };
     let net = scene.run();

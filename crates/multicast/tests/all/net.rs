@@ -69,8 +69,10 @@ pub struct Net<S, T> {
     pub sender: Sender<S>,
     /// Peer n + 1 each; none: crashed.
     pub receivers: Vec<Option<Receiver<T>>>,
-    /// Peer n + FIRST_AGGREGATOR each.
-    pub aggregators: Vec<Aggregator>,
+    /// Peer n + FIRST_AGGREGATOR each; none: crashed.
+    pub aggregators: Vec<Option<Aggregator>>,
+    /// Receivers of each.
+    each: u32,
     pub faults: Faults,
     pub delay: Span,
     pub fate: Fate,
@@ -102,6 +104,7 @@ impl<S: Source, T: Store> Net<S, T> {
             receiver_events: vec![Vec::new(); receivers.len()],
             receivers,
             aggregators: Vec::new(),
+            each: 1,
             faults,
             delay: Span::from_ms(50),
             fate: Box::new(|_, _, _| false),
@@ -116,6 +119,7 @@ impl<S: Source, T: Store> Net<S, T> {
 
     /// Puts an aggregator before each so many receivers.
     pub fn aggregate(&mut self, each: u32) {
+        self.each = each;
         let count = self.receivers.len() as u32;
         for (at, first) in (1..=count).step_by(each as usize).enumerate() {
             let peer = FIRST_AGGREGATOR + at as u32;
@@ -127,7 +131,7 @@ impl<S: Source, T: Store> Net<S, T> {
                 self.receivers[number as usize - 1] = Some(Receiver::new(config, store));
             }
             let config = AggregatorConfig::new(MemberId(peer.into()), last + 1 - first);
-            self.aggregators.push(Aggregator::new(config));
+            self.aggregators.push(Some(Aggregator::new(config)));
         }
     }
 
@@ -161,7 +165,12 @@ impl<S: Source, T: Store> Net<S, T> {
         let timers = self.receivers.iter().flatten();
         let timers = timers.filter_map(|receiver| receiver.poll_timeout());
         let timers = timers.chain(self.sender.poll_timeout());
-        let timers = timers.chain(self.aggregators.iter().filter_map(|it| it.poll_timeout()));
+        let timers = timers.chain(
+            self.aggregators
+                .iter()
+                .flatten()
+                .filter_map(|it| it.poll_timeout()),
+        );
         let next = timers.chain(flying).min()?;
         Some(next.max(self.now))
     }
@@ -179,7 +188,9 @@ impl<S: Source, T: Store> Net<S, T> {
             self.drain(0);
         }
         for at_number in 0..self.aggregators.len() {
-            let aggregator = &mut self.aggregators[at_number];
+            let Some(aggregator) = &mut self.aggregators[at_number] else {
+                continue;
+            };
             if aggregator.poll_timeout().is_some_and(|due| due <= at) {
                 aggregator.on_timeout(at);
                 self.drain(FIRST_AGGREGATOR + at_number as u32);
@@ -198,7 +209,9 @@ impl<S: Source, T: Store> Net<S, T> {
 
     fn deliver(&mut self, to: u32, from: u32, packet: &Packet) {
         if let Some(at) = to.checked_sub(FIRST_AGGREGATOR) {
-            self.aggregators[at as usize].handle(self.now, Peer(from), packet);
+            if let Some(aggregator) = &mut self.aggregators[at as usize] {
+                aggregator.handle(self.now, Peer(from), packet);
+            }
             return self.drain(to);
         }
         match to.checked_sub(1) {
@@ -215,7 +228,9 @@ impl<S: Source, T: Store> Net<S, T> {
     /// Sends and tells what a node has to send and to tell.
     pub fn drain(&mut self, node: u32) {
         if let Some(at) = node.checked_sub(FIRST_AGGREGATOR) {
-            while let Some(transmit) = self.aggregators[at as usize].poll_transmit(self.now) {
+            while let Some(aggregator) = &mut self.aggregators[at as usize]
+                && let Some(transmit) = aggregator.poll_transmit(self.now)
+            {
                 self.send(node, transmit);
             }
             return;
@@ -315,7 +330,21 @@ impl<S: Source, T: Store> Net<S, T> {
 
     /// It starts again.
     pub fn restart(&mut self, number: u32, incarnation: u32, store: T) {
-        self.receivers[number as usize - 1] = Some(receiver(number, incarnation, store));
+        let mut config = ReceiverConfig::new(MemberId(number.into()), 7 + u64::from(incarnation));
+        config.incarnation = incarnation;
+        if !self.aggregators.is_empty() {
+            config.report_to = Some(Peer(FIRST_AGGREGATOR + (number - 1) / self.each));
+        }
+        self.receivers[number as usize - 1] = Some(Receiver::new(config, store));
+    }
+
+    /// An aggregator starts again, if it crashed, with nothing.
+    pub fn restart_aggregator(&mut self, at: usize, incarnation: u32) {
+        let receivers = self.receivers.len() as u32 - at as u32 * self.each;
+        let member = MemberId(u64::from(FIRST_AGGREGATOR) + at as u64);
+        let mut config = AggregatorConfig::new(member, receivers.min(self.each));
+        config.incarnation = incarnation;
+        self.aggregators[at] = Some(Aggregator::new(config));
     }
 
     /// Data packets of the sender, with the pass they were sent in.

@@ -1,17 +1,25 @@
 //! One policy at a time.
 
 use layercast_core::{Rate, Span, Time};
+use layercast_fec::Scheme;
 use layercast_multicast::{
-    Completion, ConfigError, Failure, Members, Memory, MemoryStore, Outcome, RateControl,
-    ReceiverEvent, Repair, Schedule, Sender, SenderConfig, SenderEvent, To, Trigger, Virtual, Weak,
+    Bits, Completion, ConfigError, Failure, Geometry, Members, Memory, MemoryStore, Outcome,
+    RateControl, Rebuilt, ReceiverEvent, Repair, Schedule, Sender, SenderConfig, SenderEvent,
+    Store, To, Trigger, Verdict, Virtual, Weak,
 };
-use layercast_wire::multicast::{Body, Content, MemberId, Reason};
+use layercast_wire::Payload;
+use layercast_wire::multicast::{Body, Content, DataFlags, MemberId, Object, Reason};
 
 use crate::net::{Net, PERFECT};
 use crate::object::{content, listed, stores};
 
 fn net(config: SenderConfig, receivers: u32) -> Net<Memory, MemoryStore> {
-    let source = Memory::new("x", content(100_000), None);
+    net_of(config, receivers, 100_000)
+}
+
+fn net_of(config: SenderConfig, receivers: u32, octets: usize) -> Net<Memory, MemoryStore> {
+    let scheme = Scheme::from_number(config.scheme);
+    let source = Memory::new("x", content(octets), scheme);
     let sender = Sender::object(3, config, listed(receivers), source).unwrap();
     Net::new(sender, stores(receivers), PERFECT, 21)
 }
@@ -181,6 +189,78 @@ fn who_gets_wrong_octets_again_says_that_it_failed() {
 }
 
 #[test]
+fn an_empty_object_with_a_wrong_digest_is_given_up_at_once() {
+    for config in [rmtp(), SenderConfig::layercast(Rate::from_bps(1_000_000))] {
+        let mut net = net_of(config, 2, 0);
+        net.form = Box::new(|_, _, packet| {
+            let mut packet = packet.clone();
+            if let Body::Open(open) = &mut packet.body
+                && let Some(object) = &mut open.object
+            {
+                object.digest = [1; 32];
+            }
+            vec![packet]
+        });
+        net.start();
+        net.run();
+        let told = ReceiverEvent::Closed {
+            complete: false,
+            reason: Reason::Corrupt,
+        };
+        assert_eq!(net.receiver_events[0].last(), Some(&told));
+        let outcomes: Vec<_> = net.sender.deliveries().map(|it| it.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Failed(Reason::Corrupt); 2]);
+    }
+}
+
+#[test]
+fn who_looks_at_its_digest_for_long_is_waited_for() {
+    let source = Virtual::new(100_000, 3);
+    let config = SenderConfig::layercast(Rate::from_bps(8_000_000));
+    let sender = Sender::object(3, config, listed(2), source).unwrap();
+    let mut net = Net::new(sender, vec![Slow, Slow], PERFECT, 21);
+    net.start();
+    let looked = Time::ZERO + Span::from_secs(30);
+    net.run_until(looked);
+    assert!(!net.sender.is_closed());
+    assert!(net.sender.stats().polls < 200, "{:?}", net.sender.stats());
+    for receiver in net.receivers.iter_mut().flatten() {
+        receiver.verified(looked, true);
+    }
+    net.run();
+    let mut outcomes = net.sender.deliveries().map(|it| it.outcome);
+    assert!(outcomes.all(|it| it == Outcome::Delivered));
+}
+
+/// A store that says later whether it is right.
+#[derive(Clone, Copy)]
+struct Slow;
+
+impl Store for Slow {
+    fn begin(&mut self, _: &Object, geometry: &Geometry) -> Result<Bits, Reason> {
+        Ok(Bits::new(geometry.packets()))
+    }
+
+    fn packet(&mut self, _: &Geometry, _: u64, _: &Payload) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn parity(&mut self, _: &Geometry, _: u32, _: u32, _: &Payload) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn rebuild(&mut self, _: &Geometry, _: u32, _: &Bits) -> Result<Rebuilt, Reason> {
+        Ok(Rebuilt::Whole)
+    }
+
+    fn verify(&mut self) -> Verdict {
+        Verdict::Later
+    }
+
+    fn clear(&mut self) {}
+}
+
+#[test]
 fn the_rate_follows_the_monitor_bits() {
     let start = Rate::from_bps(800_000);
     let (least, most) = (Rate::from_bps(100_000), Rate::from_bps(1_200_000));
@@ -227,8 +307,40 @@ fn most_silent_at_once_is_the_path() {
     net.start();
     net.run();
     let half = SenderEvent::Rate(Rate::from_bps(400_000));
-    assert!(when(&net, &half).is_some());
+    let halved = when(&net, &half).unwrap();
     assert!(delivered(&net));
+    // Nothing came of it: the next pass has the rate again.
+    let full = SenderEvent::Rate(Rate::from_bps(800_000));
+    assert!(when(&net, &full).is_none_or(|again| again > halved));
+}
+
+#[test]
+fn who_is_late_for_a_moment_costs_no_rate_and_who_is_longer_only_until_all_answer() {
+    let rate = Rate::from_bps(8_000_000);
+    let (half, full) = (Rate::from_bps(4_000_000), rate);
+    for (lost, wanted) in [(12, vec![]), (60, vec![half, full])] {
+        let mut net = net(SenderConfig::layercast(rate), 6);
+        let (mut first, mut reports) = (true, 0);
+        net.fate = Box::new(move |from, to, packet| match &packet.body {
+            // Everybody lacks something of two passes.
+            Body::Data(data) if data.round < 2 && to > 0 => {
+                core::mem::take(&mut first) || data.flags.has(DataFlags::LAST)
+            }
+            Body::Report(report) if from > 0 && report.round == 0 => {
+                reports += 1;
+                reports <= lost
+            }
+            _ => false,
+        });
+        net.start();
+        net.run();
+        assert!(delivered(&net));
+        let rates = net.sender_events.iter().filter_map(|(_, it)| match it {
+            SenderEvent::Rate(rate) => Some(*rate),
+            _ => None,
+        });
+        assert_eq!(rates.collect::<Vec<_>>(), wanted, "{lost} reports lost");
+    }
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn report(member: u64, sync: u32, state: State) -> Packet {
             sync,
             round: 0,
             stamp: 0,
+            held_us: 0,
             loss: 0,
             buffer: 0,
             more: false,
@@ -224,6 +225,8 @@ fn strangers_cannot_fill_the_list() {
             buffer: 1,
             held: 0,
             weight: 1,
+            absent: 0,
+            hold_us: 0,
             stamp: 0,
         };
         let packet = Packet {

@@ -38,6 +38,7 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
         core: None,
         via: Default::default(),
         identity: None,
+        parities: None,
     };
     SourceConfig {
         start,

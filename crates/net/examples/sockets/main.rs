@@ -6,6 +6,7 @@
 //! sockets latency     delay that each switch on the way adds to a frame of one datagram
 //! sockets orl         XTP as ORL measured it in 1995 (xtp.md O1 to O5), as a library and by a daemon:
 //!                     `layercast-lab reproduce xtp/o1-sockets`
+//! sockets sandia      the same machine on the boards of 1995, in virtual time: `layercast-lab reproduce xtp/o1`
 //! sockets pacing      departures of the shaper against those of the same machine in virtual time
 //! sockets testbed     flows from atc to dwp (METS E1 to E4), as JSON on standard input says:
 //!                     `layercast-lab reproduce mets/e2-sockets` and the like
@@ -16,6 +17,7 @@ mod flow;
 mod latency;
 mod orl;
 mod pacing;
+mod sandia;
 mod testbed;
 
 use std::error::Error;
@@ -29,8 +31,13 @@ fn main() -> Result<(), Failed> {
         "latency" => latency::run()?,
         "orl" => orl::run()?,
         "pacing" => pacing::run()?,
+        "sandia" => sandia::run()?,
         "testbed" => testbed::run()?,
-        _ => return Err("usage: sockets capacity | latency | orl | pacing | testbed".into()),
+        _ => {
+            return Err(
+                "usage: sockets capacity | latency | orl | pacing | sandia | testbed".into(),
+            );
+        }
     };
     println!("{result}");
     Ok(())

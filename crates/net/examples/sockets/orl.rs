@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::Failed;
 use crate::flow::{cpu_seconds, runtime};
 
-const BLOCKS: [usize; 8] = [
+pub const BLOCKS: [usize; 8] = [
     512,
     1 << 10,
     2 << 10,
@@ -27,16 +27,23 @@ const BLOCKS: [usize; 8] = [
     32 << 10,
     64 << 10,
 ];
-const BUFFERS: [u32; 2] = [2_048, 4_096];
+pub const BUFFERS: [u32; 2] = [2_048, 4_096];
 const PORT: u16 = 7_000;
 /// How long each point is measured: the paper sent 100 MB.
 const RUN: Duration = Duration::from_millis(500);
 /// What is sent without waiting is bounded by what sockets hold.
 const BLAST_WINDOW: u32 = 1 << 20;
 
+/// The modes by the names they have in what is printed.
+pub const MODES: [(&str, Mode); 3] = [
+    ("ack-rel", Mode::AckRel),
+    ("ack-un", Mode::AckUn),
+    ("blast-un", Mode::BlastUn),
+];
+
 /// How the sender works.
 #[derive(Clone, Copy, PartialEq)]
-enum Mode {
+pub enum Mode {
     /// Reliable; the next block when the last one is acknowledged.
     AckRel,
     /// Neither repeated nor checked; the next block when the last one is acknowledged.
@@ -102,11 +109,7 @@ pub fn run() -> Result<Value, Failed> {
     let mut points = Vec::new();
     for daemon in [false, true] {
         for buffer in BUFFERS {
-            for (name, mode) in [
-                ("ack-rel", Mode::AckRel),
-                ("ack-un", Mode::AckUn),
-                ("blast-un", Mode::BlastUn),
-            ] {
+            for (name, mode) in MODES {
                 for block in BLOCKS {
                     let mut point = measure(daemon, buffer, mode, block)?;
                     point["how"] = json!(if daemon { "daemon" } else { "library" });
@@ -122,7 +125,7 @@ pub fn run() -> Result<Value, Failed> {
 }
 
 /// What both ends are configured to.
-fn configure(config: &mut XtpConfig, buffer: u32, mode: Mode, block: usize) {
+pub fn configure(config: &mut XtpConfig, buffer: u32, mode: Mode, block: usize) {
     config.max_data = buffer - XTP_HEADER as u32;
     config.window = match mode {
         // Twice the block, in synchronous mode.

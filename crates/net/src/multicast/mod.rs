@@ -5,6 +5,9 @@
 //! what is there survives the process. Neither holds a file in memory.
 
 mod digest;
+mod emulate;
+mod feed;
+mod intake;
 mod link;
 mod name;
 mod outgoing;
@@ -16,6 +19,7 @@ mod session;
 mod source;
 mod store;
 
+pub use emulate::{EmulateConfig, Emulated, Emulation, emulate_receivers};
 pub use name::FileName;
 pub use receive::{Ended, FileReceiver, ReceiveConfig, ReceiveEvent, ReceivedFile};
 pub use send::{

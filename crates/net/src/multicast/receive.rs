@@ -10,6 +10,7 @@ use layercast_wire::multicast::{Body, MemberId, Open, Packet, Reason};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::intake::Intake;
 use super::name::FileName;
 use super::outgoing::Outgoing;
 use super::peers::Peers;
@@ -17,7 +18,7 @@ use super::session::Inbox;
 use super::store::{FileStore, Folder};
 use crate::clock::Clock;
 use crate::error::NetError;
-use crate::random::random_seed;
+use crate::random::random_number;
 use crate::timer::Timer;
 use crate::udp::Udp;
 
@@ -33,8 +34,10 @@ const SILENT: Span = Span::from_secs(2);
 /// How often what is there is saved, and progress told.
 const SAVE: Span = Span::from_secs(2);
 const TELL: Span = Span::from_ms(250);
-/// Batches taken off a socket before something else is done.
-const BATCHES: usize = 8;
+/// Batches taken off a socket before something else is done: what the buffer of one that is full holds.
+const BATCHES: usize = 64;
+/// Packets of a stream that are held until they are written, at most: that is at once.
+const BUFFER: u32 = 4_096;
 
 /// Who receives, where from and where to.
 #[derive(Clone, Debug)]
@@ -47,8 +50,8 @@ pub struct ReceiveConfig {
     pub listen: SocketAddr,
     /// Who this is.
     pub member: MemberId,
-    /// Key of its receipts.
-    pub receipt_key: Option<[u8; 32]>,
+    /// Key that it shares with senders: of its receipts, and of the announcements that it believes.
+    pub key: Option<[u8; 32]>,
     /// Goes on after the last file of a sender.
     pub forever: bool,
     /// Gives up when no sender was heard for so long; zero: never.
@@ -85,6 +88,8 @@ pub enum ReceiveEvent {
         /// Why.
         reason: Reason,
     },
+    /// Somebody without the key announces a session, which is ignored; told once.
+    Disbelieved(SocketAddr),
     /// A file is over.
     Done(Box<ReceivedFile>),
 }
@@ -132,17 +137,22 @@ struct Session {
     heard: Time,
     held_before: u64,
     verifying: bool,
+    /// The file, if it comes as a stream.
+    stream: Option<Intake>,
 }
 
 /// A receiver and its sockets, ready to run.
 pub struct FileReceiver {
     config: ReceiveConfig,
+    machine: ReceiverConfig,
     udp: Udp,
     group: Option<Udp>,
     peers: Peers,
     sessions: BTreeMap<u64, Session>,
     over: VecDeque<u64>,
     inbox: Inbox,
+    /// It has told of an announcement by somebody without the key.
+    disbelieved: bool,
     out: Outgoing,
     files: Vec<ReceivedFile>,
     heard: Time,
@@ -164,7 +174,13 @@ impl FileReceiver {
             })
         };
         let group = config.group.map(join).transpose()?;
+        let machine = ReceiverConfig {
+            buffer: BUFFER,
+            ..ReceiverConfig::new(config.member, 0).with_key(config.key.as_ref())
+        };
         Ok(FileReceiver {
+            machine,
+            disbelieved: false,
             config,
             udp,
             group,
@@ -266,14 +282,25 @@ impl FileReceiver {
     /// Takes what came, but not for ever; says whether there may be more.
     fn receive(&mut self, now: Time, events: &mpsc::Sender<ReceiveEvent>) -> bool {
         let mut more = false;
-        for socket in self.group.iter_mut().chain([&mut self.udp]) {
-            more |= (0..BATCHES).all(|_| socket.receive(&mut self.inbox));
+        // What came to the group comes first: who is asked alone must not answer before it has seen what was sent to
+        // all before.
+        for alone in [false, true] {
+            for batch in 0..BATCHES {
+                let socket = match alone {
+                    true => Some(&mut self.udp),
+                    false => self.group.as_mut(),
+                };
+                if !socket.is_some_and(|it| it.receive(&mut self.inbox)) {
+                    break;
+                }
+                more |= batch + 1 == BATCHES;
+                let mut packets = core::mem::take(&mut self.inbox.packets);
+                for (from, packet) in packets.drain(..) {
+                    self.take(now, from, &packet, events);
+                }
+                self.inbox.packets = packets;
+            }
         }
-        let mut packets = core::mem::take(&mut self.inbox.packets);
-        for (from, packet) in packets.drain(..) {
-            self.take(now, from, &packet, events);
-        }
-        self.inbox.packets = packets;
         more
     }
 
@@ -290,6 +317,9 @@ impl FileReceiver {
         let session = self.sessions.get_mut(&packet.session);
         if let (Some(session), Some(peer)) = (session, self.peers.find(from)) {
             session.machine.handle(now, peer, packet);
+            if let Some(stream) = &mut session.stream {
+                stream.take(&mut session.machine);
+            }
             if session.sender == from {
                 session.heard = now;
             }
@@ -305,6 +335,12 @@ impl FileReceiver {
         open: &Open,
         events: &mpsc::Sender<ReceiveEvent>,
     ) {
+        if !self.machine.believes(packet.session, open) {
+            if !core::mem::replace(&mut self.disbelieved, true) {
+                let _ = events.try_send(ReceiveEvent::Disbelieved(from));
+            }
+            return;
+        }
         if self.sessions.is_empty() && self.peers.is_full() {
             // Strangers filled it; nobody is needed any more.
             self.peers = Peers::new(MOST_SENDERS);
@@ -340,16 +376,17 @@ impl FileReceiver {
                 None => return,
             }
         }
-        let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = random_seed().0;
-        let mut config = ReceiverConfig::new(
-            self.config.member,
-            u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-        );
-        config.incarnation = u32::from_be_bytes([i, j, k, l]);
-        config.receipt_key = self.config.receipt_key;
-        let store = FileStore::new(self.config.folder.clone());
-        let mut machine = Receiver::new(config, store);
+        let mut store = FileStore::new(self.config.folder.clone());
+        let stream = Intake::of(open, &mut store);
+        let mut machine = Receiver::new(self.another_life(), store);
         machine.handle(now, peer, packet);
+        if let Some(Err(reason)) = stream {
+            machine.leave(reason);
+        }
+        let mut stream = stream.and_then(Result::ok);
+        if let Some(stream) = &mut stream {
+            stream.take(&mut machine);
+        }
         self.heard = now;
         let held = machine.progress();
         let name = machine.store().name();
@@ -367,8 +404,18 @@ impl FileReceiver {
             heard: now,
             held_before: held.0,
             verifying: false,
+            stream,
         };
         self.sessions.insert(id, session);
+    }
+
+    /// The configuration of another machine.
+    fn another_life(&self) -> ReceiverConfig {
+        ReceiverConfig {
+            incarnation: random_number() as u32,
+            seed: random_number(),
+            ..self.machine
+        }
     }
 
     /// Timers, events, hashing; says whether there is more to be hashed.
@@ -455,7 +502,8 @@ impl FileReceiver {
         };
         let path = store.done().map(|path| path.to_owned());
         let error = store.error().map(ToString::to_string);
-        let path = path.filter(|_| session.machine.is_complete());
+        let right = session.stream.as_ref().is_some_and(Intake::is_right);
+        let path = path.filter(|_| right || session.machine.is_complete());
         let reason = reason.filter(|_| path.is_none());
         if let Some(reason @ (Reason::Silent | Reason::User | Reason::Integrity)) = reason {
             // The sender is gone, or gave up: it may come again.
@@ -493,9 +541,10 @@ impl FileReceiver {
         if let Some(session) = latest
             && let Some(name) = session.machine.store().name()
         {
+            let stream = session.stream.as_ref();
             let _ = events.try_send(ReceiveEvent::Progress {
                 name: name.name.clone(),
-                held: session.machine.progress(),
+                held: stream.map_or(session.machine.progress(), Intake::progress),
                 packet: session.open.packet_size,
             });
         }

@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use layercast_core::Span;
 use layercast_fec::Scheme;
-use layercast_multicast::{Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source};
+use layercast_multicast::{
+    Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source, Trigger,
+};
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::feed::Feed;
 use super::link::Link;
 use super::name::{FileName, harmless};
 use super::session::Session;
 use super::source::FileSource;
 use crate::error::NetError;
-use crate::random::random_seed;
+use crate::random::random_number;
 
 /// Whom a sender sends to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,7 +94,7 @@ pub struct ReceiverReport {
     pub outcome: Outcome,
     /// Packets or symbols it asked for again.
     pub repairs: u64,
-    /// What it still lacked when it was last heard of, packets or symbols.
+    /// What it still lacked when it was last heard of, packets or symbols; of a stream (FRM) what it had not taken.
     pub lacks: u64,
     /// Share of packets it lost before decoding, last time, 0 to 1.
     pub loss: f32,
@@ -149,12 +152,21 @@ pub async fn send_files(
         let scheme = Scheme::from_number(config.machine.scheme);
         let source = read(path, name.to_object(), scheme).await?;
         let machine = config.machine.clone();
+        let is_stream = matches!(machine.trigger, Trigger::Timer { .. });
         let object = source.object();
-        let [a, b, c, d, e, f, g, h, ..] = random_seed().0;
-        let session = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        let sender = Sender::object(session, machine, members.clone(), source)?;
-        let session = Session::new(&mut link, sender, name.name, &object);
-        let file = session.run(&shutdown, &events).await?;
+        let session = random_number();
+        let name = name.name;
+        let file = if is_stream {
+            let sender = Sender::stream(session, machine.clone(), members.clone())?;
+            let feed = Feed::new(source, &object, machine.packet_size)?;
+            let sender = sender.announcing(object.clone());
+            let session = Session::new(&mut link, sender, Some(feed), name, &object);
+            session.run(&shutdown, &events).await?
+        } else {
+            let sender = Sender::object(session, machine, members.clone(), source)?;
+            let session = Session::new(&mut link, sender, None, name, &object);
+            session.run(&shutdown, &events).await?
+        };
         if let Members::Anyone { expect, .. } = &mut members {
             *expect = Some(file.receivers.len().max(1) as u32);
         }

@@ -3,16 +3,16 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{Span, Time};
-use layercast_multicast::{Delivery, Outcome, Sender, SenderEvent, SenderStats};
+use layercast_multicast::{Delivery, Outcome, Sender, SenderEvent, SenderStats, Source};
 use layercast_wire::multicast::{Body, MemberId, Object, Packet, Reason};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::feed::Feed;
 use super::link::{Link, Routes};
 use super::outgoing::Outgoing;
 use super::peers::Peers;
 use super::send::{ReceiverReport, SendEvent, SendProgress, SentFile};
-use super::source::FileSource;
 use crate::clock::Clock;
 use crate::error::NetError;
 use crate::udp::Inbound;
@@ -28,9 +28,11 @@ const BATCHES: usize = 4;
 const TELL: Span = Span::from_ms(250);
 
 /// One file on its way.
-pub struct Session<'a> {
+pub struct Session<'a, S> {
     link: &'a mut Link,
-    sender: Sender<FileSource>,
+    sender: Sender<S>,
+    /// The file, if it is sent as a stream.
+    feed: Option<Feed>,
     peers: Peers,
     routes: Routes,
     out: Outgoing,
@@ -64,13 +66,14 @@ impl Inbound for Inbox {
     }
 }
 
-impl<'a> Session<'a> {
+impl<'a, S: Source> Session<'a, S> {
     pub fn new(
         link: &'a mut Link,
-        sender: Sender<FileSource>,
+        sender: Sender<S>,
+        feed: Option<Feed>,
         name: String,
         object: &Object,
-    ) -> Session<'a> {
+    ) -> Session<'a, S> {
         Session {
             report: SentFile {
                 name,
@@ -87,6 +90,7 @@ impl<'a> Session<'a> {
             routes: Routes::new(link),
             link,
             sender,
+            feed,
             peers: Peers::new(MOST_RECEIVERS),
             out: Outgoing::default(),
             inbox: Inbox::default(),
@@ -115,6 +119,7 @@ impl<'a> Session<'a> {
             }
             let more = self.receive(now);
             self.sender.on_timeout(now);
+            self.feed();
             let full = !self.transmit(now);
             self.tell(events);
             if self.sender.is_closed() && self.out.is_empty() {
@@ -167,6 +172,16 @@ impl<'a> Session<'a> {
         more
     }
 
+    /// Gives the stream what it has room for.
+    fn feed(&mut self) {
+        let feed = self.feed.as_mut().filter(|_| !self.sender.is_closed());
+        let Some(Err(error)) = feed.map(|feed| feed.fill(&mut self.sender)) else {
+            return;
+        };
+        self.report.failure = Some(error.into());
+        self.sender.abort(Reason::User);
+    }
+
     /// Sends what may leave now; `false` if the kernel takes no more.
     fn transmit(&mut self, now: Time) -> bool {
         loop {
@@ -216,16 +231,13 @@ impl<'a> Session<'a> {
                 | SenderEvent::Failed { member, .. }
                 | SenderEvent::Ejected { member, .. } => Some(member),
                 SenderEvent::Closed(Err(failure)) => {
-                    self.report.failure = Some(failure);
+                    self.report.failure.get_or_insert(failure);
                     None
                 }
                 _ => None,
             };
             self.routes.change();
-            let found = about.and_then(|member| {
-                let mut all = self.sender.deliveries();
-                all.find(|it| it.member == member)
-            });
+            let found = about.and_then(|member| self.sender.delivery(member));
             if let Some(delivery) = found {
                 let _ = events.try_send(SendEvent::Receiver(self.about(&delivery)));
             }
@@ -238,9 +250,10 @@ impl<'a> Session<'a> {
             address: it.peer.and_then(|peer| self.peers.address(peer)),
             outcome: it.outcome,
             repairs: self.repairs.get(&it.member).copied().unwrap_or(0),
-            lacks: match it.outcome {
-                Outcome::Delivered => 0,
-                _ => it.at,
+            lacks: match (it.outcome, &self.feed) {
+                (Outcome::Delivered, _) => 0,
+                (_, Some(feed)) => feed.packets().saturating_sub(it.at),
+                (_, None) => it.at,
             },
             loss: f32::from(it.loss) / f32::from(u16::MAX),
             round_trip: it.round_trip,
@@ -260,7 +273,10 @@ impl<'a> Session<'a> {
         }
         SendProgress {
             pass,
-            packets: (self.pass.1 - left, self.pass.1),
+            packets: match &self.feed {
+                Some(feed) => (feed.done(&self.sender), feed.packets()),
+                None => (self.pass.1 - left, self.pass.1),
+            },
             octets: self.sender.stats().octets,
             receivers: (done, all),
         }

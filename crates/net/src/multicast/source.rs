@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use layercast_fec::{BlockEncoder, Code, Scheme};
-use layercast_multicast::{ContentError, Geometry, Source};
+use layercast_fec::Scheme;
+use layercast_multicast::{ContentError, Geometry, ParityMaker, Source};
 use layercast_wire::Payload;
 use layercast_wire::multicast::Object;
 
@@ -24,9 +24,7 @@ pub struct FileSource {
     modified: Option<SystemTime>,
     /// The packets that were read last: the first one's number, and all.
     run: (u64, Vec<Bytes>),
-    /// The block of which parities were made last.
-    encoder: Option<(u32, BlockEncoder)>,
-    code: Option<Box<dyn Code>>,
+    parities: Option<ParityMaker>,
 }
 
 impl FileSource {
@@ -55,8 +53,7 @@ impl FileSource {
             modified: modified(&about),
             file,
             run: (0, Vec::new()),
-            encoder: None,
-            code: scheme.map(Scheme::code),
+            parities: scheme.map(ParityMaker::new),
         })
     }
 
@@ -117,19 +114,16 @@ impl Source for FileSource {
         block: u32,
         index: u32,
     ) -> Result<Payload, ContentError> {
-        if self.encoder.as_ref().is_none_or(|(of, _)| *of != block) {
-            let (first, end) = geometry.range(block);
-            self.read(geometry, first, end)?;
-            let encoder = BlockEncoder::new(self.run.1.clone());
-            let encoder = encoder.map_err(|error| self.unreadable(error))?;
-            self.encoder = Some((block, encoder));
-        }
-        let parity = match (&mut self.encoder, &mut self.code) {
-            (Some((_, encoder)), Some(code)) => encoder.parity(&mut **code, index as usize),
-            _ => return Err(self.unreadable("no code")),
+        let (first, end) = geometry.range(block);
+        let Some(mut parities) = self.parities.take() else {
+            return Err(self.unreadable("no code"));
         };
-        let parity = parity.map_err(|error| self.unreadable(error))?;
-        Ok(Payload::Bytes(parity))
+        let parity = parities.parity(geometry, block, index, |number| {
+            self.read(geometry, first, end)?;
+            Ok(self.run.1[(number - first) as usize].clone())
+        });
+        self.parities = Some(parities);
+        parity
     }
 }
 

@@ -1,11 +1,10 @@
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use layercast_fec::{BlockDecoder, Code, Scheme};
-use layercast_multicast::{Bits, Geometry, Rebuilt, Store, Verdict};
+use layercast_fec::Scheme;
+use layercast_multicast::{Bits, Geometry, Rebuilder, Rebuilt, Store, Verdict};
 use layercast_wire::Payload;
 use layercast_wire::multicast::{Object, Reason};
 
@@ -52,9 +51,7 @@ struct OnDisk {
     lacks: Vec<u32>,
     /// Pieces that are there and not hashed yet.
     ready: Vec<usize>,
-    code: Option<Box<dyn Code>>,
-    parities: BTreeMap<u32, Vec<(u32, Bytes)>>,
-    octets: usize,
+    parities: Option<Rebuilder>,
     /// Something came since it was saved.
     unsaved: bool,
 }
@@ -151,18 +148,15 @@ impl FileStore {
             return Ok(full(geometry.packets()));
         }
         let (partial, held) = Partial::open(&self.folder.path, &name.name, object, geometry)?;
-        let mut tree = TreeDigest::new(object.size);
+        let tree = TreeDigest::new(object.size);
         let lacks: Vec<u32> = (0..tree.len())
             .map(|piece| {
                 let (from, to) = packets_in(&tree, piece, geometry);
                 held.gaps(from, to).map(|(a, b)| (b - a) as u32).sum()
             })
             .collect();
-        let mut ready = Vec::new();
-        match object.size {
-            0 => tree.put(0, &[]),
-            _ => ready.extend((0..lacks.len()).rev().filter(|&piece| lacks[piece] == 0)),
-        }
+        let ready = (0..lacks.len()).rev().filter(|&piece| lacks[piece] == 0);
+        let ready = ready.collect();
         self.file = Some(OnDisk {
             partial,
             digest: object.digest,
@@ -171,9 +165,7 @@ impl FileStore {
             tree,
             lacks,
             ready,
-            code: Scheme::from_number(object.scheme).map(Scheme::code),
-            parities: BTreeMap::new(),
-            octets: 0,
+            parities: Scheme::from_number(object.scheme).map(|it| Rebuilder::new(it, PARITIES)),
             unsaved: true,
         });
         Ok(held)
@@ -236,8 +228,8 @@ impl Store for FileStore {
         index: u32,
         payload: &Payload,
     ) -> Result<(), Reason> {
-        if let (Some(file), Payload::Bytes(bytes)) = (&mut self.file, payload) {
-            file.keep(block, index, bytes);
+        if let Some(file) = &mut self.file {
+            file.keep(block, index, payload);
         }
         Ok(())
     }
@@ -285,61 +277,49 @@ impl OnDisk {
     }
 
     /// Keeps a parity while there is room; one that is not kept is asked for again.
-    fn keep(&mut self, block: u32, index: u32, parity: &Bytes) {
-        if self.octets + parity.len() > PARITIES {
+    fn keep(&mut self, block: u32, index: u32, parity: &Payload) {
+        let Some(parities) = &mut self.parities else {
+            return;
+        };
+        if !parities.put(block, index, parity) {
             let (geometry, held) = (self.geometry, &self.held);
-            self.parities.retain(|&block, _| {
+            parities.retain(|block| {
                 let (first, end) = geometry.range(block);
                 held.next_zero(first) < end
             });
-            let kept = self.parities.values().flatten();
-            self.octets = kept.map(|it| it.1.len()).sum();
-        }
-        if self.octets + parity.len() <= PARITIES {
-            self.octets += parity.len();
-            let kept = self.parities.entry(block).or_default();
-            kept.push((index, parity.clone()));
+            parities.put(block, index, parity);
         }
     }
 
     fn rebuild(&mut self, geometry: &Geometry, block: u32, held: &Bits) -> io::Result<Rebuilt> {
-        let parities = self.parities.remove(&block).unwrap_or_default();
-        self.octets -= parities.iter().map(|it| it.1.len()).sum::<usize>();
+        let Some(parities) = &mut self.parities else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
         let (first, end) = geometry.range(block);
         let from = geometry.offset(first);
         let octets = geometry.offset(end).min(geometry.size) - from;
         let mut bytes = vec![0; octets as usize];
         self.partial.read(from, &mut bytes)?;
         let bytes = Bytes::from(bytes);
-        let lost: Vec<u64> = held.gaps(first, end).flat_map(|(a, b)| a..b).collect();
-        let Some(code) = &mut self.code else {
-            return Ok(Rebuilt::Lacks(lost.len() as u16));
-        };
-        let mut decoder = BlockDecoder::new((end - first) as usize);
-        for number in (first..end).filter(|&number| held.get(number)) {
-            let start = (geometry.offset(number) - from) as usize;
-            let payload = bytes.slice(start..start + geometry.len(number));
-            decoder.put_source((number - first) as usize, payload);
+        let partial = &mut self.partial;
+        let mut came = Vec::new();
+        let rebuilt = parities.rebuild(
+            geometry,
+            block,
+            held,
+            |number| {
+                let start = (geometry.offset(number) - from) as usize;
+                Ok(bytes.slice(start..start + geometry.len(number)))
+            },
+            |number, payload| {
+                came.push(number);
+                partial.write(geometry.offset(number), payload)
+            },
+        )?;
+        for number in came {
+            self.came(number);
         }
-        for (index, parity) in &parities {
-            decoder.put_parity(&**code, *index as usize, parity.clone());
-        }
-        let decoded = decoder.decode(&mut **code).is_ok() && decoder.is_complete();
-        let fits = |number: u64| {
-            let payload = decoder.payload((number - first) as usize);
-            payload.is_some_and(|it| it.len() == geometry.len(number))
-        };
-        if !decoded || !lost.iter().all(|&number| fits(number)) {
-            // Parities were not kept, or somebody else's: all of them are needed again.
-            return Ok(Rebuilt::Lacks(lost.len() as u16));
-        }
-        for number in lost {
-            if let Some(payload) = decoder.payload((number - first) as usize) {
-                self.partial.write(geometry.offset(number), payload)?;
-                self.came(number);
-            }
-        }
-        Ok(Rebuilt::Whole)
+        Ok(rebuilt)
     }
 
     fn clear(&mut self) {
@@ -351,9 +331,13 @@ impl OnDisk {
                 (to - from) as u32
             })
             .collect();
-        self.ready.clear();
-        self.parities.clear();
-        self.octets = 0;
+        // Of an empty file the only piece is there.
+        self.ready = (0..self.lacks.len())
+            .filter(|&piece| self.lacks[piece] == 0)
+            .collect();
+        if let Some(parities) = &mut self.parities {
+            parities.clear();
+        }
         self.unsaved = true;
     }
 }
@@ -398,4 +382,38 @@ fn free_name(folder: &Folder, name: &str) -> io::Result<PathBuf> {
         .map(|number| folder.path.join(format!("{stem}~{number}{end}")))
         .find(|path| fs::symlink_metadata(path).is_err())
         .ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hashes what can be, and looks.
+    fn looked_at(store: &mut FileStore) -> Option<bool> {
+        while store.hash_one().unwrap() {}
+        store.is_right()
+    }
+
+    #[test]
+    fn an_empty_file_with_a_wrong_digest_is_wrong_however_often_it_is_looked_at() {
+        let folder = Folder {
+            path: std::env::temp_dir().join(format!("layercast-empty-{}", std::process::id())),
+            overwrite: false,
+            most: u64::MAX,
+        };
+        let object = Object {
+            size: 0,
+            block: 100,
+            scheme: Scheme::ReedSolomon.number(),
+            digest: [7; 32],
+            name: "nothing".into(),
+        };
+        let geometry = Geometry::of(&object, 1_400).unwrap();
+        let mut store = FileStore::new(folder.clone());
+        store.begin(&object, &geometry).unwrap();
+        assert_eq!(looked_at(&mut store), Some(false));
+        store.clear();
+        assert_eq!(looked_at(&mut store), Some(false));
+        fs::remove_dir_all(folder.path).unwrap();
+    }
 }

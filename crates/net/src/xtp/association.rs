@@ -116,6 +116,27 @@ impl XtpAssociation {
             .await
     }
 
+    /// Waits until the transmitter of a multicast association has let us in; gives the first byte we get.
+    ///
+    /// # Errors
+    /// It does not let us in, or broke off before that.
+    pub async fn joined(&self) -> Result<u64, XtpCallError> {
+        self.until(|_, told| told.joined.map(Ok)).await
+    }
+
+    /// Waits until so many receivers of a multicast association have everything or are gone; gives how many have
+    /// everything, and how many are gone without.
+    ///
+    /// # Errors
+    /// It broke off before that.
+    pub async fn parted(&self, receivers: u64) -> Result<(u64, u64), XtpCallError> {
+        self.until(|_, told| {
+            let (done, lost) = told.receivers;
+            (done + lost >= receivers).then_some(Ok((done, lost)))
+        })
+        .await
+    }
+
     /// Nothing more will be sent; receiving goes on.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,7 +17,12 @@ const MTU: usize = 1_500;
 /// What carries the packets of XTP.
 pub(super) enum Carrier {
     /// Datagrams of UDP, without a header of their own (xtp.md 6.15).
-    Udp(Udp),
+    Udp {
+        /// Sends everything, and takes what comes to it.
+        own: Udp,
+        /// Take what comes to groups.
+        groups: Vec<Udp>,
+    },
     /// IP packets of protocol 36.
     Raw(RawIp),
 }
@@ -46,8 +52,31 @@ impl Carrier {
     /// The address it is bound to.
     pub(super) fn local_addr(&self) -> SocketAddr {
         match self {
-            Carrier::Udp(udp) => udp.local_addr(),
+            Carrier::Udp { own, .. } => own.local_addr(),
             Carrier::Raw(raw) => raw.local_addr(),
+        }
+    }
+
+    /// Takes what comes to a multicast group, too.
+    pub(super) fn join_group(
+        &mut self,
+        group: SocketAddrV4,
+        interface: Ipv4Addr,
+    ) -> io::Result<()> {
+        match self {
+            Carrier::Udp { groups, .. } => {
+                groups.push(Udp::join_group(group, interface)?.without_ecn());
+                Ok(())
+            }
+            Carrier::Raw(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Lets packets go to multicast groups, through an interface and so many hops far.
+    pub(super) fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
+        match self {
+            Carrier::Udp { own, .. } => own.send_to_groups(interface, hops),
+            Carrier::Raw(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -55,7 +84,7 @@ impl Carrier {
     pub(super) fn max_data(&self) -> u32 {
         let ip = if self.local_addr().is_ipv6() { 40 } else { 20 };
         let udp = match self {
-            Carrier::Udp(_) => 8,
+            Carrier::Udp { .. } => 8,
             Carrier::Raw(_) => 0,
         };
         (MTU - ip - udp - XTP_HEADER) as u32
@@ -70,7 +99,13 @@ impl Carrier {
             local,
         };
         match self {
-            Carrier::Udp(udp) => udp.receive(&mut taker),
+            Carrier::Udp { own, groups } => {
+                let mut some = own.receive(&mut taker);
+                for group in groups {
+                    some |= group.receive(&mut taker);
+                }
+                some
+            }
             Carrier::Raw(raw) => raw.receive(&mut taker),
         }
     }
@@ -78,7 +113,7 @@ impl Carrier {
     /// Hands `outbox` to the kernel; `false` if it must be tried again.
     pub(super) fn flush(&mut self, outbox: &mut Outbox) -> bool {
         match self {
-            Carrier::Udp(udp) => udp.flush(outbox),
+            Carrier::Udp { own, .. } => own.flush(outbox),
             Carrier::Raw(raw) => raw.flush(outbox),
         }
     }
@@ -86,7 +121,17 @@ impl Carrier {
     /// Whether there is something to read; if not, the task of `context` is woken when there is.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
-            Carrier::Udp(udp) => udp.poll_readable(context),
+            Carrier::Udp { own, groups } => {
+                let mut ready = own.poll_readable(context).is_ready();
+                for group in groups {
+                    ready |= group.poll_readable(context).is_ready();
+                }
+                if ready {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            }
             Carrier::Raw(raw) => raw.poll_readable(context),
         }
     }
@@ -94,7 +139,7 @@ impl Carrier {
     /// Whether the kernel takes packets; if not, the task of `context` is woken when it does.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
-            Carrier::Udp(udp) => udp.poll_writable(context),
+            Carrier::Udp { own, .. } => own.poll_writable(context),
             Carrier::Raw(raw) => raw.poll_writable(context),
         }
     }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -38,6 +38,10 @@ pub(super) struct Told {
     pub(super) connected: bool,
     pub(super) peer_closed: bool,
     pub(super) settled: bool,
+    /// The first byte that the transmitter of a group lets us have.
+    pub(super) joined: Option<u64>,
+    /// Receivers that have everything, and that are gone without.
+    pub(super) receivers: (u64, u64),
     /// The peer's user has taken everything before this byte.
     pub(super) delivered: u64,
     /// Over; with the reason if it broke off.
@@ -125,6 +129,31 @@ impl XtpHost {
         self.owner.lock().node.stats()
     }
 
+    /// Takes what comes to a multicast group, as [`XtpNode::join_group`].
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn join_group(&self, group: SocketAddrV4, interface: Ipv4Addr) -> io::Result<()> {
+        let mut state = self.owner.lock();
+        state.node.join_group(group, interface)?;
+        // The task of the socket waits for it, too, from now on.
+        state.wake();
+        Ok(())
+    }
+
+    /// Lets packets go to multicast groups, as [`XtpNode::send_to_groups`].
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
+        self.owner.lock().node.send_to_groups(interface, hops)
+    }
+
+    /// Sends to each of these instead of a group, as [`XtpNode::fan_out`].
+    pub fn fan_out(&self, group: SocketAddr, to: Vec<SocketAddr>) {
+        self.owner.lock().node.fan_out(group, to);
+    }
+
     /// A context for a service, configured as the service needs.
     pub fn register(&self, service: XtpService) -> XtpRegistered {
         XtpRegistered {
@@ -161,6 +190,20 @@ impl XtpRegistered {
             .connect_from(self.port, remote, port, self.config)?;
         let changed = state.enter(id);
         // If nothing is sent first, the task of the socket sends FIRST.
+        state.wake();
+        drop(state);
+        Ok(XtpAssociation::new(self.owner, id, changed))
+    }
+
+    /// Asks to be let into a multicast association that is under way: at its group, or at its transmitter.
+    ///
+    /// # Errors
+    /// The configuration or the address makes no sense, or the host is full.
+    pub fn join(self, remote: SocketAddr, port: u16) -> Result<XtpAssociation, XtpCallError> {
+        let mut state = self.owner.lock();
+        state.check()?;
+        let id = state.node.join(remote, port, self.config)?;
+        let changed = state.enter(id);
         state.wake();
         drop(state);
         Ok(XtpAssociation::new(self.owner, id, changed))
@@ -273,7 +316,12 @@ impl State {
             | XtpEvent::Traffic(id)
             | XtpEvent::TrafficRefused(id)
             | XtpEvent::Closed(id)
-            | XtpEvent::Failed(id, _) => id,
+            | XtpEvent::Failed(id, _)
+            | XtpEvent::Joined(id, _)
+            | XtpEvent::ReceiverJoined(id, _)
+            | XtpEvent::ReceiverDone(id, _)
+            | XtpEvent::ReceiverLost(id, ..)
+            | XtpEvent::NoReceivers(id) => id,
         };
         let Some(Place { told, changed }) = self.places.get_mut(&id) else {
             return;
@@ -282,6 +330,9 @@ impl State {
             XtpEvent::Connected(_) => told.connected = true,
             XtpEvent::Delivered(_, at) => told.delivered = at,
             XtpEvent::Settled(_) => told.settled = true,
+            XtpEvent::Joined(_, first) => told.joined = Some(first),
+            XtpEvent::ReceiverDone(..) => told.receivers.0 += 1,
+            XtpEvent::ReceiverLost(..) => told.receivers.1 += 1,
             XtpEvent::PeerClosed(_) => told.peer_closed = true,
             XtpEvent::Closed(_) => told.over = Some(Ok(())),
             XtpEvent::Failed(_, why) => told.over = Some(Err(why)),

@@ -1,6 +1,7 @@
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::task::{Context, Poll};
 
 use layercast_core::{Machine, Off, Span, Time};
@@ -37,8 +38,10 @@ pub struct XtpNode {
     clock: Clock,
     endpoint: Endpoint,
     outbox: Outbox,
-    /// A packet for another host than those in the outbox.
-    held: Option<XtpDatagram>,
+    /// Packets for other hosts than those in the outbox.
+    held: VecDeque<XtpDatagram>,
+    /// Who gets copies of what goes to a group, where the network has no multicast.
+    fans: HashMap<SocketAddr, Vec<SocketAddr>>,
     timer: Timer,
     /// When the timer runs: the machine's deadline or earlier.
     armed: Option<Time>,
@@ -47,7 +50,10 @@ pub struct XtpNode {
 impl XtpNode {
     /// XTP over UDP; port 0 lets the system choose one. Must be called within a tokio runtime.
     pub fn udp(local: SocketAddr) -> io::Result<XtpNode> {
-        XtpNode::over(Carrier::Udp(Udp::bind(local)?.without_ecn()))
+        XtpNode::over(Carrier::Udp {
+            own: Udp::bind(local)?.without_ecn(),
+            groups: Vec::new(),
+        })
     }
 
     /// XTP over IP, at the address of a host; `EPERM` without CAP_NET_RAW. Must be called within a tokio runtime.
@@ -61,7 +67,8 @@ impl XtpNode {
             endpoint: Endpoint::new(MOST, &local.to_string(), &random_seed().0),
             clock: Clock::get(),
             outbox: Outbox::new(local),
-            held: None,
+            held: VecDeque::new(),
+            fans: HashMap::new(),
             timer: Timer::new()?,
             armed: None,
             carrier,
@@ -109,6 +116,41 @@ impl XtpNode {
         let now = self.clock.now();
         self.endpoint
             .connect(now, local, remote, &on_sockets(config))
+    }
+
+    /// Asks to be let into a multicast association, at its group or at its transmitter, as [`Endpoint::join`].
+    pub fn join(
+        &mut self,
+        remote: SocketAddr,
+        port: u16,
+        config: XtpConfig,
+    ) -> Result<ContextId, XtpError> {
+        let socket = |net, port| XtpSocket { net, port };
+        let (local, remote) = (socket(self.local_addr(), 0), socket(remote, port));
+        let now = self.clock.now();
+        self.endpoint.join(now, local, remote, &on_sockets(config))
+    }
+
+    /// Takes what comes to a multicast group of UDP, on the interface with this address: invitations, data, and those
+    /// who ask a transmitter here to be let in.
+    ///
+    /// # Errors
+    /// The system refuses it; `Unsupported` over IP itself.
+    pub fn join_group(&mut self, group: SocketAddrV4, interface: Ipv4Addr) -> io::Result<()> {
+        self.carrier.join_group(group, interface)
+    }
+
+    /// Lets packets go to multicast groups through the interface with this address, so many hops far.
+    ///
+    /// # Errors
+    /// The system refuses it; `Unsupported` over IP itself.
+    pub fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
+        self.carrier.send_to_groups(interface, hops)
+    }
+
+    /// Where the network has no multicast: what goes to `group` goes to each of these instead.
+    pub fn fan_out(&mut self, group: SocketAddr, to: Vec<SocketAddr>) {
+        self.fans.insert(group, to);
     }
 
     /// The machine: what is sent, received and closed.
@@ -214,13 +256,9 @@ impl XtpNode {
 
     /// Takes some of what has arrived; `false` if there was nothing.
     fn take_some(&mut self) -> bool {
-        let mut batches = 0..BATCHES;
-        while self.carrier.receive(&mut self.endpoint, self.clock.now()) {
-            if batches.next().is_none() {
-                break;
-            }
-        }
-        batches.start > 0
+        let now = self.clock.now();
+        let taken = (0..BATCHES).take_while(|_| self.carrier.receive(&mut self.endpoint, now));
+        taken.count() > 0
     }
 
     /// Sends what may leave; `false` if the kernel has no room for it.
@@ -239,12 +277,20 @@ impl XtpNode {
     fn fill(&mut self) -> bool {
         let now = self.clock.now();
         while self.outbox.waiting() < FULL {
-            let next = self.held.take();
+            let next = self.held.pop_front();
             let Some(datagram) = next.or_else(|| self.endpoint.poll_transmit(now, &mut Off)) else {
                 break;
             };
+            if let Some(all) = self.fans.get(&datagram.dst) {
+                let copy = |&dst| XtpDatagram {
+                    dst,
+                    ..datagram.clone()
+                };
+                self.held.extend(all.iter().map(copy));
+                continue;
+            }
             if !self.outbox.redirect(datagram.dst) {
-                self.held = Some(datagram);
+                self.held.push_front(datagram);
                 break;
             }
             let packet = &datagram.packet;

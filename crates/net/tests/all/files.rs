@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use layercast_core::{Rate, Span, Stream};
-use layercast_multicast::{Members, Outcome, SenderConfig, member_key};
+use layercast_multicast::{Failure, Members, Outcome, RateControl, SenderConfig, Weak};
 use layercast_net::{
-    CancellationToken, Destination, Ended, FileReceiver, Folder, NetError, ReceiveConfig,
-    ReceivedFile, SendConfig, SentFile, send_files,
+    CancellationToken, Destination, EmulateConfig, Emulated, Ended, FileReceiver, Folder, NetError,
+    ReceiveConfig, ReceivedFile, SendConfig, SentFile, emulate_receivers, send_files,
 };
 use layercast_wire::Payload;
 use layercast_wire::multicast::{
@@ -65,7 +65,7 @@ fn receiver_at(member: u64, out: &Path, listen: SocketAddr, most: u64) -> Receiv
         group: None,
         listen,
         member: MemberId(member),
-        receipt_key: None,
+        key: None,
         forever: false,
         patience: Span::ZERO,
     }
@@ -311,7 +311,7 @@ async fn forged_feedback_and_hostile_datagrams_do_no_harm() {
     let (path, content) = make(&folder, "film", 2_000_000);
     let master = [9; 32];
     let mut config_of_it = receiver_at(1, &folder.join("r1"), localhost(), u64::MAX);
-    config_of_it.receipt_key = Some(member_key(&master, MemberId(1)));
+    config_of_it.key = Some(master);
     let it = begin(config_of_it);
     // Hears what the receiver hears, as anybody in a group can, and speaks in its name.
     let forger = Mangler::start(it.addr, Faults::default(), 1).await;
@@ -338,6 +338,29 @@ async fn forged_feedback_and_hostile_datagrams_do_no_harm() {
     assert_eq!(receivers.iter().filter(believed).count(), 1, "{sent:#?}");
 }
 
+#[tokio::test]
+async fn who_has_a_key_believes_announcements_made_with_it_only() {
+    let folder = folder("announced");
+    let (path, content) = make(&folder, "film", 300_000);
+    let mut config_of_it = receiver_at(1, &folder.join("r1"), localhost(), u64::MAX);
+    config_of_it.key = Some([9; 32]);
+    let it = begin(config_of_it);
+    for key in [None, Some([8; 32])] {
+        let mut config = config(&[&path], vec![it.addr], 100);
+        config.machine.receipts = key;
+        config.machine.opening.tries = 2;
+        let sent = send(config).await;
+        assert_eq!(sent[0].failure, Some(Failure::NoReceivers), "{key:?}");
+    }
+    assert!(fs::read_dir(&it.out).is_err(), "nothing was begun");
+    let mut config = config(&[&path], vec![it.addr], 100);
+    config.machine.receipts = Some([9; 32]);
+    assert_eq!(delivered(&send(config).await[0]), 1);
+    let out = it.out.clone();
+    it.end().await;
+    assert!(fs::read(out.join("film")).unwrap() == content);
+}
+
 /// Speaks in the receiver's name and in another's to the sender, and in the sender's to the receiver.
 async fn forge(mut heard: mpsc::Receiver<(SocketAddr, Vec<u8>)>, receiver: SocketAddr) {
     let socket = UdpSocket::bind(localhost()).await.unwrap();
@@ -358,6 +381,7 @@ async fn forge(mut heard: mpsc::Receiver<(SocketAddr, Vec<u8>)>, receiver: Socke
                 sync: 0,
                 round: 0,
                 stamp: 0,
+                held_us: 0,
                 loss: 0,
                 buffer: 0,
                 more: false,
@@ -372,6 +396,8 @@ async fn forge(mut heard: mpsc::Receiver<(SocketAddr, Vec<u8>)>, receiver: Socke
             buffer: 1,
             held: 0,
             weight: 1,
+            absent: 0,
+            hold_us: 0,
             stamp: 0,
         });
         let poison = Body::Data(Data {
@@ -441,4 +467,105 @@ async fn a_group_on_loopback() {
         it.end().await;
         assert!(fs::read(out.join("film")).unwrap() == content);
     }
+}
+
+#[tokio::test]
+async fn files_go_as_streams_too_in_order_for_all() {
+    let folder = folder("streams");
+    let (path, content) = make(&folder, "film", 700_001);
+    let (empty, _) = make(&folder, "empty", 0);
+    let mut receivers = Vec::new();
+    let mut paths = Vec::new();
+    for member in 0..3 {
+        let it = receiver(member, &folder.join(format!("r{member}")));
+        let faults = Faults {
+            loss: 0.01,
+            duplicate: 0.02,
+            reorder: 0.02,
+            corrupt: 0.01,
+        };
+        paths.push(Mangler::start(it.addr, faults, member).await);
+        receivers.push(it);
+    }
+    let to = paths.iter().map(|it| it.addr).collect();
+    let mut config = config(&[&path, &empty], to, 50);
+    config.machine = SenderConfig {
+        packet_size: 1_400,
+        opening: config.machine.opening,
+        weak: Weak::Keep,
+        ..SenderConfig::frm()
+    };
+    let sent = send(config).await;
+    for file in &sent {
+        assert_eq!((delivered(file), &file.failure), (3, &None), "{file:#?}");
+    }
+    for it in receivers {
+        let out = it.out.clone();
+        let files = it.end().await;
+        assert!(files.iter().all(|file| file.path.is_some()), "{files:#?}");
+        assert!(fs::read(out.join("film")).unwrap() == content);
+        only(&out, &["empty", "film"]);
+    }
+}
+
+/// Sends a file to emulated receivers, if the kernel has multicast on loopback.
+async fn emulated(kind: Emulated, receivers: u32, port: u16, machine: SenderConfig) {
+    let folder = folder(&format!("emulated-{port}"));
+    let (path, _) = make(&folder, "film", 400_000);
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 10), port);
+    let emulate = EmulateConfig {
+        group,
+        interface: Ipv4Addr::LOCALHOST,
+        receivers,
+        kind,
+        key: machine.receipts,
+        patience: Span::ZERO,
+    };
+    let emulating = tokio::spawn(emulate_receivers(emulate, CancellationToken::new()));
+    sleep(Duration::from_millis(100)).await;
+    if emulating.is_finished() {
+        let error = emulating.await.unwrap().unwrap_err();
+        println!("skipped: the kernel refuses multicast on loopback: {error}");
+        return;
+    }
+    let mut config = config(&[&path], Vec::new(), 50);
+    config.machine = machine;
+    config.to = Destination::Group {
+        group,
+        interface: Ipv4Addr::LOCALHOST,
+        hops: 1,
+    };
+    config.members = Members::Anyone {
+        expect: Some(receivers),
+        most: 1_000,
+        late: false,
+    };
+    let sent = send(config).await;
+    assert_eq!(delivered(&sent[0]), receivers as usize, "{sent:#?}");
+    let told = timeout(LONG, emulating).await.unwrap().unwrap().unwrap();
+    assert_eq!(told.joined, u64::from(receivers), "{told:?}");
+    assert!(told.complete > 0 && told.sent >= told.joined, "{told:?}");
+}
+
+#[tokio::test]
+async fn many_receivers_of_one_process_lose_each_for_itself() {
+    let mars = Emulated::Mars {
+        loss: 0.03,
+        delay: Span::from_ms(3),
+    };
+    let mut machine = SenderConfig::layercast(Rate::from_bps(50_000_000));
+    machine.receipts = Some([5; 32]);
+    emulated(mars, 40, 47_820, machine).await;
+}
+
+#[tokio::test]
+async fn who_only_says_yes_is_heard_one_after_the_other() {
+    let lares = Emulated::Lares {
+        gap: Span::from_us(200),
+    };
+    let machine = SenderConfig {
+        rate: RateControl::Fixed(Rate::from_bps(50_000_000)),
+        ..SenderConfig::rmtp()
+    };
+    emulated(lares, 300, 47_821, machine).await;
 }

@@ -10,4 +10,5 @@ mod relay;
 mod sealed;
 mod security;
 mod xtp;
+mod xtp_group;
 mod xtp_host;

@@ -1,7 +1,7 @@
 //! What is simulated.
 
 use layercast_core::{Span, Time};
-use layercast_multicast::{Members, SenderConfig};
+use layercast_multicast::{Members, Peer, SenderConfig};
 use layercast_wire::multicast::MemberId;
 
 use super::edge::EdgeSpec;
@@ -59,10 +59,13 @@ impl Invited {
                 // Who reports to an aggregator is not known to the sender.
                 let own = (0..).zip(&tree.members);
                 let own = own.filter(|&(_, &node)| above[node as usize] == NONE);
-                let own = own.map(|(id, _): (u32, _)| id);
+                let own = own.map(|(id, _): (u32, _)| (id, Peer(id + 1)));
                 let speakers = (speaker::FIRST..).take(tree.aggregators.len());
-                let ids = own.chain(speakers);
-                Members::Listed(ids.map(|id| (MemberId(id.into()), None)).collect())
+                let all = own.chain(speakers.map(|number| (number, Peer(number))));
+                Members::Listed(
+                    all.map(|(id, peer)| (MemberId(id.into()), Some(peer)))
+                        .collect(),
+                )
             }
             Invited::Anyone { late } => Members::Anyone {
                 expect: Some(receivers),

@@ -25,6 +25,8 @@ pub struct Network {
     pub atm: Option<AtmBackbone>,
     /// Connections and streams between two hosts.
     pub flows: Vec<Flow>,
+    /// What may cross the backbone from a host to another, at most one for each pair.
+    pub contracts: Vec<HostContract>,
     /// The applications of a population of hosts.
     pub workload: Option<Population>,
     /// How long to simulate.
@@ -243,13 +245,24 @@ pub struct Flow {
     pub stop: Option<Time>,
     /// What it sends.
     pub traffic: Traffic,
-    /// What its cells may do on the backbone, if that is bounded; for all packets from one host to the other.
-    pub contract: Option<FlowContract>,
 }
 
-/// What the cells of a flow may do on the backbone, and how they enter it.
+/// What the cells of all packets from one host to another may do on the backbone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostContract {
+    /// Its name in the report, that of its flow if it is of one.
+    pub name: String,
+    /// The host that sends.
+    pub from: NodeIndex,
+    /// The host that receives.
+    pub to: NodeIndex,
+    /// What they may do.
+    pub terms: ContractTerms,
+}
+
+/// What cells may do on the backbone, and how they enter it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct FlowContract {
+pub struct ContractTerms {
     /// The contract.
     pub contract: CellContract,
     /// How the adapter spaces cells.

@@ -61,7 +61,7 @@ pub struct AtmReport {
     pub queues: Vec<CellQueueReport>,
     /// One for each router.
     pub adapters: Vec<AdapterReport>,
-    /// One for each flow with a contract.
+    /// One for each contract.
     pub contracts: Vec<ContractReport>,
     /// Cells that came on a circuit that is not.
     pub unknown_vc: u64,
@@ -71,10 +71,10 @@ pub struct AtmReport {
     pub frames_under_way: u64,
 }
 
-/// What became of the cells of a flow with a contract.
+/// What became of the cells of a contract.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ContractReport {
-    /// The flow.
+    /// Its name, that of its flow if it is of one.
     pub flow: String,
     /// What the policer saw, if there is one.
     pub upc: Option<UpcStats>,

@@ -295,7 +295,13 @@ impl Internet {
             | XtpEvent::Settled(_)
             | XtpEvent::ReaderGone(..)
             | XtpEvent::Traffic(_)
-            | XtpEvent::TrafficRefused(_) => {}
+            | XtpEvent::TrafficRefused(_)
+            // No flow here has many receivers.
+            | XtpEvent::Joined(..)
+            | XtpEvent::ReceiverJoined(..)
+            | XtpEvent::ReceiverDone(..)
+            | XtpEvent::ReceiverLost(..)
+            | XtpEvent::NoReceivers(_) => {}
         }
     }
 }

@@ -151,7 +151,8 @@ fn rate(link: &LinkSpec, i: usize, flows: &[Flow]) -> Result<Rate, ScenarioError
         ));
     }
     let flow = flow_named(&format!("link[{i}].rate.fits"), &fit.fits, flows)?;
-    let needed = flows[flow].config.flow.spec.rate_at(fit.level).rate();
+    let spec = flows[flow].config.advertised_spec();
+    let needed = spec.rate_at(fit.level).rate();
     let bps = needed.as_bps() as f64 * (1.0 + fit.spare);
     Ok(Rate::from_bps(bps.ceil() as u64))
 }

@@ -98,6 +98,7 @@ fn check_path(
     scenario: &Scenario,
     ports: &[Vec<Port>],
 ) -> Result<(), ScenarioError> {
+    let needed = flow.config.advertised_spec().rate_at(Level::BASE);
     let mut node = receiver;
     while node != flow.node {
         let Some(next) = flow.next_hops[node] else {
@@ -108,7 +109,6 @@ fn check_path(
                 to: scenario.nodes[receiver].name.clone(),
             });
         };
-        let needed = flow.config.flow.spec.rate_at(Level::BASE);
         if let Some(port) = ports[next].iter().find(|port| port.neighbour == node) {
             let share =
                 u64::from(port.config.line().0) * u64::from(port.config.bl_permille) / 1_000;

@@ -238,6 +238,7 @@ impl Scenario {
             admission: self.admission,
             max_members: members_bound(self.receivers.len()),
             protection: self.source_protection(&entry.name),
+            parities: entry.protect_base,
             ..SourceConfig::new(&entry.source, node_id(node), flow, self.carriage)
         })
     }

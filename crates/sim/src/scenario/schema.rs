@@ -6,7 +6,7 @@ use layercast_core::{CellRate, Level, QosPolicy, Rate, Span};
 use layercast_media::{FilterRule, Synthetic};
 use layercast_qos::{Merge, ProbeMode};
 use layercast_switch::Lowering;
-use layercast_transport::mets::PlayoutConfig;
+use layercast_transport::mets::{ParityConfig, PlayoutConfig};
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
 
@@ -286,6 +286,10 @@ pub struct FlowEntry {
     /// the receivers that are there when it starts. Without, joins go the way the advertisement came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
+    /// Parities for its base layer: `"6+2"`, `"reed-solomon:20+4"`, or `"auto"` for as many as the
+    /// loss that receivers report asks for (docs/fec.md). Without, none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protect_base: Option<ParityConfig>,
 }
 
 /// Where the frames of a flow come from.

@@ -704,6 +704,26 @@ fn contracts_that_cannot_be() {
         "# twice",
         &["flow[1].contract", "a->c", "flow[0]"],
     );
+    let of_hosts = |text: &str, line: &str, parts: &[&str]| {
+        let to = format!("\"1 MB\"\ncontract = {{ {ubr} }}\n[[contract]]\n{text}");
+        refused("\"1 MB\"", &to, line, parts);
+    };
+    let terms = format!("terms = {{ {ubr} }} # terms");
+    of_hosts(
+        &format!("from = \"a\"\nto = \"c\"\n{terms}"),
+        "# terms",
+        &["contract[0].terms", "a->c", "flow[0]"],
+    );
+    of_hosts(
+        &format!("from = \"a\"\nto = \"a\" # itself\n{terms}"),
+        "# itself",
+        &["another host than from"],
+    );
+    of_hosts(
+        "from = \"c\"\nto = \"a\"\nterms = { kind = \"cbr\", peak = \"0 bit/s\" } # peak",
+        "# peak",
+        &["contract[0].terms.peak"],
+    );
 }
 
 #[test]

@@ -386,6 +386,7 @@ prop_compose! {
                 source: word.clone(),
                 sites: vec![SiteSpec { workstations: vec![word.clone()], servers: Vec::new() }],
             }),
+            contracts: Vec::new(),
             attach: Vec::new(),
             base_dir: PathBuf::new(),
         }

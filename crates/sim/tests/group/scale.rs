@@ -9,40 +9,44 @@ use layercast_sim::group::{Branch, Group, GroupSummary, Invited, LinkSpec};
 use crate::common::{layercast, link, receivers, run, star};
 
 /// Aggregators for a hundred receivers each.
-fn with_aggregators(sender: SenderConfig, packets: u64, hubs: u32) -> Group {
-    let short = LinkSpec {
-        delay: (Span::from_ms(1), Span::from_ms(5)),
+fn with_aggregators(sender: SenderConfig, packets: u64, hubs: u32, back_loss: f64) -> Group {
+    // A LAN at each, as far away as its aggregator.
+    let lan = LinkSpec {
+        delay: (Span::from_ms(1), Span::from_ms(1)),
+        back_loss,
         ..link(0.01)
+    };
+    let wan = LinkSpec {
+        delay: (Span::from_ms(10), Span::from_ms(50)),
+        ..link(0.0)
     };
     let hub = Branch {
         name: "hub".to_owned(),
         receiver: None,
         aggregates: true,
-        ..receivers(None, link(0.0), hubs)
+        ..receivers(None, wan, hubs)
     };
     Group {
-        branches: vec![hub, receivers(Some(0), short, 100)],
-        invited: Invited::Anyone { late: false },
+        branches: vec![hub, receivers(Some(0), lan, 100)],
+        invited: Invited::Listed,
         ..star(sender, packets, 1, 0.0)
     }
 }
 
 #[test]
 fn an_aggregator_answers_for_a_hundred() {
-    let summary = run(with_aggregators(layercast(), 500, 10));
-    assert_eq!(summary.failure, None);
-    assert_eq!(summary.outcomes.delivered, 1_000, "{summary:#?}");
-    assert_eq!(summary.outcomes.complete, 1_000);
-    assert!(
-        summary.feedback.came.packets < 200,
-        "{:?}",
-        summary.feedback
-    );
-    assert!(
-        summary.aggregators.reports >= 1_000,
-        "{:?}",
-        summary.aggregators
-    );
+    for (sender, most) in [(layercast(), 1.10), (SenderConfig::rmtp(), 2.6)] {
+        for back_loss in [0.0, 0.05] {
+            let summary = run(with_aggregators(sender.clone(), 500, 10, back_loss));
+            assert_eq!(summary.failure, None);
+            assert_eq!(summary.outcomes.delivered, 1_000, "{summary:#?}");
+            assert_eq!(summary.outcomes.complete, 1_000);
+            assert!(summary.transmissions_per_packet < most, "{summary:#?}");
+            let came = summary.feedback.came.packets;
+            assert!(came < 300, "{:?}", summary.feedback);
+            assert!(summary.aggregators.reports >= 1_000);
+        }
+    }
 }
 
 /// Prints what a run cost and gave; the greatest memory of the process is from /proc.
@@ -76,10 +80,17 @@ fn ten_thousand_and_a_hundred_thousand_receivers() {
         ),
         (
             "layercast 100,000 with aggregators",
-            with_aggregators(layercast(), 2_000, 1_000),
+            with_aggregators(layercast(), 2_000, 1_000, 0.0),
+        ),
+        (
+            "rmtp 100,000 with aggregators",
+            with_aggregators(SenderConfig::rmtp(), 2_000, 1_000, 0.0),
         ),
     ];
     for (name, group) in runs {
+        if std::env::var("RUN").is_ok_and(|wanted| !name.contains(&wanted)) {
+            continue;
+        }
         let summary = report(name, group);
         assert_eq!(summary.outcomes.delivered, summary.receivers, "{name}");
     }

@@ -15,7 +15,7 @@ fn ready_made(name: &str) -> String {
 
 #[test]
 fn ready_made_scenarios_run_and_deliver() {
-    for name in ["star", "tree", "frm", "rmtp"] {
+    for name in ["star", "tree", "frm", "rmtp", "aggregators"] {
         let text = ready_made(name);
         assert!(is_group(&text));
         let scenario = GroupScenario::from_toml(&text).unwrap();

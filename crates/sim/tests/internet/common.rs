@@ -21,6 +21,7 @@ pub fn network(nodes: Vec<(String, Option<TcpConfig>)>, seconds: f64) -> Network
         lans: Vec::new(),
         atm: None,
         flows: Vec::new(),
+        contracts: Vec::new(),
         workload: None,
         duration: Span::from_secs_f64(seconds),
         warm_up: Span::ZERO,
@@ -58,7 +59,6 @@ pub fn flow(name: &str, from: u32, to: u32, start: Span, traffic: Traffic) -> Fl
         start: Time::ZERO + start,
         stop: None,
         traffic,
-        contract: None,
     }
 }
 

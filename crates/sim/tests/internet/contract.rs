@@ -37,7 +37,7 @@ fn vbr(burst: u32, conformance: Conformance) -> CellContract {
 }
 
 /// Two hosts at two routers, which are joined by a switch, and one flow from the first to the second.
-fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> Network {
+fn lan(traffic: Traffic, terms: ContractTerms, tcp: TcpConfig, seconds: f64) -> Network {
     let host = |name: &str| (name.to_owned(), Some(tcp.clone()));
     let router = |name: &str| (name.to_owned(), None);
     let nodes = vec![host("a"), host("b"), router("ra"), router("rb")];
@@ -77,10 +77,19 @@ fn lan(traffic: Traffic, terms: FlowContract, tcp: TcpConfig, seconds: f64) -> N
         reassembly_timer: None,
         per_cell: false,
     });
-    let mut flow = flow("flow", 0, 1, Span::ZERO, traffic);
-    flow.contract = Some(terms);
-    network.flows.push(flow);
+    network.flows.push(flow("flow", 0, 1, Span::ZERO, traffic));
+    network.contracts.push(contract("flow", terms));
     network
+}
+
+/// For all packets from the first node to the second.
+fn contract(name: &str, terms: ContractTerms) -> HostContract {
+    HostContract {
+        name: name.to_owned(),
+        from: NodeIndex(0),
+        to: NodeIndex(1),
+        terms,
+    }
 }
 
 /// Packets each so long after the one before.
@@ -92,8 +101,8 @@ fn every(gap: Span) -> Traffic {
     }
 }
 
-fn terms(contract: CellContract, shape: Shape) -> FlowContract {
-    FlowContract {
+fn terms(contract: CellContract, shape: Shape) -> ContractTerms {
+    ContractTerms {
         contract,
         shape,
         police: true,
@@ -325,14 +334,11 @@ fn contracts_that_cannot_be_are_refused() {
         assert!(error.contains(part), "{error}");
     };
     let mut network = good.clone();
-    network.flows[0].contract = Some(terms(vbr(0, Conformance::C), Shape::Cells));
+    network.contracts[0].terms = terms(vbr(0, Conformance::C), Shape::Cells);
     refused(&network, "burst must be more than zero");
     let mut network = good.clone();
-    network.flows.push(Flow {
-        name: "again".to_owned(),
-        ..network.flows[0].clone()
-    });
-    refused(&network, "another flow between these hosts");
+    network.contracts.push(network.contracts[0].clone());
+    refused(&network, "there is another between these hosts");
     let mut network = good;
     network.atm = None;
     network

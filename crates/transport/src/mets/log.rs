@@ -3,7 +3,7 @@ use layercast_qos::DelayHistogram;
 use layercast_wire::{AdapterKind, METS_HEADER};
 use serde::Serialize;
 
-use super::{LevelReason, PlayedFrame, SinkEvent};
+use super::{LevelReason, PlayedFrame, RepairStats, SinkEvent};
 
 /// What a receiver saw, second by second and in sum: the same from simulator and sockets.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -43,6 +43,9 @@ pub struct ReceiverSummary {
     pub psnr_db: Option<f64>,
     /// Layer changes inside a GOP: a layer both played and withheld in one GOP.
     pub off_boundary: u64,
+    /// What parities of the base layer did, if it has any; filled in by who has the sink.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairStats>,
 }
 
 /// Quantiles of the one-way delay in milliseconds; zero if nothing arrived.
@@ -154,6 +157,7 @@ impl FlowLog {
                 released: Vec::new(),
                 psnr_db: None,
                 off_boundary: 0,
+                repair: None,
             },
             delays: DelayHistogram::default(),
             level: Level::BASE,

@@ -15,6 +15,7 @@ mod frame;
 mod identity;
 mod log;
 mod manage;
+mod octets;
 mod sink;
 mod source;
 
@@ -23,10 +24,11 @@ pub use feed::feed;
 pub use frame::{AppFrame, PlayedFrame};
 pub use log::{AdapterEntry, DelayQuantiles, FlowLog, ReceiverSummary, Sample};
 pub use sink::{
-    DropStats, LevelReason, PlayoutConfig, Sink, SinkConfig, SinkEvent, SinkInput, SinkProtection,
-    SinkStats, SinkTransmit,
+    DropStats, LevelReason, PlayoutConfig, RepairStats, Sink, SinkConfig, SinkEvent, SinkInput,
+    SinkProtection, SinkStats, SinkTransmit,
 };
 pub use source::{
-    HostPacer, Shaping, Source, SourceConfig, SourceError, SourceEvent, SourceInput,
-    SourceProtection, SourceStats, SourceTransmit, SubmitError, stagger,
+    HostPacer, ParityConfig, ParityConfigError, ParityStats, Redundancy, Shaping, Source,
+    SourceConfig, SourceError, SourceEvent, SourceInput, SourceProtection, SourceStats,
+    SourceTransmit, SubmitError, stagger,
 };

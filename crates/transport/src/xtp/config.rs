@@ -123,6 +123,41 @@ pub struct XtpConfig {
     pub timer: Span,
     /// Tell the peer our own key, which saves it a look-up.
     pub key_exchange: bool,
+    /// What only multicast needs.
+    pub group: XtpGroup,
+}
+
+/// What a multicast association is told besides (xtp.md 2.13).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct XtpGroup {
+    /// Receivers that a transmitter keeps at most.
+    pub receivers: u32,
+    /// So many receivers are waited for before the first data.
+    pub wait_for: u32,
+    /// Bytes per second that a receiver must take, or it is not let in; 0: whatever it takes.
+    pub least_rate: u64,
+    /// T_slot: a receiver waits up to so long with the news of a gap, and says nothing if it is repaired meanwhile.
+    pub slot: Span,
+    /// Handshakes in a row after which a receiver that does not answer is dropped.
+    pub misses: u32,
+    /// Break off rather than go on without a receiver.
+    pub strict: bool,
+    /// Drop receivers that let nothing more go for so many handshakes; without, all wait for them.
+    pub drop_laggards: bool,
+}
+
+impl Default for XtpGroup {
+    fn default() -> XtpGroup {
+        XtpGroup {
+            receivers: 1_024,
+            wait_for: 1,
+            least_rate: 0,
+            slot: Span::from_ms(10),
+            misses: 3,
+            strict: false,
+            drop_laggards: false,
+        }
+    }
 }
 
 /// Why a configuration cannot be used.
@@ -143,7 +178,7 @@ pub(crate) const INITIAL_ALLOC: u32 = 64 << 10;
 impl XtpConfig {
     /// What a service needs, over a path that carries IPv4 packets of 1500 bytes.
     pub fn new(service: XtpService) -> XtpConfig {
-        let datagram = service == XtpService::DATAGRAM;
+        let datagram = matches!(service, XtpService::DATAGRAM | XtpService::MULTICAST);
         XtpConfig {
             service,
             max_data: 1_448,
@@ -158,7 +193,7 @@ impl XtpConfig {
             retransmission: Retransmission::Selective,
             hold: true,
             ask: match service {
-                XtpService::DATAGRAM => Ask::Never,
+                XtpService::DATAGRAM | XtpService::MULTICAST => Ask::Never,
                 _ => Ask::Every(8),
             },
             edge: false,
@@ -174,6 +209,7 @@ impl XtpConfig {
             rate_counts: RateCounts::Xtp,
             timer: Span::ZERO,
             key_exchange: service == XtpService::STREAM,
+            group: XtpGroup::default(),
         }
     }
 
@@ -182,9 +218,19 @@ impl XtpConfig {
         let rates = [self.out_limit, self.in_limit];
         let rules = [
             (
-                !matches!(self.service.0, 0..=4),
+                !matches!(self.service.0, 0..=6),
                 "service",
-                "must be between 0 and 4: multicast is not there yet",
+                "must be between 0 and 6",
+            ),
+            (
+                self.service == XtpService::MULTICAST && (self.error_control || self.flow_control),
+                "error_control",
+                "a stream that nobody acknowledges has no control of errors or flow",
+            ),
+            (
+                self.group.receivers == 0 || self.group.misses == 0,
+                "group.receivers",
+                "receivers and misses must be above 0",
             ),
             (
                 !(LEAST_DATA..=65_000).contains(&self.max_data),
@@ -230,10 +276,10 @@ mod tests {
 
     #[test]
     fn every_service_has_a_valid_configuration_and_nonsense_is_named() {
-        for service in 0..=4 {
+        for service in 0..=6 {
             assert_eq!(XtpConfig::new(XtpService(service)).validate(), Ok(()));
         }
-        let error = XtpConfig::new(XtpService::RELIABLE_MULTICAST).validate();
+        let error = XtpConfig::new(XtpService(7)).validate();
         assert_eq!(error.unwrap_err().field, "service");
         let mut config = XtpConfig::new(XtpService::STREAM);
         config.max_data = 0;

@@ -111,7 +111,7 @@ pub enum XtpError {
     #[error("too many contexts: the endpoint has its {0}")]
     Full(usize),
     /// An address nobody can have.
-    #[error("{0} is no address of a context")]
+    #[error("{0} is no address of a context, or none for this service")]
     Address(SocketAddr),
     /// A message without a byte has no place in the stream.
     #[error("a message needs a byte or a tag")]
@@ -152,6 +152,16 @@ pub enum XtpEvent {
     Closed(ContextId),
     /// The association broke off; what was not acknowledged may be lost.
     Failed(ContextId, XtpFailure),
+    /// The transmitter of a multicast association has let us in: we get everything from this byte on.
+    Joined(ContextId, u64),
+    /// A receiver of our multicast association counts from now on.
+    ReceiverJoined(ContextId, SocketAddr),
+    /// A receiver has everything, and is gone.
+    ReceiverDone(ContextId, SocketAddr),
+    /// A receiver is gone without everything: it left, or did not answer, and had everything before this byte.
+    ReceiverLost(ContextId, SocketAddr, u64),
+    /// Nobody receives any more: a reliable transmitter waits.
+    NoReceivers(ContextId),
 }
 
 /// What an endpoint counts.
@@ -187,8 +197,12 @@ pub struct XtpStats {
     pub damaged: u64,
     /// Bytes that do not decode for other reasons.
     pub malformed: u64,
-    /// Packets of kinds that we do not take: JOIN, multicast.
+    /// Packets of kinds that we do not take: JOIN, and multicast where there is none.
     pub unsupported: u64,
+    /// Receivers that asked to be let in, and were or are still to be heard of.
+    pub admitted: u64,
+    /// Receivers that were dropped, or gave up.
+    pub lost_receivers: u64,
 }
 
 /// What a context did so far.
@@ -241,6 +255,8 @@ pub struct XtpInfo {
     pub limit: XtpRate,
     /// What the peer said about traffic last.
     pub peer_traffic: XtpTrafficSpec,
+    /// Receivers of a multicast association that count.
+    pub receivers: usize,
     /// Bytes of memory, without the data held.
     pub memory: usize,
 }

@@ -18,7 +18,7 @@ mod rate;
 mod rtt;
 mod table;
 
-pub use config::{Ask, RateCounts, Retransmission, XtpConfig, XtpConfigError, XtpRate};
+pub use config::{Ask, RateCounts, Retransmission, XtpConfig, XtpConfigError, XtpGroup, XtpRate};
 pub use endpoint::Endpoint;
 pub use event::{
     Chunk, ContextId, SendOptions, XtpCounts, XtpDatagram, XtpError, XtpEvent, XtpFailure, XtpInfo,

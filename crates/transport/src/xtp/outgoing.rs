@@ -46,12 +46,26 @@ pub(crate) struct Outgoing {
     una: u64,
     end: u64,
     resend: RangeSet,
+    /// Nobody can get anything before it again, but what is not protected.
+    released: u64,
 }
 
 impl Outgoing {
     /// First byte that is owed, or the next to be sent.
     pub(crate) fn una(&self) -> u64 {
         self.una
+    }
+
+    /// After the last protected byte that is kept no more.
+    pub(crate) fn released(&self) -> u64 {
+        self.released
+    }
+
+    /// First byte that is kept: everything before it was had by all who counted, or is lost for good.
+    pub(crate) fn kept(&self) -> u64 {
+        self.segments
+            .front()
+            .map_or(self.una, |it| it.seq.min(self.una))
     }
 
     /// Next byte to be sent.
@@ -201,6 +215,9 @@ impl Outgoing {
                 break;
             }
             self.una = self.una.max(front.end());
+            if !front.is_unprotected() {
+                self.released = front.end();
+            }
             self.segments.pop_front();
             self.sent -= 1;
         }

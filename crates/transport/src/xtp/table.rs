@@ -62,7 +62,7 @@ impl Table {
         let slot = key.0 as u32;
         let place = self.slots.get(slot as usize)?;
         let context = place.context.as_deref()?;
-        let here = context.own_key() == key.own() && context.remote().net == from;
+        let here = context.own_key() == key.own() && context.takes_from(from);
         let generation = place.generation;
         here.then_some(ContextId { slot, generation })
     }
@@ -77,6 +77,22 @@ impl Table {
     /// The peer has told its key; `false` if another context of the same peer has it.
     pub(crate) fn learn_key(&mut self, id: ContextId, from: SocketAddr, key: XtpKey) -> bool {
         *self.by_peer.entry((from, key)).or_insert(id.slot) == id.slot
+    }
+
+    /// The same, also if a context that is over has it.
+    pub(crate) fn take_key(&mut self, id: ContextId, from: SocketAddr, key: XtpKey) -> bool {
+        let other = self.by_peer(from, key).and_then(|it| self.get(it));
+        if other.is_some_and(Context::is_inactive) {
+            self.by_peer.remove(&(from, key));
+        }
+        self.learn_key(id, from, key)
+    }
+
+    /// The peer who has this key is none any more.
+    pub(crate) fn forget_key(&mut self, id: ContextId, who: &(SocketAddr, XtpKey)) {
+        if self.by_peer.get(who) == Some(&id.slot) {
+            self.by_peer.remove(who);
+        }
     }
 
     pub(crate) fn get(&self, id: ContextId) -> Option<&Context> {
@@ -96,7 +112,7 @@ impl Table {
             return;
         };
         for key in context.peer_keys() {
-            self.by_peer.remove(&key);
+            self.forget_key(id, &key);
         }
         let slot = &mut self.slots[id.slot as usize];
         if let Some(at) = slot.armed.take() {

@@ -6,6 +6,7 @@ mod control;
 mod delivery;
 mod hostile;
 mod manage;
+mod parity;
 mod policy;
 mod protection;
 mod serial;

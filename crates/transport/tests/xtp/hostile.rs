@@ -10,7 +10,7 @@ use layercast_wire::{
     XtpPacket, XtpService, XtpTraffic, XtpTrafficSpec,
 };
 
-use super::net::{Net, PORT, ms, socket, text};
+use super::net::{Net, PORT, ms, number, socket, text};
 
 fn stream() -> XtpConfig {
     XtpConfig::new(XtpService::STREAM)
@@ -79,11 +79,6 @@ fn any_packet_at_any_time_is_taken_without_harm() {
         net.send(1, far, &Payload::Zeros(30_000));
         let (key, from) = initiator(&net);
         for _ in 0..1_000 {
-            let number = |random: &mut Stream| match random.below(5) {
-                0 => random.below(u64::MAX),
-                1 => u64::MAX - random.below(3),
-                _ => random.below(70_000),
-            };
             let control = XtpControl {
                 rseq: number(&mut random),
                 alloc: number(&mut random),

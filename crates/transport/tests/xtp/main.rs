@@ -2,6 +2,7 @@
 
 mod golden;
 mod hostile;
+mod multicast;
 mod net;
 #[path = "../common/pair.rs"]
 mod pair;

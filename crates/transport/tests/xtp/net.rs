@@ -3,9 +3,10 @@
 use core::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use layercast_core::{Span, Time};
+use layercast_core::{Span, Stream, Time};
 use layercast_transport::xtp::{
-    ContextId, Endpoint, SendOptions, XtpConfig, XtpDatagram, XtpEvent, XtpFailure, XtpSocket,
+    Ask, ContextId, Endpoint, Retransmission, SendOptions, XtpConfig, XtpDatagram, XtpEvent,
+    XtpFailure, XtpSocket,
 };
 use layercast_wire::{Payload, XtpBody, XtpOptions, XtpPacket};
 
@@ -148,5 +149,30 @@ impl Watch for Log {
         }
         self.log.push(line);
         self.sent.push((host, packet.clone()));
+    }
+}
+
+/// Any number, often a usual one or one at the end.
+pub fn number(random: &mut Stream) -> u64 {
+    match random.below(5) {
+        0 => random.below(u64::MAX),
+        1 => u64::MAX - random.below(3),
+        _ => random.below(70_000),
+    }
+}
+
+/// Either way to repair.
+pub fn retransmission(random: &mut Stream) -> Retransmission {
+    match random.below(2) {
+        0 => Retransmission::GoBackN,
+        _ => Retransmission::Selective,
+    }
+}
+
+/// How often receivers are asked.
+pub fn ask(random: &mut Stream) -> Ask {
+    match random.below(4) {
+        0 => Ask::Never,
+        n => Ask::Every(1 << (2 * n - 2)),
     }
 }

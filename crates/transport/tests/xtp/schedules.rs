@@ -6,13 +6,12 @@
 use bytes::Bytes;
 use layercast_core::{Span, Stream, Time};
 use layercast_transport::xtp::{
-    Ask, ContextId, RateCounts, Retransmission, SendOptions, XtpConfig, XtpDatagram, XtpEvent,
-    XtpRate,
+    ContextId, RateCounts, SendOptions, XtpConfig, XtpDatagram, XtpEvent, XtpRate,
 };
 use layercast_wire::{Payload, XtpPacket, XtpService};
 use proptest::prelude::*;
 
-use super::net::{Channel, Net, PORT};
+use super::net::{Channel, Net, PORT, ask, retransmission};
 
 /// A message that a user sends; in a loose stream its number is its tag.
 #[derive(Clone, Debug)]
@@ -216,15 +215,9 @@ fn config(random: &mut Stream, service: XtpService) -> XtpConfig {
         send_buffer: 1_024 + random.below(70_000) as u32,
         flow_control: random.chance(0.8),
         fast_nak: random.chance(0.5),
-        retransmission: match random.below(2) {
-            0 => Retransmission::GoBackN,
-            _ => Retransmission::Selective,
-        },
+        retransmission: retransmission(random),
         hold: random.chance(0.7),
-        ask: match random.below(4) {
-            0 => Ask::Never,
-            n => Ask::Every(1 << (2 * n - 2)),
-        },
+        ask: ask(random),
         edge: random.chance(0.3),
         single_timer: random.chance(0.3),
         out_limit: limit,
@@ -340,11 +333,12 @@ fn check(from: &User, to: &User, loose: f64, net: &Net) {
     }
 }
 
-fn cases() -> ProptestConfig {
+/// As many schedules as are asked for, or so many.
+pub fn cases(few: u32) -> ProptestConfig {
     let standard = ProptestConfig::default();
     let wanted = std::env::var_os("PROPTEST_CASES").is_some();
     ProptestConfig {
-        cases: if wanted { standard.cases } else { 1_000 },
+        cases: if wanted { standard.cases } else { few },
         // A seed has no smaller one.
         max_shrink_iters: 0,
         ..standard
@@ -352,7 +346,7 @@ fn cases() -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(1_000))]
 
     #[test]
     fn all_arrives_or_an_error_is_told_and_it_always_ends(seed in any::<u64>()) {

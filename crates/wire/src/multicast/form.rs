@@ -61,11 +61,12 @@ impl Packet {
                 Body::Open(open) => {
                     let object = open.object.as_ref();
                     32 + object.map_or(0, |object| 45 + object.name.len())
+                        + open.proof.map_or(0, |proof| proof.len())
                 }
-                Body::Accept(_) => 37,
+                Body::Accept(_) => 45,
                 Body::Data(data) => 11 + data.payload.len(),
                 Body::Poll(poll) => 38 + 8 * poll.ejected.len() + 6 * poll.heard.len(),
-                Body::Report(report) => 41 + state_len(&report.state),
+                Body::Report(report) => 45 + state_len(&report.state),
                 Body::Count(_) => 8 + 2 + 2 * 9 + 4,
                 Body::Release { .. } => 2,
                 Body::Released { .. } | Body::Suspend { .. } => 8,
@@ -139,6 +140,7 @@ fn flags(body: &Body) -> u16 {
                 | u16::from(terms.unasked) << 2
                 | (terms.content as u16) << 3
                 | u16::from(terms.goodbye) << 5
+                | u16::from(open.proof.is_some()) << 6
         }
         Body::Data(data) => u16::from(data.flags.0),
         Body::Poll(poll) => {
@@ -176,6 +178,8 @@ fn put_body(body: &Body, out: &mut Vec<u8>) {
             out.extend_from_slice(&it.buffer.to_be_bytes());
             out.extend_from_slice(&it.held.to_be_bytes());
             out.extend_from_slice(&it.weight.to_be_bytes());
+            out.extend_from_slice(&it.absent.to_be_bytes());
+            out.extend_from_slice(&it.hold_us.to_be_bytes());
             out.extend_from_slice(&it.stamp.to_be_bytes());
         }
         Body::Data(data) => {
@@ -238,6 +242,7 @@ fn put_open(open: &Open, out: &mut Vec<u8>) {
         out.extend_from_slice(&(object.name.len() as u16).to_be_bytes());
         out.extend_from_slice(&object.name);
     }
+    out.extend(open.proof.into_iter().flatten());
 }
 
 fn put_report(it: &Report, out: &mut Vec<u8>) {
@@ -245,6 +250,7 @@ fn put_report(it: &Report, out: &mut Vec<u8>) {
     out.extend_from_slice(&it.sync.to_be_bytes());
     out.extend_from_slice(&it.round.to_be_bytes());
     out.extend_from_slice(&it.stamp.to_be_bytes());
+    out.extend_from_slice(&it.held_us.to_be_bytes());
     out.extend_from_slice(&it.loss.to_be_bytes());
     out.extend_from_slice(&it.buffer.to_be_bytes());
     for count in [it.tally.alive, it.tally.complete, it.tally.failed] {

@@ -169,6 +169,8 @@ pub struct Open {
     pub terms: Terms,
     /// The object; a stream without.
     pub object: Option<Object>,
+    /// Proof that it is the sender who announces, of what its users agreed on.
+    pub proof: Option<[u8; 16]>,
 }
 
 /// Answer to Open.
@@ -186,6 +188,11 @@ pub struct Accept {
     pub held: u64,
     /// Receivers it speaks for: 1, or those of an aggregator.
     pub weight: u32,
+    /// Receivers for which it is to speak and that have not answered it yet.
+    pub absent: u32,
+    /// How long it may hold its answers to polls beyond their back-off, in microseconds: an aggregator, until its
+    /// receivers have answered.
+    pub hold_us: u32,
     /// Copied from Open.
     pub stamp: u64,
 }
@@ -338,6 +345,8 @@ pub struct Report {
     pub round: u16,
     /// Copied from the poll; 0: none.
     pub stamp: u64,
+    /// How long after that poll came it answers, in microseconds: its back-off, or what an aggregator waited for.
+    pub held_us: u32,
     /// Share of packets lost before decoding, in 1/65535.
     pub loss: u16,
     /// Packets it can hold that are not delivered yet.

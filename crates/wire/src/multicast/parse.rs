@@ -80,7 +80,7 @@ pub(super) fn get_body(
     bytes: &Bytes,
 ) -> Result<Body, PacketError> {
     let known = match kind {
-        OPEN => 0b11_1111,
+        OPEN => 0b111_1111,
         DATA => u16::from(DataFlags::ALL.0),
         POLL => 0b1111,
         REPORT => 1,
@@ -104,6 +104,8 @@ pub(super) fn get_body(
             buffer: fields.u32()?,
             held: fields.u64()?,
             weight: fields.u32()?,
+            absent: fields.u32()?,
+            hold_us: fields.u32()?,
             stamp: fields.u64()?,
         }),
         DATA => {
@@ -176,12 +178,17 @@ fn get_open(flags: u16, fields: &mut Fields<'_>) -> Result<Open, PacketError> {
         0 => None,
         _ => Some(get_object(fields)?),
     };
+    let proof = match flags & 64 {
+        0 => None,
+        _ => Some(fields.array()?),
+    };
     Ok(Open {
         stamp,
         packet_size,
         min_release,
         terms,
         object,
+        proof,
     })
 }
 
@@ -237,6 +244,7 @@ fn get_report(flags: u16, fields: &mut Fields<'_>) -> Result<Report, PacketError
         sync: fields.u32()?,
         round: fields.u16()?,
         stamp: fields.u64()?,
+        held_us: fields.u32()?,
         loss: fields.u16()?,
         buffer: fields.u32()?,
         more: flags & 1 != 0,

@@ -70,14 +70,16 @@ fn open() -> impl Strategy<Value = Body> {
             }
         });
     let object = proptest::option::of(object());
-    (any::<u64>(), 1u16.., any::<u64>(), terms, object).prop_map(
-        |(stamp, packet_size, min_release, terms, object)| {
+    let proof = any::<Option<[u8; 16]>>();
+    (any::<u64>(), 1u16.., any::<u64>(), terms, object, proof).prop_map(
+        |(stamp, packet_size, min_release, terms, object, proof)| {
             Body::Open(Box::new(Open {
                 stamp,
                 packet_size,
                 min_release,
                 terms,
                 object,
+                proof,
             }))
         },
     )
@@ -122,19 +124,20 @@ fn report() -> impl Strategy<Value = Body> {
         spans().prop_map(State::Ready),
         Just(State::Corrupt),
     ];
-    let numbers = any::<(u32, u16, u64, u16, u32, bool)>();
+    let numbers = any::<(u32, u16, (u64, u32), u16, u32, bool)>();
     let tally = any::<(u32, u32, u32)>().prop_map(|(alive, complete, failed)| Tally {
         alive,
         complete,
         failed,
     });
     (member(), numbers, tally, state).prop_map(|(member, numbers, tally, state)| {
-        let (sync, round, stamp, loss, buffer, more) = numbers;
+        let (sync, round, (stamp, held_us), loss, buffer, more) = numbers;
         Body::Report(Box::new(Report {
             member,
             sync,
             round,
             stamp,
+            held_us,
             loss,
             buffer,
             more,
@@ -146,9 +149,9 @@ fn report() -> impl Strategy<Value = Body> {
 
 fn accept() -> impl Strategy<Value = Body> {
     let refuses = proptest::option::of(reason());
-    let numbers = any::<(u32, u32, u64, u32, u64)>();
+    let numbers = any::<(u32, u32, u64, u32, u32, u32, u64)>();
     (member(), refuses, numbers).prop_map(|(member, refuses, numbers)| {
-        let (incarnation, buffer, held, weight, stamp) = numbers;
+        let (incarnation, buffer, held, weight, absent, hold_us, stamp) = numbers;
         Body::Accept(Accept {
             member,
             incarnation,
@@ -156,6 +159,8 @@ fn accept() -> impl Strategy<Value = Body> {
             buffer,
             held,
             weight,
+            absent,
+            hold_us,
             stamp,
         })
     })

@@ -27,6 +27,7 @@ fn open() -> Open {
             counters: 0,
         },
         object: None,
+        proof: None,
     }
 }
 
@@ -93,6 +94,7 @@ fn echo(received: u64, state: impl Fn(Spans) -> State) -> Body {
         sync: 3,
         round: 0,
         stamp: 77,
+        held_us: 0,
         loss: 5,
         buffer: 30,
         more: false,
@@ -122,6 +124,8 @@ fn what_both_can_say_is_kept() {
         buffer: 32,
         held: 0,
         weight: 1,
+        absent: 0,
+        hold_us: 0,
         stamp: 5,
     };
     let leave = Body::Leave {

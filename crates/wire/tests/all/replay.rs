@@ -16,6 +16,7 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("aal5", checks::aal5),
         ("datagram", checks::datagram),
         ("signal", checks::signal),
+        ("parity", checks::parity),
         ("policer", checks::policer),
         ("ip", internet::ip),
         ("segment", internet::segment),

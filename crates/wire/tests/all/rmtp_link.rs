@@ -71,6 +71,7 @@ fn report(round: u16, more: bool, state: State) -> Body {
         sync: 0,
         round,
         stamp: 0,
+        held_us: 0,
         loss: 0,
         buffer: 0,
         more,
@@ -110,6 +111,8 @@ fn what_both_can_say_is_kept() {
             buffer: 0,
             held: 0,
             weight: 1,
+            absent: 0,
+            hold_us: 0,
             stamp: 0,
         };
         for body in [Body::Accept(accept), Body::Released { member: WHO }] {

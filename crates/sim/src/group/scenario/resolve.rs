@@ -38,10 +38,11 @@ impl GroupScenario {
             return Err(ScenarioError::value("run.duration", value, accepted));
         }
         let content = self.content(sender.packet_size, sender.window)?;
+        let known = self.branches.iter().any(|it| it.aggregator);
         let listed = self
             .session
             .listed
-            .unwrap_or(self.session.profile == ProfileName::Rmtp && !self.session.late);
+            .unwrap_or(!self.session.late && (known || self.session.profile == ProfileName::Rmtp));
         Ok(Group {
             name: self.name.clone(),
             seed: self.run.seed,

@@ -137,6 +137,13 @@ pub struct SessionSpec {
     /// Layercast: up to so many receivers all are asked, and no answer is suppressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_above: Option<u32>,
+    /// Receivers see for themselves that a pass ends, and answer over a range that the announcement told (RMTP's
+    /// drafts: RBOT); false: a poll ends each pass, with a range for those who are waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unasked: Option<bool>,
+    /// Whoever has everything is told good-bye after each pass, and says good-bye (RMTP's REL and RACK).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodbye: Option<bool>,
     /// Turn-around time: answers are waited for so long beyond their back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tat: Option<Text<Span>>,
@@ -170,7 +177,8 @@ pub struct SessionSpec {
     /// Receivers by number, from 1, that must be there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<u32>,
-    /// The sender knows its receivers beforehand (RMTP); else it takes who answers.
+    /// The sender knows its receivers or aggregators beforehand; else it takes who answers. Missing: with profile rmtp
+    /// and with aggregators, unless some may come late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<bool>,
     /// Receivers may come, or come back, while the session runs.

@@ -41,6 +41,7 @@ impl SessionSpec {
         set(&mut config.window, self.window);
         set(&mut config.rounds, self.rounds);
         set(&mut config.release_on_received, self.release_on_received);
+        set(&mut config.release_each, self.goodbye);
         set(&mut config.opening.tries, self.opening_tries);
         set(&mut config.opening.wait, self.opening_wait.map(|it| it.0));
         self.set_rate(&mut config);
@@ -127,7 +128,10 @@ impl SessionSpec {
         }
         match &mut config.schedule {
             Schedule::AtOnce => {}
-            Schedule::BackOff { delta, .. } => set(delta, given),
+            Schedule::BackOff { delta, unasked } => {
+                set(delta, given);
+                set(unasked, self.unasked);
+            }
             Schedule::Suppress {
                 delta,
                 above,

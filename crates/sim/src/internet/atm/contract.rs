@@ -1,4 +1,4 @@
-//! Flows with a contract: how their cells enter the network, and what does not.
+//! Contracts of hosts: how cells enter the network, and what does not.
 //!
 //! Between the adaptation layer and the queue of the adapter, cell by cell: first the adapter spaces the cells, then
 //! the network judges each as it enters (vbr-atm-lan.md 2.2, 2.7). All other flows go the short way.
@@ -14,10 +14,10 @@ use super::spacing::{Pace, Spacing};
 use crate::internet::packet::PacketId;
 use crate::internet::report::MeanSpan;
 use crate::internet::world::Source;
-use crate::internet::{ContractReport, FlowContract, Internet, Network, NetworkError};
+use crate::internet::{ContractReport, ContractTerms, Internet, Network, NetworkError};
 use crate::kernel::SourceId;
 
-/// A flow with a contract.
+/// A contract.
 #[derive(Debug)]
 pub(super) struct Contracted {
     name: String,
@@ -54,9 +54,9 @@ struct Sending {
 }
 
 impl Contracted {
-    fn new(name: &str, terms: &FlowContract, timer: SourceId) -> Result<Contracted, NetworkError> {
+    fn new(name: &str, terms: &ContractTerms, timer: SourceId) -> Result<Contracted, NetworkError> {
         let fail = |problem: String| NetworkError::Value {
-            part: format!("contract of the flow {name:?}"),
+            part: format!("contract {name:?}"),
             problem,
         };
         terms
@@ -97,7 +97,7 @@ impl Contracted {
 }
 
 impl Backbone {
-    /// What became of the cells of flows with a contract.
+    /// What became of the cells of contracts.
     pub(super) fn contract_reports(&self) -> Vec<ContractReport> {
         self.contracts.iter().map(Contracted::report).collect()
     }
@@ -166,34 +166,31 @@ impl Backbone {
 }
 
 impl Internet {
-    /// Makes the contracts of the flows that have one.
+    /// Makes the contracts.
     pub(in crate::internet) fn add_contracts(
         &mut self,
         network: &Network,
     ) -> Result<(), NetworkError> {
-        for flow in &network.flows {
-            let Some(terms) = &flow.contract else {
-                continue;
-            };
+        for it in &network.contracts {
             let n = self.atm.as_ref().map_or(0, |it| it.contracts.len()) as u32;
             let timer = self.source(Source::Contract(n));
-            let contract = Contracted::new(&flow.name, terms, timer)?;
-            let part = format!("contract of the flow {:?}", flow.name);
+            let contract = Contracted::new(&it.name, &it.terms, timer)?;
+            let part = format!("contract {:?}", it.name);
             let Some(backbone) = self.atm.as_deref_mut() else {
                 let problem = "there is no ATM backbone".to_owned();
                 return Err(NetworkError::Value { part, problem });
             };
             backbone.contracts.push(contract);
-            let pair = (flow.from, flow.to);
+            let pair = (it.from, it.to);
             if backbone.contracted.insert(pair, n).is_some() {
-                let problem = "another flow between these hosts has one".to_owned();
+                let problem = "there is another between these hosts".to_owned();
                 return Err(NetworkError::Value { part, problem });
             }
         }
         Ok(())
     }
 
-    /// Keeps a packet for a circuit if its flow has a contract.
+    /// Keeps a packet for a circuit if there is a contract for it.
     pub(super) fn hold(&mut self, node: u32, vc: Vcid, packet: PacketId) -> bool {
         let now = self.now;
         let Some(backbone) = self.atm.as_deref_mut() else {

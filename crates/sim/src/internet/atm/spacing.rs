@@ -5,7 +5,7 @@ use layercast_atm::{
 };
 use layercast_core::{Span, Time};
 
-use crate::internet::{FlowContract, Shape};
+use crate::internet::{ContractTerms, Shape};
 
 /// When the next cell may go.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Pace {
 }
 
 impl Spacing {
-    pub fn new(terms: &FlowContract) -> Result<Spacing, CellContractError> {
+    pub fn new(terms: &ContractTerms) -> Result<Spacing, CellContractError> {
         let Peak { period: peak, .. } = terms.contract.peak();
         let sustained = match terms.contract {
             CellContract::Vbr { sustained, .. } => sustained,

@@ -26,7 +26,7 @@ struct Plan {
     queue: AtmQueue,
     timer: Option<Span>,
     policy: &'static str,
-    flows: Vec<(u32, u32, u64, u64, Traffic, Option<FlowContract>)>,
+    flows: Vec<(u32, u32, u64, u64, Traffic, Option<ContractTerms>)>,
     seed: u64,
     ties: Ties,
 }
@@ -54,7 +54,7 @@ fn traffic() -> impl Strategy<Value = Traffic> {
 }
 
 /// Cells that enter one by one: at the distances of the links mostly.
-fn contract() -> impl Strategy<Value = FlowContract> {
+fn contract() -> impl Strategy<Value = ContractTerms> {
     let period = || prop_oneof![3 => (1u64..5).prop_map(|ms| 1_000 * ms), 1 => 900u64..9_000];
     let shape = prop::sample::select(vec![
         Shape::None,
@@ -94,7 +94,7 @@ fn contract() -> impl Strategy<Value = FlowContract> {
                     conformance,
                 },
             };
-            FlowContract {
+            ContractTerms {
                 contract,
                 shape,
                 police,
@@ -219,26 +219,35 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
         },
         cpu: CpuCost::default(),
     });
-    let mut contracted = std::collections::BTreeSet::new();
-    let flows =
-        plan.flows
-            .iter()
-            .zip(0..)
-            .map(|((from, to, start, stop, traffic, contract), n)| {
-                let from = from % plan.routers;
-                let to = (from + 1 + to % (plan.routers - 1)) % plan.routers;
-                let at = |ms: &u64| Time::ZERO + Span::from_ms(*ms);
-                Flow {
-                    name: format!("f{n}"),
-                    from: NodeIndex(2 * from + 1),
-                    to: NodeIndex(2 * to + 1),
-                    start: at(start),
-                    stop: Some(at(start) + Span::from_ms(*stop)),
-                    traffic: traffic.clone(),
-                    // One between two hosts.
-                    contract: contract.filter(|_| contracted.insert((from, to))),
-                }
+    let mut contracts: Vec<HostContract> = Vec::new();
+    let mut flows = Vec::new();
+    for (n, (from, to, start, stop, traffic, contract)) in plan.flows.iter().enumerate() {
+        let from = from % plan.routers;
+        let to = (from + 1 + to % (plan.routers - 1)) % plan.routers;
+        let at = |ms: &u64| Time::ZERO + Span::from_ms(*ms);
+        let flow = Flow {
+            name: format!("f{n}"),
+            from: NodeIndex(2 * from + 1),
+            to: NodeIndex(2 * to + 1),
+            start: at(start),
+            stop: Some(at(start) + Span::from_ms(*stop)),
+            traffic: traffic.clone(),
+        };
+        // One between two hosts.
+        if let Some(terms) = *contract
+            && !contracts
+                .iter()
+                .any(|it| (it.from, it.to) == (flow.from, flow.to))
+        {
+            contracts.push(HostContract {
+                name: flow.name.clone(),
+                from: flow.from,
+                to: flow.to,
+                terms,
             });
+        }
+        flows.push(flow);
+    }
     let access = |n| Link {
         ends: [NodeIndex(2 * n), NodeIndex(2 * n + 1)],
         ways: [Way {
@@ -267,7 +276,8 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
             reassembly_timer: plan.timer,
             per_cell,
         }),
-        flows: flows.collect(),
+        flows,
+        contracts,
         workload: None,
         // Circuits are idle for 10 s before they are given back.
         duration: Span::from_secs(16),

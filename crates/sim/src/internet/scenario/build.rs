@@ -9,6 +9,7 @@ use layercast_transport::tcp::{Profile, TcpConfig};
 use super::check::{
     check_address, check_delay, check_mtu, check_name, check_rate, check_span, kind, unknown, way,
 };
+use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::MOST;
@@ -337,6 +338,27 @@ impl<'a> Builder<'a> {
                 "a host: only hosts send and receive",
             )),
         }
+    }
+
+    /// The hosts that `from` and `to` of a part of the scenario name: two, with a way from one to the other.
+    pub fn two_hosts(
+        &self,
+        place: Place,
+        [from, to]: &[String; 2],
+        sets: &mut Components,
+    ) -> Result<[NodeIndex; 2], ScenarioError> {
+        let a = self.host_called(&place.field("from"), from)?;
+        let b = self.host_called(&place.field("to"), to)?;
+        if a == b {
+            let accepted = "another host than from";
+            return Err(ScenarioError::value(place.field("to"), to, accepted));
+        }
+        if !sets.same(a.0, b.0) {
+            let (from, to) = (from.clone(), to.clone());
+            let problem = Problem::NoPath { from, to };
+            return Err(ScenarioError::new(place.field("to"), problem));
+        }
+        Ok([a, b])
     }
 
     fn name(&mut self, place: Place, name: &str, thing: Thing) -> Result<(), ScenarioError> {

@@ -9,7 +9,7 @@ use super::check::{check_rate, check_span};
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::quantity::{MOST_QUEUED, Text};
-use crate::internet::network::{FlowContract, Shape};
+use crate::internet::network::{ContractTerms, Shape};
 use crate::scenario::units::Quantity;
 
 /// Bytes of a cell.
@@ -114,9 +114,14 @@ pub enum ShapeName {
 }
 
 impl ContractSpec {
-    /// The contract, checked; `mtu` is the largest packet of the backbone.
-    pub(super) fn terms(&self, flow: Place, mtu: u32) -> Result<FlowContract, ScenarioError> {
-        let at = |name: &str| flow.field(format_args!("contract.{name}"));
+    /// What is in a field of a part of the scenario, checked; `mtu` is the largest packet of the backbone.
+    pub(super) fn terms(
+        &self,
+        place: Place,
+        field: &str,
+        mtu: u32,
+    ) -> Result<ContractTerms, ScenarioError> {
+        let at = |name: &str| place.field(format_args!("{field}.{name}"));
         let period = |name: &str, rate: Rate| {
             check_rate(&at(name), rate)?;
             Ok(rate.time_for(CELL))
@@ -193,7 +198,7 @@ impl ContractSpec {
             let accepted = "for VBR of conformance \"A\" or \"B\": others know no marks";
             return Err(ScenarioError::value(at("shape"), "\"tagged\"", accepted));
         }
-        Ok(FlowContract {
+        Ok(ContractTerms {
             contract,
             shape: match self.shape {
                 ShapeName::None => Shape::None,

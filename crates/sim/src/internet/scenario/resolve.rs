@@ -8,6 +8,7 @@ use super::attach::{self, Attachment};
 use super::build::Builder;
 use super::check::check_span;
 use super::components::Components;
+use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::{names, pairs};
@@ -53,7 +54,9 @@ impl Scenario {
             (None, true) => None,
         };
         let mut sets = parts(&network, atm.as_ref());
-        let flows = traffic::flows(self, &network, &mut sets)?;
+        let mut contracts = Contracts::new(self, &network);
+        let flows = traffic::flows(self, &network, &mut sets, &mut contracts)?;
+        let contracts = contracts.finish(self, &network, &mut sets)?;
         let attachments = attach::attachments(self, &network, &mut sets)?;
         let workload = match &self.workload {
             Some(spec) => Some(traffic::population(self, spec, &mut network, &mut sets)?),
@@ -66,6 +69,7 @@ impl Scenario {
             lans: network.lans,
             atm,
             flows,
+            contracts,
             workload,
             duration: self.run.duration.0,
             warm_up: self.run.warm_up.0,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::atm::AtmSpec;
 use super::attach::AttachSpec;
 use super::contract::ContractSpec;
+use super::contracts::HostContractSpec;
 use super::quantity::{Bytes, Text};
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
@@ -62,6 +63,9 @@ pub struct Scenario {
     /// TCP connections and streams of datagrams.
     #[serde(rename = "flow", default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowSpec>,
+    /// What the cells of all packets from a host to another may do on the backbone.
+    #[serde(rename = "contract", default, skip_serializing_if = "Vec::is_empty")]
+    pub contracts: Vec<HostContractSpec>,
     /// Applications on many hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,

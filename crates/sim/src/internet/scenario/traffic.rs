@@ -11,6 +11,7 @@ use layercast_workload::{Composite, Site, Workload};
 use super::build::Builder;
 use super::check::{check_span, unknown};
 use super::components::Components;
+use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::quantity::Bytes;
@@ -24,12 +25,12 @@ pub(super) fn flows(
     scenario: &Scenario,
     network: &Builder<'_>,
     sets: &mut Components,
+    contracts: &mut Contracts,
 ) -> Result<Vec<Flow>, ScenarioError> {
     let mut flows = Vec::new();
     let mut taken: BTreeMap<String, Place> = BTreeMap::new();
     let mut numbers = BTreeMap::new();
     let mtu = scenario.atm.as_ref().map_or(mtu(), |atm| atm.mtu);
-    let mut contracted: BTreeMap<(NodeIndex, NodeIndex), Place> = BTreeMap::new();
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
         let traffic = times_and_traffic(place, spec, scenario.run.duration.0)?;
@@ -46,14 +47,6 @@ pub(super) fn flows(
             let field = place.field("xtp.max_data");
             return Err(ScenarioError::value(field, config.max_data, accepted));
         }
-        let contract = match &spec.contract {
-            Some(_) if network.adapters.is_empty() => {
-                let problem = Problem::Needless("this network has no [atm]".to_owned());
-                return Err(ScenarioError::new(place.field("contract"), problem));
-            }
-            Some(contract) => Some(contract.terms(place, mtu)?),
-            None => None,
-        };
         let from = names(&place.field("from"), &spec.from)?;
         let to = names(&place.field("to"), &spec.to)?;
         let ends = pairs(&place.field("from"), from, to)?;
@@ -71,19 +64,7 @@ pub(super) fn flows(
             None => None,
         };
         for (k, [from, to]) in ends.iter().enumerate() {
-            let a = network.host_called(&place.field("from"), from)?;
-            let b = network.host_called(&place.field("to"), to)?;
-            if a == b {
-                let accepted = "another host than from";
-                return Err(ScenarioError::value(place.field("to"), to, accepted));
-            }
-            if !sets.same(a.0, b.0) {
-                let (from, to) = (from.clone(), to.clone());
-                return Err(ScenarioError::new(
-                    place.field("to"),
-                    Problem::NoPath { from, to },
-                ));
-            }
+            let [a, b] = network.two_hosts(place, &ends[k], sets)?;
             if let Traffic::Xtp { delivery, .. } = traffic
                 && delivery != XtpDelivery::Ip
                 && let Some(&host) = [a, b].iter().find(|it| !network.adapters.contains_key(it))
@@ -98,16 +79,6 @@ pub(super) fn flows(
                 Some(given) => given[k].clone(),
                 None => free_name(&taken, &mut numbers, format!("{from}->{to}")),
             };
-            if contract.is_some()
-                && let Some(first) = contracted.insert((a, b), place)
-            {
-                let problem = Problem::Duplicate {
-                    what: "a contract from here to there,",
-                    name: format!("{from}->{to},"),
-                    first: first.to_string(),
-                };
-                return Err(ScenarioError::new(place.field("contract"), problem));
-            }
             if let Some(first) = taken.insert(name.clone(), place) {
                 let problem = Problem::Duplicate {
                     what: "the flow",
@@ -115,6 +86,9 @@ pub(super) fn flows(
                     first: first.to_string(),
                 };
                 return Err(ScenarioError::new(place.field("name"), problem));
+            }
+            if let Some(spec) = &spec.contract {
+                contracts.add(place, "contract", spec, &name, [a, b])?;
             }
             let later = spec.stagger.0.times(k as u64);
             flows.push(Flow {
@@ -124,7 +98,6 @@ pub(super) fn flows(
                 start: Time::ZERO.saturating_add(spec.start.0 + later),
                 stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
                 traffic: traffic.clone(),
-                contract,
             });
         }
     }

@@ -6,6 +6,7 @@ mod history;
 mod machine;
 mod opener;
 mod receiver;
+mod repair;
 
 use bytes::Bytes;
 use layercast_core::{
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 pub use config::{PlayoutConfig, SinkConfig, SinkProtection};
 pub use machine::Sink;
+pub use repair::RepairStats;
 
 pub(crate) use opener::Opener;
 
@@ -241,6 +243,9 @@ pub struct SinkStats {
     pub joins: u64,
     /// Periodic signals merged into the next one because the user does not fetch events.
     pub merged_signals: u64,
+    /// What the parities of the base layer did, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairStats>,
 }
 
 /// Packets or cells a [`Sink`] dropped, by cause.

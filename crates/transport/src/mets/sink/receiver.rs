@@ -3,21 +3,23 @@ mod playout;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    Cause, FlowId, FlowSpec, Level, Observer, Serial, Span, Subject, Time, TraceEvent, aal5_cells,
+    Cause, FlowId, FlowSpec, Layer, Level, Observer, Serial, Span, Subject, Time, TraceEvent,
+    aal5_cells,
 };
 use layercast_protect::MediaError;
 use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
 };
 use layercast_wire::{
-    Assembler, Cell, Flags, FlowInfo, METS_HEADER, Mark as CellMark, MetsPacket, Reassembler,
-    ReassemblyError, WholeFrame, packet_of,
+    Assembler, Cell, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark, MetsPacket,
+    Reassembler, ReassemblyError, WholeFrame, packet_of,
 };
 
 use super::clock::SourceClock;
 use super::gaps::{GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
+use super::repair::Repair;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
 
@@ -43,6 +45,8 @@ pub(super) struct Receiver {
     reassembler: Reassembler,
     /// Of a flow whose media are sealed.
     pub opener: Option<Opener>,
+    /// Of a flow whose base layer has parities.
+    repair: Option<Repair>,
     /// Epoch of the packet at hand, and of the newest frame; 0 in the clear.
     epoch: u32,
     newest_epoch: u32,
@@ -117,6 +121,7 @@ impl Receiver {
                 false => Reassembler::new(config.aal5_mark),
             },
             opener: flow.identity.as_ref().map(|_| Opener::default()),
+            repair: flow.parities.map(|most| Repair::new(flow.id, most)),
             epoch: 0,
             newest_epoch: 0,
             cell_level: None,
@@ -192,6 +197,7 @@ impl Receiver {
 
     pub fn stats(&self) -> SinkStats {
         let mut stats = self.stats.clone();
+        stats.repair = self.repair.as_ref().map(Repair::stats);
         stats.dropped.evicted = self.assembler.evicted();
         stats.dropped.malformed += self.gaps.contradictions();
         stats
@@ -227,8 +233,33 @@ impl Receiver {
     pub fn on_packet<O: Observer>(
         &mut self,
         now: Time,
+        packet: MetsPacket,
+        level: Level,
+        obs: &mut O,
+    ) {
+        match &mut self.repair {
+            None => self.on_media(now, packet, level, true, obs),
+            Some(repair) => {
+                let header = &packet.header;
+                if header.kind == FrameType::PARITY && header.flow == self.flow {
+                    repair.on_parity(&packet);
+                } else {
+                    self.on_media(now, packet, level, true, obs);
+                }
+                while let Some(recovered) = self.repair.as_mut().and_then(Repair::poll) {
+                    self.on_media(now, recovered, level, false, obs);
+                }
+            }
+        }
+    }
+
+    /// Takes a packet of a frame, which `came` or was recovered.
+    fn on_media<O: Observer>(
+        &mut self,
+        now: Time,
         mut packet: MetsPacket,
         level: Level,
+        came: bool,
         obs: &mut O,
     ) {
         let header = packet.header;
@@ -241,6 +272,11 @@ impl Receiver {
             return;
         }
         let travelled = packet.payload.len();
+        let repair = self
+            .repair
+            .as_mut()
+            .filter(|_| came && layer == Layer::Base);
+        let copy = repair.map(|repair| repair.copy(&packet));
         if let Some(opener) = &mut self.opener {
             // Before anything else believes it.
             match opener.open(layer, &header, std::mem::take(&mut packet.payload)) {
@@ -271,7 +307,11 @@ impl Receiver {
             self.stats.dropped.duplicate += 1;
             return;
         }
-        match self.assembler.insert(packet, travelled, layer, level) {
+        let whole = self.assembler.insert(packet, travelled, layer, level);
+        if let (Ok(_), Some(copy), Some(repair)) = (&whole, copy, &mut self.repair) {
+            repair.keep((header.seq, header.offset), copy);
+        }
+        match whole {
             Ok(Some(whole)) => self.on_frame(now, whole, obs),
             Ok(None) => {}
             Err(Cause::Duplicate) => self.stats.dropped.duplicate += 1,

@@ -1,4 +1,5 @@
-use layercast_core::{CellRate, NodeId, Span, SpecError, Time};
+use layercast_core::{CellRate, FlowSpec, NodeId, Span, SpecError, Time};
+use layercast_fec::ConfigError;
 use layercast_protect::{Seed, WallClock};
 use layercast_qos::{BucketError, HostCost, PEAK_FACTOR};
 use layercast_wire::{Carriage, DATAGRAM_PAYLOAD, FlowInfo, MAX_CELL_PAYLOAD, Mark};
@@ -6,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::pacing::Pacer;
+use super::parity::ParityConfig;
 use crate::mets::sink::Opener;
 
 /// How fast packets leave the source (mets.md 2.5).
@@ -83,6 +85,8 @@ pub struct SourceConfig {
     pub registered: bool,
     /// Seals its media and hands the key to its members; `None`: media in the clear.
     pub protection: Option<SourceProtection>,
+    /// Parities for the base layer, on top of what `flow` needs; `None`: none.
+    pub parities: Option<ParityConfig>,
 }
 
 /// How the media of a source are protected from end to end.
@@ -120,6 +124,16 @@ pub enum SourceError {
     },
 }
 
+impl SourceError {
+    /// Parities that do not fit into packets.
+    pub(super) fn parities(error: ConfigError) -> SourceError {
+        SourceError::Field {
+            field: "parities",
+            problem: format!("do not fit: {error}"),
+        }
+    }
+}
+
 impl SourceConfig {
     /// Least `mtu_payload` of sealed media.
     pub const LEAST_SEALED: u32 = 64;
@@ -150,6 +164,7 @@ impl SourceConfig {
             admission: true,
             registered: true,
             protection: None,
+            parities: None,
             flow,
         }
     }
@@ -159,11 +174,40 @@ impl SourceConfig {
         match self.shaping {
             Shaping::Bucket { b, p } => Some(CellRate(b.saturating_mul(1_000) / p.max(1))),
             Shaping::Rate { .. } => {
-                let spec = &self.flow.spec;
+                let spec = &self.advertised_spec();
                 let pacer = Pacer::new(self.start, spec, spec.flow_id, self.shaping, 1).ok()?;
                 Some(pacer.rate_at(spec.top_level()))
             }
             Shaping::Serial { .. } | Shaping::Off => None,
+        }
+    }
+
+    /// What the flow needs as it is advertised: with its parities in the base layer.
+    pub fn advertised_spec(&self) -> FlowSpec {
+        let (spec, payload) = (&self.flow.spec, self.mtu_payload as usize);
+        match &self.parities {
+            Some(parities) => parities.reserved(spec, self.carriage, payload),
+            None => spec.clone(),
+        }
+    }
+
+    /// Whether parities find room in its packets, and what is left is enough.
+    fn validate_parities(&self, config: &ParityConfig) -> Result<(), SourceError> {
+        let fail = |problem: String| {
+            let field = "parities";
+            Err(SourceError::Field { field, problem })
+        };
+        if self.carriage == Carriage::Cells && self.aal5_mark == Mark::First {
+            return fail("need the last cell of a packet marked, not the first".into());
+        }
+        let least = match self.protection {
+            Some(_) => SourceConfig::LEAST_SEALED as usize,
+            None => 1,
+        };
+        let pitch = config.pitch(self.mtu_payload as usize);
+        match pitch.map_err(SourceError::parities)? {
+            pitch if pitch >= least => Ok(()),
+            pitch => fail(format!("leave {pitch} bytes in a packet, below {least}")),
         }
     }
 
@@ -202,6 +246,9 @@ impl SourceConfig {
                     format!("must be {MAX_CELL_PAYLOAD} where the first cell is marked"),
                 );
             }
+        }
+        if let Some(parities) = &self.parities {
+            self.validate_parities(parities)?;
         }
         if self.era == Span::ZERO || self.res_interval == Span::ZERO {
             return fail("era", "and res_interval must not be zero".into());

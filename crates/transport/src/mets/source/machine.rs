@@ -22,6 +22,7 @@ use super::keyring::{Answer, Keyring, OVERHEAD};
 use super::members::Members;
 use super::pacing::Pacer;
 use super::packets::{Numbered, Numbering, Packetiser, fits};
+use super::parity::Parities;
 use super::{
     SourceConfig, SourceError, SourceEvent, SourceInput, SourceStats, SourceTransmit, SubmitError,
 };
@@ -54,6 +55,7 @@ pub struct Source {
     members: Members,
     controls: Controls,
     keyring: Option<Keyring>,
+    parities: Option<Parities>,
     /// How the server itself is looked after; the members have that of `info`.
     policy: QosPolicy,
     monitor: FlowMonitor,
@@ -97,7 +99,14 @@ impl Source {
     /// A source that advertises its flow at once and asks for frames.
     pub fn new(config: SourceConfig) -> Result<Source, SourceError> {
         config.validate()?;
-        let spec = &config.flow.spec;
+        let mtu = config.mtu_payload as usize;
+        let parities = config.parities.map(|parities| {
+            let spec = &config.flow.spec;
+            let made = Parities::new(parities, config.carriage, mtu, spec);
+            made.map_err(SourceError::parities)
+        });
+        let parities = parities.transpose()?;
+        let spec = &config.advertised_spec();
         let (flow, group) = (config.flow.id, config.flow.group);
         let scheduler = SchedulerConfig {
             clock_tick: config.clock_tick,
@@ -107,6 +116,8 @@ impl Source {
         };
         let mut info = FlowInfo {
             aal5_mark: config.aal5_mark,
+            spec: spec.clone(),
+            parities: parities.as_ref().map(Parities::advertised),
             ..config.flow.clone()
         };
         let protection = config.protection.as_ref();
@@ -120,10 +131,11 @@ impl Source {
             carriage: config.carriage,
             vci: config.vci,
             mark: config.aal5_mark,
-            mtu: config.mtu_payload as usize,
+            mtu,
+            base_mtu: parities.as_ref().map_or(mtu, Parities::pitch),
             overhead: keyring.as_ref().map_or(0, |_| OVERHEAD),
         };
-        let largest = packetiser.cost(spec.max_frame as usize);
+        let largest = largest(&packetiser, parities.as_ref(), spec);
         let period = Span::from_ms(u64::from(info.policy.signal_period_ms));
         let policy = info.policy.clone();
         let events = policy.events.iter().copied();
@@ -137,6 +149,7 @@ impl Source {
             members: Members::new(config.max_members, period),
             controls: Controls::default(),
             keyring,
+            parities,
             monitor: FlowMonitor::new(flow, config.start),
             alarms: Alarms::new(config.start, events),
             next_signal: config.start.saturating_add(period),
@@ -235,6 +248,7 @@ impl Source {
             missed_deadlines: self.scheduler.missed_total(),
             missed_ticks: self.pacer.missed_ticks(),
             members: self.members.len() as u64,
+            parities: self.parities.as_ref().map(|parities| parities.stats),
             ..self.stats.clone()
         }
     }
@@ -367,6 +381,9 @@ impl Source {
             if let Some(keyring) = &mut self.keyring {
                 keyring.on_gone(&member);
             }
+            if let Some(parities) = &mut self.parities {
+                parities.forget(member.id);
+            }
             self.events.push_back(SourceEvent::MemberStale(member));
         }
         if let Some(keyring) = self.keyring.as_mut() {
@@ -427,6 +444,14 @@ impl Source {
     }
 }
 
+/// Credits of the largest frame, its parities among them.
+fn largest(packetiser: &Packetiser, parities: Option<&Parities>, spec: &FlowSpec) -> u32 {
+    let bytes = spec.max_frame as usize;
+    let travelling = packetiser.travelling(Layer::Base, bytes);
+    let parities = parities.map_or(0, |parities| parities.cost(travelling));
+    packetiser.cost(Layer::Base, bytes).saturating_add(parities)
+}
+
 /// The shaping of a flow that follows any rate.
 fn drs_of(flow: &FlowInfo) -> Option<FlowFilter> {
     (flow.policy.adapt == AdaptMode::Continuous)
@@ -465,6 +490,7 @@ impl Machine for Source {
         self.run_change(now);
         self.adapt(now, obs);
         self.release(now, obs);
+        self.flush_parities(now);
         self.pacer.on_tick(now);
         if self.held.is_some() {
             // What just left may have been all that stood in its way, and nothing else would wake us.
@@ -516,6 +542,8 @@ impl Machine for Source {
             None => self.scheduler.next_wake(),
         };
         let media = earliest(release, self.pacer.next_tick());
+        let parities = self.parities.as_ref().and_then(Parities::next_timeout);
+        let media = earliest(media, parities);
         let control = earliest(Some(self.next_era), self.adapter.next_timeout());
         let control = earliest(control, self.controls.next_timeout());
         let signals = earliest(Some(self.next_signal), self.alarms.next_timeout());

@@ -7,6 +7,7 @@ mod machine;
 mod members;
 mod pacing;
 mod packets;
+mod parity;
 
 use bytes::Bytes;
 use layercast_core::{CellRate, FilterKind, Level, PerLayer, RequestId, Span, Status};
@@ -18,6 +19,7 @@ use thiserror::Error;
 pub use config::{Shaping, SourceConfig, SourceError, SourceProtection};
 pub use host::{HostPacer, stagger};
 pub use machine::Source;
+pub use parity::{ParityConfig, ParityConfigError, ParityStats, Redundancy};
 
 use super::AppFrame;
 
@@ -191,4 +193,7 @@ pub struct SourceStats {
     pub members: u64,
     /// Periodic signals merged into the next one because the user does not fetch events.
     pub merged_signals: u64,
+    /// The parities of the base layer, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parities: Option<ParityStats>,
 }

@@ -5,6 +5,7 @@ use layercast_wire::{
 };
 
 use super::keyring::Keyring;
+use super::parity::Parities;
 use crate::mets::AppFrame;
 
 /// A frame with its place in the flow.
@@ -61,65 +62,105 @@ pub(super) struct Packetiser {
     pub mark: Mark,
     /// Most bytes of a packet after its header.
     pub mtu: usize,
+    /// The same of the base layer, where its parities need room.
+    pub base_mtu: usize,
     /// How many of them sealing takes.
     pub overhead: usize,
 }
 
 impl Packetiser {
+    /// Most bytes of a packet of `layer` after its header.
+    fn mtu_of(&self, layer: Layer) -> usize {
+        match layer {
+            Layer::Base => self.base_mtu,
+            _ => self.mtu,
+        }
+    }
+
     /// Credits that the packets of a frame of `bytes` cost.
-    pub fn cost(&self, bytes: usize) -> u32 {
+    pub fn cost(&self, layer: Layer, bytes: usize) -> u32 {
+        let mtu = self.mtu_of(layer);
         let pdu = |payload| self.carriage.cost(payload);
-        let media = self.mtu - self.overhead;
+        let media = mtu - self.overhead;
         let full = u32::try_from(bytes / media).unwrap_or(u32::MAX);
         let rest = match bytes % media {
             0 => 0,
             rest => pdu(rest + self.overhead),
         };
-        full.saturating_mul(pdu(self.mtu)).saturating_add(rest)
+        full.saturating_mul(pdu(mtu)).saturating_add(rest)
     }
 
     /// Bytes of a frame of `bytes` as it travels: sealed packet by packet, if at all.
-    pub fn travelling(&self, bytes: usize) -> usize {
-        bytes + self.overhead * bytes.div_ceil(self.mtu - self.overhead)
+    pub fn travelling(&self, layer: Layer, bytes: usize) -> usize {
+        bytes + self.overhead * bytes.div_ceil(self.mtu_of(layer) - self.overhead)
     }
 
-    /// Hands each PDU of the frame to `send`, in order; gives the number of packets, or `None` if
-    /// `send` refused one, or a packet does not fit a cell frame or cannot be sealed.
+    /// Hands each PDU of the frame to `send`, in order, and each parity right behind its block; gives the
+    /// number of packets, or `None` if `send` refused one, or a packet does not fit a cell frame or cannot
+    /// be sealed.
     pub fn cut(
         &self,
+        now: Time,
         numbered: &Numbered,
         mut keyring: Option<&mut Keyring>,
+        mut parities: Option<&mut Parities>,
         mut send: impl FnMut(LinkPdu) -> bool,
     ) -> Option<u64> {
         let header = self.header(numbered);
         let media = &numbered.frame.payload;
-        let len = self.travelling(media.len());
+        let layer = numbered.frame.layer;
+        let mtu = self.mtu_of(layer);
+        let len = self.travelling(layer, media.len());
         // Sealed packets are filled one by one, all out of one piece of memory.
         let (whole, mut memory) = match keyring {
             Some(_) => (Payload::Zeros(len as u32), BytesMut::with_capacity(len)),
             None => (media.clone(), BytesMut::new()),
         };
         let mut packets = 0;
-        for mut packet in MetsPacket::fragments(header, &whole, self.mtu) {
+        for mut packet in MetsPacket::fragments(header, &whole, mtu) {
             if let Some(keyring) = &mut keyring {
-                let room = self.mtu - self.overhead;
-                let from = packet.header.offset as usize / self.mtu * room;
+                let room = mtu - self.overhead;
+                let from = packet.header.offset as usize / mtu * room;
                 let plain = media.slice(from..from + room);
-                let layer = numbered.frame.layer;
                 let sealed = keyring.seal(layer, &packet.header, &plain, &mut memory)?;
                 packet.payload = sealed.into();
             }
             packets += 1;
-            match self.carriage {
-                Carriage::Datagrams => send(LinkPdu::Mets(packet)).then_some(())?,
-                Carriage::Cells => {
-                    for cell in Segmenter::mets(&packet, 0, self.vci, self.mark).ok()? {
-                        send(LinkPdu::Cell(cell)).then_some(())?;
-                    }
-                }
+            if let Some(parities) = &mut parities {
+                parities.take(now, &packet);
+            }
+            self.emit(packet, &mut send)?;
+            if let Some(parities) = &mut parities {
+                self.emit_parities(parities, &mut send)?;
             }
         }
+        if let Some(parities) = parities {
+            parities.end_frame();
+            self.emit_parities(parities, &mut send)?;
+        }
         Some(packets)
+    }
+
+    fn emit_parities(
+        &self,
+        parities: &mut Parities,
+        send: &mut impl FnMut(LinkPdu) -> bool,
+    ) -> Option<()> {
+        while let Some(parity) = parities.poll() {
+            self.emit(parity, send)?;
+        }
+        Some(())
+    }
+
+    /// Hands a packet to `send` as its link carries it; `None` if it was refused.
+    pub fn emit(&self, packet: MetsPacket, send: &mut impl FnMut(LinkPdu) -> bool) -> Option<()> {
+        match self.carriage {
+            Carriage::Datagrams => send(LinkPdu::Mets(packet)).then_some(()),
+            Carriage::Cells => {
+                let mut cells = Segmenter::mets(&packet, 0, self.vci, self.mark).ok()?;
+                cells.all(|cell| send(LinkPdu::Cell(cell))).then_some(())
+            }
+        }
     }
 
     fn header(&self, numbered: &Numbered) -> MetsHeader {
@@ -163,6 +204,7 @@ mod tests {
             vci: 64,
             mark: Mark::Last,
             mtu,
+            base_mtu: mtu,
             overhead: 0,
         }
     }
@@ -188,7 +230,7 @@ mod tests {
             let numbered = Numbering::default().number(frame(Layer::E1, bytes.clone()), emission);
             prop_assert_eq!(numbered.e1_count, 1);
             let (mut cost, mut whole) = (0, Vec::new());
-            packetiser.cut(&numbered, None, |pdu| {
+            packetiser.cut(Time::ZERO, &numbered, None, None, |pdu| {
                 cost += pdu.cells();
                 if let LinkPdu::Mets(packet) = pdu {
                     assert_eq!(packet.header.check(packet.payload.len()), Ok(()));
@@ -196,7 +238,7 @@ mod tests {
                 }
                 true
             }).unwrap();
-            prop_assert_eq!(cost, packetiser.cost(len));
+            prop_assert_eq!(cost, packetiser.cost(Layer::E1, len));
             prop_assert!(cells || whole == bytes);
         }
     }
@@ -207,7 +249,7 @@ mod tests {
         let numbered = Numbering::default().number(frame(Layer::Base, bytes.clone()), Time::ZERO);
         let mut at = bytes.as_ptr();
         packetiser(Carriage::Datagrams, 1_176)
-            .cut(&numbered, None, |pdu| {
+            .cut(Time::ZERO, &numbered, None, None, |pdu| {
                 let LinkPdu::Mets(MetsPacket {
                     payload: Payload::Bytes(part),
                     ..

@@ -67,6 +67,7 @@ impl Context {
     /// After whatever happened: the end of what the peer sends is told, and an association whose directions are
     /// both closed is over.
     pub(super) fn settle(&mut self, now: Time) {
+        self.settle_group(now);
         if self.inc.is_complete() && !self.told_end {
             self.told_end = true;
             self.tell(News::PeerClosed);
@@ -93,7 +94,7 @@ impl Context {
     /// Whether what leaves now is the last of a datagram that nobody acknowledges.
     pub(super) fn is_last_of_datagram(&self, end: u64) -> bool {
         self.initiator
-            && self.service == XtpService::DATAGRAM
+            && matches!(self.service, XtpService::DATAGRAM | XtpService::MULTICAST)
             && self.write_closed
             && self.read_closed
             && end == self.out.end()
@@ -103,8 +104,11 @@ impl Context {
     pub(super) fn closed_bits(&self, whole: bool) -> XtpOptions {
         // Of one that broke off, only that it did: the streams have not come to their ends.
         let ends = !self.failed;
-        XtpOptions::RCLOSE.when(ends && self.reader_done())
-            | XtpOptions::WCLOSE.when(ends && self.write_closed && whole)
+        // A transmitter to many reads nothing, its receivers write nothing: that need not be said.
+        let reads = self.group().is_none();
+        let writes = !reads || !self.is_multicast();
+        XtpOptions::RCLOSE.when(ends && reads && self.reader_done())
+            | XtpOptions::WCLOSE.when(ends && writes && self.write_closed && whole)
             | XtpOptions::END.when(self.is_inactive())
     }
 

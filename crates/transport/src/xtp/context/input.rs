@@ -1,5 +1,7 @@
 //! Packets that come in.
 
+use core::net::SocketAddr;
+
 use layercast_core::{Serial, Time};
 use layercast_wire::{
     Payload, XtpBody, XtpDiagCode, XtpDiagValue, XtpKey, XtpOptions, XtpPacket, XtpTraffic,
@@ -30,17 +32,17 @@ impl Context {
             return Err(XtpDiagValue::TRAFFIC_REFUSED);
         }
         self.news.clear();
-        if self.config.key_exchange && !matches!(self.service.0, 1..=3) {
+        if self.config.key_exchange && !matches!(self.service.0, 1..=3) && !self.is_multicast() {
             self.due.answer = true;
             self.due.traffic = true;
             self.due.traffic_asks = true;
         }
-        self.on_packet(now, packet);
+        self.on_packet(now, self.remote.net, packet);
         Ok(())
     }
 
     /// Takes a packet that names this context.
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &XtpPacket) {
+    pub(crate) fn on_packet(&mut self, now: Time, from: SocketAddr, packet: &XtpPacket) {
         self.counts.received += 1;
         self.last_heard = now;
         if let Some((received, _)) = &mut self.unproven {
@@ -51,16 +53,22 @@ impl Context {
             }
         }
         let options = packet.options;
-        if options.has(XtpOptions::MULTI) {
+        let tells = matches!(packet.body, XtpBody::Diag { .. });
+        if options.has(XtpOptions::MULTI) != self.is_multicast() && !tells {
             self.tally.unsupported += 1;
             return;
+        }
+        if self.group().is_some() {
+            self.on_member(now, (from, packet.key), packet);
+            return self.settle(now);
         }
         if let XtpBody::Diag { code, value, .. } = packet.body {
             return self.on_diag(now, code, value);
         }
         if self.is_inactive() {
             self.note_sync(packet.sync, options.any(XtpOptions::SREQ));
-            self.due.answer |= !options.has(XtpOptions::END);
+            // What comes for others is no reason to speak.
+            self.due.answer |= !options.has(XtpOptions::END) && !self.is_multicast();
             return;
         }
         let is_first_answer = !std::mem::replace(&mut self.heard, true);
@@ -91,6 +99,11 @@ impl Context {
                 self.on_rclose(options, Some(control.rseq));
                 self.on_proposal(traffic, options, is_first_answer);
             }
+            XtpBody::Jcntl {
+                control, traffic, ..
+            } if packet.key.is_return() => {
+                self.on_admission(now, packet.seq, control, traffic);
+            }
             XtpBody::Join(_) | XtpBody::Jcntl { .. } | XtpBody::Diag { .. } => {
                 self.tally.unsupported += 1;
                 return;
@@ -116,7 +129,7 @@ impl Context {
 
     /// Whether the peer's own key is not known yet.
     pub(crate) fn wants_key(&self) -> bool {
-        self.initiator && self.theirs == [None]
+        self.initiator && self.theirs == [None] && !self.is_multicast()
     }
 
     fn on_data(&mut self, packet: &XtpPacket, data: &Payload) {
@@ -151,7 +164,7 @@ impl Context {
             self.tally.violations += 1;
         }
         let guarded = options.has(XtpOptions::FASTNAK) && !options.has(XtpOptions::NOERR);
-        self.due.answer |= guarded && self.inc.has_gap();
+        self.due.nak |= guarded && self.inc.has_gap();
     }
 
     /// What a packet without data says of the stream.
@@ -257,6 +270,9 @@ impl Context {
         }
         match code {
             XtpDiagCode::REFUSED if self.initiator && !self.heard => {
+                self.fail(now, XtpFailure::Refused(value));
+            }
+            XtpDiagCode::JOIN_REFUSED if self.is_multicast() => {
                 self.fail(now, XtpFailure::Refused(value));
             }
             XtpDiagCode::ABANDONED => self.fail(now, XtpFailure::Abandoned),

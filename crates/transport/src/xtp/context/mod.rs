@@ -2,101 +2,35 @@
 
 mod close;
 mod input;
+mod multicast;
 mod output;
+mod packets;
+mod parts;
 mod status;
 mod timers;
+mod user;
 
-use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 use layercast_core::{Serial, Span, Time};
-use layercast_wire::{
-    Payload, XtpDiagCode, XtpDiagValue, XtpKey, XtpOptions, XtpService, XtpTrafficSpec,
-};
+use layercast_wire::{XtpKey, XtpService, XtpTrafficSpec};
 
 use super::config::INITIAL_ALLOC;
 use super::incoming::Incoming;
-use super::outgoing::{LAST_SEQ, Outgoing, TAG};
+use super::outgoing::Outgoing;
 use super::rate::Credit;
 use super::rtt::Rtt;
-use super::{Chunk, SendOptions, XtpConfig, XtpCounts, XtpError, XtpFailure, XtpInfo, XtpSocket};
+use super::{XtpConfig, XtpCounts, XtpSocket};
+
+use multicast::{Group, Membership, Role};
+pub(crate) use multicast::{Part, Who, is_multicast};
+pub(crate) use packets::addresses;
+use parts::{Delivery, Due, Handshake, Request};
+pub(crate) use parts::{Ends, News, Tally};
 
 /// Priority of what has none, and of status.
 const UNSORTED: u32 = 1 << 16;
 const STATUS: u32 = 0;
-
-/// A status that was asked for and not answered.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    sync: Serial,
-    at: Time,
-    /// What had been sent by then.
-    sent: u64,
-}
-
-/// The synchronizing handshake (xtp.md 2.11): until it is answered no data are sent.
-#[derive(Clone, Copy, Debug)]
-struct Handshake {
-    /// Any echo from here on answers it.
-    first: Serial,
-    tries: u32,
-    /// When the next try is due.
-    deadline: Time,
-}
-
-/// A delivery that the peer is to tell of.
-#[derive(Clone, Copy, Debug)]
-struct Delivery {
-    at: u64,
-    sync: Serial,
-    /// Status was asked for since, whose answer cannot be told from that of the delivery.
-    blurred: bool,
-}
-
-/// What is due to be sent.
-#[derive(Clone, Copy, Default, Debug)]
-struct Due {
-    /// FIRST, once more or for the first time.
-    first: bool,
-    answer: bool,
-    /// The answer, or a question, is to tell the traffic.
-    traffic: bool,
-    /// The question about the traffic wants an answer.
-    traffic_asks: bool,
-    probe: bool,
-    /// What is lost for good is to be told.
-    skip: bool,
-    /// The end of the stream is to be told.
-    close: bool,
-    /// A delivery is to be asked for again.
-    delivery: bool,
-    diag: Option<(XtpDiagCode, XtpDiagValue)>,
-}
-
-/// What the endpoint is to be told, with what its user is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    Connected,
-    Delivered(u64),
-    PeerClosed,
-    ReaderGone(u64),
-    Traffic,
-    TrafficRefused,
-    Closed,
-    Failed(XtpFailure),
-}
-
-/// What happened that an endpoint counts.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Tally {
-    pub(crate) retransmitted: u64,
-    pub(crate) handshakes: u64,
-    pub(crate) beyond: u64,
-    pub(crate) duplicates: u64,
-    pub(crate) violations: u64,
-    pub(crate) unsupported: u64,
-    pub(crate) stray_diags: u64,
-}
 
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -108,6 +42,7 @@ pub(crate) struct Context {
     /// Keys by which the peer may name us that it has chosen.
     theirs: [Option<XtpKey>; 1],
     initiator: bool,
+    role: Role,
     config: XtpConfig,
     pub(crate) service: XtpService,
 
@@ -173,42 +108,45 @@ pub(crate) struct Context {
     pub(crate) tally: Tally,
 }
 
-/// Who a context is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    pub(crate) local: XtpSocket,
-    pub(crate) remote: XtpSocket,
-    pub(crate) own: XtpKey,
-    /// The key of the initiator, if that is not us.
-    pub(crate) theirs: Option<XtpKey>,
-    /// Synchronizing values follow this one, below 2^30: that of a responder is a secret, whose echo proves that
-    /// the initiator is where it says.
-    pub(crate) sync: Serial,
-}
-
 impl Context {
     pub(crate) fn new(now: Time, ends: Ends, config: &XtpConfig) -> Context {
-        let initiator = ends.theirs.is_none();
-        let one_way = matches!(
-            config.service,
-            XtpService::DATAGRAM | XtpService::ACKED_DATAGRAM
-        );
+        let multicast = is_multicast(config.service);
+        let role = match ends.part {
+            Part::Pair => Role::Pair,
+            Part::Transmitter => Role::Transmitter(Box::new(Group::new(ends.sync))),
+            Part::Receiver { address, joined } => {
+                let it = Membership::new(now, ends.own, address, joined);
+                Role::Receiver(Box::new(it))
+            }
+        };
+        let initiator = ends.theirs.is_none() && !matches!(role, Role::Receiver(_));
+        let receives = matches!(role, Role::Receiver(_));
+        let one_way = multicast
+            || matches!(
+                config.service,
+                XtpService::DATAGRAM | XtpService::ACKED_DATAGRAM
+            );
         let mut context = Context {
             local: ends.local,
             remote: ends.remote,
             own: ends.own,
-            key: ends.theirs.map_or(ends.own, XtpKey::returned),
+            // Many receivers are told apart by keys of their own.
+            key: match ends.theirs.filter(|_| !receives) {
+                Some(theirs) => theirs.returned(),
+                None => ends.own,
+            },
             theirs: [ends.theirs],
             initiator,
+            role,
             service: config.service,
-            passive: !initiator,
+            passive: ends.theirs.is_some(),
             released: false,
             inactive: None,
             failed: false,
             heard: false,
             last_heard: now,
             out: Outgoing::default(),
-            alloc: match config.reservation {
+            alloc: match config.reservation || multicast {
                 true => 0,
                 false => u64::from(config.window.min(INITIAL_ALLOC)),
             },
@@ -219,8 +157,8 @@ impl Context {
             out_traffic: XtpTrafficSpec::default(),
             peer_traffic: XtpTrafficSpec::default(),
             traffic_unsure: None,
-            write_closed: false,
-            writer_done: false,
+            write_closed: receives,
+            writer_done: receives,
             wants_room: false,
             wants_settled: false,
             edge: false,
@@ -243,7 +181,7 @@ impl Context {
             echo: Serial(0),
             peer_edge: false,
             owed_deliveries: VecDeque::new(),
-            unproven: (!initiator).then_some((0, 0)),
+            unproven: ends.theirs.is_some().then_some((0, 0)),
             due: Due {
                 first: initiator,
                 ..Due::default()
@@ -269,10 +207,14 @@ impl Context {
         self.local
     }
 
-    /// The keys and addresses by which packets of the peer may find us.
-    pub(crate) fn peer_keys(&self) -> impl Iterator<Item = (SocketAddr, XtpKey)> + use<> {
+    /// The keys and addresses by which packets of the peer, or of all receivers, may find us.
+    pub(crate) fn peer_keys(&self) -> Vec<Who> {
         let net = self.remote.net;
-        self.theirs.into_iter().flatten().map(move |key| (net, key))
+        let peer = self.theirs.into_iter().flatten().map(|key| (net, key));
+        match self.group() {
+            Some(group) => group.keys().collect(),
+            None => peer.collect(),
+        }
     }
 
     pub(crate) fn is_inactive(&self) -> bool {
@@ -282,167 +224,6 @@ impl Context {
     /// Whether nobody needs it any more.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         self.released && self.inactive.is_some_and(|until| until <= now)
-    }
-
-    /// Queues as much of `data` as there is room for; gives how much.
-    pub(crate) fn send(&mut self, data: &Payload, how: &SendOptions) -> Result<usize, XtpError> {
-        if self.write_closed || self.writer_done || self.is_inactive() {
-            return Err(XtpError::Shut);
-        }
-        if data.is_empty() && how.tag.is_none() {
-            return Err(XtpError::Empty);
-        }
-        let tag = how.tag.map_or(0, |_| TAG);
-        let room = u64::from(self.config.send_buffer).saturating_sub(self.out.held()) as usize;
-        // A tag that no byte can follow is of no use.
-        if room <= tag {
-            self.wants_room = true;
-            return Ok(0);
-        }
-        let taken = data.len().min(room - tag);
-        if self.out.end() + (tag + taken) as u64 >= LAST_SEQ {
-            return Err(XtpError::Exhausted);
-        }
-        let whole = taken == data.len();
-        self.wants_room = !whole;
-        // What does not fit ends nothing yet.
-        let how = SendOptions {
-            end_of_message: how.end_of_message && whole,
-            tell_delivery: how.tell_delivery && whole,
-            ..*how
-        };
-        let loose = how.no_error_control || !self.config.error_control;
-        let open = how.no_checksum || !self.config.checksum;
-        let flags = XtpOptions::NOERR.when(loose)
-            | XtpOptions::NOCHECK.when(open)
-            | XtpOptions::SORT.when(how.priority.is_some());
-        self.out
-            .push(&data.slice(0..taken), &how, flags, self.max_data);
-        Ok(taken)
-    }
-
-    /// Up to `max` bytes of one message that arrived.
-    pub(crate) fn receive(&mut self, max: usize) -> Option<Chunk> {
-        let chunk = self.inc.receive(max);
-        if chunk.is_none() {
-            self.told_readable = false;
-            return None;
-        }
-        if self.inc.unread() == 0 {
-            self.told_readable = false;
-        }
-        self.answer_deliveries();
-        if self.inc.has_opened(self.max_data as u64) && !self.read_closed {
-            self.due.answer = true;
-        }
-        chunk
-    }
-
-    /// Offers buffers to a sender that uses reservation.
-    pub(crate) fn post(&mut self, bytes: usize) {
-        self.inc.posted = self.inc.posted.saturating_add(bytes as u64);
-        if self.inc.reserved {
-            self.due.answer = true;
-        }
-    }
-
-    /// Starts the handshake, whose answer tells how things are.
-    pub(crate) fn probe(&mut self, now: Time) {
-        if !self.is_inactive() && self.handshake.is_none() {
-            self.start_handshake(now);
-        }
-    }
-
-    /// What can be received now, and whether the end of the stream follows it.
-    pub(crate) fn available(&self) -> (usize, bool) {
-        (self.inc.unread() as usize, self.inc.is_complete())
-    }
-
-    /// The user is to be told; what waits to be told already is told once.
-    fn tell(&mut self, news: News) {
-        if !self.news.contains(&news) {
-            self.news.push_back(news);
-        }
-    }
-
-    pub(crate) fn poll_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
-    /// Whether data came that the user has not heard of.
-    pub(crate) fn is_newly_readable(&mut self) -> bool {
-        let readable = self.inc.unread() > 0 && !self.read_closed;
-        readable && !std::mem::replace(&mut self.told_readable, true)
-    }
-
-    /// Whether the user waits for room, and there is enough to wake him.
-    pub(crate) fn is_newly_writable(&mut self) -> bool {
-        let buffer = u64::from(self.config.send_buffer);
-        let enough = match u64::from(self.config.wake_room) {
-            0 => buffer.div_ceil(3),
-            room => room.min(buffer),
-        };
-        let tell = self.wants_room
-            && buffer.saturating_sub(self.out.held()) >= enough
-            && !self.writer_done
-            && !self.is_inactive();
-        self.wants_room &= !tell;
-        tell
-    }
-
-    /// Whether the user waits for the answer to everything, and it is there.
-    pub(crate) fn is_newly_settled(&mut self) -> bool {
-        let sent = !self.due.first && self.out.una() == self.out.end();
-        let tell = self.wants_settled && sent && self.requests.is_empty() && !self.due.probe;
-        self.wants_settled &= !tell;
-        tell
-    }
-
-    /// How urgent is what it would send next: less comes first.
-    pub(crate) fn urgency(&self) -> u32 {
-        let due = &self.due;
-        if due.answer || due.probe || due.first || due.diag.is_some() {
-            return STATUS;
-        }
-        let next = self.out.next_unsent().map(|index| self.out.segment(index));
-        match next.filter(|it| it.flags.has(XtpOptions::SORT)) {
-            Some(it) => u32::from(it.sort),
-            None => UNSORTED,
-        }
-    }
-
-    pub(crate) fn traffic(&self) -> XtpTrafficSpec {
-        self.peer_traffic
-    }
-
-    /// A snapshot for the curious.
-    pub(crate) fn info(&self) -> XtpInfo {
-        let counts = XtpCounts {
-            bytes_sent: self.out.next(),
-            bytes_acked: self.out.una(),
-            bytes_received: self.inc.received(),
-            ..self.counts
-        };
-        XtpInfo {
-            inactive: self.is_inactive(),
-            local: self.local,
-            remote: self.remote,
-            counts,
-            unsent: self.out.end() - self.out.next(),
-            flight: self.out.next() - self.out.una(),
-            unread: self.inc.unread(),
-            alloc: self.alloc,
-            srtt: self.rtt.smoothed(),
-            wait: self.rtt.wait(),
-            max_data: self.max_data as u32,
-            limit: self.credit.agreed(),
-            peer_traffic: self.peer_traffic,
-            memory: size_of::<Context>()
-                + self.out.memory()
-                + self.inc.memory()
-                + self.requests.capacity() * size_of::<Request>()
-                + self.owed_deliveries.capacity() * size_of::<(Serial, u64)>(),
-        }
     }
 
     /// Whether we opened it for data that are answered by none.

@@ -1,46 +1,48 @@
-//! Packets that go out, made when they are asked for.
+//! What goes out when it is asked for: FIRST, data, handshakes, the end.
 
-use bytes::Bytes;
-use core::net::{IpAddr, SocketAddrV4};
+use core::net::SocketAddr;
 
-use layercast_core::{CELL_SIZE, Time, aal5_cells};
-use layercast_wire::{
-    Payload, XTP_HEADER, XtpAddress, XtpBody, XtpControl, XtpDiagCode, XtpDiagValue, XtpOptions,
-    XtpPacket, XtpService, XtpTraffic,
-};
+use layercast_core::Time;
+use layercast_wire::{Payload, XTP_HEADER, XtpBody, XtpOptions, XtpPacket, XtpService, XtpTraffic};
 
-use super::{Context, Delivery, Request};
+use super::{Context, Delivery};
+use crate::xtp::Ask;
 use crate::xtp::outgoing::TAG;
-use crate::xtp::{Ask, RateCounts};
 
 /// Bytes of address and traffic in FIRST.
 const OPENING: usize = 16 + 24;
 /// Bytes of a status that tells two ranges, or the traffic.
 const SMALL_STATUS: usize = XTP_HEADER + 24 + 32;
-/// Ranges told at most (xtp.md 2.10).
-const MAX_SPANS: usize = 64;
-/// Requests remembered at most; of more, the oldest are forgotten.
-const MAX_REQUESTS: usize = 4_096;
-/// Bytes sent for each received, while nobody has proved that he receives them (RFC 9000 8.1).
-const AMPLIFICATION: u64 = 3;
 
 impl Context {
     /// The next packet, if any may leave now.
-    pub(crate) fn poll(&mut self, now: Time) -> Option<XtpPacket> {
+    pub(crate) fn poll(&mut self, now: Time) -> Option<(SocketAddr, XtpPacket)> {
         // What the user has taken may have been the last there was to wait for.
         self.settle(now);
-        let packet = self.next_packet(now)?;
+        let (to, packet) = match self.reply(now) {
+            Some(alone) => alone,
+            None => {
+                let packet = self.next_packet(now)?;
+                (self.remote.net, packet)
+            }
+        };
         self.counts.sent += 1;
+        if packet.options.has(XtpOptions::NOERR) {
+            self.note_skip();
+        }
         if let Some((_, sent)) = &mut self.unproven {
             *sent += packet.encoded_len() as u64;
         }
-        Some(packet)
+        Some((to, packet))
     }
 
     fn next_packet(&mut self, now: Time) -> Option<XtpPacket> {
-        if let Some((code, value)) = self.due.diag.take() {
+        // Whoever only listens says nothing but that it wants to.
+        let mute = self.is_unacknowledged() && self.group().is_none();
+        if let Some((code, value)) = self.due.diag.take().filter(|_| !mute) {
             return Some(self.diag(code, value));
         }
+        let held = (self.due.answer || self.due.nak) && self.holds_answer(now);
         if self.is_inactive() {
             let due = std::mem::take(&mut self.due.answer);
             return (due && self.may_reach(SMALL_STATUS)).then_some(self.status(now, false));
@@ -48,8 +50,17 @@ impl Context {
         if self.due.first {
             return self.open(now);
         }
-        if self.due.answer && self.may_reach(SMALL_STATUS) {
-            self.due.answer = false;
+        if self.due.invite {
+            return Some(self.invitation(now));
+        }
+        if let Some(packet) = self.asking(now) {
+            return Some(packet);
+        }
+        // Somebody else has told it meanwhile.
+        self.due.nak &= self.inc.has_gap();
+        let answer = (self.due.answer || self.due.nak) && !held;
+        if answer && self.may_reach(SMALL_STATUS) {
+            (self.due.answer, self.due.nak) = (false, false);
             let asks = std::mem::take(&mut self.due.traffic_asks);
             return Some(self.status(now, asks));
         }
@@ -61,7 +72,7 @@ impl Context {
         }
         if self.due.skip && self.may_reach(XTP_HEADER) {
             self.due.skip = false;
-            let (seq, data) = (self.out.una(), Payload::default());
+            let (seq, data) = (self.out.kept(), Payload::default());
             let asked = self.ask(now);
             return Some(self.packet(asked | XtpOptions::NOERR, seq, XtpBody::Data(data)));
         }
@@ -74,10 +85,11 @@ impl Context {
     /// FIRST for the first time, with the data that there are.
     fn open(&mut self, now: Time) -> Option<XtpPacket> {
         let most = self.max_data.saturating_sub(OPENING).max(TAG + 1);
+        // An invitation comes before what only the invited can get.
         let index = self
             .out
             .next_unsent()
-            .filter(|_| self.alloc > 0 || !self.config.flow_control);
+            .filter(|_| (self.alloc > 0 || !self.config.flow_control) && self.has_audience());
         if let Some(index) = index {
             let room = if self.config.flow_control {
                 self.alloc as usize
@@ -95,8 +107,10 @@ impl Context {
             self.credit.take(now, cost);
         }
         self.due.first = false;
+        self.plan_invitation(now);
         let (options, data) = match index {
             Some(index) => self.load(now, index),
+            None if !self.has_audience() => return Some(self.invitation(now)),
             None => (self.ask_unless_never(now), Payload::default()),
         };
         let packet = self.first(options.without(XtpOptions::NOCHECK), index.map(|_| 0), data);
@@ -125,7 +139,12 @@ impl Context {
         self.first(asked | flags, seq, data)
     }
 
-    fn first(&mut self, options: XtpOptions, seq: Option<u64>, data: Payload) -> XtpPacket {
+    pub(super) fn first(
+        &mut self,
+        options: XtpOptions,
+        seq: Option<u64>,
+        data: Payload,
+    ) -> XtpPacket {
         let seq = seq.unwrap_or(self.out.una());
         let end = seq + data.len() as u64;
         let last = self.write_closed && end == self.out.end();
@@ -191,7 +210,7 @@ impl Context {
 
     /// The next segment that was never sent, if the peer lets it go.
     fn sendable(&self) -> Option<usize> {
-        let index = self.out.next_unsent()?;
+        let index = self.out.next_unsent().filter(|_| self.has_audience())?;
         if !self.config.flow_control {
             return Some(index);
         }
@@ -274,12 +293,17 @@ impl Context {
     /// The end of the stream, or a delivery, in a packet of its own.
     fn bare(&mut self, now: Time) -> Option<XtpPacket> {
         let ends = self.due.close && !self.out.has_unsent();
-        if !(ends || self.due.delivery) || !self.may_reach(SMALL_STATUS) {
+        let may = self.has_audience() && self.may_reach(SMALL_STATUS);
+        if !(ends || self.due.delivery) || !may {
             return None;
         }
         if ends {
             self.due.close = false;
-            return Some(self.status(now, true));
+            let packet = self.status(now, !self.is_unacknowledged());
+            if self.is_last_of_datagram(self.out.end()) {
+                self.end_of_datagram(now);
+            }
+            return Some(packet);
         }
         self.due.delivery = false;
         self.sync = self.sync.plus(1);
@@ -310,160 +334,5 @@ impl Context {
             handshake.deadline = deadline;
         }
         packet
-    }
-
-    /// Status, with what is held or proposed.
-    fn status(&mut self, now: Time, asks: bool) -> XtpPacket {
-        let asked = if asks {
-            self.ask(now)
-        } else {
-            XtpOptions::NONE
-        };
-        self.due.answer = false;
-        let control = XtpControl {
-            rseq: self.inc.rseq(),
-            alloc: self.inc.tell_alloc(),
-            echo: self.echo,
-        };
-        // Whoever has proved nothing is told little.
-        let most = if self.unproven.is_some() {
-            2
-        } else {
-            MAX_SPANS
-        };
-        let spans = most.min(self.max_data.saturating_sub(24) / 16);
-        let traffic =
-            std::mem::take(&mut self.due.traffic) || (asks && self.traffic_unsure.is_some());
-        let body = if traffic && !self.is_inactive() {
-            if asks {
-                self.traffic_unsure = Some(self.sync);
-            }
-            XtpBody::Tcntl {
-                control,
-                xkey: self.own,
-                traffic: XtpTraffic::Spec(self.service, self.out_traffic),
-            }
-        } else if self.inc.has_gap() && !self.read_closed {
-            XtpBody::Ecntl {
-                control,
-                spans: self.inc.spans(spans),
-            }
-        } else {
-            XtpBody::Cntl(control)
-        };
-        let next = self.out.next();
-        let settled = !self.out.has_unsent();
-        // Whoever waits for what is lost for good need not, if nothing else is owed.
-        let loose = self.out.una() == next && !self.config.error_control;
-        let options = asked | self.closed_bits(settled) | XtpOptions::NOERR.when(loose);
-        if settled && self.write_closed {
-            self.due.close = false;
-        }
-        self.packet(options, next, body)
-    }
-
-    fn diag(&self, code: XtpDiagCode, value: XtpDiagValue) -> XtpPacket {
-        XtpPacket {
-            key: self.key,
-            options: XtpOptions::NONE,
-            sort: 0,
-            sync: self.sync,
-            seq: self.out.next(),
-            body: XtpBody::Diag {
-                code,
-                value,
-                message: Bytes::new(),
-            },
-        }
-    }
-
-    /// A packet with the options that are those of the context.
-    fn packet(&self, options: XtpOptions, seq: u64, body: XtpBody) -> XtpPacket {
-        let config = &self.config;
-        let has_read = self.inc.is_complete() && self.owed_deliveries.is_empty();
-        let read = matches!(body, XtpBody::Data(_)) && (has_read || self.is_one_way());
-        let modes = XtpOptions::NOFLOW.when(!config.flow_control)
-            | XtpOptions::FASTNAK.when(config.fast_nak)
-            | XtpOptions::RES.when(config.reservation)
-            | XtpOptions::EDGE.when(self.edge)
-            | XtpOptions::RCLOSE.when(read);
-        XtpPacket {
-            key: self.key,
-            options: options | modes,
-            sort: 0,
-            sync: self.sync,
-            seq,
-            body,
-        }
-    }
-
-    /// A packet that leaves now asks for the status.
-    fn ask(&mut self, now: Time) -> XtpOptions {
-        self.sync = self.sync.plus(1);
-        self.asked_since = 0;
-        self.last_sent = now;
-        if self.requests.len() >= MAX_REQUESTS {
-            self.requests.pop_front();
-        }
-        self.requests.push_back(Request {
-            sync: self.sync,
-            at: now,
-            sent: self.out.next(),
-        });
-        self.unanswered_since.get_or_insert(now);
-        if let Some(delivery) = &mut self.delivery {
-            delivery.blurred = true;
-        }
-        XtpOptions::SREQ
-    }
-
-    /// The same of data, which may say it by another bit: one that a loss can turn back, so that handshakes
-    /// have none of it.
-    fn ask_with_data(&mut self, now: Time) -> XtpOptions {
-        let asked = self.ask(now);
-        if self.config.edge && self.heard {
-            self.edge = !self.edge;
-            return XtpOptions::NONE;
-        }
-        asked
-    }
-
-    fn ask_unless_never(&mut self, now: Time) -> XtpOptions {
-        self.last_sent = now;
-        match self.config.ask {
-            Ask::Every(_) => self.ask(now),
-            Ask::Never => XtpOptions::NONE,
-        }
-    }
-
-    /// What a packet with so many bytes of data counts against the rate.
-    pub(super) fn cost(&self, len: usize) -> u64 {
-        let packet = (len + XTP_HEADER) as u64;
-        match self.config.rate_counts {
-            RateCounts::User => len as u64,
-            RateCounts::Xtp => packet,
-            RateCounts::Wire(below) => packet + u64::from(below),
-            RateCounts::Cells => u64::from(aal5_cells(packet as usize)) * CELL_SIZE as u64,
-        }
-    }
-
-    /// Whether so many bytes may go to a peer that may not be who it says.
-    fn may_reach(&self, bytes: usize) -> bool {
-        self.unproven.is_none_or(|(received, sent)| {
-            sent + bytes as u64 <= received.saturating_mul(AMPLIFICATION)
-        })
-    }
-
-    fn address(&self) -> XtpAddress {
-        match (self.remote.net.ip(), self.local.net.ip()) {
-            (IpAddr::V4(dst), IpAddr::V4(src)) => XtpAddress::Ipv4 {
-                dst: SocketAddrV4::new(dst, self.remote.port),
-                src: SocketAddrV4::new(src, self.local.port),
-            },
-            _ => XtpAddress::Ports {
-                dst: self.remote.port,
-                src: self.local.port,
-            },
-        }
     }
 }

@@ -10,15 +10,7 @@ use crate::xtp::{Retransmission, XtpRate};
 impl Context {
     /// Takes a status and the ranges held; whether it can be is decided first.
     pub(super) fn on_status(&mut self, now: Time, control: &XtpControl, spans: &[(u64, u64)]) {
-        let sent = self.out.next();
-        let mut at = control.rseq;
-        let ordered = spans.iter().all(|&(left, right)| {
-            let fits = left > at && right > left && right <= sent;
-            at = right;
-            fits
-        });
-        // An echo of what was never asked: as bad as bytes that were never sent.
-        if control.rseq > sent || !ordered || control.echo.is_after(self.sync) {
+        if !self.is_possible(control, spans) {
             self.violated(now);
             return;
         }
@@ -47,8 +39,21 @@ impl Context {
         self.confirm_delivery(control.echo);
     }
 
+    /// Whether a receiver can say so.
+    pub(super) fn is_possible(&self, control: &XtpControl, spans: &[(u64, u64)]) -> bool {
+        let sent = self.out.next();
+        let mut at = control.rseq;
+        let ordered = spans.iter().all(|&(left, right)| {
+            let fits = left > at && right > left && right <= sent;
+            at = right;
+            fits
+        });
+        // An echo of what was never asked: as bad as bytes that were never sent.
+        control.rseq <= sent && ordered && !control.echo.is_after(self.sync)
+    }
+
     /// Sends again what is missing up to `upto`.
-    fn miss(&mut self, control: &XtpControl, spans: &[(u64, u64)], upto: u64) {
+    pub(super) fn miss(&mut self, control: &XtpControl, spans: &[(u64, u64)], upto: u64) {
         let beyond = spans.last().map_or(0, |&(_, right)| right);
         let go_back = self.config.retransmission == Retransmission::GoBackN;
         let mut at = control.rseq;
@@ -64,18 +69,19 @@ impl Context {
             }
         }
         // Waits for what is lost for good: it is told.
-        let lost = control.rseq < self.out.una() && upto > control.rseq;
+        let lost = control.rseq < self.out.kept() && upto > control.rseq;
         self.due.skip |= lost;
     }
 
     /// Forgets the requests that `echo` answers; gives what had been sent at the last of them.
-    fn answered(&mut self, now: Time, echo: Serial) -> Option<u64> {
+    pub(super) fn answered(&mut self, now: Time, echo: Serial) -> Option<u64> {
         let mut sent = None;
         while let Some(request) = self.requests.front() {
             if request.sync.is_after(echo) {
                 break;
             }
-            if request.sync == echo {
+            // Of many, who takes longest counts.
+            if request.sync == echo && self.group().is_none() {
                 self.rtt.sample(now.since(request.at));
             }
             sent = Some(request.sent);
@@ -94,7 +100,7 @@ impl Context {
     }
 
     /// An echo tells of a delivery if nothing else was asked since.
-    fn confirm_delivery(&mut self, echo: Serial) {
+    pub(super) fn confirm_delivery(&mut self, echo: Serial) {
         let Some(delivery) = self.delivery else {
             return;
         };
@@ -139,8 +145,8 @@ impl Context {
         true
     }
 
-    /// What both sides can live with.
-    fn agree(&mut self) {
+    /// What both sides, or all of them, can live with.
+    pub(super) fn agree(&mut self) {
         let theirs = match self.peer_traffic.max_data {
             0 => self.config.max_data,
             theirs => theirs,
@@ -150,7 +156,8 @@ impl Context {
             rate: u64::from(self.peer_traffic.in_rate),
             burst: u64::from(self.peer_traffic.in_burst),
         };
-        let limit = self.config.out_limit.stricter(take);
+        let all = self.audience_limit();
+        let limit = self.config.out_limit.stricter(take).stricter(all);
         let packet = self.cost(self.max_data);
         self.credit.set(limit, packet, self.config.timer);
     }

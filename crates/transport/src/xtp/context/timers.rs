@@ -16,14 +16,16 @@ impl Context {
             // One that may not leave is waited for no longer than one that is not answered.
             let since = self.unanswered_since.unwrap_or(handshake.deadline);
             let last = since.saturating_add(self.config.give_up);
-            return Some(if self.due.probe {
-                last
-            } else {
-                handshake.deadline
-            });
+            let asked = match self.due.probe {
+                // Of many, those who are silent are dropped one by one.
+                true => self.group().is_none().then_some(last),
+                false => Some(handshake.deadline),
+            };
+            return earliest(asked, self.group_timer());
         }
         let asked = earliest(self.wtimer(), self.idle_timer());
-        earliest(earliest(asked, self.keep_alive()), self.blocked_until)
+        let silent = earliest(self.keep_alive(), self.group_timer());
+        earliest(earliest(asked, silent), self.blocked_until)
     }
 
     /// Runs what is due.
@@ -34,7 +36,15 @@ impl Context {
         if self.blocked_until.is_some_and(|at| at <= now) {
             self.blocked_until = None;
         }
+        self.on_group_timer(now);
         match self.handshake {
+            Some(_) if self.group().is_some() => {
+                let deadline = self.handshake.map_or(now, |it| it.deadline);
+                if !self.due.probe && deadline <= now {
+                    self.count_silent(now);
+                    self.due.probe = self.handshake.is_some();
+                }
+            }
             Some(handshake) => {
                 let since = self.unanswered_since.unwrap_or(handshake.deadline);
                 let late = now.since(since) >= self.config.give_up;
@@ -56,6 +66,9 @@ impl Context {
 
     /// The handshake is due; no data leave until it is answered.
     pub(super) fn start_handshake(&mut self, now: Time) {
+        if !self.has_audience() || self.is_unacknowledged() {
+            return;
+        }
         self.handshake = Some(Handshake {
             first: self.sync.plus(1),
             tries: 0,
@@ -94,7 +107,7 @@ impl Context {
 
     /// When to ask because nobody else will, and something is owed: data, room for them, the end of the stream.
     fn idle_timer(&self) -> Option<Time> {
-        let opened = !self.due.first;
+        let opened = !self.due.first && self.has_audience() && !self.is_unacknowledged();
         let in_flight = self.out.una() < self.out.next();
         let blocked = self.out.has_unsent() && self.blocked_until.is_none();
         let closing = self.write_closed && !self.writer_done && !self.due.close;
@@ -105,7 +118,8 @@ impl Context {
 
     /// When the peer has been silent for so long that it is asked whether it is there.
     fn keep_alive(&self) -> Option<Time> {
-        let wanted = self.config.keep_alive > Span::ZERO && !self.due.first;
+        let answers = self.has_audience() && !self.is_unacknowledged();
+        let wanted = self.config.keep_alive > Span::ZERO && !self.due.first && answers;
         let quiet = self.last_heard.max(self.last_sent);
         wanted.then(|| quiet.saturating_add(self.config.keep_alive))
     }

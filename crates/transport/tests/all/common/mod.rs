@@ -136,7 +136,7 @@ pub struct World<'a> {
     pub events: Vec<(Time, SinkEvent)>,
     pub down: Fate<'a>,
     pub up: Fate<'a>,
-    media: Box<dyn Iterator<Item = AppFrame> + 'a>,
+    pub media: Box<dyn Iterator<Item = AppFrame> + 'a>,
     travelling: BTreeMap<(Time, u64), Travelling>,
     count: u64,
     /// Signals do not pass.

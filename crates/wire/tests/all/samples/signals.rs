@@ -4,8 +4,8 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    Carriage, Control, Downward, FlowEnd, FlowInfo, Identity, Mark, Member, MemberReport,
-    MemberStats, Refusal, Resource, Secret, Signal, Upward, Via,
+    BasePackets, BaseParities, Carriage, Control, Downward, FlowEnd, FlowInfo, Identity, Mark,
+    Member, MemberReport, MemberStats, Refusal, Resource, Secret, Signal, Upward, Via,
 };
 
 /// One of each session message.
@@ -45,6 +45,7 @@ pub fn signals() -> Vec<Signal> {
             signature: vec![2; 64].into(),
             tokens: true,
         }),
+        parities: Some(BaseParities { n: 6, m: 2 }),
         via: Via::Core,
     };
     let counts = |base, e1, e2| PerLayer { base, e1, e2 };
@@ -57,6 +58,10 @@ pub fn signals() -> Vec<Signal> {
         delay_ms_p50: 12.1,
         delay_ms_p99: 0.1 + 0.2,
         playout_ms: 60.0,
+        packets: Some(BasePackets {
+            expected: 1_000,
+            received: 970,
+        }),
     };
     let refusal = Refusal {
         node: "chuff".into(),

@@ -153,6 +153,7 @@ impl Sink {
             delay_ms_p50,
             delay_ms_p99,
             playout_ms: active.receiver.playout().as_ms_f64(),
+            packets: stats.repair.map(|repair| repair.packets),
         };
         if self.session == Session::Joined {
             let flow = flow.id;

@@ -4,7 +4,7 @@ use layercast_core::{
 };
 use layercast_wire::{FlowInfo, Signal};
 
-use super::{Phase, Source, drs_of};
+use super::{Phase, Source, drs_of, largest};
 use crate::mets::SourceEvent;
 use crate::mets::manage::{changed, group_info};
 
@@ -135,6 +135,12 @@ impl Source {
         if by_rate && spec.layers.base.mean.0 == 0 {
             return invalid("layers", "need a base layer for a flow shaped by its rate");
         }
+        // Whoever asks knows the media; a base layer as it is advertised has its parities already.
+        let known = self.info.spec.layers.base == spec.layers.base;
+        let spec = match self.parities.as_ref().filter(|_| !known) {
+            Some(parities) => parities.reserved(&spec),
+            None => spec,
+        };
         let base = spec.rate_at(Level::BASE);
         if let Some(limit) = self.config.local_limit.filter(|&limit| base > limit) {
             let (needed, available) = (base.0.into(), limit.0.into());
@@ -270,8 +276,11 @@ impl Source {
         let old = std::mem::replace(&mut self.info, change.flow);
         let spec = self.info.spec.clone();
         self.scheduler.set_rate(spec.frame_rate, spec.gop_n);
-        let largest = self.packetiser.cost(spec.max_frame as usize);
+        let largest = largest(&self.packetiser, self.parities.as_ref(), &spec);
         self.pacer.set_spec(now, &spec, largest);
+        if let Some(parities) = &mut self.parities {
+            parities.set_spec(&spec);
+        }
         if old.spec != spec || old.policy.adapt != self.info.policy.adapt {
             self.drs = drs_of(&self.info);
         }

@@ -1,4 +1,4 @@
-use layercast_core::{Cause, Observer, Span, Time, TraceEvent};
+use layercast_core::{Cause, Layer, Observer, Span, Time, TraceEvent};
 use layercast_media::{FlowFilter, Frame};
 use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::{Payload, Signal};
@@ -46,7 +46,7 @@ impl Source {
                 }
             };
             let layer = numbered.frame.layer;
-            let cost = self.packetiser.cost(numbered.frame.payload.len());
+            let cost = self.cost(layer, numbered.frame.payload.len());
             match self.pacer.make_room(layer, cost) {
                 Ok(()) => self.send(now, &numbered, obs),
                 Err(ShaperError::PushBack(_)) => {
@@ -61,6 +61,46 @@ impl Source {
         self.ask();
     }
 
+    /// Credits that a frame takes in the shaper, with the parities that are made along with it.
+    fn cost(&self, layer: Layer, bytes: usize) -> u32 {
+        let cost = self.packetiser.cost(layer, bytes);
+        match self.parities.as_ref().filter(|_| layer == Layer::Base) {
+            None => cost,
+            Some(parities) => {
+                let travelling = self.packetiser.travelling(layer, bytes);
+                cost.saturating_add(parities.cost(travelling))
+            }
+        }
+    }
+
+    /// Sends the parities of a block that waited long enough for more packets.
+    pub(super) fn flush_parities(&mut self, now: Time) {
+        let Some(parities) = &mut self.parities else {
+            return;
+        };
+        parities.on_timeout(now);
+        self.send_parities(now);
+    }
+
+    /// Sends the parities that are made, each if there is room for it.
+    pub(super) fn send_parities(&mut self, now: Time) {
+        let period = self.info.spec.frame_rate.due(1);
+        let deadline = now.saturating_add(period);
+        let Some(parities) = &mut self.parities else {
+            return;
+        };
+        while let Some(parity) = parities.poll() {
+            let frame = (Layer::Base, parity.header.seq.0);
+            let cost = self.config.carriage.cost(parity.payload.len());
+            let room = self.pacer.make_room(Layer::Base, cost).is_ok();
+            let pacer = &mut self.pacer;
+            let mut push = |pdu| pacer.push(now, frame, deadline, pdu).is_ok();
+            if !room || self.packetiser.emit(parity, &mut push).is_none() {
+                parities.stats.dropped += 1;
+            }
+        }
+    }
+
     fn send<O: Observer>(&mut self, now: Time, numbered: &Numbered, obs: &mut O) {
         let layer = numbered.frame.layer;
         // Gone before the next frame comes.
@@ -69,16 +109,19 @@ impl Source {
         let frame = (layer, numbered.seq.0);
         let pacer = &mut self.pacer;
         let keyring = self.keyring.as_mut();
-        let cut = self.packetiser.cut(numbered, keyring, |pdu| {
-            pacer.push(now, frame, deadline, pdu).is_ok()
-        });
+        let parities = self.parities.as_mut().filter(|_| layer == Layer::Base);
+        let cut = self
+            .packetiser
+            .cut(now, numbered, keyring, parities, |pdu| {
+                pacer.push(now, frame, deadline, pdu).is_ok()
+            });
         match cut {
             Some(packets) => {
                 let bytes = numbered.frame.payload.len();
                 self.stats.sent[layer] += 1;
                 self.stats.bytes += bytes as u64;
                 self.stats.packets += packets;
-                let cells = self.packetiser.cost(bytes);
+                let cells = self.packetiser.cost(layer, bytes);
                 let late = SignedSpan::from_ps(
                     i64::try_from(now.since(numbered.emission).as_ps()).unwrap_or(i64::MAX),
                 );

@@ -1,6 +1,6 @@
 use bytes::Bytes;
-use layercast_core::{FlowId, Level, Time};
-use layercast_wire::{Downward, Member, Opaque, Refusal, Resource, Signal, Upward};
+use layercast_core::{FlowId, Level, Span, Time};
+use layercast_wire::{Downward, Member, MemberReport, Opaque, Refusal, Resource, Signal, Upward};
 
 use super::{MAX_EVENTS, MAX_SIGNALS, Phase, Source};
 use crate::mets::{ControlError, SourceEvent};
@@ -34,11 +34,7 @@ impl Source {
                 member,
                 report,
             } if ours(flow) => {
-                match self.members.report(now, &member, report) {
-                    Ok(true) => self.events.push_back(SourceEvent::MemberJoined(member)),
-                    Ok(false) => {}
-                    Err(_) => self.stats.rejected += 1,
-                }
+                self.on_report(now, member, report);
                 None
             }
             Signal::ChangeAck { flow, change, .. } if ours(flow) => {
@@ -73,6 +69,21 @@ impl Source {
         self.bound_signals();
     }
 
+    fn on_report(&mut self, now: Time, member: Member, report: MemberReport) {
+        let Ok(new) = self.members.report(now, &member, report) else {
+            self.stats.rejected += 1;
+            return;
+        };
+        if let (Some(parities), Some(packets)) = (&mut self.parities, report.packets) {
+            let period = Span::from_ms(u64::from(self.info.policy.signal_period_ms));
+            parities.on_report(now, member.id, packets, period);
+            self.send_parities(now);
+        }
+        if new {
+            self.events.push_back(SourceEvent::MemberJoined(member));
+        }
+    }
+
     fn bound_signals(&mut self) {
         while self.signals.len() > MAX_SIGNALS {
             self.signals.pop_front();
@@ -85,6 +96,9 @@ impl Source {
         if let Some(keyring) = &mut self.keyring {
             keyring.on_gone(&member);
             keyring.upkeep(now);
+        }
+        if let Some(parities) = &mut self.parities {
+            parities.forget(member.id);
         }
         if self.members.leave(&member) {
             self.events.push_back(SourceEvent::MemberLeft(member));

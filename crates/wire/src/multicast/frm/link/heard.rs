@@ -24,6 +24,7 @@ impl FrmLink {
                     counters: 0,
                 },
                 object: None,
+                proof: None,
             })),
             FrmBody::Reply(reply) => Body::Accept(Accept {
                 member: reply.member,
@@ -32,6 +33,8 @@ impl FrmLink {
                 buffer: reply.buffer,
                 held: 0,
                 weight: 1,
+                absent: 0,
+                hold_us: 0,
                 stamp: reply.stamp,
             }),
             FrmBody::Data(data) => {
@@ -99,6 +102,7 @@ impl FrmLink {
             sync: echo.sync.0,
             round: 0,
             stamp: echo.stamp,
+            held_us: 0,
             loss: echo.loss,
             buffer: echo.buffers,
             more: false,

@@ -76,5 +76,6 @@ pub(super) fn open_of(connect: &RmtpConnect) -> Open {
         min_release: 0,
         terms,
         object: Some(object),
+        proof: None,
     }
 }

@@ -1,0 +1,180 @@
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use layercast_core::{Span, Stream, Time, earliest};
+use layercast_multicast::{Receiver, ReceiverConfig, ReceiverEvent, To, VirtualStore};
+use layercast_wire::multicast::{Body, MemberId, Packet};
+
+use super::{EmulateConfig, Emulation, announced, is_last, own_socket};
+use crate::error::NetError;
+use crate::multicast::outgoing::Outgoing;
+use crate::multicast::peers::Peers;
+use crate::multicast::session::Inbox;
+use crate::udp::Udp;
+
+/// Senders that are remembered.
+const MOST_SENDERS: usize = 64;
+
+/// Whole receivers that keep nothing of what they receive.
+pub struct Mars {
+    all: Vec<One>,
+    peers: Peers,
+    delay: Span,
+    loss: f64,
+    inbox: Inbox,
+    /// The session of a sender's last file has begun.
+    last: bool,
+    pub told: Emulation,
+}
+
+/// One of them.
+struct One {
+    config: ReceiverConfig,
+    /// The session that it takes part in, or took part in last.
+    session: Option<(u64, Receiver<VirtualStore>)>,
+    closed: bool,
+    udp: Udp,
+    out: Outgoing,
+    random: Stream,
+    /// What it will hear.
+    late: VecDeque<(Time, SocketAddr, Packet)>,
+}
+
+impl Mars {
+    pub fn new(
+        config: &EmulateConfig,
+        loss: f64,
+        delay: Span,
+        seed: u64,
+    ) -> Result<Mars, NetError> {
+        let all = (0..config.receivers).map(|number| {
+            let member = MemberId(seed.wrapping_add(number.into()));
+            Ok(One {
+                config: ReceiverConfig::new(member, seed).with_key(config.key.as_ref()),
+                session: None,
+                closed: false,
+                udp: own_socket()?,
+                out: Outgoing::default(),
+                random: Stream::new(member.0, "multicast/mars"),
+                late: VecDeque::new(),
+            })
+        });
+        Ok(Mars {
+            all: all.collect::<Result<_, NetError>>()?,
+            peers: Peers::new(MOST_SENDERS),
+            delay,
+            loss,
+            inbox: Inbox::default(),
+            last: false,
+            told: Emulation::default(),
+        })
+    }
+
+    pub fn sockets(&self) -> impl Iterator<Item = &Udp> {
+        self.all.iter().map(|it| &it.udp)
+    }
+
+    /// A packet came to the group.
+    pub fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
+        if let Some(open) = announced(packet) {
+            let believed = self.all.first();
+            if !believed.is_some_and(|it| it.config.believes(packet.session, open)) {
+                self.told.disbelieved += 1;
+                return;
+            }
+            self.last |= is_last(open);
+        }
+        for one in &mut self.all {
+            match one.random.chance(self.loss) {
+                true => self.told.lost += 1,
+                false => one.late.push_back((now + self.delay, from, packet.clone())),
+            }
+        }
+    }
+
+    /// What is due; whether all is over, and when to come back.
+    pub fn work(&mut self, now: Time) -> (bool, Option<Time>) {
+        let mut next = None;
+        for one in &mut self.all {
+            while one.udp.receive(&mut self.inbox) {
+                for (from, packet) in self.inbox.packets.drain(..) {
+                    one.late.push_back((now + self.delay, from, packet));
+                }
+            }
+            while one.late.front().is_some_and(|(at, ..)| *at <= now)
+                && let Some((_, from, packet)) = one.late.pop_front()
+            {
+                one.take(now, from, &packet, &mut self.peers, &mut self.told);
+            }
+            one.run(now, &self.peers, &mut self.told);
+            let machine = one.session.as_ref().filter(|_| !one.closed);
+            let machine = machine.and_then(|(_, machine)| machine.poll_timeout());
+            next = earliest(next, machine);
+            next = earliest(next, one.late.front().map(|(at, ..)| *at));
+        }
+        (self.last && self.all.iter().all(|one| one.closed), next)
+    }
+}
+
+impl One {
+    fn take(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        packet: &Packet,
+        peers: &mut Peers,
+        told: &mut Emulation,
+    ) {
+        let Some(peer) = peers.number(from) else {
+            return;
+        };
+        let other = self
+            .session
+            .as_ref()
+            .is_none_or(|(id, _)| *id != packet.session);
+        if other && matches!(packet.body, Body::Open(_)) && (self.closed || self.session.is_none())
+        {
+            self.config.incarnation = self.config.incarnation.wrapping_add(1);
+            let machine = Receiver::new(self.config, VirtualStore);
+            self.session = Some((packet.session, machine));
+            self.closed = false;
+            told.joined += 1;
+        }
+        if let Some((id, machine)) = &mut self.session
+            && *id == packet.session
+        {
+            machine.handle(now, peer, packet);
+            // Of a stream it takes what there is.
+            while machine.take().is_some() {}
+        }
+    }
+
+    fn run(&mut self, now: Time, peers: &Peers, told: &mut Emulation) {
+        let Some((_, machine)) = self.session.as_mut().filter(|_| !self.closed) else {
+            return;
+        };
+        if machine.poll_timeout().is_some_and(|at| at <= now) {
+            machine.on_timeout(now);
+        }
+        while let Some(transmit) = machine.poll_transmit(now) {
+            if let To::One(peer) = transmit.to {
+                let to: Arc<[SocketAddr]> = peers.address(peer).into_iter().collect();
+                self.out.push(&to, &transmit.packet);
+                told.sent += 1;
+            }
+        }
+        while let Some(event) = machine.poll_event() {
+            match event {
+                ReceiverEvent::Closed { complete, .. } => {
+                    self.closed = true;
+                    told.complete += u64::from(complete);
+                }
+                ReceiverEvent::Refused(_) => self.closed = true,
+                _ => {}
+            }
+        }
+        // What the kernel does not take now it takes when there is more to be sent, or is asked for again.
+        self.out.flush(&mut self.udp);
+    }
+}

@@ -1,0 +1,351 @@
+mod machine;
+mod strays;
+
+use core::hash::Hasher;
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use layercast_core::{Machine, Observer, Serial, Time};
+use layercast_protect::Seed;
+use layercast_wire::{Payload, XtpKey, XtpPacket, XtpTrafficSpec};
+use siphasher::sip::SipHasher24;
+
+use crate::xtp::context::{Context, Ends, Part, addresses, is_multicast};
+use crate::xtp::table::Table;
+use crate::xtp::{
+    Chunk, ContextId, SendOptions, XtpConfig, XtpDatagram, XtpError, XtpEvent, XtpInfo, XtpRate,
+    XtpSocket, XtpStats,
+};
+
+/// Places in which sources of DIAG are told apart.
+const SOURCES: usize = 256;
+
+/// A port somebody listens on.
+#[derive(Debug)]
+struct Listener {
+    backlog: usize,
+    config: XtpConfig,
+    waiting: VecDeque<ContextId>,
+}
+
+/// The XTP of a host: its contexts, its listeners, its timers, as one sans-I/O machine.
+///
+/// A context belongs to its user until [`close`](Endpoint::close) or [`abort`](Endpoint::abort), also after it
+/// failed: what arrived can still be received.
+#[derive(Debug)]
+pub struct Endpoint {
+    name: String,
+    secret: [u8; 16],
+    opened: u64,
+    max_contexts: usize,
+    table: Table,
+    listeners: BTreeMap<u16, Listener>,
+    /// Who sends to groups, by their ports.
+    transmitters: BTreeMap<u16, Vec<ContextId>>,
+    diags: VecDeque<XtpDatagram>,
+    /// When a second began in which so many DIAG went to these sources.
+    sources: Vec<(Time, u32)>,
+    events: VecDeque<XtpEvent>,
+    stats: XtpStats,
+}
+
+impl Endpoint {
+    /// The XTP of the host `name`, with at most so many contexts. Keys follow from `secret`, which nobody else
+    /// may know where strangers can send.
+    pub fn new(max_contexts: usize, name: &str, secret: &[u8; 32]) -> Endpoint {
+        let derived = Seed::derived(secret, name);
+        Endpoint {
+            name: name.into(),
+            secret: std::array::from_fn(|n| derived.0[n]),
+            opened: 0,
+            max_contexts,
+            table: Table::default(),
+            listeners: BTreeMap::new(),
+            transmitters: BTreeMap::new(),
+            diags: VecDeque::new(),
+            sources: vec![(Time::ZERO, 0); SOURCES],
+            events: VecDeque::new(),
+            stats: XtpStats::default(),
+        }
+    }
+
+    /// Takes associations to `port`, up to `backlog` that are not accepted yet.
+    pub fn listen(&mut self, port: u16, backlog: usize, config: XtpConfig) -> Result<(), XtpError> {
+        config.validate()?;
+        if self.listeners.contains_key(&port) {
+            return Err(XtpError::PortInUse(port));
+        }
+        let listener = Listener {
+            backlog: backlog.max(1),
+            config,
+            waiting: VecDeque::new(),
+        };
+        self.listeners.insert(port, listener);
+        Ok(())
+    }
+
+    /// Takes no more associations to `port`; those not accepted yet are broken off.
+    pub fn unlisten(&mut self, now: Time, port: u16) {
+        let Some(listener) = self.listeners.remove(&port) else {
+            return;
+        };
+        for id in listener.waiting {
+            // One that is gone already needs no good-bye.
+            let _ = self.abort(now, id);
+        }
+    }
+
+    /// The next association to `port`, with its peer.
+    pub fn accept(&mut self, port: u16) -> Option<(ContextId, XtpSocket)> {
+        let id = self.listeners.get_mut(&port)?.waiting.pop_front()?;
+        let context = self.table.get_mut(id)?;
+        context.passive = false;
+        let remote = context.remote();
+        // What came meanwhile is told now.
+        self.tell(id);
+        Some((id, remote))
+    }
+
+    /// Opens an association from `local` to `remote`: FIRST leaves with what is sent before the next
+    /// [`poll_transmit`](Machine::poll_transmit).
+    pub fn connect(
+        &mut self,
+        now: Time,
+        local: XtpSocket,
+        remote: XtpSocket,
+        config: &XtpConfig,
+    ) -> Result<ContextId, XtpError> {
+        let multicast = is_multicast(config.service);
+        if multicast != remote.net.ip().is_multicast() || !(multicast || is_host(&remote.net)) {
+            return Err(XtpError::Address(remote.net));
+        }
+        let part = match multicast {
+            true => Part::Transmitter,
+            false => Part::Pair,
+        };
+        let id = self.enter(now, (local, remote), part, config)?;
+        if multicast {
+            self.transmitters.entry(remote.port).or_default().push(id);
+        }
+        Ok(id)
+    }
+
+    /// Asks to be let into a multicast association that is under way (xtp.md 2.13): at the group, or at its
+    /// transmitter if that is known. [`XtpEvent::Joined`] tells of the first byte we get.
+    ///
+    /// # Errors
+    /// The configuration or the address makes no sense, or there are too many contexts.
+    pub fn join(
+        &mut self,
+        now: Time,
+        local: XtpSocket,
+        remote: XtpSocket,
+        config: &XtpConfig,
+    ) -> Result<ContextId, XtpError> {
+        let group = remote.net.ip().is_multicast();
+        if !is_multicast(config.service) || !(group || is_host(&remote.net)) {
+            return Err(XtpError::Address(remote.net));
+        }
+        let part = Part::Receiver {
+            address: addresses(&remote, &local),
+            joined: false,
+        };
+        self.enter(now, (local, remote), part, config)
+    }
+
+    /// A context that we begin.
+    fn enter(
+        &mut self,
+        now: Time,
+        (local, remote): (XtpSocket, XtpSocket),
+        part: Part,
+        config: &XtpConfig,
+    ) -> Result<ContextId, XtpError> {
+        config.validate()?;
+        if self.table.len() >= self.max_contexts {
+            return Err(XtpError::Full(self.max_contexts));
+        }
+        // Only of many receivers one that answers has to prove anything.
+        let sync = match part {
+            Part::Transmitter => (self.hash(&[2]) >> 34) as u32,
+            _ => 0,
+        };
+        let ends = Ends {
+            part,
+            local,
+            remote,
+            own: self.new_key(),
+            theirs: None,
+            sync: Serial(sync),
+        };
+        let id = self.table.insert(Context::new(now, ends, config));
+        self.stats.active_opens += 1;
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// Queues as much of `data` as there is room for; gives how many bytes. If it was not all, a
+    /// [`XtpEvent::Writable`] follows, and the message has not ended.
+    pub fn send(
+        &mut self,
+        id: ContextId,
+        data: &Payload,
+        how: &SendOptions,
+    ) -> Result<usize, XtpError> {
+        let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
+        let taken = context.send(data, how)?;
+        self.touch(id);
+        Ok(taken)
+    }
+
+    /// Up to `max` bytes that arrived, of one message; `None` if there are none now.
+    pub fn receive(&mut self, id: ContextId, max: usize) -> Result<Option<Chunk>, XtpError> {
+        let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
+        let chunk = context.receive(max);
+        if chunk.is_some() {
+            self.touch(id);
+        }
+        Ok(chunk)
+    }
+
+    /// Offers so many bytes of buffers to a peer that uses reservation.
+    pub fn post(&mut self, id: ContextId, bytes: usize) -> Result<(), XtpError> {
+        self.with(id, |context| context.post(bytes))
+    }
+
+    /// Nothing more will be sent; receiving goes on.
+    pub fn close_write(&mut self, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, Context::close_write)
+    }
+
+    /// Nothing more will be received; what the peer still sends is lost, and it is told so.
+    pub fn close_read(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, |context| context.close_read(now))?;
+        self.tell(id);
+        Ok(())
+    }
+
+    /// Good-bye: what was sent still goes to the peer, nothing more is received. The id is dead after that.
+    pub fn close(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, |context| {
+            context.close_write();
+            context.close_read(now);
+            context.released = true;
+        })?;
+        self.clean(now, id);
+        Ok(())
+    }
+
+    /// Breaks the association off; the peer is told. The id is dead after that.
+    pub fn abort(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, |context| {
+            context.abort(now);
+            context.released = true;
+        })
+    }
+
+    /// Other limits for what is sent and what is taken; the peer is asked to agree.
+    pub fn set_traffic(
+        &mut self,
+        id: ContextId,
+        output: XtpRate,
+        input: XtpRate,
+    ) -> Result<(), XtpError> {
+        self.with(id, |context| context.set_traffic(output, input))
+    }
+
+    /// What the peer said about traffic last.
+    pub fn traffic(&self, id: ContextId) -> Option<XtpTrafficSpec> {
+        self.table.get(id).map(Context::traffic)
+    }
+
+    /// Asks the peer how things are, at once.
+    pub fn probe(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, |context| context.probe(now))
+    }
+
+    /// Tells once, by [`XtpEvent::Settled`], when everything sent so far has left and no answer is awaited: the peer has
+    /// it, or, without error control, has seen what came after it.
+    pub fn tell_settled(&mut self, id: ContextId) -> Result<(), XtpError> {
+        self.with(id, |context| context.wants_settled = true)?;
+        self.tell(id);
+        Ok(())
+    }
+
+    /// What is known of a context.
+    pub fn info(&self, id: ContextId) -> Option<XtpInfo> {
+        let context = self.table.get(id).filter(|it| !it.released)?;
+        Some(context.info())
+    }
+
+    /// Bytes that can be received now, and whether the end of the stream follows them.
+    pub fn available(&self, id: ContextId) -> Option<(usize, bool)> {
+        self.table.get(id).map(Context::available)
+    }
+
+    /// Whether [`poll_event`](Machine::poll_event) has something to tell.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> XtpStats {
+        self.stats
+    }
+
+    /// Contexts there are, in whatever state.
+    pub fn contexts(&self) -> usize {
+        self.table.len()
+    }
+
+    /// [Handles](Machine::handle) the bytes of a packet; what does not decode is counted.
+    pub fn handle_bytes<O: Observer>(
+        &mut self,
+        now: Time,
+        (src, dst): (SocketAddr, SocketAddr),
+        bytes: Bytes,
+        obs: &mut O,
+    ) {
+        match XtpPacket::decode(bytes) {
+            Ok(packet) => self.handle(now, XtpDatagram { src, dst, packet }, obs),
+            Err(layercast_wire::XtpError::Checksum) => self.stats.damaged += 1,
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    fn with(&mut self, id: ContextId, call: impl FnOnce(&mut Context)) -> Result<(), XtpError> {
+        let context = self.table.get_mut(id).filter(|it| !it.released);
+        call(context.ok_or(XtpError::Unknown)?);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// A key that nobody guesses: the place of the context, and 31 bits of a hash.
+    fn new_key(&mut self) -> XtpKey {
+        let hash = self.hash(&[0]) >> 33;
+        XtpKey(hash << 32 | u64::from(self.table.next_slot()))
+    }
+
+    /// Another number each time, which follows from the secret.
+    fn hash(&mut self, about: &[u8]) -> u64 {
+        self.opened += 1;
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        hasher.write(about);
+        hasher.write(&self.opened.to_le_bytes());
+        hasher.finish()
+    }
+
+    /// After whatever happened to a context: it may have something to send.
+    fn touch(&mut self, id: ContextId) {
+        self.table.mark_ready(id);
+        self.table.arm(id);
+    }
+}
+
+/// Whether a single host can have the address.
+fn is_host(address: &SocketAddr) -> bool {
+    let ip = address.ip();
+    let broadcast = matches!(ip, core::net::IpAddr::V4(ip) if ip.is_broadcast());
+    !(ip.is_unspecified() || ip.is_multicast() || broadcast)
+}
