@@ -1,6 +1,6 @@
 use super::*;
 use crate::receipt::receipt;
-use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, Spans, Tally};
+use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, Spans};
 
 /// An answer that waits for its back-off.
 #[derive(Clone, Debug)]
@@ -321,10 +321,8 @@ impl<T: Store> Receiver<T> {
 
     pub(super) fn report(&mut self, asked: Asked, state: State, more: bool) {
         let loss = self.session.as_ref().map_or(0, |session| session.loss);
-        let complete = u32::from(matches!(state, State::Complete { .. }));
         self.stats.reports += 1;
         let report = Report {
-            member: self.config.member,
             sync: asked.sync,
             round: self.object.round,
             stamp: asked.stamp,
@@ -332,12 +330,7 @@ impl<T: Store> Receiver<T> {
             loss,
             buffer: self.config.buffer,
             more,
-            tally: Tally {
-                alive: 1,
-                complete,
-                failed: 0,
-            },
-            state,
+            ..Report::alone(self.config.member, state)
         };
         self.send(Body::Report(Box::new(report)));
     }

@@ -83,15 +83,12 @@ impl<T: Store> Receiver<T> {
     /// Answers the announcement, after its back-off.
     pub(super) fn accept(&mut self, now: Time, open: &Open, refuses: Option<Reason>) {
         let accept = Body::Accept(Accept {
-            member: self.config.member,
             incarnation: self.config.incarnation,
             refuses,
             buffer: self.config.buffer,
             held: self.object.held.count(),
-            weight: 1,
-            absent: 0,
-            hold_us: 0,
             stamp: open.stamp,
+            ..Accept::alone(self.config.member)
         });
         let delay = self.uniform(open.terms.spread_us);
         if delay == Span::ZERO || refuses.is_some() {

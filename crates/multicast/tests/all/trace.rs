@@ -8,7 +8,7 @@ use layercast_multicast::{
     SenderConfig,
 };
 use layercast_wire::multicast::{
-    Body, MemberId, Needs, Packet, Report, Spans, State, Symbol, Tally,
+    Accept, Body, MemberId, Needs, Packet, Report, Spans, State, Symbol,
 };
 
 use crate::net::{Net, PERFECT};
@@ -136,16 +136,8 @@ fn report(member: u64, sync: u32, state: State) -> Packet {
     Packet {
         session: 7,
         body: Body::Report(Box::new(Report {
-            member: MemberId(member),
             sync,
-            round: 0,
-            stamp: 0,
-            held_us: 0,
-            loss: 0,
-            buffer: 0,
-            more: false,
-            tally: Tally::default(),
-            state,
+            ..Report::alone(MemberId(member), state)
         })),
     }
 }
@@ -218,17 +210,7 @@ fn forged_reports_are_counted_and_change_nothing() {
 fn strangers_cannot_fill_the_list() {
     let mut net = collecting();
     for number in 0..1_000u32 {
-        let accept = layercast_wire::multicast::Accept {
-            member: MemberId(1_000 + u64::from(number)),
-            incarnation: 1,
-            refuses: None,
-            buffer: 1,
-            held: 0,
-            weight: 1,
-            absent: 0,
-            hold_us: 0,
-            stamp: 0,
-        };
+        let accept = Accept::alone(MemberId(1_000 + u64::from(number)));
         let packet = Packet {
             session: 7,
             body: Body::Accept(accept),

@@ -15,7 +15,7 @@ use layercast_net::{
 };
 use layercast_wire::Payload;
 use layercast_wire::multicast::{
-    Accept, Body, Data, DataFlags, MemberId, Packet, Reason, Report, State, Symbol, Tally,
+    Accept, Body, Data, DataFlags, MemberId, Packet, Reason, Report, State, Symbol,
 };
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -370,36 +370,10 @@ async fn forge(mut heard: mpsc::Receiver<(SocketAddr, Vec<u8>)>, receiver: Socke
             continue;
         };
         let complete = |member| {
-            let tally = Tally {
-                alive: 1,
-                complete: 1,
-                failed: 0,
-            };
             let state = State::Complete { receipt: [0; 16] };
-            Body::Report(Box::new(Report {
-                member: MemberId(member),
-                sync: 0,
-                round: 0,
-                stamp: 0,
-                held_us: 0,
-                loss: 0,
-                buffer: 0,
-                more: false,
-                tally,
-                state,
-            }))
+            Body::Report(Box::new(Report::alone(MemberId(member), state)))
         };
-        let accept = Body::Accept(Accept {
-            member: MemberId(66),
-            incarnation: 1,
-            refuses: None,
-            buffer: 1,
-            held: 0,
-            weight: 1,
-            absent: 0,
-            hold_us: 0,
-            stamp: 0,
-        });
+        let accept = Body::Accept(Accept::alone(MemberId(66)));
         let poison = Body::Data(Data {
             round: 0,
             flags: DataFlags::default(),

@@ -8,6 +8,7 @@
 //! | version | kind   | flags (u16)     | CRC-32 of all with this field 0   | session (u64) | fields of the kind
 //! ```
 
+mod answer;
 mod form;
 pub mod frm;
 mod lists;
@@ -17,9 +18,10 @@ pub mod rmtp;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{Accept, Count, Report, State, Tally};
 pub use form::{MAX_LIST, MAX_NAME, PACKET_HEADER, PACKET_VERSION, PacketError};
 pub use lists::{Needs, Spans};
 pub use packet::{
-    Accept, Ask, Body, Content, Count, Data, DataFlags, Eject, MemberId, Object, Open, Packet,
-    Poll, Reason, Report, State, Symbol, Tally, Terms,
+    Ask, Body, Content, Data, DataFlags, Eject, MemberId, Object, Open, Packet, Poll, Reason,
+    Symbol, Terms,
 };

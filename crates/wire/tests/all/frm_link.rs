@@ -5,7 +5,7 @@ use layercast_wire::Payload;
 use layercast_wire::multicast::frm::{FrmIntegrity, FrmLink, FrmLinkError, FrmSetup};
 use layercast_wire::multicast::{
     Accept, Ask, Body, Content, Data, DataFlags, Eject, MemberId, Needs, Open, Packet, Poll,
-    Reason, Report, Spans, State, Symbol, Tally, Terms,
+    Reason, Report, Spans, State, Symbol, Terms,
 };
 
 const SESSION: u64 = 0x1_0000_0007;
@@ -90,20 +90,11 @@ fn poll(upto: u64) -> Poll {
 fn echo(received: u64, state: impl Fn(Spans) -> State) -> Body {
     let gaps = Spans::of([(received, received + 2), (received + 5, received + 6)]).0;
     Body::Report(Box::new(Report {
-        member: WHO,
         sync: 3,
-        round: 0,
         stamp: 77,
-        held_us: 0,
         loss: 5,
         buffer: 30,
-        more: false,
-        tally: Tally {
-            alive: 1,
-            complete: 0,
-            failed: 0,
-        },
-        state: state(gaps),
+        ..Report::alone(WHO, state(gaps))
     }))
 }
 
@@ -118,15 +109,10 @@ fn what_both_can_say_is_kept() {
         assert_eq!(pass(sender, receiver, body.clone()), Ok(body));
     }
     let accept = Accept {
-        member: WHO,
         incarnation: 2,
-        refuses: None,
         buffer: 32,
-        held: 0,
-        weight: 1,
-        absent: 0,
-        hold_us: 0,
         stamp: 5,
+        ..Accept::alone(WHO)
     };
     let leave = Body::Leave {
         member: WHO,

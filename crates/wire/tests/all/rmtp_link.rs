@@ -5,7 +5,7 @@ use layercast_wire::Payload;
 use layercast_wire::multicast::rmtp::{RmtpError, RmtpForm, RmtpLink, RmtpLinkError, RmtpList};
 use layercast_wire::multicast::{
     Accept, Body, Count, Data, DataFlags, MAX_LIST, MemberId, Packet, Reason, Report, Spans, State,
-    Symbol, Tally,
+    Symbol,
 };
 
 use crate::multicast_checks::rmtp_open;
@@ -65,22 +65,10 @@ fn data(number: u64, flags: DataFlags, payload: &'static [u8]) -> Body {
 }
 
 fn report(round: u16, more: bool, state: State) -> Body {
-    let complete = u32::from(matches!(state, State::Complete { .. }));
     Body::Report(Box::new(Report {
-        member: WHO,
-        sync: 0,
         round,
-        stamp: 0,
-        held_us: 0,
-        loss: 0,
-        buffer: 0,
         more,
-        tally: Tally {
-            alive: 1,
-            complete,
-            failed: 0,
-        },
-        state,
+        ..Report::alone(WHO, state)
     }))
 }
 
@@ -105,15 +93,8 @@ fn what_both_can_say_is_kept() {
             assert_eq!(one(receiver, server, body.clone()), body, "{form:?}");
         }
         let accept = Accept {
-            member: WHO,
-            incarnation: 0,
             refuses: Some(Reason::Unsupported),
-            buffer: 0,
-            held: 0,
-            weight: 1,
-            absent: 0,
-            hold_us: 0,
-            stamp: 0,
+            ..Accept::alone(WHO)
         };
         for body in [Body::Accept(accept), Body::Released { member: WHO }] {
             assert_eq!(one(receiver, server, body.clone()), body, "{form:?}");

@@ -2,7 +2,7 @@ use super::{FLAGS, FrmLink, FrmLinkError};
 use crate::multicast::frm::{FrmBody, FrmEcho, FrmFlags};
 use crate::multicast::{
     Accept, Ask, Body, Content, Data, DataFlags, Eject, MAX_LIST, Needs, Open, Poll, Reason,
-    Report, Spans, State, Symbol, Tally, Terms,
+    Report, Spans, State, Symbol, Terms,
 };
 
 impl FrmLink {
@@ -27,15 +27,11 @@ impl FrmLink {
                 proof: None,
             })),
             FrmBody::Reply(reply) => Body::Accept(Accept {
-                member: reply.member,
                 incarnation: reply.incarnation,
                 refuses: reply.refuses,
                 buffer: reply.buffer,
-                held: 0,
-                weight: 1,
-                absent: 0,
-                hold_us: 0,
                 stamp: reply.stamp,
+                ..Accept::alone(reply.member)
             }),
             FrmBody::Data(data) => {
                 if data.code.is_some() {
@@ -97,25 +93,17 @@ impl FrmLink {
             .iter()
             .map(|&(from, to)| Ok((self.number(from)?, self.number(to)?)));
         let gaps = gaps.collect::<Result<Vec<_>, FrmLinkError>>()?;
+        let state = State::Levels {
+            received: self.number(echo.rseq)?,
+            delivered: self.number(echo.dseq)?,
+            gaps: Spans::of(gaps).0,
+        };
         Ok(Report {
-            member: echo.member,
             sync: echo.sync.0,
-            round: 0,
             stamp: echo.stamp,
-            held_us: 0,
             loss: echo.loss,
             buffer: echo.buffers,
-            more: false,
-            tally: Tally {
-                alive: 1,
-                complete: 0,
-                failed: 0,
-            },
-            state: State::Levels {
-                received: self.number(echo.rseq)?,
-                delivered: self.number(echo.dseq)?,
-                gaps: Spans::of(gaps).0,
-            },
+            ..Report::alone(echo.member, state)
         })
     }
 }

@@ -3,7 +3,7 @@ use super::{FLAGS, RmtpLink, RmtpLinkError};
 use crate::multicast::rmtp::{RmtpBody, RmtpData, RmtpList, RmtpOption};
 use crate::multicast::{
     Accept, Ask, Body, Count, Data, DataFlags, MAX_LIST, MemberId, Needs, Poll, Reason, Report,
-    Spans, State, Symbol, Tally,
+    Spans, State, Symbol,
 };
 
 impl RmtpLink {
@@ -15,15 +15,8 @@ impl RmtpLink {
         let one = |round: u8, state| vec![report(member, round, false, state)];
         Ok(match body {
             RmtpBody::Accept { yes, options } => vec![Body::Accept(Accept {
-                member: options.iter().find_map(named).unwrap_or(member),
-                incarnation: 0,
                 refuses: (!yes).then_some(Reason::Unsupported),
-                buffer: 0,
-                held: 0,
-                weight: 1,
-                absent: 0,
-                hold_us: 0,
-                stamp: 0,
+                ..Accept::alone(options.iter().find_map(named).unwrap_or(member))
             })],
             RmtpBody::Ack { round } => one(round, State::Complete { receipt: [0; 16] }),
             RmtpBody::Nack {
@@ -164,20 +157,9 @@ impl RmtpLink {
 
 fn report(member: MemberId, round: u8, more: bool, state: State) -> Body {
     Body::Report(Box::new(Report {
-        member,
-        sync: 0,
         round: round.into(),
-        stamp: 0,
-        held_us: 0,
-        loss: 0,
-        buffer: 0,
         more,
-        tally: Tally {
-            alive: 1,
-            complete: u32::from(matches!(state, State::Complete { .. })),
-            failed: 0,
-        },
-        state,
+        ..Report::alone(member, state)
     }))
 }
 
