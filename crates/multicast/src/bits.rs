@@ -16,6 +16,19 @@ impl Bits {
         }
     }
 
+    /// All numbers below `len`.
+    pub fn full(len: u64) -> Bits {
+        let mut words = vec![u64::MAX; len.div_ceil(64) as usize];
+        if let Some(last) = words.last_mut() {
+            *last >>= (64 - len % 64) % 64;
+        }
+        Bits {
+            words: words.into(),
+            len,
+            ones: len,
+        }
+    }
+
     /// Adds a number; gives false if it was there already or is not below the bound.
     #[inline]
     pub fn set(&mut self, at: u64) -> bool {
@@ -121,6 +134,10 @@ mod tests {
                 assert_eq!(missing, wanted);
             }
             assert!(!bits.set(len) && !bits.get(len));
+            for at in 0..len {
+                bits.set(at);
+            }
+            assert_eq!(bits, Bits::full(len));
         }
     }
 }

@@ -38,6 +38,7 @@ mod geometry;
 mod memory;
 pub mod model;
 mod peer;
+mod policy;
 mod profile;
 mod receipt;
 mod receiver;
@@ -47,10 +48,7 @@ mod sender;
 pub use aggregator::{Aggregator, AggregatorConfig, AggregatorStats, Summary};
 pub use bits::Bits;
 pub use coding::{ParityMaker, Rebuilder};
-pub use config::{
-    Completion, ConfigError, Deadline, Members, Monitor, Opening, RateControl, Repair, Schedule,
-    SenderConfig, Silence, Trigger, Weak,
-};
+pub use config::{ConfigError, SenderConfig};
 pub use content::{ContentError, Rebuilt, Source, Store, Verdict, Virtual, VirtualStore};
 pub use event::{
     Delivery, Failure, Outcome, ReceiverEvent, ReceiverStats, SenderEvent, SenderStats,
@@ -58,6 +56,10 @@ pub use event::{
 pub use geometry::Geometry;
 pub use memory::{Memory, MemoryStore};
 pub use peer::{Peer, To, Transmit};
+pub use policy::{
+    Completion, Deadline, Members, Monitor, Opening, RateControl, Repair, Schedule, Silence,
+    Trigger, Weak,
+};
 pub use receipt::{announcement_key, member_key};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::{SendError, Sender};

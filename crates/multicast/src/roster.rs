@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use layercast_core::{RangeSet, Span};
 use layercast_wire::multicast::{Accept, MemberId, Reason};
 
-use crate::{Completion, Delivery, Outcome, Peer};
+use crate::{Completion, ConfigError, Delivery, Members, Outcome, Peer};
 
 /// Where a receiver stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +123,24 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
+    /// The list before anybody answered; whom `completion` names is mandatory.
+    pub fn invited(members: &Members, completion: &Completion) -> Result<Roster, ConfigError> {
+        let mut roster = Roster::default();
+        if let Members::Listed(list) = members {
+            if list.is_empty() {
+                return Err(ConfigError::NoMembers);
+            }
+            for &(id, peer) in list {
+                if roster.find(id).is_some() {
+                    return Err(ConfigError::Twice(id));
+                }
+                let at = roster.add(id, peer, Status::Invited);
+                roster.get_mut(at).mandatory = completion.names(id);
+            }
+        }
+        Ok(roster)
+    }
+
     pub fn add(&mut self, id: MemberId, peer: Option<Peer>, status: Status) -> usize {
         let at = self.records.len();
         self.records.push(Record::new(id, peer, status));

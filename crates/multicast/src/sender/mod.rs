@@ -3,12 +3,14 @@
 mod clock;
 mod collect;
 mod eject;
+mod end;
 mod object;
 mod opening;
 mod pacer;
 mod plan;
 mod rates;
 mod report;
+mod round;
 mod separate;
 mod stream;
 
@@ -26,78 +28,16 @@ use self::clock::Clock;
 use self::object::ObjectWork;
 use self::pacer::Pacer;
 use self::rates::Measurement;
+use self::round::{Phase, Round, Scope};
 use self::stream::StreamWork;
 use crate::roster::{Record, Roster, Status};
 use crate::{
-    Completion, ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule,
-    SenderConfig, SenderEvent, SenderStats, Source, To, Transmit, Trigger,
+    ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule, SenderConfig,
+    SenderEvent, SenderStats, Source, To, Transmit, Trigger,
 };
 
 /// Where receivers may come late, the session is announced so often.
 const ANNOUNCED: Span = Span::from_secs(1);
-
-/// What the sender is at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Not started.
-    Idle,
-    /// Waiting for answers to the announcement.
-    Opening,
-    /// Sending a pass.
-    Sending,
-    /// Waiting for reports.
-    Collecting,
-    /// Waiting for those who have everything to say good-bye.
-    Releasing,
-    /// Waiting for those who are busy.
-    Waiting,
-    /// Nobody lacks anything, but some still look at what they have: they are asked again in a while.
-    Pausing,
-    /// Over.
-    Closed,
-}
-
-/// Whom the rounds are with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Scope {
-    /// All but those who were postponed.
-    Main,
-    /// Those who were postponed, together.
-    Side,
-    /// One of them.
-    One(usize),
-}
-
-/// The round that runs.
-#[derive(Clone, Debug)]
-struct Round {
-    /// Number of its poll.
-    sync: u32,
-    /// Number of its pass.
-    number: u16,
-    scope: Scope,
-    /// Passes with this scope.
-    passes: u16,
-    /// Pauses since the last pass.
-    pauses: u16,
-    ask: Ask,
-    /// Members that have not answered yet.
-    waiting: usize,
-    /// How often it was asked again.
-    tries: u32,
-    /// When the first poll left, or the last packet of the pass.
-    asked: Time,
-    /// Aggregators are given the time that they need for their receivers.
-    patient: bool,
-    spread: Span,
-    deadline: Time,
-    /// Packets sent in its pass.
-    packets: u64,
-    /// Largest round trip measured in it.
-    largest: Span,
-    /// Members asked.
-    members: usize,
-}
 
 /// The sender of a session, sans-I/O; see the crate's page for how it is driven.
 #[derive(Debug)]
@@ -153,7 +93,7 @@ impl<S: Source> Sender<S> {
         object.block = config.block;
         object.scheme = config.scheme;
         let geometry = Geometry::of(&object, config.packet_size)?;
-        let roster = listed(&members, &config.completion)?;
+        let roster = Roster::invited(&members, &config.completion)?;
         let monitor = config.rate.monitor();
         let rate = match config.rate {
             RateControl::Fixed(rate) => Some(rate),
@@ -162,23 +102,7 @@ impl<S: Source> Sender<S> {
         Ok(Sender {
             clock: Clock::new(config.deadline, &config.schedule),
             object: ObjectWork::new(source, object, geometry, &config),
-            round: Round {
-                sync: 0,
-                number: 0,
-                scope: Scope::Main,
-                passes: 0,
-                pauses: 0,
-                ask: Ask::Everyone,
-                waiting: 0,
-                tries: 0,
-                asked: Time::ZERO,
-                patient: false,
-                spread: Span::ZERO,
-                deadline: Time::MAX,
-                packets: 0,
-                largest: Span::ZERO,
-                members: 0,
-            },
+            round: Round::none(),
             config,
             session,
             members,
@@ -390,70 +314,11 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Whoever should have everything has said so, or not: the end.
-    fn conclude(&mut self) {
-        match self.roster.delivered_to(&self.config.completion) {
-            true => self.close(Ok(())),
-            false => self.close(Err(Failure::Integrity)),
-        }
-    }
-
     /// The member, if it is this peer who may speak for it.
     fn known(&mut self, member: MemberId, from: Peer) -> Option<usize> {
         let found = self.roster.find(member);
         let found = found.filter(|&at| self.roster.get(at).peer == Some(from));
         self.stats.strangers += u64::from(found.is_none());
         found
-    }
-
-    fn give_up(&mut self, reason: Reason, failure: Failure) {
-        self.out.clear();
-        self.polls.clear();
-        self.send(To::Group, Body::Abort { reason });
-        for record in self.roster.iter_mut() {
-            if matches!(
-                record.status,
-                Status::Joined | Status::Busy | Status::Postponed | Status::Invited
-            ) {
-                record.status = Status::Failed(reason);
-            }
-        }
-        self.close(Err(failure));
-    }
-
-    fn close(&mut self, result: Result<(), Failure>) {
-        self.phase = Phase::Closed;
-        self.round.deadline = Time::MAX;
-        self.next_open = Time::MAX;
-        self.polls.clear();
-        self.events.push_back(SenderEvent::Closed(result));
-    }
-}
-
-/// The list before anybody answered.
-fn listed(members: &Members, completion: &Completion) -> Result<Roster, ConfigError> {
-    let mut roster = Roster::default();
-    if let Members::Listed(list) = members {
-        if list.is_empty() {
-            return Err(ConfigError::NoMembers);
-        }
-        for &(id, peer) in list {
-            if roster.find(id).is_some() {
-                return Err(ConfigError::Twice(id));
-            }
-            let at = roster.add(id, peer, Status::Invited);
-            roster.get_mut(at).mandatory = names(completion, id);
-        }
-    }
-    Ok(roster)
-}
-
-/// Whether a rule names a member.
-fn names(rule: &Completion, id: MemberId) -> bool {
-    match rule {
-        Completion::All => true,
-        Completion::Key(members) => members.contains(&id),
-        Completion::Both(both) => names(&both.0, id) || names(&both.1, id),
-        Completion::AtLeast(_) | Completion::Quorum(_) | Completion::Either(_) => false,
     }
 }

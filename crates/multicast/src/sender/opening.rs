@@ -84,8 +84,7 @@ impl<S: Source> Sender<S> {
                 }
                 Members::Anyone { .. } if self.takes_late() || self.phase == Phase::Opening => {
                     let at = self.roster.add(accept.member, None, Status::Invited);
-                    self.roster.get_mut(at).mandatory =
-                        names(&self.config.completion, accept.member);
+                    self.roster.get_mut(at).mandatory = self.config.completion.names(accept.member);
                     at
                 }
                 Members::Anyone { .. } => return self.too_late(from, accept.member),
