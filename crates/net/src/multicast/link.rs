@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use layercast_multicast::{Delivery, Outcome, Peer, To};
+use layercast_multicast::{Delivery, Outcome, To};
 use layercast_wire::multicast::{Body, MemberId, Packet};
 
 use super::peers::Peers;
@@ -63,7 +63,7 @@ pub struct Routes {
     all: Arc<[SocketAddr]>,
     group: Arc<[SocketAddr]>,
     side: Arc<[SocketAddr]>,
-    one: (Peer, Arc<[SocketAddr]>),
+    nobody: Arc<[SocketAddr]>,
     postponed: BTreeSet<MemberId>,
     stale: bool,
 }
@@ -75,7 +75,7 @@ impl Routes {
             group: Arc::clone(&link.all),
             side: Arc::clone(&link.all),
             all: Arc::clone(&link.all),
-            one: (Peer(u32::MAX), Arc::new([])),
+            nobody: Arc::new([]),
             postponed: BTreeSet::new(),
             stale: false,
         }
@@ -92,13 +92,13 @@ impl Routes {
     }
 
     /// The addresses of a packet.
-    pub fn of(
-        &mut self,
+    pub fn of<'a>(
+        &'a mut self,
         to: To,
         packet: &Packet,
-        peers: &Peers,
+        peers: &'a Peers,
         deliveries: impl Iterator<Item = Delivery>,
-    ) -> &Arc<[SocketAddr]> {
+    ) -> &'a Arc<[SocketAddr]> {
         if core::mem::take(&mut self.stale) {
             let (side, group): (Vec<Delivery>, Vec<Delivery>) = deliveries
                 .filter(|it| it.outcome == Outcome::Pending)
@@ -114,12 +114,7 @@ impl Routes {
             To::Group if rounds => &self.group,
             To::Side if rounds => &self.side,
             To::Group | To::Side => &self.all,
-            To::One(peer) => {
-                if self.one.0 != peer {
-                    self.one = (peer, peers.address(peer).into_iter().collect());
-                }
-                &self.one.1
-            }
+            To::One(peer) => peers.way_to(peer).unwrap_or(&self.nobody),
         }
     }
 }

@@ -72,13 +72,18 @@ impl Partial {
 
     /// Writes, some time: at the latest when something is read.
     pub fn write(&mut self, at: u64, octets: &[u8]) -> io::Result<()> {
+        self.room(at, octets.len())?.extend_from_slice(octets);
+        Ok(())
+    }
+
+    /// Where `len` octets are to be appended that are written at `at`, some time.
+    pub fn room(&mut self, at: u64, len: usize) -> io::Result<&mut Vec<u8>> {
         let follows = self.at + self.waiting.len() as u64 == at;
-        if !follows || self.waiting.len() + octets.len() > TOGETHER {
+        if !follows || self.waiting.len() + len > TOGETHER {
             self.flush()?;
             self.at = at;
         }
-        self.waiting.extend_from_slice(octets);
-        Ok(())
+        Ok(&mut self.waiting)
     }
 
     /// Hands to the system what waits to be written.

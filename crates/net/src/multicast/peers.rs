@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use layercast_multicast::Peer;
 
@@ -7,7 +8,8 @@ use layercast_multicast::Peer;
 #[derive(Debug)]
 pub struct Peers {
     most: usize,
-    addresses: Vec<SocketAddr>,
+    /// In the form in which packets are sent there: those for one address leave together.
+    addresses: Vec<Arc<[SocketAddr]>>,
     numbers: HashMap<SocketAddr, Peer>,
 }
 
@@ -40,14 +42,19 @@ impl Peers {
             return None;
         }
         let peer = Peer(u32::try_from(self.addresses.len()).ok()?);
-        self.addresses.push(address);
+        self.addresses.push(Arc::new([address]));
         self.numbers.insert(address, peer);
         Some(peer)
     }
 
     /// The address behind a number.
     pub fn address(&self, peer: Peer) -> Option<SocketAddr> {
-        self.addresses.get(peer.0 as usize).copied()
+        self.way_to(peer)?.first().copied()
+    }
+
+    /// The same as where a packet goes.
+    pub fn way_to(&self, peer: Peer) -> Option<&Arc<[SocketAddr]>> {
+        self.addresses.get(peer.0 as usize)
     }
 }
 

@@ -1,11 +1,12 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use layercast_core::{Span, Time};
-use layercast_wire::multicast::{Accept, Body, DataFlags, MemberId, Packet, Report, State, Tally};
+use layercast_wire::multicast::{Accept, Body, DataFlags, MemberId, Packet, Report, State};
 
-use super::{EmulateConfig, Emulation, announced, is_last, own_socket};
+use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket};
 use crate::error::NetError;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::session::Inbox;
@@ -19,14 +20,22 @@ pub struct Lares {
     udp: Udp,
     out: Outgoing,
     inbox: Inbox,
-    /// The session, its sender, and whether it is that of the last file.
-    session: Option<(u64, SocketAddr, bool)>,
+    session: Option<Session>,
     /// What all of them are to say.
     sweeps: VecDeque<Sweep>,
     /// When the next one speaks.
     next: Time,
     over: bool,
-    pub told: Emulation,
+    told: Emulation,
+}
+
+/// The session that they take part in.
+struct Session {
+    id: u64,
+    /// Its sender, in the form in which packets are sent there.
+    sender: Arc<[SocketAddr]>,
+    /// It is that of the last file.
+    last: bool,
 }
 
 /// What all of them say, and who is the next to say it.
@@ -59,15 +68,40 @@ impl Lares {
         })
     }
 
-    pub fn socket(&self) -> &Udp {
-        &self.udp
+    /// Says something in its session; nothing: it is over.
+    fn hear_of_session(&mut self, now: Time, packet: &Packet, say: Option<Say>) {
+        let of_it = |it: &&Session| it.id == packet.session;
+        let Some(session) = self.session.as_ref().filter(of_it) else {
+            return;
+        };
+        let Some(say) = say else {
+            self.over |= session.last;
+            self.sweeps.clear();
+            self.session = None;
+            return;
+        };
+        // They say each thing once; who was not heard is asked again, after all have spoken.
+        let same = |it: &Sweep| match (it.say, say) {
+            (Say::Accept { .. }, Say::Accept { .. }) => true,
+            (Say::Complete { sync: a, .. }, Say::Complete { sync: b, .. }) => a == b,
+            (a, b) => a == b,
+        };
+        if !self.sweeps.iter().any(same) {
+            self.next = self.next.max(now);
+            self.sweeps.push_back(Sweep { say, next: 0 });
+        }
     }
+}
 
-    /// A packet came.
-    pub fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
+impl Many for Lares {
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
         if let Some(open) = announced(packet) {
             if self.session.is_none() {
-                self.session = Some((packet.session, from, is_last(open)));
+                self.session = Some(Session {
+                    id: packet.session,
+                    sender: Arc::new([from]),
+                    last: is_last(open),
+                });
                 self.told.joined += u64::from(self.receivers);
             }
             return self.hear_of_session(now, packet, Some(Say::Accept { stamp: open.stamp }));
@@ -90,31 +124,7 @@ impl Lares {
         self.hear_of_session(now, packet, say);
     }
 
-    /// Says something in its session; nothing: it is over.
-    fn hear_of_session(&mut self, now: Time, packet: &Packet, say: Option<Say>) {
-        let Some((_, _, last)) = self.session.filter(|(id, ..)| *id == packet.session) else {
-            return;
-        };
-        let Some(say) = say else {
-            self.sweeps.clear();
-            self.session = None;
-            self.over |= last;
-            return;
-        };
-        // They say each thing once; who was not heard is asked again, after all have spoken.
-        let same = |it: &Sweep| match (it.say, say) {
-            (Say::Accept { .. }, Say::Accept { .. }) => true,
-            (Say::Complete { sync: a, .. }, Say::Complete { sync: b, .. }) => a == b,
-            (a, b) => a == b,
-        };
-        if !self.sweeps.iter().any(same) {
-            self.next = self.next.max(now);
-            self.sweeps.push_back(Sweep { say, next: 0 });
-        }
-    }
-
-    /// What is due; whether all is over, and when to come back.
-    pub fn work(&mut self, now: Time) -> (bool, Option<Time>) {
+    fn work(&mut self, now: Time) -> (bool, Option<Time>) {
         while self.udp.receive(&mut self.inbox) {
             let packets: Vec<_> = self.inbox.packets.drain(..).collect();
             for (from, packet) in packets {
@@ -124,20 +134,22 @@ impl Lares {
         while self.next <= now
             && !self.out.is_full()
             && let Some(sweep) = self.sweeps.front_mut()
-            && let Some((session, sender, last)) = self.session
+            && let Some(session) = &self.session
         {
             let member = MemberId(self.first.wrapping_add(sweep.next.into()));
-            let to: Arc<[SocketAddr]> = Arc::new([sender]);
-            let body = sweep.say.of(member);
-            self.out.push(&to, &Packet { session, body });
+            let packet = Packet {
+                session: session.id,
+                body: sweep.say.of(member),
+            };
+            self.out.push(&session.sender, &packet);
             self.told.sent += 1;
             self.next += self.gap;
             sweep.next += 1;
             if sweep.next == self.receivers {
                 if sweep.say == Say::GoodBye {
                     self.told.complete += u64::from(self.receivers);
+                    self.over |= session.last;
                     self.session = None;
-                    self.over |= last;
                 }
                 self.sweeps.pop_front();
             }
@@ -147,37 +159,28 @@ impl Lares {
         let soon = self.next.max(now + Span::from_us(100));
         (self.over && self.out.is_empty(), busy.then_some(soon))
     }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.udp.poll_readable(context)
+    }
+
+    fn told(&self) -> Emulation {
+        self.told
+    }
 }
 
 impl Say {
     fn of(self, member: MemberId) -> Body {
         match self {
             Say::Accept { stamp } => Body::Accept(Accept {
-                member,
-                incarnation: 1,
-                refuses: None,
-                buffer: 1,
-                held: 0,
-                weight: 1,
-                absent: 0,
-                hold_us: 0,
                 stamp,
+                ..Accept::alone(member)
             }),
             Say::Complete { sync, round, stamp } => Body::Report(Box::new(Report {
-                member,
                 sync,
                 round,
                 stamp,
-                held_us: 0,
-                loss: 0,
-                buffer: 1,
-                more: false,
-                tally: Tally {
-                    alive: 1,
-                    complete: 1,
-                    failed: 0,
-                },
-                state: State::Complete { receipt: [0; 16] },
+                ..Report::alone(member, State::Complete { receipt: [0; 16] })
             })),
             Say::GoodBye => Body::Released { member },
         }

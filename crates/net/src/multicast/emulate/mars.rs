@@ -1,12 +1,12 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use layercast_core::{Span, Stream, Time, earliest};
 use layercast_multicast::{Receiver, ReceiverConfig, ReceiverEvent, To, VirtualStore};
 use layercast_wire::multicast::{Body, MemberId, Packet};
 
-use super::{EmulateConfig, Emulation, announced, is_last, own_socket};
+use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket};
 use crate::error::NetError;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
@@ -25,7 +25,7 @@ pub struct Mars {
     inbox: Inbox,
     /// The session of a sender's last file has begun.
     last: bool,
-    pub told: Emulation,
+    told: Emulation,
 }
 
 /// One of them.
@@ -70,13 +70,10 @@ impl Mars {
             told: Emulation::default(),
         })
     }
+}
 
-    pub fn sockets(&self) -> impl Iterator<Item = &Udp> {
-        self.all.iter().map(|it| &it.udp)
-    }
-
-    /// A packet came to the group.
-    pub fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
+impl Many for Mars {
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
         if let Some(open) = announced(packet) {
             let believed = self.all.first();
             if !believed.is_some_and(|it| it.config.believes(packet.session, open)) {
@@ -93,8 +90,7 @@ impl Mars {
         }
     }
 
-    /// What is due; whether all is over, and when to come back.
-    pub fn work(&mut self, now: Time) -> (bool, Option<Time>) {
+    fn work(&mut self, now: Time) -> (bool, Option<Time>) {
         let mut next = None;
         for one in &mut self.all {
             while one.udp.receive(&mut self.inbox) {
@@ -114,6 +110,18 @@ impl Mars {
             next = earliest(next, one.late.front().map(|(at, ..)| *at));
         }
         (self.last && self.all.iter().all(|one| one.closed), next)
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut all = self.all.iter();
+        match all.any(|it| it.udp.poll_readable(context).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    fn told(&self) -> Emulation {
+        self.told
     }
 }
 
@@ -158,9 +166,10 @@ impl One {
             machine.on_timeout(now);
         }
         while let Some(transmit) = machine.poll_transmit(now) {
-            if let To::One(peer) = transmit.to {
-                let to: Arc<[SocketAddr]> = peers.address(peer).into_iter().collect();
-                self.out.push(&to, &transmit.packet);
+            if let To::One(peer) = transmit.to
+                && let Some(to) = peers.way_to(peer)
+            {
+                self.out.push(to, &transmit.packet);
                 told.sent += 1;
             }
         }

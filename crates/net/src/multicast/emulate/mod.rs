@@ -5,9 +5,9 @@ mod mars;
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use layercast_core::{Span, earliest};
+use layercast_core::{Span, Time, earliest};
 use layercast_wire::multicast::{Body, Open, Packet};
 use tokio_util::sync::CancellationToken;
 
@@ -74,9 +74,18 @@ pub struct Emulation {
 }
 
 /// The emulated receivers of a kind.
-enum Many {
-    Mars(Mars),
-    Lares(Box<Lares>),
+trait Many {
+    /// A packet came to the group.
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet);
+
+    /// What is due; whether all is over, and when to come back.
+    fn work(&mut self, now: Time) -> (bool, Option<Time>);
+
+    /// Something came to one of them alone.
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// What became of them.
+    fn told(&self) -> Emulation;
 }
 
 /// Takes part until the last file of a sender is over, or `shutdown`. Must be called within a tokio runtime.
@@ -87,14 +96,23 @@ pub async fn emulate_receivers(
     config: EmulateConfig,
     shutdown: CancellationToken,
 ) -> Result<Emulation, NetError> {
+    let seed = random_number();
+    match config.kind {
+        Emulated::Mars { loss, delay } => {
+            run(&config, Mars::new(&config, loss, delay, seed)?, shutdown).await
+        }
+        Emulated::Lares { gap } => run(&config, Lares::new(&config, gap, seed)?, shutdown).await,
+    }
+}
+
+async fn run(
+    config: &EmulateConfig,
+    mut many: impl Many,
+    shutdown: CancellationToken,
+) -> Result<Emulation, NetError> {
     let joined = Udp::join_group(config.group, config.interface);
     let group = SocketAddr::from(config.group);
     let mut udp = joined.map_err(|source| NetError::Group { group, source })?;
-    let seed = random_number();
-    let mut many = match config.kind {
-        Emulated::Mars { loss, delay } => Many::Mars(Mars::new(&config, loss, delay, seed)?),
-        Emulated::Lares { gap } => Many::Lares(Box::new(Lares::new(&config, gap, seed)?)),
-    };
     let clock = Clock::get();
     let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
     let mut inbox = Inbox::default();
@@ -105,15 +123,9 @@ pub async fn emulate_receivers(
         let more = (0..BATCHES).all(|_| udp.receive(&mut inbox));
         for (from, packet) in inbox.packets.drain(..) {
             heard = now;
-            match &mut many {
-                Many::Mars(mars) => mars.hear(now, from, &packet),
-                Many::Lares(lares) => lares.hear(now, from, &packet),
-            }
+            many.hear(now, from, &packet);
         }
-        let (over, next) = match &mut many {
-            Many::Mars(mars) => mars.work(now),
-            Many::Lares(lares) => lares.work(now),
-        };
+        let (over, next) = many.work(now);
         let patience = (config.patience > Span::ZERO).then(|| heard + config.patience);
         if over || shutdown.is_cancelled() || patience.is_some_and(|until| until <= now) {
             break;
@@ -126,29 +138,14 @@ pub async fn emulate_receivers(
         timer
             .arm(wake)
             .map_err(NetError::system("setting a timer"))?;
-        let own = poll_fn(|context| {
-            let ready = match &many {
-                Many::Mars(mars) => mars
-                    .sockets()
-                    .any(|it| it.poll_readable(context).is_ready()),
-                Many::Lares(lares) => lares.socket().poll_readable(context).is_ready(),
-            };
-            match ready {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        });
         tokio::select! {
             _ = timer.expired() => {}
             _ = udp.readable() => {}
-            () = own => {}
+            () = poll_fn(|context| many.poll_readable(context)) => {}
             () = shutdown.cancelled() => {}
         }
     }
-    Ok(match many {
-        Many::Mars(mars) => mars.told,
-        Many::Lares(lares) => lares.told,
-    })
+    Ok(many.told())
 }
 
 /// A socket of any port.

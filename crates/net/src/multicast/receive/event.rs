@@ -1,0 +1,78 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use layercast_core::Span;
+use layercast_multicast::ReceiverStats;
+use layercast_wire::multicast::Reason;
+
+use crate::multicast::name::FileName;
+
+/// What a receiver tells while it runs.
+#[derive(Clone, Debug)]
+pub enum ReceiveEvent {
+    /// It takes part in a session.
+    Joined {
+        /// The file.
+        name: String,
+        /// Its octets.
+        size: u64,
+        /// Packets that were there already, and all.
+        held: (u64, u64),
+        /// Whose session it is.
+        sender: SocketAddr,
+    },
+    /// Four times a second, of the session that moved last.
+    Progress {
+        /// The file.
+        name: String,
+        /// Packets that are there, and all.
+        held: (u64, u64),
+        /// Octets of a packet.
+        packet: u16,
+    },
+    /// The sender is gone before the file was whole; what is there is kept.
+    Interrupted {
+        /// The file.
+        name: String,
+        /// Why.
+        reason: Reason,
+    },
+    /// Somebody without the key announces a session, which is ignored; told once.
+    Disbelieved(SocketAddr),
+    /// A file is over.
+    Done(Box<ReceivedFile>),
+}
+
+/// A file and what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReceivedFile {
+    /// The name that was announced, made harmless.
+    pub name: FileName,
+    /// Its octets.
+    pub size: u64,
+    /// Its BLAKE3 digest.
+    pub digest: [u8; 32],
+    /// Where it is, if it is whole and its digest is right.
+    pub path: Option<PathBuf>,
+    /// Why not.
+    pub reason: Option<Reason>,
+    /// What the system said, if it was that.
+    pub error: Option<String>,
+    /// Packets that were there before.
+    pub held_before: u64,
+    /// How long it took, from the announcement on.
+    pub took: Span,
+    /// What was counted.
+    pub stats: ReceiverStats,
+}
+
+/// Why receiving ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The last file of a sender is over.
+    All,
+    /// No sender was heard for long.
+    Patience,
+    /// It was told to.
+    Stopped,
+}

@@ -1,0 +1,187 @@
+//! Receiving: which sessions are taken part in, the sockets, and the time.
+
+mod event;
+mod session;
+mod sessions;
+
+use std::future::pending;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use layercast_core::{Span, Time, earliest};
+use layercast_multicast::ReceiverConfig;
+use layercast_wire::multicast::MemberId;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use self::event::{Ended, ReceiveEvent, ReceivedFile};
+use self::sessions::Sessions;
+use super::session::Inbox;
+use super::store::Folder;
+use crate::clock::Clock;
+use crate::error::NetError;
+use crate::timer::Timer;
+use crate::udp::Udp;
+
+/// How often what is there is saved, and progress told.
+const SAVE: Span = Span::from_secs(2);
+const TELL: Span = Span::from_ms(250);
+/// Batches taken off a socket before something else is done: what the buffer of one that is full holds.
+const BATCHES: usize = 64;
+/// Packets of a stream that are held until they are written, at most: that is at once.
+const BUFFER: u32 = 4_096;
+
+/// Who receives, where from and where to.
+#[derive(Clone, Debug)]
+pub struct ReceiveConfig {
+    /// Where files go.
+    pub folder: Folder,
+    /// The multicast group, and the address of the interface.
+    pub group: Option<(SocketAddrV4, Ipv4Addr)>,
+    /// Where unicast is taken, and reports come from; port 0: any.
+    pub listen: SocketAddr,
+    /// Who this is.
+    pub member: MemberId,
+    /// Key that it shares with senders: of its receipts, and of the announcements that it believes.
+    pub key: Option<[u8; 32]>,
+    /// Goes on after the last file of a sender.
+    pub forever: bool,
+    /// Gives up when no sender was heard for so long; zero: never.
+    pub patience: Span,
+}
+
+/// A receiver and its sockets, ready to run.
+pub struct FileReceiver {
+    udp: Udp,
+    group: Option<Udp>,
+    inbox: Inbox,
+    sessions: Sessions,
+    forever: bool,
+    patience: Span,
+}
+
+impl FileReceiver {
+    /// Takes the sockets. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The port is in use, or the group cannot be joined.
+    pub fn bind(config: ReceiveConfig) -> Result<FileReceiver, NetError> {
+        let udp = Udp::bind(config.listen).map_err(|it| NetError::bind(config.listen, it))?;
+        let join = |(group, interface)| {
+            Udp::join_group(group, interface).map_err(|source| NetError::Group {
+                group: SocketAddr::from(group),
+                source,
+            })
+        };
+        let group = config.group.map(join).transpose()?;
+        let machine = ReceiverConfig {
+            buffer: BUFFER,
+            ..ReceiverConfig::new(config.member, 0).with_key(config.key.as_ref())
+        };
+        Ok(FileReceiver {
+            udp,
+            group,
+            inbox: Inbox::default(),
+            sessions: Sessions::new(config.folder, machine),
+            forever: config.forever,
+            patience: config.patience,
+        })
+    }
+
+    /// Where unicast comes in.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.udp.local_addr()
+    }
+
+    /// Receives until the last file of a sender is over, or `shutdown`; partial files are kept.
+    ///
+    /// # Errors
+    /// The system refuses timers.
+    pub async fn run(
+        mut self,
+        shutdown: CancellationToken,
+        events: mpsc::Sender<ReceiveEvent>,
+    ) -> Result<(Vec<ReceivedFile>, Ended), NetError> {
+        let clock = Clock::get();
+        let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
+        let mut save_at = clock.now() + SAVE;
+        let mut tell_at = clock.now();
+        self.sessions.heard = clock.now();
+        let ended = loop {
+            let now = clock.now();
+            timer.served(now);
+            let mut more = self.receive(now, &events);
+            more |= self.sessions.work(now, &events);
+            let full = !self.sessions.out.flush(&mut self.udp);
+            if save_at <= now {
+                save_at = now + SAVE;
+                self.sessions.save();
+            }
+            if tell_at <= now {
+                tell_at = now + TELL;
+                self.sessions.progress(&events);
+            }
+            let idle = self.sessions.is_empty();
+            if shutdown.is_cancelled() {
+                break Ended::Stopped;
+            }
+            if idle && self.sessions.last && !self.forever {
+                break Ended::All;
+            }
+            let patient = self.patience == Span::ZERO || self.sessions.heard + self.patience > now;
+            if idle && !patient {
+                break Ended::Patience;
+            }
+            if more {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let wake = earliest(self.sessions.poll_timeout(), Some(save_at.min(tell_at)));
+            timer
+                .arm(wake)
+                .map_err(NetError::system("setting a timer"))?;
+            let in_group = async {
+                match &self.group {
+                    Some(group) => group.readable().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                _ = timer.expired() => {}
+                _ = self.udp.readable() => {}
+                _ = in_group => {}
+                _ = self.udp.writable(), if full => {}
+                () = shutdown.cancelled() => {}
+            }
+        };
+        self.sessions.save();
+        if ended == Ended::Stopped {
+            self.sessions.leave();
+            // Best effort: who is not told finds out.
+            self.sessions.out.flush(&mut self.udp);
+        }
+        Ok((self.sessions.files, ended))
+    }
+
+    /// Takes what came, but not for ever; says whether there may be more.
+    fn receive(&mut self, now: Time, events: &mpsc::Sender<ReceiveEvent>) -> bool {
+        let mut more = false;
+        // What came to the group comes first: who is asked alone must not answer before it has seen what was sent to
+        // all before.
+        for alone in [false, true] {
+            for batch in 0..BATCHES {
+                let socket = match alone {
+                    true => Some(&mut self.udp),
+                    false => self.group.as_mut(),
+                };
+                if !socket.is_some_and(|it| it.receive(&mut self.inbox)) {
+                    break;
+                }
+                more |= batch + 1 == BATCHES;
+                for (from, packet) in self.inbox.packets.drain(..) {
+                    self.sessions.take(now, from, &packet, events);
+                }
+            }
+        }
+        more
+    }
+}

@@ -1,0 +1,188 @@
+use std::net::SocketAddr;
+
+use layercast_core::{Span, Time};
+use layercast_multicast::{Peer, Receiver, ReceiverConfig, ReceiverEvent, Transmit};
+use layercast_wire::multicast::{Object, Open, Packet, Reason};
+
+use super::{ReceiveEvent, ReceivedFile};
+use crate::multicast::intake::Intake;
+use crate::multicast::store::{FileStore, Folder};
+
+/// Whose sender says nothing for so long is taken over by another with the same content, or given up for a new one.
+const SILENT: Span = Span::from_secs(2);
+
+/// A session that a receiver takes part in: a machine, and the file that comes.
+pub struct Session {
+    machine: Receiver<FileStore>,
+    sender: SocketAddr,
+    open: Open,
+    began: Time,
+    heard: Time,
+    held_before: u64,
+    /// The machine waits for the digest.
+    verifying: bool,
+    /// The file, if it comes as a stream.
+    stream: Option<Intake>,
+}
+
+impl Session {
+    /// Takes part in what `sender` announces by `packet`.
+    pub fn join(
+        config: ReceiverConfig,
+        folder: Folder,
+        now: Time,
+        (sender, peer): (SocketAddr, Peer),
+        (packet, open): (&Packet, &Open),
+    ) -> Session {
+        let mut store = FileStore::new(folder);
+        let stream = Intake::of(open, &mut store);
+        let mut machine = Receiver::new(config, store);
+        machine.handle(now, peer, packet);
+        if let Some(Err(reason)) = stream {
+            machine.leave(reason);
+        }
+        let mut stream = stream.and_then(Result::ok);
+        if let Some(stream) = &mut stream {
+            stream.take(&mut machine);
+        }
+        Session {
+            held_before: machine.progress().0,
+            machine,
+            sender,
+            open: open.clone(),
+            began: now,
+            heard: now,
+            verifying: false,
+            stream,
+        }
+    }
+
+    /// Takes a packet of the session.
+    pub fn handle(&mut self, now: Time, (from, peer): (SocketAddr, Peer), packet: &Packet) {
+        self.machine.handle(now, peer, packet);
+        if let Some(stream) = &mut self.stream {
+            stream.take(&mut self.machine);
+        }
+        if self.sender == from {
+            self.heard = now;
+        }
+    }
+
+    /// Runs what is due, and hashes a piece; whether there is more to be hashed, and why it is over, if it is.
+    pub fn work(&mut self, now: Time) -> (bool, Option<Reason>) {
+        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+            self.machine.on_timeout(now);
+        }
+        // A piece at a time, so that packets do not wait for long.
+        let hashed = self.machine.store_mut().hash_one();
+        let mut more = matches!(hashed, Ok(true));
+        if hashed.is_err() {
+            self.machine.leave(Reason::NoRoom);
+        }
+        if self.verifying
+            && let Some(right) = self.machine.store().is_right()
+        {
+            self.verifying = false;
+            self.machine.verified(now, right);
+        }
+        let mut over = None;
+        while let Some(event) = self.machine.poll_event() {
+            match event {
+                ReceiverEvent::Verify => {
+                    self.verifying = true;
+                    more = true;
+                }
+                ReceiverEvent::Complete => {
+                    let finished = self.machine.store_mut().finish();
+                    if finished.is_err() {
+                        self.machine.leave(Reason::NoRoom);
+                    }
+                }
+                ReceiverEvent::Closed { reason, .. } | ReceiverEvent::Refused(reason) => {
+                    over.get_or_insert(reason);
+                }
+                _ => {}
+            }
+        }
+        (more, over)
+    }
+
+    /// The next packet that may leave.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        self.machine.poll_transmit(now)
+    }
+
+    /// When to come back.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.machine.poll_timeout()
+    }
+
+    /// Leaves: the sender need not wait.
+    pub fn leave(&mut self) {
+        self.machine.leave(Reason::User);
+    }
+
+    /// Keeps what is there for another life.
+    pub fn save(&mut self) {
+        // What cannot be saved is received again.
+        let _ = self.machine.store_mut().save();
+    }
+
+    /// When its sender was heard last.
+    pub fn heard(&self) -> Time {
+        self.heard
+    }
+
+    /// Whether its sender is silent.
+    pub fn is_silent(&self, now: Time) -> bool {
+        self.heard + SILENT <= now
+    }
+
+    /// Whether it is of this content.
+    pub fn is_of(&self, object: &Object) -> bool {
+        let ours = self.open.object.as_ref();
+        ours.is_some_and(|it| it.digest == object.digest)
+    }
+
+    /// What is told when it begins.
+    pub fn joined(&self) -> ReceiveEvent {
+        let name = self.machine.store().name();
+        ReceiveEvent::Joined {
+            name: name.map_or_else(String::new, |it| it.name.clone()),
+            size: self.open.object.as_ref().map_or(0, |it| it.size),
+            held: self.machine.progress(),
+            sender: self.sender,
+        }
+    }
+
+    /// What is told while it runs.
+    pub fn progress(&self) -> Option<ReceiveEvent> {
+        let stream = self.stream.as_ref();
+        Some(ReceiveEvent::Progress {
+            name: self.machine.store().name()?.name.clone(),
+            held: stream.map_or(self.machine.progress(), Intake::progress),
+            packet: self.open.packet_size,
+        })
+    }
+
+    /// It is over: what became of the file, if it has a name.
+    pub fn end(mut self, now: Time, reason: Reason) -> Option<ReceivedFile> {
+        self.save();
+        let store = self.machine.store();
+        let right = self.stream.as_ref().is_some_and(Intake::is_right);
+        let path = store.done().map(|path| path.to_owned());
+        let path = path.filter(|_| right || self.machine.is_complete());
+        let object = self.open.object?;
+        Some(ReceivedFile {
+            name: store.name()?.clone(),
+            size: object.size,
+            digest: object.digest,
+            reason: path.is_none().then_some(reason),
+            path,
+            error: store.error().map(ToString::to_string),
+            held_before: self.held_before,
+            took: now.since(self.began),
+            stats: *self.machine.stats(),
+        })
+    }
+}

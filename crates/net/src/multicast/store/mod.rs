@@ -1,0 +1,220 @@
+//! Where received files go, packet by packet.
+
+mod folder;
+mod on_disk;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use layercast_fec::Scheme;
+use layercast_multicast::{Bits, Geometry, Rebuilt, Store, Verdict};
+use layercast_wire::Payload;
+use layercast_wire::multicast::{Object, Reason};
+
+pub use self::folder::Folder;
+use self::folder::is_it;
+use self::on_disk::OnDisk;
+use super::name::FileName;
+
+/// A file that is received: packets go to their places in a partial file, which gets its name once its digest is
+/// right.
+#[derive(Debug)]
+pub struct FileStore {
+    folder: Folder,
+    name: Option<FileName>,
+    file: Option<OnDisk>,
+    /// Where the whole file is.
+    done: Option<PathBuf>,
+    /// What the system said when something failed.
+    error: Option<io::Error>,
+}
+
+impl FileStore {
+    /// A file goes into `folder`.
+    pub fn new(folder: Folder) -> FileStore {
+        FileStore {
+            folder,
+            name: None,
+            file: None,
+            done: None,
+            error: None,
+        }
+    }
+
+    /// The name that was announced, made harmless.
+    pub fn name(&self) -> Option<&FileName> {
+        self.name.as_ref()
+    }
+
+    /// Where the whole file is.
+    pub fn done(&self) -> Option<&Path> {
+        self.done.as_deref()
+    }
+
+    /// Why the receiver left the session, if it was the system.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Hashes the next piece that is there; `false`: there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn hash_one(&mut self) -> io::Result<bool> {
+        match &mut self.file {
+            Some(file) => file.hash_one(),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the content is what was announced; `None`: not all of it is hashed.
+    pub fn is_right(&self) -> Option<bool> {
+        self.file.as_ref()?.is_right()
+    }
+
+    /// Keeps what is there for another life, if there is something new.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save(&mut self) -> io::Result<()> {
+        match &mut self.file {
+            Some(file) if self.done.is_none() => file.save(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The content is right: the file gets its name, which is given back.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn finish(&mut self) -> io::Result<PathBuf> {
+        if let Some(done) = &self.done {
+            return Ok(done.clone());
+        }
+        let (Some(file), Some(name)) = (&mut self.file, &self.name) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let path = self.folder.free_name(&name.name)?;
+        file.finish(&path)?;
+        self.done = Some(path.clone());
+        Ok(path)
+    }
+
+    fn open(&mut self, object: &Object, geometry: &Geometry) -> io::Result<Bits> {
+        let name = FileName::from_object(&object.name);
+        fs::create_dir_all(&self.folder.path)?;
+        let there = self.folder.path.join(&name.name);
+        if is_it(&there, object) {
+            // It was received in another life, and the sender does not know.
+            self.done = Some(there);
+            return Ok(Bits::full(geometry.packets()));
+        }
+        let (file, held) = OnDisk::open(&self.folder.path, &name.name, object, geometry)?;
+        self.file = Some(file);
+        Ok(held)
+    }
+
+    /// Runs `what`, keeps the error and gives the reason for the sender.
+    fn tried<T>(&mut self, what: impl FnOnce(&mut Self) -> io::Result<T>) -> Result<T, Reason> {
+        what(self).map_err(|error| {
+            self.error = Some(error);
+            Reason::NoRoom
+        })
+    }
+}
+
+impl Store for FileStore {
+    fn begin(&mut self, object: &Object, geometry: &Geometry) -> Result<Bits, Reason> {
+        self.name = Some(FileName::from_object(&object.name));
+        if object.scheme != 0 {
+            let scheme = Scheme::from_number(object.scheme).ok_or(Reason::Unsupported)?;
+            let n = usize::from(geometry.block);
+            scheme.check(n, 0).map_err(|_| Reason::Unsupported)?;
+        }
+        self.tried(|store| {
+            let room = store.folder.room();
+            if object.size > room {
+                let what = format!("{} octets are too many for room of {room}", object.size);
+                return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+            }
+            store.open(object, geometry)
+        })
+    }
+
+    fn packet(&mut self, _: &Geometry, number: u64, payload: &Payload) -> Result<(), Reason> {
+        self.tried(|store| {
+            let file = store.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+            file.put(number, payload)
+        })
+    }
+
+    fn parity(
+        &mut self,
+        _: &Geometry,
+        block: u32,
+        index: u32,
+        payload: &Payload,
+    ) -> Result<(), Reason> {
+        if let Some(file) = &mut self.file {
+            file.keep(block, index, payload);
+        }
+        Ok(())
+    }
+
+    fn rebuild(&mut self, geometry: &Geometry, block: u32, held: &Bits) -> Result<Rebuilt, Reason> {
+        self.tried(|store| {
+            let file = store.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+            file.rebuild(geometry, block, held)
+        })
+    }
+
+    fn verify(&mut self) -> Verdict {
+        match (&self.done, self.is_right()) {
+            (Some(_), _) | (None, Some(true)) => Verdict::Same,
+            (None, Some(false)) => Verdict::Different,
+            (None, None) => Verdict::Later,
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.clear();
+        }
+        self.done = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hashes what can be, and looks.
+    fn looked_at(store: &mut FileStore) -> Option<bool> {
+        while store.hash_one().unwrap() {}
+        store.is_right()
+    }
+
+    #[test]
+    fn an_empty_file_with_a_wrong_digest_is_wrong_however_often_it_is_looked_at() {
+        let folder = Folder {
+            path: std::env::temp_dir().join(format!("layercast-empty-{}", std::process::id())),
+            overwrite: false,
+            most: u64::MAX,
+        };
+        let object = Object {
+            size: 0,
+            block: 100,
+            scheme: Scheme::ReedSolomon.number(),
+            digest: [7; 32],
+            name: "nothing".into(),
+        };
+        let geometry = Geometry::of(&object, 1_400).unwrap();
+        let mut store = FileStore::new(folder.clone());
+        store.begin(&object, &geometry).unwrap();
+        assert_eq!(looked_at(&mut store), Some(false));
+        store.clear();
+        assert_eq!(looked_at(&mut store), Some(false));
+        fs::remove_dir_all(folder.path).unwrap();
+    }
+}
