@@ -114,65 +114,82 @@ fn crowds(network: &Network) -> Result<(), NetworkError> {
 }
 
 fn adjacency(network: &Network) -> Adjacency {
-    let mut medium = vec![None; network.nodes.len()];
-    let mut hops = vec![Vec::new(); network.nodes.len()];
-    let mut join = |from: NodeIndex, interface: Interface, next: NodeIndex| {
-        // Hosts that share a medium find each other without a list.
-        if is_router(network, from) || is_router(network, next) {
-            hops[from.0 as usize].push(Hop { interface, next });
-        }
-        if !is_router(network, from) {
-            medium[from.0 as usize] = Some(interface);
-        }
+    let mut found = Adjacency {
+        medium: vec![None; network.nodes.len()],
+        hops: vec![Vec::new(); network.nodes.len()],
     };
+    let forwards = |node: NodeIndex| is_router(network, node);
     for (n, link) in network.links.iter().enumerate() {
-        let [a, b] = link.ends;
-        join(a, Interface::Pipe(2 * n as u32), b);
-        join(b, Interface::Pipe(2 * n as u32 + 1), a);
+        let pipe = |end| Interface::Pipe((2 * n + end) as u32);
+        found.share(&link.ends, pipe, forwards);
     }
     if let Some(atm) = &network.atm {
         // To IP the backbone is one link: everyone on it is next to every other.
-        let nodes = atm::adapted(atm);
-        let routers: Vec<NodeIndex> = nodes
-            .iter()
-            .copied()
-            .filter(|&it| is_router(network, it))
-            .collect();
-        for (n, &from) in nodes.iter().enumerate() {
-            let interface = Interface::Atm(atm::adapter(atm, n));
-            let others = match is_router(network, from) {
-                true => &nodes,
-                false => &routers,
-            };
-            for &next in others.iter().filter(|&&next| next != from) {
-                join(from, interface, next);
-            }
-            if !is_router(network, from) {
-                // Also where no router is.
-                join(from, interface, from);
-            }
-        }
+        let adapter = |n| Interface::Atm(atm::adapter(atm, n));
+        found.share(&atm::adapted(atm), adapter, forwards);
     }
     for (n, lan) in network.lans.iter().enumerate() {
-        let interface = Interface::Pipe((2 * network.links.len() + n) as u32);
-        let routers = || {
-            lan.stations
-                .iter()
-                .filter(|&&node| is_router(network, node))
-        };
-        for &station in &lan.stations {
-            let others: Vec<NodeIndex> = match is_router(network, station) {
-                true => lan.stations.clone(),
-                false => routers().copied().collect(),
+        let pipe = Interface::Pipe((2 * network.links.len() + n) as u32);
+        found.share(&lan.stations, |_| pipe, forwards);
+    }
+    found
+}
+
+impl Adjacency {
+    /// Nodes that are next to each other, the nth of them by an interface of this number. Hosts find each other without
+    /// a list: what is noted is who is next to a router.
+    fn share(
+        &mut self,
+        nodes: &[NodeIndex],
+        interface: impl Fn(usize) -> Interface,
+        forwards: impl Fn(NodeIndex) -> bool,
+    ) {
+        let all = nodes.iter().copied();
+        let routers: Vec<NodeIndex> = all.filter(|&it| forwards(it)).collect();
+        let mut is_router = routers.iter().copied().peekable();
+        for (n, &from) in nodes.iter().enumerate() {
+            let interface = interface(n);
+            let others = match is_router.next_if_eq(&from) {
+                Some(_) => nodes,
+                None => {
+                    self.medium[from.0 as usize] = Some(interface);
+                    &routers
+                }
             };
-            for other in others.into_iter().filter(|&other| other != station) {
-                join(station, interface, other);
-            }
-            if !is_router(network, station) {
-                // Also where no router is.
-                join(station, interface, station);
-            }
+            let others = others.iter().filter(|&&next| next != from);
+            self.hops[from.0 as usize].extend(others.map(|&next| Hop { interface, next }));
         }
     }
-    Adjacency { medium, hops }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn hosts_that_share_a_medium_cost_each_what_its_routers_are() {
+        let (hosts, routers) = (50_000, 3);
+        let nodes: Vec<NodeIndex> = (0..hosts + routers).map(NodeIndex).collect();
+        let mut found = Adjacency {
+            medium: vec![None; nodes.len()],
+            hops: vec![Vec::new(); nodes.len()],
+        };
+        let looks = Cell::new(0);
+        let forwards = |node: NodeIndex| {
+            looks.set(looks.get() + 1);
+            node.0 >= hosts
+        };
+        found.share(&nodes, |_| Interface::Pipe(7), forwards);
+        assert_eq!(looks.get(), nodes.len());
+        let hops: usize = found.hops.iter().map(Vec::len).sum();
+        assert_eq!(
+            hops as u32,
+            hosts * routers + routers * (hosts + routers - 1)
+        );
+        assert_eq!(found.hops[0].len(), 3);
+        let media = found.medium.iter().flatten().count();
+        assert_eq!(media as u32, hosts);
+    }
 }
