@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{complaint, decode, folder, have_ffmpeg, json, make_clip, run};
+use common::{complaint, decode, folder, have_ffmpeg, json, make_clip, real_time, run};
 use serde_json::Value;
 
 const NETWORK: &str = r#"
@@ -62,7 +62,7 @@ fn demo(scenario: &Path, out: &Path) -> Value {
     ]))
 }
 
-#[test]
+#[real_time]
 fn a_demo_keeps_its_promise_and_writes_it_down() {
     if !have_ffmpeg() {
         return;
@@ -93,7 +93,7 @@ fn a_demo_keeps_its_promise_and_writes_it_down() {
     assert!(page.contains("viewer"));
 }
 
-#[test]
+#[real_time]
 fn a_switch_killed_and_restarted_is_back_in_service() {
     if !have_ffmpeg() {
         return;

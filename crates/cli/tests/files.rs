@@ -10,10 +10,10 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{complaint, ends_within, folder, layercast, run, signal};
+use common::{complaint, ends_within, folder, layercast, real_time, run, signal};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A port that is free now.
 fn port() -> u16 {
@@ -39,7 +39,7 @@ fn summary(output: &std::process::Output) -> Value {
     serde_json::from_str(text.lines().last().unwrap()).unwrap()
 }
 
-#[test]
+#[real_time]
 fn exit_codes_tell_all_some_and_none() {
     let folder = folder("files-codes");
     let file = folder.join("file");
@@ -120,7 +120,7 @@ fn what_is_wrong_is_told_in_one_line() {
     }
 }
 
-#[test]
+#[real_time]
 fn ctrl_c_keeps_what_is_here() {
     let folder = folder("files-stopped");
     let file = folder.join("file");

@@ -3,7 +3,7 @@
 #[path = "all/common/mod.rs"]
 mod common;
 
-use common::{Running, complaint, decode, folder, have_ffmpeg, json, make_clip, run};
+use common::{Running, complaint, decode, folder, have_ffmpeg, json, make_clip, real_time, run};
 use serde_json::Value;
 
 /// Bytes, complaints of the decoder, pictures and the summary of what a receiver got.
@@ -19,7 +19,7 @@ fn receive(address: &str, out: &std::path::Path) -> (u64, u64, Value) {
     (std::fs::metadata(out).unwrap().len(), pictures, summary)
 }
 
-#[test]
+#[real_time]
 fn what_a_filter_in_a_switch_leaves_decodes_cleanly() {
     if !have_ffmpeg() {
         return;
@@ -46,7 +46,7 @@ fn what_a_filter_in_a_switch_leaves_decodes_cleanly() {
     }
 }
 
-#[test]
+#[real_time]
 fn a_source_in_continuous_mode_shapes_the_video_to_the_link() {
     if !have_ffmpeg() {
         return;

@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Running, complaint, decode, ends_within, folder, have_ffmpeg, layercast, run};
+use common::{
+    Running, complaint, decode, ends_within, folder, have_ffmpeg, layercast, real_time, run,
+};
 
-const SOON: Duration = Duration::from_secs(40);
+const SOON: Duration = Duration::from_secs(60);
 const X264: &str =
     "-c:v libx264 -preset ultrafast -g 10 -bf 2 -x264-params scenecut=0:b-pyramid=none";
 
@@ -76,7 +78,7 @@ fn growing(to: [u16; 2]) -> Helper {
     )
 }
 
-#[test]
+#[real_time]
 fn a_stream_that_outgrows_its_reservation_is_renegotiated_or_refused() {
     if !have_ffmpeg() {
         return;
@@ -174,7 +176,7 @@ fn gstreamer(pipeline: &str) -> Helper {
     Helper(child.expect("gst-launch-1.0 starts"))
 }
 
-#[test]
+#[real_time]
 fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
     if !have_ffmpeg() {
         return;
@@ -224,7 +226,7 @@ fn a_live_transport_stream_goes_through_a_switch_to_players_at_every_level() {
     }
 }
 
-#[test]
+#[real_time]
 fn live_h264_in_rtp_is_played_from_its_session_description() {
     if !have_ffmpeg() {
         return;
@@ -279,7 +281,7 @@ fn live_h264_in_rtp_is_played_from_its_session_description() {
     }
 }
 
-#[test]
+#[real_time]
 fn a_transport_stream_in_rtp_and_mpeg_video_in_rtp_are_played() {
     if !have_ffmpeg() {
         return;
@@ -319,7 +321,7 @@ fn a_transport_stream_in_rtp_and_mpeg_video_in_rtp_are_played() {
     }
 }
 
-#[test]
+#[real_time]
 fn a_transport_stream_on_standard_input_is_served_to_its_end() {
     if !have_ffmpeg() {
         return;
@@ -347,7 +349,7 @@ fn a_transport_stream_on_standard_input_is_served_to_its_end() {
     assert!((120..=200).contains(&pictures), "{pictures} pictures");
 }
 
-#[test]
+#[real_time]
 fn silence_and_strange_bytes_are_named() {
     let port = port();
     let from = format!("udp://127.0.0.1:{port}");

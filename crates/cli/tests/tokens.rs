@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{Running, complaint, decode, folder, have_ffmpeg, make_clip, run};
+use common::{Running, complaint, decode, folder, have_ffmpeg, make_clip, real_time, run};
 
 /// A server of a flow for those with a token, and the file of its identity.
 fn closed(folder: &Path, more: &[&str]) -> (Running, String) {
@@ -16,7 +16,7 @@ fn closed(folder: &Path, more: &[&str]) -> (Running, String) {
     (server, identity)
 }
 
-#[test]
+#[real_time]
 fn a_token_opens_what_is_closed_without_one() {
     if !have_ffmpeg() {
         return;
@@ -56,7 +56,7 @@ fn a_token_opens_what_is_closed_without_one() {
     assert!(decode(&got).1 > 24);
 }
 
-#[test]
+#[real_time]
 fn a_token_that_expires_ends_the_join_with_a_clear_line() {
     if !have_ffmpeg() {
         return;

@@ -7,9 +7,10 @@ mod soak;
 
 use std::time::Duration;
 
+use common::real_time;
 use soak::{Plan, soak};
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn receivers_and_switches_come_and_go_and_nothing_is_lost_or_stuck() {
     let plan = Plan {
         seed: 1,

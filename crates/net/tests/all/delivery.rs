@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{join, join_config, link_to, port, server, sink, start, switch};
+use crate::common::{join, join_config, link_to, port, real_time, server, sink, start, switch};
 use layercast_core::{Level, Span};
 use layercast_net::{JoinEvent, NetError, get_stats, list_flows};
 use layercast_wire::Carriage;
@@ -51,17 +51,17 @@ async fn two_receivers(carriage: Carriage) {
     assert_eq!(chuff.channels.malformed, 0);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn datagrams_reach_two_unequal_receivers() {
     two_receivers(Carriage::Datagrams).await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn cells_reach_two_unequal_receivers() {
     two_receivers(Carriage::Cells).await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_server_takes_receivers_without_a_switch() {
     let mut config = server(Carriage::Datagrams, 2);
     config.until_finished = true;
@@ -77,7 +77,7 @@ async fn a_server_takes_receivers_without_a_switch() {
     assert_eq!(server.sources["film"].submitted, 96);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_receiver_that_leaves_is_gone_from_the_server() {
     let server = start(server(Carriage::Datagrams, 6)).await;
     let mut receiver = join(join_config(
@@ -93,7 +93,7 @@ async fn a_receiver_that_leaves_is_gone_from_the_server() {
     assert_eq!(summary.sources["film"].members, 0);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_join_that_does_not_fit_is_refused_with_the_shortfall() {
     let mut config = server(Carriage::Datagrams, 6);
     link_to(&mut config, "tiny", port(Carriage::Datagrams, Some(100)));
@@ -108,7 +108,7 @@ async fn a_join_that_does_not_fit_is_refused_with_the_shortfall() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_missing_flow_is_reported_with_the_flows_there_are() {
     let server = start(server(Carriage::Datagrams, 6)).await;
     let mut wanted = sink("guest", 11, Carriage::Datagrams);
@@ -121,7 +121,7 @@ async fn a_missing_flow_is_reported_with_the_flows_there_are() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_server_that_is_stopped_closes_its_flow_in_order() {
     let server = start(server(Carriage::Datagrams, 60)).await;
     let chuff = start(switch("chuff", 2, Carriage::Datagrams, &[server.addr])).await;

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    join, join_config, link_to, port, server, sink, source, start, switch, switch_config,
+    LONG, join, join_config, link_to, port, real_time, server, sink, source, start, switch,
+    switch_config,
 };
 use layercast_core::Level;
 use layercast_net::{Connect, JoinEvent, NetError, Node, NodeConfig, list_flows};
@@ -25,7 +26,7 @@ fn free_port() -> SocketAddr {
     socket.local_addr().unwrap()
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_restarted_switch_is_back_in_service_without_the_server_noticing_more() {
     let server = start(server(DATAGRAMS, 7)).await;
     let mut config = switch("chuff", 2, DATAGRAMS, &[server.addr]);
@@ -112,7 +113,7 @@ async fn hello(addr: SocketAddr, name: &str, udp_port: u16) -> TcpStream {
     stream
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_storm_of_hostile_datagrams_does_not_touch_the_base_layer() {
     let server = start(server(DATAGRAMS, 5)).await;
     let chuff = start(switch("chuff", 2, DATAGRAMS, &[server.addr])).await;
@@ -151,7 +152,7 @@ async fn a_storm_of_hostile_datagrams_does_not_touch_the_base_layer() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
     let node = start(server(DATAGRAMS, 5)).await;
     let lines: [&[u8]; 4] = [
@@ -166,7 +167,7 @@ async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
         let _ = stream.write_all(line).await;
         let _ = stream.shutdown().await;
         let mut answer = Vec::new();
-        let read = timeout(Duration::from_secs(3), stream.read_to_end(&mut answer)).await;
+        let read = timeout(LONG, stream.read_to_end(&mut answer)).await;
         assert!(read.is_ok(), "not cut off after {:?}", &line[..20]);
     }
     // A neighbour that spoke well at first and then raves.
@@ -175,7 +176,7 @@ async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
         let _ = stream.write_all(b"[1,2,3]\n").await;
     }
     let mut answer = Vec::new();
-    let read = timeout(Duration::from_secs(3), stream.read_to_end(&mut answer)).await;
+    let read = timeout(LONG, stream.read_to_end(&mut answer)).await;
     assert!(read.is_ok(), "the raver was not cut off");
     // Others are served all the while.
     assert_eq!(list_flows(node.addr).await.unwrap().len(), 1);
@@ -184,7 +185,7 @@ async fn garbage_on_the_session_channel_is_answered_counted_and_cut_off() {
     assert!(summary.channels.malformed >= 16, "{:?}", summary.channels);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn session_messages_of_the_fuzzer_do_no_harm() {
     let node = start(server(DATAGRAMS, 4)).await;
     let mut receiver = join(join_config(node.addr, sink("guest", 11, DATAGRAMS)));
@@ -210,21 +211,21 @@ async fn session_messages_of_the_fuzzer_do_no_harm() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_neighbour_that_reads_nothing_is_cut_off() {
     let node = start(server(DATAGRAMS, 5)).await;
     let mut deaf = hello(node.addr, "deaf", 9).await;
     let question = Signal::ListFlows.to_line().unwrap().repeat(100);
     let asking = async { while deaf.write_all(&question).await.is_ok() {} };
     assert!(
-        timeout(Duration::from_secs(8), asking).await.is_ok(),
+        timeout(LONG, asking).await.is_ok(),
         "the node still listens to somebody who does not"
     );
     let summary = node.stop().await;
     assert_eq!(summary.channels.slow, 1, "{:?}", summary.channels);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn callers_beyond_the_limit_are_turned_away() {
     let mut config = server(DATAGRAMS, 5);
     config.max_connections = 3;
@@ -236,13 +237,13 @@ async fn callers_beyond_the_limit_are_turned_away() {
     sleep(Duration::from_millis(50)).await;
     let mut one_more = hello(node.addr, "n3", 0).await;
     let mut answer = Vec::new();
-    let read = timeout(Duration::from_secs(2), one_more.read_to_end(&mut answer)).await;
+    let read = timeout(LONG, one_more.read_to_end(&mut answer)).await;
     assert!(read.is_ok() && answer.is_empty());
     drop(held);
     assert_eq!(node.stop().await.channels.rejected, 1);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn nobody_takes_the_name_or_the_address_of_somebody_else() {
     let node = start(server(DATAGRAMS, 5)).await;
     let own = hello(node.addr, "server", 7_001).await;
@@ -252,7 +253,7 @@ async fn nobody_takes_the_name_or_the_address_of_somebody_else() {
     let twin = hello(node.addr, "first", 7_003).await;
     for (mut stream, refused) in [(own, true), (first, false), (thief, true), (twin, true)] {
         let mut answer = vec![0; 4_096];
-        let count = timeout(Duration::from_secs(2), stream.read(&mut answer))
+        let count = timeout(LONG, stream.read(&mut answer))
             .await
             .unwrap()
             .unwrap();
@@ -263,7 +264,7 @@ async fn nobody_takes_the_name_or_the_address_of_somebody_else() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_port_in_use_is_told_as_such() {
     let node = start(server(DATAGRAMS, 5)).await;
     let mut second = switch("second", 3, DATAGRAMS, &[]);
@@ -274,7 +275,7 @@ async fn a_port_in_use_is_told_as_such() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn an_unreachable_upstream_ends_the_node_only_if_asked_to() {
     let nobody = free_port();
     let mut config = switch("hasty", 2, DATAGRAMS, &[nobody]);
@@ -302,7 +303,7 @@ async fn an_unreachable_upstream_ends_the_node_only_if_asked_to() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn losses_of_a_link_are_those_that_were_ordered() {
     let mut config = NodeConfig::new(
         switch_config("server", 1),

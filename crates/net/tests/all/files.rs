@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use self::mangler::{Faults, Mangler};
-use crate::common::localhost;
+use crate::common::{localhost, real_time};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -214,7 +214,7 @@ async fn loss_duplicates_disorder_and_corruption_leave_the_files_identical() {
     }
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_receiver_that_was_killed_goes_on_where_it_was() {
     let folder = folder("killed-receiver");
     let (path, content) = make(&folder, "film", 8_000_000);
@@ -234,7 +234,7 @@ async fn a_receiver_that_was_killed_goes_on_where_it_was() {
     one.end().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn when_the_sender_was_killed_receivers_wait_for_it_and_go_on() {
     let folder = folder("killed-sender");
     let (path, content) = make(&folder, "film", 4_000_000);
@@ -257,7 +257,7 @@ async fn when_the_sender_was_killed_receivers_wait_for_it_and_go_on() {
     assert!(fs::read(out.join("film")).unwrap() == content);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn who_stops_tells_the_other_side() {
     let folder = folder("stopped");
     let (path, _) = make(&folder, "film", 8_000_000);

@@ -1,8 +1,6 @@
 //! Frames of live producers, frames for programs, and commands to what runs.
 
-use std::time::Duration;
-
-use crate::common::{join, join_config, server, sink, source, start};
+use crate::common::{LONG, join, join_config, real_time, server, sink, source, start};
 use layercast_core::{Layer, Span};
 use layercast_net::{Frames, JoinCommand, JoinEvent, NodeCommand, NodeConfig, Output};
 use layercast_transport::mets::AppFrame;
@@ -34,11 +32,11 @@ async fn ask<C, T>(
     let (reply, answer) = oneshot::channel();
     let sent = commands.send(question(reply)).await;
     sent.expect("it runs");
-    let within = timeout(Duration::from_secs(10), answer);
+    let within = timeout(LONG, answer);
     within.await.expect("an answer in time").ok()
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn what_a_live_producer_sends_reaches_a_program_and_its_end_ends_the_flow() {
     let (frames, queue) = mpsc::channel(4);
     let (mut config, _commands) = live_server(queue);
@@ -59,7 +57,7 @@ async fn what_a_live_producer_sends_reaches_a_program_and_its_end_ends_the_flow(
             assert_eq!(got.payload, frame(number).payload);
         }
     };
-    timeout(Duration::from_secs(20), taking).await.unwrap();
+    timeout(LONG, taking).await.unwrap();
     producer.await.unwrap();
     // The producer is gone, so the flow closes, and with it the receiver.
     let summary = receiver.end().await.unwrap();
@@ -67,7 +65,7 @@ async fn what_a_live_producer_sends_reaches_a_program_and_its_end_ends_the_flow(
     assert_eq!(server.stop().await.sources["film"].submitted, 20);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_closed_flow_sends_what_was_handed_over_or_counts_it() {
     let (frames, queue) = mpsc::channel(64);
     let (config, commands) = live_server(queue);
@@ -94,7 +92,7 @@ async fn a_closed_flow_sends_what_was_handed_over_or_counts_it() {
     assert!(undelivered > 32, "{undelivered}");
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn flows_open_and_close_while_a_node_runs() {
     let (_frames, queue) = mpsc::channel(4);
     let (config, commands) = live_server(queue);
@@ -126,7 +124,7 @@ async fn flows_open_and_close_while_a_node_runs() {
     assert_eq!(summary.sources.len(), 2);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_receiver_answers_while_it_receives() {
     let server = start(server(Carriage::Datagrams, 6)).await;
     let (commands, queue) = mpsc::channel(1);

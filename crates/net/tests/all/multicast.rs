@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use crate::common::neighbour::{Neighbour, identity, trusted};
-use crate::common::{join, join_config, port, server, sink, start};
+use crate::common::{join, join_config, port, real_time, server, sink, start};
 use layercast_core::Level;
 use layercast_net::{GroupPort, Identity};
 use layercast_switch::{LinkConfig, PortConfig};
@@ -63,23 +63,23 @@ fn group(last: u8, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, last), port)
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn one_datagram_reaches_two_members() {
     two_members(Carriage::Datagrams, group(1, 47_801), None).await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn one_cell_reaches_two_members() {
     two_members(Carriage::Cells, group(2, 47_802), None).await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn one_sealed_datagram_reaches_two_members() {
     let own = Some(identity());
     two_members(Carriage::Datagrams, group(3, 47_803), own).await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn who_has_left_a_group_soon_opens_nothing_more() {
     let own = identity();
     let group = group(4, 47_804);

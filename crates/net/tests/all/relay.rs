@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::common::{join, join_config, localhost, server, sink, start};
+use crate::common::{join, join_config, localhost, real_time, server, sink, start};
 use layercast_core::{Span, Time};
 use layercast_net::{
     CancellationToken, Clock, JoinEvent, NetError, Relay, RelayConfig, RelayStats,
@@ -60,7 +60,7 @@ fn now() -> Time {
     Clock::get().now()
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn datagrams_and_answers_are_late_by_the_delay_each_way() {
     let echo = UdpSocket::bind(localhost()).await.unwrap();
     let path = Running::start(echo.local_addr().unwrap(), late()).await;
@@ -96,7 +96,7 @@ async fn datagrams_and_answers_are_late_by_the_delay_each_way() {
     assert_eq!((stats.there.offered, stats.back.offered), (3, 2));
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_path_that_loses_everything_delivers_nothing() {
     let echo = UdpSocket::bind(localhost()).await.unwrap();
     let link = LinkConfig {
@@ -111,7 +111,7 @@ async fn a_path_that_loses_everything_delivers_nothing() {
     assert_eq!(path.stop().await.there.link.lost, 1);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_receiver_behind_a_path_gets_its_media_and_its_messages_through_it() {
     let server = start(server(Carriage::Datagrams, 3)).await;
     let path = Running::start(server.addr, late()).await;

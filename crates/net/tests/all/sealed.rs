@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use crate::common::neighbour::Neighbour;
-use crate::common::{join, join_config, server, sink, start, switch};
+use crate::common::{LONG, join, join_config, real_time, server, sink, start, switch};
 use layercast_core::{Level, NodeId};
 use layercast_net::{
     Clock, JoinConfig, JoinEvent, JoinSummary, NetError, NodeConfig, NodeEvent, random_seed,
@@ -17,7 +17,7 @@ use layercast_wire::{Carriage, Member, Resource, Signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 
 const DATAGRAMS: Carriage = Carriage::Datagrams;
 const IDENTITY: Seed = Seed([1; 32]);
@@ -83,7 +83,7 @@ fn everything_arrived(summary: &JoinSummary) {
     );
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_flow_that_takes_tokens_is_for_those_who_have_one() {
     let server = start(sealed(5)).await;
     let mut config = switch("chuff", 2, DATAGRAMS, &[server.addr]);
@@ -117,7 +117,7 @@ async fn a_flow_that_takes_tokens_is_for_those_who_have_one() {
     assert_eq!(server.stop().await.switch.rejected_signals.token, 4);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn whoever_gets_all_datagrams_without_a_key_plays_no_frame() {
     let server = start(sealed(5)).await;
     // A switch that lets anybody in, as long as somebody with a token is there.
@@ -147,7 +147,7 @@ async fn whoever_gets_all_datagrams_without_a_key_plays_no_frame() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn who_has_no_valid_token_is_told_by_the_source_where_switches_let_anybody_in() {
     let server = start(sealed(8)).await;
     let lax = start(switch("lax", 2, DATAGRAMS, &[server.addr])).await;
@@ -181,7 +181,7 @@ async fn who_has_no_valid_token_is_told_by_the_source_where_switches_let_anybody
     assert!(source.denied >= 3, "{source:?}");
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn the_proof_of_another_is_of_no_use() {
     let mut server = start(sealed(8)).await;
     let alice = token("film", "alice", 600);
@@ -236,7 +236,7 @@ async fn the_proof_of_another_is_of_no_use() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_member_that_leaves_takes_no_key_along_and_costs_the_others_nothing() {
     let server = start(sealed(10)).await;
     let chuff = start(switch("chuff", 2, DATAGRAMS, &[server.addr])).await;
@@ -328,7 +328,7 @@ async fn hello(
     port: u16,
 ) -> SocketAddr {
     let mut line = Vec::new();
-    let read = timeout(Duration::from_secs(8), from.read_until(b'\n', &mut line));
+    let read = timeout(LONG, from.read_until(b'\n', &mut line));
     read.await.unwrap().unwrap();
     let mut signal = Signal::from_line(&line).unwrap();
     let Signal::Hello { udp_port, .. } = &mut signal else {
@@ -340,7 +340,7 @@ async fn hello(
     named
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_node_that_forges_and_repeats_media_changes_nothing() {
     let server = start(sealed(6)).await;
     let forger = forger(server.addr).await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::neighbour::{Neighbour, identity, joined_by, protected, trusted};
-use crate::common::{join, join_config, server, sink, start, switch};
+use crate::common::{LONG, join, join_config, real_time, server, sink, start, switch};
 use layercast_core::{FlowId, Level, NodeId, Stream};
 use layercast_net::{
     Connect, Fingerprint, Identity, JoinEvent, JoinSummary, NetError, NodeEvent, Remote, Trust,
@@ -40,7 +40,7 @@ fn keeps_its_promise(summary: &JoinSummary) {
     assert!(receiver.frames.base > 8, "{receiver:#?}");
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_flow_goes_over_protected_links_hop_by_hop() {
     for carriage in [Carriage::Datagrams, Carriage::Cells] {
         let (near, far) = (identity(), identity());
@@ -61,7 +61,7 @@ async fn a_flow_goes_over_protected_links_hop_by_hop() {
     }
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn forged_and_replayed_adaptation_changes_nothing() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 6), &own)).await;
@@ -109,7 +109,7 @@ async fn forged_and_replayed_adaptation_changes_nothing() {
     assert_eq!(summary.malformed, 0, "nobody else looked at them");
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn datagrams_in_the_name_of_a_dead_node_are_not_believed() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 60), &own)).await;
@@ -140,7 +140,7 @@ async fn datagrams_in_the_name_of_a_dead_node_are_not_believed() {
     assert_eq!(summary.malformed, 0);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_name_in_use_is_not_given_to_another_identity() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 8), &own)).await;
@@ -160,7 +160,7 @@ async fn a_name_in_use_is_not_given_to_another_identity() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_reserved_name_belongs_to_one_identity_even_while_it_is_away() {
     let (own, boss) = (identity(), identity());
     let mut config = protected(server(DATAGRAMS, 8), &own);
@@ -173,7 +173,7 @@ async fn a_reserved_name_belongs_to_one_identity_even_while_it_is_away() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_leave_in_somebody_elses_name_changes_nothing() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 5), &own)).await;
@@ -193,7 +193,7 @@ async fn a_leave_in_somebody_elses_name_changes_nothing() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_node_with_the_wrong_certificate_is_not_talked_to() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 4), &own)).await;
@@ -216,7 +216,7 @@ async fn a_node_with_the_wrong_certificate_is_not_talked_to() {
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_caller_in_the_clear_is_told_what_to_do() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 4), &own)).await;
@@ -235,18 +235,18 @@ async fn a_caller_in_the_clear_is_told_what_to_do() {
     assert!(summary.channels.rejected >= 3, "{:?}", summary.channels);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_protected_call_to_a_node_in_the_clear_ends_in_time() {
     let node = start(server(DATAGRAMS, 8)).await;
     let begun = Instant::now();
     let anyone = Remote::protected(node.addr, Trust::Anyone);
     let error = list_flows(anyone).await.unwrap_err();
     assert!(matches!(error, NetError::Unreachable { .. }), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(6));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     node.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn keys_said_in_the_clear_are_worth_nothing() {
     let node = start(server(DATAGRAMS, 5)).await;
     let mut neighbour = Neighbour::call_in_the_clear(node.addr, "naive").await;
@@ -259,7 +259,7 @@ async fn keys_said_in_the_clear_are_worth_nothing() {
     assert_eq!(node.stop().await.udp.forged, 0);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_restarted_node_has_its_identity_and_other_keys() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("identity");
     let _ = std::fs::remove_dir_all(&folder);
@@ -308,7 +308,7 @@ async fn a_restarted_node_has_its_identity_and_other_keys() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn garbage_for_the_port_of_the_session_channel_does_no_harm() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 4), &own)).await;
@@ -345,7 +345,7 @@ async fn garbage_for_the_port_of_the_session_channel_does_no_harm() {
     assert_eq!(summary.channels.malformed, 0);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_neighbour_that_reads_nothing_is_cut_off() {
     let own = identity();
     let node = start(protected(server(DATAGRAMS, 60), &own)).await;
@@ -353,14 +353,14 @@ async fn a_neighbour_that_reads_nothing_is_cut_off() {
     let questions = vec![Signal::ListFlows; 100];
     let asking = async { while deaf.try_say(&questions).await.is_ok() {} };
     assert!(
-        timeout(Duration::from_secs(15), asking).await.is_ok(),
+        timeout(LONG, asking).await.is_ok(),
         "the node still listens to somebody who does not"
     );
     let summary = node.stop().await;
     assert_eq!(summary.channels.slow, 1, "{:?}", summary.channels);
 }
 
-#[tokio::test]
+#[real_time(tokio)]
 async fn a_neighbour_that_is_dead_is_missed() {
     let own = identity();
     let mut node = start(protected(server(DATAGRAMS, 60), &own)).await;
@@ -384,7 +384,7 @@ async fn a_neighbour_that_is_dead_is_missed() {
         }
         String::new()
     };
-    let down = timeout(Duration::from_secs(8), down).await;
+    let down = timeout(LONG, down).await;
     assert_eq!(down.as_deref(), Ok("frozen"));
     told.send(()).unwrap();
     thread.join().unwrap();

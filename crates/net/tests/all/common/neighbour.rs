@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Running;
 
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = super::LONG;
 
 pub fn identity() -> Arc<Identity> {
     Arc::new(Identity::generate().unwrap())
