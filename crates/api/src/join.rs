@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use layercast_core::{FlowSpec, Level, Off, QosPolicy, Refusal, Span, Status};
 use layercast_net::{
-    Authorities, CancellationToken, Clock, Connect, DropGuard, JoinCommand, JoinConfig, JoinEvent,
-    Output, Remote, Trust, list_flows, run_join, sink_protection,
+    Authorities, Bearer, CancellationToken, Clock, Connect, DropGuard, JoinCommand, JoinConfig,
+    JoinEvent, Output, Remote, Trust, list_flows, run_join, sink_protection,
 };
 use layercast_protect::{Expect, JoinUrl};
 use layercast_transport::mets::{SinkConfig, SinkEvent};
@@ -142,7 +142,7 @@ impl Join {
             sink_protection(&url).map_err(|error| Error::invalid("token", error.to_string()))?;
         let upstream = Remote {
             addr: resolve(&url.host).await?,
-            trust: trust(&url, self.authorities.as_deref())?,
+            bearer: Bearer::new(trust(&url, self.authorities.as_deref())?, url.control),
         };
         let flow = match url.flow {
             Some(flow) => flow,

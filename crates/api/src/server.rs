@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use layercast_core::{NodeId, Off, Status};
 use layercast_net::{
-    CancellationToken, DropGuard, Identity, NetError, Node, NodeCommand, NodeConfig, NodeEvent,
-    NodeSummary, random_seed,
+    CancellationToken, Control, DropGuard, Identity, NetError, Node, NodeCommand, NodeConfig,
+    NodeEvent, NodeSummary, random_seed,
 };
 use layercast_protect::{Expect, JoinUrl, Seed};
 use layercast_switch::{PortConfig, QueueConfig, SwitchConfig};
@@ -47,6 +47,8 @@ pub(crate) struct Running {
     address: SocketAddr,
     /// What it is known by, if its links are protected.
     identity: Option<Arc<Identity>>,
+    /// What carries its control if they are not.
+    control: Control,
     groups: Arc<Groups>,
     /// Stops the node once nobody uses it any more.
     _stop: DropGuard,
@@ -107,7 +109,7 @@ impl Server {
         let (commands, queue) = mpsc::channel(64);
         config.commands = Some(queue);
         let (name, id) = (config.switch.name.clone(), config.switch.id);
-        let identity = config.identity.clone();
+        let (identity, control) = (config.identity.clone(), config.control);
         let node = Node::bind(config).await?;
         let groups = Arc::new(Groups::default());
         let stop = CancellationToken::new();
@@ -118,6 +120,7 @@ impl Server {
             commands,
             address: node.local_addr(),
             identity,
+            control,
             groups: Arc::clone(&groups),
             _stop: stop.clone().drop_guard(),
         });
@@ -204,6 +207,7 @@ impl Running {
         let own = self.identity.as_ref();
         JoinUrl {
             protected: own.is_some(),
+            control: self.control,
             host,
             flow: Some(name.to_owned()),
             expect: own.map(|own| Expect::Node(own.fingerprint())),

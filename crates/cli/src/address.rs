@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 
-use layercast_net::{Authorities, Fingerprint, Identity, IdentityError, Remote, Trust};
-use layercast_protect::{Expect, JoinUrl};
+use layercast_net::{Authorities, Bearer, Fingerprint, Identity, IdentityError, Remote, Trust};
+use layercast_protect::{Control, Expect, JoinUrl};
 
 use crate::args::IdentityArgs;
 use crate::failure::Failure;
@@ -29,7 +29,8 @@ pub async fn resolve(url: &JoinUrl, ca: Option<&Path>) -> Result<Remote, Failure
     let addr = found
         .next()
         .ok_or_else(|| fail("it has no address".to_owned()))?;
-    Ok(Remote { addr, trust })
+    let bearer = Bearer::new(trust, url.control);
+    Ok(Remote { addr, bearer })
 }
 
 fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
@@ -63,15 +64,33 @@ pub fn identity(args: &IdentityArgs) -> Result<Option<Arc<Identity>>, Failure> {
     own(identity).map(Some)
 }
 
+/// What carries the control of a node, as asked for.
+pub fn control(args: &IdentityArgs) -> Result<Control, Failure> {
+    match args.control {
+        Some(_) if !args.insecure => Err(Failure::Usage(
+            "--control is for links in the clear, where it needs --insecure; on protected links QUIC carries \
+             the control (serve --seal protects the media in the clear, too)"
+                .to_owned(),
+        )),
+        control => Ok(control.unwrap_or_default()),
+    }
+}
+
 /// An identity to use.
 pub fn own(identity: Result<Identity, IdentityError>) -> Result<Arc<Identity>, Failure> {
     identity.map(Arc::new).map_err(Failure::new)
 }
 
-/// How to call the node that listens on `listen`, with that certificate or in the clear.
-pub fn url_of(listen: SocketAddr, own: Option<Fingerprint>, flow: Option<&str>) -> JoinUrl {
+/// How to call the node that listens on `listen`, with that certificate or in the clear over `control`.
+pub fn url_of(
+    listen: SocketAddr,
+    own: Option<Fingerprint>,
+    control: Control,
+    flow: Option<&str>,
+) -> JoinUrl {
     JoinUrl {
         protected: own.is_some(),
+        control,
         host: SocketAddr::new(outward(listen.ip()), listen.port()).to_string(),
         flow: flow.map(str::to_owned),
         expect: own.map(Expect::Node),
@@ -124,11 +143,13 @@ mod tests {
     fn a_node_tells_how_to_call_it() {
         let own = Fingerprint::of(b"certificate");
         let listen = "127.0.0.1:7400".parse().unwrap();
-        let url = url_of(listen, Some(own), Some("bunny")).to_string();
+        let url = url_of(listen, Some(own), Control::Tcp, Some("bunny")).to_string();
         assert_eq!(url, format!("layercasts://127.0.0.1:7400/bunny?fp={own}"));
-        let url = url_of(listen, None, None).to_string();
+        let url = url_of(listen, None, Control::Tcp, None).to_string();
         assert_eq!(url, "layercast://127.0.0.1:7400");
-        let any = url_of("0.0.0.0:7400".parse().unwrap(), None, None);
+        let url = url_of(listen, None, Control::Xtp, None).to_string();
+        assert_eq!(url, "layercast://127.0.0.1:7400?control=xtp");
+        let any = url_of("0.0.0.0:7400".parse().unwrap(), None, Control::Tcp, None);
         assert!(!any.host.starts_with("0.0.0.0"), "{any}");
     }
 }

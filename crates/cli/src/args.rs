@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
+use layercast_protect::Control;
 use layercast_qos::Merge;
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::FilterPlace;
@@ -348,6 +349,10 @@ pub struct IdentityArgs {
     /// Take calls in the clear: nothing is encrypted, anybody can forge; for teaching and measuring
     #[arg(long)]
     pub insecure: bool,
+    /// What carries the control of sessions in the clear (with --insecure): tcp or xtp, which is XTP over
+    /// UDP; the URL that is printed says so. On protected links it is QUIC [default: tcp]
+    #[arg(long, value_name = "tcp|xtp", value_parser = units::control)]
+    pub control: Option<Control>,
     /// Keep this name for the neighbour with this certificate; may be given several times
     #[arg(long = "reserve", value_name = "NAME=FINGERPRINT", value_parser = units::reservation,
           conflicts_with = "insecure")]
@@ -392,7 +397,8 @@ Examples:
   layercast switch --upstream URL --identity sparrow.pem              is the same after a restart
   layercast switch --upstream URL --filter bunny@phone=low-pass:10
   layercast switch --upstream URL --multicast 239.1.1.1:7500=ann,bob
-  layercast switch --upstream 192.0.2.1:7400 --insecure               everything in the clear")]
+  layercast switch --upstream 192.0.2.1:7400 --insecure               everything in the clear
+  layercast switch --upstream 'layercast://192.0.2.1:7400?control=xtp' --insecure --control xtp")]
 pub struct Switch {
     /// Let only receivers join that show a token of the flow's source
     #[arg(long)]
@@ -711,6 +717,9 @@ pub struct Demo {
     /// Protect the base layers of all flows otherwise than the scenario says: off, 6+2, auto
     #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
     pub protect_base: Option<ProtectBase>,
+    /// Leave the links unprotected, with the control over tcp or xtp, instead of QUIC
+    #[arg(long, value_name = "tcp|xtp", value_parser = units::control)]
+    pub control: Option<Control>,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

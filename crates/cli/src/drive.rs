@@ -5,7 +5,7 @@ use std::path::Path;
 
 use layercast_core::Time;
 use layercast_net::{Clock, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
-use layercast_protect::JoinUrl;
+use layercast_protect::{Control, JoinUrl};
 use layercast_switch::SwitchEvent;
 use layercast_transport::mets::SourceEvent;
 use tokio::sync::mpsc;
@@ -69,11 +69,12 @@ impl Drive<'_> {
         let name = self.config.switch.name.clone();
         let mut trace = Trace::open(self.trace, &name)?;
         let own = self.config.identity.as_ref().map(|own| own.fingerprint());
+        let control = self.config.control;
         let node = Node::bind(self.config).await.map_err(Failure::new)?;
         let address = node.local_addr();
         let url = JoinUrl {
             source: self.signed_by,
-            ..url_of(address, own, self.flow.as_deref())
+            ..url_of(address, own, control, self.flow.as_deref())
         };
         let greeting = self.greeting + &invitation(&name, address, node.media_addr(), &url);
         teller.callable(&name, address, &url, &greeting)?;
@@ -137,13 +138,13 @@ fn invitation(name: &str, address: SocketAddr, media: SocketAddr, url: &JoinUrl)
         || format!("{name} at {address}"),
         |flow| format!("\nserving {flow} at {address}"),
     );
-    let ports = match url.protected {
-        true => format!(
-            "UDP ports {} (session) and {} (media)",
-            address.port(),
-            media.port()
-        ),
-        false => format!("TCP and UDP port {}, in the clear", address.port()),
+    let (session, media) = (address.port(), media.port());
+    let ports = match (url.protected, url.control) {
+        (true, _) => format!("UDP ports {session} (session) and {media} (media)"),
+        (false, Control::Xtp) => {
+            format!("UDP ports {session} (session, XTP) and {media} (media), in the clear")
+        }
+        (false, Control::Tcp) => format!("TCP and UDP port {session}, in the clear"),
     };
     format!("{what}, {ports}; watch it with\n  layercast join '{url}' --out - | ffplay -\n")
 }

@@ -12,8 +12,8 @@ use std::thread;
 
 use layercast_core::{JsonSeq, Time};
 use layercast_net::{
-    Clock, Connect, Fingerprint, Frames, Identity, LocalSource, Neighbour, NodeConfig, Remote,
-    Trust, clock_name,
+    Bearer, Clock, Connect, Control, Fingerprint, Frames, Identity, LocalSource, Neighbour,
+    NodeConfig, Remote, Trust, clock_name,
 };
 use layercast_sim::scenario::Network;
 use layercast_switch::PortConfig;
@@ -90,10 +90,23 @@ pub struct Place {
 pub struct Entry {
     /// Where it listens, if it does.
     pub address: Option<SocketAddr>,
-    /// By what others know it.
-    pub fingerprint: Fingerprint,
-    /// The file with its certificate and key.
-    pub identity: PathBuf,
+    /// How its links are protected, if they are.
+    pub link: Link,
+}
+
+/// The links of a process.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// Protected.
+    Protected {
+        /// By what others know it.
+        fingerprint: Fingerprint,
+        /// The file with its certificate and key.
+        identity: PathBuf,
+    },
+    /// In the clear.
+    Clear(Control),
 }
 
 impl Place {
@@ -125,14 +138,22 @@ impl Place {
 
     /// How to call `node`.
     pub fn remote(&self, node: usize) -> Result<Remote, Failure> {
-        let trust = Trust::Node(self.entry(&self.network.nodes[node].name)?.fingerprint);
-        Ok(Remote::protected(self.address(node)?, trust))
+        let bearer = match &self.entry(&self.network.nodes[node].name)?.link {
+            Link::Protected { fingerprint, .. } => Bearer::Quic(Trust::Node(*fingerprint)),
+            Link::Clear(control) => Bearer::new(None, *control),
+        };
+        let addr = self.address(node)?;
+        Ok(Remote { addr, bearer })
     }
 
-    /// Who the process `name` is.
+    /// Who the process `name` is, if its links are protected.
     pub fn identity(&self, name: &str) -> Result<Option<Arc<Identity>>, Failure> {
-        let file = &self.entry(name)?.identity;
-        address::own(Identity::from_pem(file, file)).map(Some)
+        match &self.entry(name)?.link {
+            Link::Protected { identity, .. } => {
+                address::own(Identity::from_pem(identity, identity)).map(Some)
+            }
+            Link::Clear(_) => Ok(None),
+        }
     }
 
     /// The runtime configuration of the server or switch `name`, its flows starting at `epoch`
@@ -148,6 +169,9 @@ impl Place {
         };
         let mut config = NodeConfig::new(switch, self.address(index)?, default_port);
         config.identity = self.identity(name)?;
+        if let Link::Clear(control) = self.entry(name)?.link {
+            config.control = control;
+        }
         config.connect = Connect::Retry;
         for &upstream in &node.upstreams {
             config.upstreams.push(self.remote(upstream)?);

@@ -115,6 +115,13 @@ fn protection(
         return Ok(None);
     }
     let kept = args.own.identity.is_some() || args.own.key.is_some();
+    if args.require_tokens && args.own.insecure {
+        return Err(Failure::Usage(
+            "--require-tokens needs --identity FILE, with which layercast token signs, and so links that \
+             are protected: leave out --insecure (and --control)"
+                .into(),
+        ));
+    }
     if args.require_tokens && !kept {
         return Err(Failure::Usage(
             "--require-tokens needs --identity FILE: layercast token signs with it".into(),
@@ -192,6 +199,7 @@ pub fn node(
     };
     let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));
     config.identity = address::identity(own)?;
+    config.control = address::control(own)?;
     config.identities = own.reserved.iter().cloned().collect();
     config.max_connections = usize::from(link.max_neighbours);
     for named in &link.ports {

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_media::{FilterRule, RuleError};
 use layercast_net::{Fingerprint, FingerprintError};
+use layercast_protect::{Control, UrlError};
 use layercast_qos::Merge;
 use layercast_sim::scenario::units::{Quantity, QueueSize};
 use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
@@ -54,6 +55,11 @@ pub fn rate(text: &str) -> Result<Rate, String> {
         rate if rate == Rate::from_bps(0) => Err("a link of rate zero carries nothing".into()),
         rate => Ok(rate),
     }
+}
+
+/// Reads what carries the control in the clear: `tcp` or `xtp`.
+pub fn control(text: &str) -> Result<Control, String> {
+    text.parse().map_err(|error: UrlError| error.to_string())
 }
 
 /// Reads a rate such as `10Mbit/s`, or `800k` for short.

@@ -51,15 +51,13 @@ fn network(clip: &str, duration: &str, more: &str) -> String {
 }
 
 fn demo(scenario: &Path, out: &Path) -> Value {
+    demo_with(scenario, out, &[])
+}
+
+fn demo_with(scenario: &Path, out: &Path, more: &[&str]) -> Value {
     let [scenario, out] = [scenario, out].map(|path| path.to_str().unwrap());
-    json(&run(&[
-        "demo",
-        "--json",
-        "--scenario",
-        scenario,
-        "--out",
-        out,
-    ]))
+    let args = ["demo", "--json", "--scenario", scenario, "--out", out];
+    json(&run(&[&args[..], more].concat()))
 }
 
 #[real_time]
@@ -91,6 +89,25 @@ fn a_demo_keeps_its_promise_and_writes_it_down() {
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), summary);
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("viewer"));
+}
+
+#[real_time]
+fn a_demo_runs_with_its_control_over_xtp() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("demo-xtp");
+    let clip = make_clip(&folder, 3);
+    let scenario = folder.join("small.toml");
+    std::fs::write(&scenario, network(&clip, "5s", "")).unwrap();
+    let out = folder.join("out");
+    let summary = demo_with(&scenario, &out, &["--control", "xtp"]);
+    let receiver = &summary["receivers"][0];
+    assert!(receiver["frames"]["BL"].as_u64() > Some(0), "{receiver}");
+    assert_eq!(receiver["complaints"], Value::Array(Vec::new()));
+    let addresses = std::fs::read_to_string(out.join("addresses.json")).unwrap();
+    let addresses: Value = serde_json::from_str(&addresses).unwrap();
+    assert_eq!(addresses["core"]["link"]["clear"], "xtp");
 }
 
 #[real_time]

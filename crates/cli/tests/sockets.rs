@@ -108,6 +108,51 @@ fn what_a_receiver_wants_when_bandwidth_gets_scarce_is_done() {
 }
 
 #[real_time]
+fn control_over_xtp_goes_by_the_url() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("xtp");
+    let clip = make_clip(&folder, 3);
+    let clear = ["--insecure", "--control", "xtp"];
+    let args = ["serve", &clip, "--flow", "test", "--start-when-joined", "1"];
+    let server = Running::start(&[&args[..], &clear].concat());
+    assert!(server.url.ends_with("/test?control=xtp"), "{}", server.url);
+    let args = ["switch", "--name", "rook", "--upstream", &server.url];
+    let switch = Running::start(&[&args[..], &clear].concat());
+    let url = switch.url.replacen('?', "/test?", 1);
+    let got = folder.join("got.m1v");
+    let joined = run(&["join", &url, "--out", got.to_str().unwrap()]);
+    assert!(joined.status.success(), "{}", complaint(&joined));
+    let (complaints, pictures) = decode(&got);
+    assert_eq!(complaints, "");
+    assert!(pictures > 24, "{pictures}");
+    let flows = json(&run(&["stats", &switch.url, "--json"]));
+    assert!(flows["flows"].is_array());
+    let over_tcp = run(&["join", &switch.address]);
+    assert_eq!(over_tcp.status.code(), Some(1));
+    let why = complaint(&over_tcp);
+    assert!(why.contains("use its ?control=xtp address"), "{why}");
+}
+
+#[test]
+fn control_that_protects_nothing_is_not_taken_for_protected() {
+    let upstream = ["switch", "--upstream", "127.0.0.1:9"];
+    for (more, hint) in [
+        (&["--control", "xtp"][..], "needs --insecure"),
+        (&["--control", "quic", "--insecure"], "neither tcp nor xtp"),
+    ] {
+        let output = run(&[&upstream[..], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let why = complaint(&output);
+        assert!(why.contains(hint), "{why}");
+    }
+    let output = run(&["join", "layercasts://127.0.0.1:9/a?fp=any&control=xtp"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains("layercast://"));
+}
+
+#[real_time]
 fn a_received_clip_decodes_and_lists_and_statistics_agree() {
     if !have_ffmpeg() {
         return;

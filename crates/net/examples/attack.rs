@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use layercast_core::{NodeId, Off, Span, Stream};
 use layercast_media::{Clip, Synthetic};
 use layercast_net::{
-    CancellationToken, Clock, Hello, Identity, JoinConfig, JoinSummary, LocalSource, Node,
+    Bearer, CancellationToken, Clock, Hello, Identity, JoinConfig, JoinSummary, LocalSource, Node,
     NodeConfig, NodeSummary, QuicChannel, Remote, SignalChannel, SignalReceiver, SignalSender,
     Trust, clock_name, run_join,
 };
@@ -289,7 +289,9 @@ async fn attack(
 
 /// Says hello to the node, so that the address of `socket` is that of a neighbour with a key.
 async fn become_neighbour(target: &Remote, socket: &UdpSocket) -> Result<(), Failed> {
-    let trust = target.trust.as_ref().ok_or("a protected node")?;
+    let Bearer::Quic(trust) = &target.bearer else {
+        return Err("a protected node".into());
+    };
     let channel = QuicChannel::connect(target.addr, None, &Identity::generate()?, trust).await?;
     let hello = Hello {
         node: "victim".into(),

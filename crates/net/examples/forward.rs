@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use layercast_core::{FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, Off, QosPolicy, Serial};
 use layercast_net::{
-    CancellationToken, Hello, Identity, Node, NodeConfig, QuicChannel, Remote, SignalChannel,
-    SignalReceiver, SignalSender, TcpChannel, Trust, clock_name,
+    Bearer, CancellationToken, Control, Hello, Identity, Node, NodeConfig, QuicChannel, Remote,
+    SignalChannel, SignalReceiver, SignalSender, TcpChannel, Trust, XtpChannel, clock_name,
 };
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_switch::{PortConfig, SwitchConfig};
@@ -248,7 +248,7 @@ fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
     let trust = identity.map(|identity| Trust::Node(identity.fingerprint()));
     let remote = Remote {
         addr: node_addr,
-        trust,
+        bearer: Bearer::new(trust, Control::Tcp),
     };
     let mut upstream = Neighbour::call(&remote, "generator", 1, &source)?;
     upstream.say(&Signal::Advertise { flow: flow() })?;
@@ -312,7 +312,7 @@ struct Neighbour {
 impl Neighbour {
     fn call(remote: &Remote, name: &str, id: u8, data: &UdpSocket) -> Result<Neighbour, Failed> {
         let key = LinkKey::new(0, [id; 32]);
-        let link_key = remote.trust.as_ref().map(|_| key);
+        let link_key = matches!(remote.bearer, Bearer::Quic(_)).then_some(key);
         let hello = Hello {
             node: name.into(),
             id: NodeId(u32::from(id)),
@@ -329,12 +329,16 @@ impl Neighbour {
                 .enable_all()
                 .build()?;
             runtime.block_on(async {
-                match remote.trust {
-                    None => {
+                match remote.bearer {
+                    Bearer::Tcp => {
                         let channel = TcpChannel::connect(remote.addr, None).await?;
                         converse(channel, to_say, told).await
                     }
-                    Some(trust) => {
+                    Bearer::Xtp => {
+                        let channel = XtpChannel::connect(remote.addr, None).await?;
+                        converse(channel, to_say, told).await
+                    }
+                    Bearer::Quic(trust) => {
                         let own = Identity::generate()?;
                         let channel = QuicChannel::connect(remote.addr, None, &own, &trust).await?;
                         converse(channel, to_say, told).await

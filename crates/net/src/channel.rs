@@ -4,7 +4,6 @@ use std::time::Duration;
 use layercast_protect::Fingerprint;
 use layercast_wire::{MAX_LINE, Signal, SignalError, SignalReader};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 /// How long a neighbour may stay silent on a dead connection before it is given up.
@@ -18,8 +17,8 @@ const MAX_BAD_LINES: u32 = 16;
 
 /// A reliable, ordered channel of signals between two neighbours.
 ///
-/// The nodes see only this, whether it runs over TCP ([`TcpChannel`](crate::TcpChannel)) or QUIC
-/// ([`QuicChannel`](crate::QuicChannel)).
+/// The nodes see only this, whether it runs over TCP ([`TcpChannel`](crate::TcpChannel)), QUIC
+/// ([`QuicChannel`](crate::QuicChannel)) or XTP ([`XtpChannel`](crate::XtpChannel)).
 pub trait SignalChannel: Send + 'static {
     /// The half that receives.
     type Receiver: SignalReceiver;
@@ -84,8 +83,17 @@ pub struct LineSender<W> {
     stream: W,
 }
 
-/// A byte stream out that can be ended.
-pub trait End: AsyncWrite + Unpin + Send + 'static {
+/// A byte stream in.
+pub trait BytesIn: Send + 'static {
+    /// Waits for bytes and puts them into `buffer`; how many, 0 after the last. Safe to drop and call again.
+    fn read(&mut self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> + Send;
+}
+
+/// A byte stream out.
+pub trait BytesOut: Send + 'static {
+    /// Waits until there was room for all of `bytes`.
+    fn write(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+
     /// Ends the stream; returns when what was written before will arrive, or nothing more will.
     fn end(&mut self) -> impl Future<Output = ()> + Send;
 }
@@ -101,7 +109,7 @@ impl<R> LineReceiver<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin + Send + 'static> SignalReceiver for LineReceiver<R> {
+impl<R: BytesIn> SignalReceiver for LineReceiver<R> {
     async fn recv(&mut self) -> Result<Option<Signal>, ChannelError> {
         loop {
             match self.reader.poll() {
@@ -129,7 +137,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> SignalReceiver for LineReceiver<R> {
     }
 }
 
-impl<W: End> SignalSender for LineSender<W> {
+impl<W: BytesOut> SignalSender for LineSender<W> {
     async fn send(&mut self, signals: &[Signal]) -> Result<(), ChannelError> {
         let mut bytes = Vec::new();
         for signal in signals {
@@ -152,13 +160,13 @@ impl<W: End> SignalSender for LineSender<W> {
     }
 }
 
-impl<W: End> LineSender<W> {
+impl<W: BytesOut> LineSender<W> {
     pub(crate) fn new(stream: W) -> LineSender<W> {
         LineSender { stream }
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
-        match timeout(WRITE_WITHIN, self.stream.write_all(bytes)).await {
+        match timeout(WRITE_WITHIN, self.stream.write(bytes)).await {
             Ok(written) => Ok(written?),
             Err(_) => Err(ChannelError::Slow),
         }

@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
-use layercast_protect::Fingerprint;
+use layercast_protect::{Control, Fingerprint};
 use layercast_switch::{
     LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
 };
@@ -28,14 +28,17 @@ use crate::udp::UdpStats;
 pub struct NodeConfig {
     /// The switch machine; its name is the name of the node.
     pub switch: SwitchConfig,
-    /// Where neighbours and questions come in; port 0 lets the kernel choose. In the clear both the
-    /// TCP port, for them, and the UDP port, for datagrams, are taken; with an identity see
-    /// [`identity`](Self::identity).
+    /// Where neighbours and questions come in; port 0 lets the kernel choose. In the clear over TCP both the
+    /// TCP port, for them, and the UDP port, for datagrams, are taken; otherwise see
+    /// [`identity`](Self::identity) and [`control`](Self::control).
     pub listen: SocketAddr,
     /// Who the node is on protected links. With an identity neighbours come in over QUIC on the UDP
     /// port of `listen` only, datagrams on the UDP port behind it (or a free one), told in hello, and
     /// callers on the TCP port are told so; without one all come in in the clear.
     pub identity: Option<Arc<Identity>>,
+    /// What carries the session channel of those who come in in the clear. XTP has the ports that QUIC has
+    /// with an identity; both at a time are [`NetError::NotProtected`](crate::NetError::NotProtected).
+    pub control: Control,
     /// Names that belong to one identity, whoever else may use them.
     pub identities: BTreeMap<String, Fingerprint>,
     /// Neighbours to call: the ways towards sources elsewhere. For protected ones a node without an
@@ -304,6 +307,7 @@ impl NodeConfig {
             switch,
             listen,
             identity: None,
+            control: Control::default(),
             identities: BTreeMap::new(),
             upstreams: Vec::new(),
             connect: Connect::Retry,

@@ -26,6 +26,9 @@ pub enum NetError {
         /// What the system says.
         source: io::Error,
     },
+    /// A protected node is to take calls over what protects nothing.
+    #[error("XTP encrypts nothing: a node with an identity takes its calls over QUIC")]
+    NotProtected,
     /// Nobody answers upstream.
     #[error("cannot reach {addr}: {reason}; is a layercast node listening there?")]
     Unreachable {

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
-use crate::remote::Remote;
+use crate::remote::{Bearer, Remote};
 use crate::tls::provider;
 
 /// A certificate and its private key: who a node is on protected links.
@@ -149,7 +149,9 @@ pub(crate) fn own_or_new<'a>(
     own: Option<&Arc<Identity>>,
     remotes: impl IntoIterator<Item = &'a Remote>,
 ) -> Result<Option<Arc<Identity>>, IdentityError> {
-    let needed = remotes.into_iter().any(|remote| remote.trust.is_some());
+    let needed = remotes
+        .into_iter()
+        .any(|remote| matches!(remote.bearer, Bearer::Quic(_)));
     match own {
         Some(own) => Ok(Some(Arc::clone(own))),
         None if needed => Ok(Some(Arc::new(Identity::generate()?))),

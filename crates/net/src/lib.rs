@@ -55,7 +55,8 @@ mod writing;
 mod xtp;
 
 pub use channel::{
-    ChannelError, End, LineReceiver, LineSender, SignalChannel, SignalReceiver, SignalSender,
+    BytesIn, BytesOut, ChannelError, LineReceiver, LineSender, SignalChannel, SignalReceiver,
+    SignalSender,
 };
 pub use clock::{Clock, clock_name, monotonic_ns, wall_clock};
 pub use command::{FlowState, JoinCommand, NodeCommand};
@@ -70,7 +71,7 @@ pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};
 pub use identity::{Identity, IdentityError};
 pub use join::run_join;
-pub use layercast_protect::{Fingerprint, FingerprintError};
+pub use layercast_protect::{Control, Fingerprint, FingerprintError};
 pub use layercast_transport::mets::ControlError;
 pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use multicast::{
@@ -85,12 +86,13 @@ pub use query::{get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
 pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};
-pub use remote::Remote;
+pub use remote::{Bearer, Remote};
 pub use tcp::TcpChannel;
 pub use timer::Lateness;
 pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::{CancellationToken, DropGuard};
 pub use udp::UdpStats;
 pub use xtp::{
-    XtpAssociation, XtpCallError, XtpDaemon, XtpHost, XtpListener, XtpNode, XtpRegistered,
+    XtpAssociation, XtpCallError, XtpChannel, XtpDaemon, XtpHalf, XtpHost, XtpListener, XtpNode,
+    XtpRegistered,
 };

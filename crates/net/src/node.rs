@@ -3,6 +3,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use layercast_core::{Observer, Span, Time, earliest};
+use layercast_protect::Control;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use crate::rates::Rates;
 use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
+use crate::xtp::{XtpDoor, XtpNode};
 
 /// Batches of datagrams taken before the next look at timers and signals.
 const BATCHES_PER_TURN: usize = 8;
@@ -35,12 +37,18 @@ const PORT_ATTEMPTS: usize = 16;
 /// A node that is bound to its address and ready to run.
 pub struct Node {
     config: NodeConfig,
+    /// Where neighbours come in over TCP, or are told how to.
     listener: TcpListener,
-    /// Where neighbours come in, unless they do in the clear. Only a socket until the node runs: who
-    /// drops the node gives the port back at once.
-    session: Option<UdpSocket>,
+    door: Door,
     udp: Udp,
     local: SocketAddr,
+}
+
+/// Where neighbours come in. Only a socket until the node runs: who drops the node gives the port back at once.
+enum Door {
+    Tcp,
+    Quic(UdpSocket),
+    Xtp(Box<XtpNode>),
 }
 
 /// Binds and runs a node until `shutdown`, or until its sources have finished if so configured.
@@ -63,21 +71,29 @@ impl Node {
     /// Takes the ports of the node.
     ///
     /// # Errors
-    /// They are in use, or the address is not one of this machine.
+    /// They are in use, or the address is not one of this machine; the node is protected and its control is not.
     pub async fn bind(config: NodeConfig) -> Result<Node, NetError> {
-        let (listener, local, session, udp) = match &config.identity {
-            None => {
-                let (listener, udp) = bind_both(config.listen, Udp::bind).await?;
-                (listener, udp.local_addr(), None, udp)
+        let wanted = config.listen;
+        let failed = |source| NetError::bind(wanted, source);
+        let (listener, door, udp) = match (&config.identity, config.control) {
+            (Some(_), Control::Xtp) => return Err(NetError::NotProtected),
+            (None, Control::Tcp) => {
+                let (listener, udp) = bind_both(wanted, Udp::bind).await?;
+                (listener, Door::Tcp, udp)
             }
-            Some(_) => {
-                let (listener, session) = bind_both(config.listen, UdpSocket::bind).await?;
-                let failed = |source| NetError::bind(config.listen, source);
-                let local = session.local_addr().map_err(failed)?;
-                let udp = bind_behind(config.listen, local).map_err(failed)?;
-                (listener, local, Some(session), udp)
+            (None, Control::Xtp) => {
+                let (listener, xtp) = bind_both(wanted, XtpNode::udp).await?;
+                let udp = bind_behind(wanted, xtp.local_addr()).map_err(failed)?;
+                (listener, Door::Xtp(Box::new(xtp)), udp)
+            }
+            (Some(_), Control::Tcp) => {
+                let (listener, quic) = bind_both(wanted, UdpSocket::bind).await?;
+                let local = quic.local_addr().map_err(failed)?;
+                let udp = bind_behind(wanted, local).map_err(failed)?;
+                (listener, Door::Quic(quic), udp)
             }
         };
+        let local = listener.local_addr().map_err(failed)?;
         if let Some(group) = config.groups.first() {
             udp.send_to_groups(group.interface, 1)
                 .map_err(|source| NetError::Group {
@@ -88,7 +104,7 @@ impl Node {
         Ok(Node {
             config,
             listener,
-            session,
+            door,
             udp,
             local,
         })
@@ -117,7 +133,7 @@ impl Node {
         let Node {
             config,
             listener,
-            session,
+            door,
             udp,
             local,
         } = self;
@@ -131,17 +147,21 @@ impl Node {
         };
         let identity = own_or_new(config.identity.as_ref(), &config.upstreams)?;
         let (mut peers, queue) = Peers::new(hello.clone(), identity);
-        match (session, &config.identity) {
-            (Some(session), Some(own)) => {
-                let endpoint = quic::listen(session, own);
+        let elsewhere = |how| format!("{} takes no calls {how} address", hello.node);
+        match (door, &config.identity) {
+            (Door::Quic(socket), Some(own)) => {
+                let endpoint = quic::listen(socket, own);
                 let endpoint =
                     endpoint.map_err(NetError::system("starting the session channel"))?;
                 peers.listen_protected(endpoint, config.max_connections);
-                let message = format!(
-                    "{} takes no calls in the clear: use its layercasts:// address",
-                    hello.node
-                );
+                let message = elsewhere("in the clear: use its layercasts://");
                 peers.decline(listener, message);
+            }
+            (Door::Xtp(node), _) => {
+                let door = XtpDoor::open(*node);
+                let door = door.map_err(NetError::system("starting the session channel"))?;
+                peers.listen_xtp(door, config.max_connections);
+                peers.decline(listener, elsewhere("over TCP: use its ?control=xtp"));
             }
             _ => peers.listen(listener, config.max_connections),
         }

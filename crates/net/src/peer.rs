@@ -17,8 +17,9 @@ use crate::error::CallError;
 use crate::hello::Hello;
 use crate::identity::Identity;
 use crate::quic::QuicChannel;
-use crate::remote::Remote;
+use crate::remote::{Bearer, Remote};
 use crate::tcp::TcpChannel;
+use crate::xtp::{XtpChannel, XtpDoor};
 
 /// Signals that may wait for the node; beyond that, neighbours wait on their connections.
 const MAX_INCOMING: usize = 256;
@@ -26,7 +27,7 @@ const MAX_INCOMING: usize = 256;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// A connection that held for so long was a good one: the next call comes soon.
 const STABLE: Duration = Duration::from_secs(5);
-/// Callers in the clear that are told at a time that this is not the way.
+/// Callers over TCP that are told at a time that this is not the way.
 const MAX_DECLINED: usize = 16;
 /// How long the last packets of a listening node may take to leave.
 const FAREWELL: Duration = Duration::from_millis(50);
@@ -89,7 +90,26 @@ impl Peers {
                     continue;
                 };
                 counters.accepted.fetch_add(1, Ordering::Relaxed);
-                tasks.spawn(take(connection.clone(), stream, addr, place));
+                let channel = TcpChannel::new(stream);
+                tasks.spawn(take(connection.clone(), channel, addr, place));
+            }
+        });
+    }
+
+    /// Takes callers in the clear that call over XTP, at most `max` at a time; until the socket breaks.
+    pub fn listen_xtp(&self, door: XtpDoor, max: usize) {
+        let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
+        let (counters, connection) = (Arc::clone(&self.counters), self.connection());
+        let places = Arc::new(Semaphore::new(max));
+        self.tasks.spawn(async move {
+            while let Some(Ok((channel, addr))) = closing.run_until_cancelled(door.accept()).await {
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    counters.rejected.fetch_add(1, Ordering::Relaxed);
+                    channel.refuse();
+                    continue;
+                };
+                counters.accepted.fetch_add(1, Ordering::Relaxed);
+                tasks.spawn(take(connection.clone(), channel, addr, place));
             }
         });
     }
@@ -118,7 +138,7 @@ impl Peers {
         });
     }
 
-    /// Tells callers in the clear `message`, and nothing else.
+    /// Tells callers over TCP `message`, and nothing else.
     pub fn decline(&self, listener: TcpListener, message: String) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let connection = self.connection();
@@ -148,15 +168,21 @@ impl Peers {
             let mut pause = BACKOFF.0;
             while !closing.is_cancelled() {
                 let begun = Instant::now();
-                let outcome = match (&remote.trust, &identity) {
-                    (Some(trust), Some(identity)) => {
+                let outcome = match (&remote.bearer, &identity) {
+                    (Bearer::Quic(trust), Some(identity)) => {
                         match QuicChannel::connect(addr, from, identity, trust).await {
                             Ok(channel) => connection.run(channel, addr, Some(index)).await,
                             Err(error) => Err(error),
                         }
                     }
-                    (Some(_), None) => Err(CallError::Unreachable("we have no identity".into())),
-                    (None, _) => match TcpChannel::connect(addr, from).await {
+                    (Bearer::Quic(_), None) => {
+                        Err(CallError::Unreachable("we have no identity".into()))
+                    }
+                    (Bearer::Xtp, _) => match XtpChannel::connect(addr, from).await {
+                        Ok(channel) => connection.run(channel, addr, Some(index)).await,
+                        Err(error) => Err(error),
+                    },
+                    (Bearer::Tcp, _) => match TcpChannel::connect(addr, from).await {
                         Ok(channel) => connection.run(channel, addr, Some(index)).await,
                         Err(error) => Err(CallError::Unreachable(error.to_string())),
                     },
@@ -204,13 +230,13 @@ impl Peers {
     }
 }
 
-async fn take(
+async fn take<C: SignalChannel>(
     connection: Connection,
-    stream: TcpStream,
+    channel: C,
     addr: SocketAddr,
     _place: OwnedSemaphorePermit,
 ) {
-    if let Err(error) = connection.run(TcpChannel::new(stream), addr, None).await {
+    if let Err(error) = connection.run(channel, addr, None).await {
         connection.fail(addr, None, error).await;
     }
 }
@@ -241,7 +267,7 @@ async fn decline(
     sender.close().await;
     let drain = async { while let Ok(Some(_)) = receiver.recv().await {} };
     let _ = timeout(LINGER, drain).await;
-    let error = CallError::Unreachable("called in the clear".into());
+    let error = CallError::Unreachable("called over TCP".into());
     connection.fail(addr, None, error).await;
 }
 

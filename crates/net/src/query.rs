@@ -11,8 +11,9 @@ use crate::error::{CallError, NetError};
 use crate::hello::Hello;
 use crate::identity::Identity;
 use crate::quic::QuicChannel;
-use crate::remote::Remote;
+use crate::remote::{Bearer, Remote};
 use crate::tcp::TcpChannel;
+use crate::xtp::XtpChannel;
 
 /// How long a node gets to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -76,13 +77,18 @@ async fn ask(
 ) -> Result<(), NetError> {
     let addr = remote.addr;
     let conversation = async {
-        match &remote.trust {
-            None => {
+        match &remote.bearer {
+            Bearer::Tcp => {
                 let channel = TcpChannel::connect(addr, None).await;
                 let channel = channel.map_err(|error| unreachable(addr, &error))?;
                 converse(addr, channel, questions, heard).await
             }
-            Some(trust) => {
+            Bearer::Xtp => {
+                let channel = XtpChannel::connect(addr, None).await;
+                let channel = channel.map_err(|error| NetError::call(addr, error))?;
+                converse(addr, channel, questions, heard).await
+            }
+            Bearer::Quic(trust) => {
                 let identity = Identity::generate()?;
                 let channel = QuicChannel::connect(addr, None, &identity, trust).await;
                 let channel = channel.map_err(|error| NetError::call(addr, error))?;

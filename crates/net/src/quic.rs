@@ -1,8 +1,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use layercast_protect::Fingerprint;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -13,10 +11,11 @@ use quinn::{
 use quinn_proto::HashedConnectionIdGenerator;
 use ring::hmac;
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::timeout;
 
-use crate::channel::{ASK_EVERY, DEAD_AFTER, End, LineReceiver, LineSender, SignalChannel};
+use crate::channel::{
+    ASK_EVERY, BytesIn, BytesOut, DEAD_AFTER, LineReceiver, LineSender, SignalChannel,
+};
 use crate::error::CallError;
 use crate::identity::Identity;
 use crate::tls::{self, Trust};
@@ -131,28 +130,27 @@ impl SignalChannel for QuicChannel {
     }
 }
 
-impl AsyncRead for QuicIn {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = AsyncRead::poll_read(Pin::new(&mut self.stream), context, buffer);
+impl BytesIn for QuicIn {
+    async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer).await;
         match (read, self.connection.close_reason()) {
-            (Poll::Ready(Err(_)), Some(ConnectionError::ApplicationClosed(close)))
+            (Ok(count), _) => Ok(count.unwrap_or(0)),
+            (Err(_), Some(ConnectionError::ApplicationClosed(close)))
                 if close.error_code == DONE =>
             {
-                Poll::Ready(Ok(()))
+                Ok(0)
             }
-            (Poll::Ready(Err(_)), Some(reason)) => {
-                Poll::Ready(Err(io::Error::other(explain(&reason).to_string())))
-            }
-            (read, _) => read,
+            (Err(_), Some(reason)) => Err(io::Error::other(explain(&reason).to_string())),
+            (Err(error), None) => Err(error.into()),
         }
     }
 }
 
-impl End for SendStream {
+impl BytesOut for SendStream {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Ok(self.write_all(bytes).await?)
+    }
+
     async fn end(&mut self) {
         if self.finish().is_ok() {
             // Until the neighbour has everything: a connection that is closed forgets what it owes.

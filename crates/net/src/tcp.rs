@@ -2,12 +2,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use crate::channel::{ASK_EVERY, DEAD_AFTER, End, LineReceiver, LineSender, SignalChannel};
+use crate::channel::{
+    ASK_EVERY, BytesIn, BytesOut, DEAD_AFTER, LineReceiver, LineSender, SignalChannel,
+};
 
 /// A [`SignalChannel`] of one JSON object per line over TCP, in the clear.
 #[derive(Debug)]
@@ -56,7 +58,17 @@ impl SignalChannel for TcpChannel {
     }
 }
 
-impl End for OwnedWriteHalf {
+impl BytesIn for OwnedReadHalf {
+    async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        AsyncReadExt::read(self, buffer).await
+    }
+}
+
+impl BytesOut for OwnedWriteHalf {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes).await
+    }
+
     async fn end(&mut self) {
         // The kernel delivers what it has, or the connection is lost anyway.
         let _ = self.shutdown().await;

@@ -40,4 +40,4 @@ pub use random::Random;
 pub use replay::ReplayWindow;
 pub use source::{Signer, SourceKey, SourceKeyError};
 pub use token::{Claimant, Claims, Proof, ProofError, Token, TokenError};
-pub use url::{Expect, JoinUrl, UrlError};
+pub use url::{Control, Expect, JoinUrl, UrlError};

@@ -3,6 +3,7 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::identity::{Fingerprint, FingerprintError};
@@ -11,12 +12,14 @@ use crate::identity::{Fingerprint, FingerprintError};
 /// `layercasts://HOST:PORT/FLOW?fp=FINGERPRINT&src=KEY&token=TOKEN`.
 ///
 /// Everything behind the port may be missing. `layercast://HOST:PORT/FLOW`, or just `HOST:PORT/FLOW`, is a
-/// node that speaks in the clear. In a flow's name, octets other than letters, digits and `-._~` are
+/// node that speaks in the clear, over TCP or, with `?control=xtp`, over XTP. In a flow's name, octets other than letters, digits and `-._~` are
 /// written `%XX`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JoinUrl {
     /// Whether the link to the node is protected (`layercasts`).
     pub protected: bool,
+    /// What carries the session channel if the link is not protected (`control`).
+    pub control: Control,
     /// `HOST:PORT` of the node.
     pub host: String,
     /// Name of the flow.
@@ -27,6 +30,17 @@ pub struct JoinUrl {
     pub source: Option<[u8; 32]>,
     /// What the source gave the receiver to show (`token`).
     pub token: Option<String>,
+}
+
+/// What carries the session channel of a link in the clear. On protected links it is QUIC.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Control {
+    /// TCP (`control=tcp`, or nothing).
+    #[default]
+    Tcp,
+    /// XTP over UDP (`control=xtp`).
+    Xtp,
 }
 
 /// Who has to answer at a protected node.
@@ -51,7 +65,7 @@ pub enum UrlError {
     #[error("{0:?} is not percent-encoded UTF-8")]
     Encoding(String),
     /// A parameter nobody knows, or one that is there twice.
-    #[error("{0:?} is not one of fp=, src=, token=, each at most once")]
+    #[error("{0:?} is not one of fp=, src=, token=, control=, each at most once")]
     Parameter(String),
     /// `fp` is neither a fingerprint nor `any`.
     #[error("fp= {0}, or any")]
@@ -59,6 +73,12 @@ pub enum UrlError {
     /// `src` is no public key.
     #[error("src= is no Ed25519 public key in base64url")]
     Source,
+    /// `control` is neither `tcp` nor `xtp`.
+    #[error("control={0:?} is neither tcp nor xtp")]
+    Control(String),
+    /// `control` where QUIC carries it.
+    #[error("control= belongs to layercast://: on protected links QUIC carries the control")]
+    Protected,
     /// `fp` where nobody shows a certificate.
     #[error("fp= belongs to layercasts://, nobody shows a certificate in the clear")]
     Clear,
@@ -89,17 +109,24 @@ impl FromStr for JoinUrl {
         }
         let mut url = JoinUrl {
             protected,
+            control: Control::Tcp,
             host: host.to_owned(),
             flow: flow.map(decode).transpose()?,
             expect: None,
             source: None,
             token: None,
         };
+        let mut control = None;
         for parameter in query.into_iter().flat_map(|query| query.split('&')) {
-            url.set(parameter)?;
+            match parameter.strip_prefix("control=") {
+                Some(value) if control.is_none() => control = Some(value.parse()?),
+                _ => url.set(parameter)?,
+            }
         }
-        match url.expect {
-            Some(_) if !protected => Err(UrlError::Clear),
+        url.control = control.unwrap_or_default();
+        match (protected, url.expect, control) {
+            (false, Some(_), _) => Err(UrlError::Clear),
+            (true, _, Some(_)) => Err(UrlError::Protected),
             _ => Ok(url),
         }
     }
@@ -128,6 +155,18 @@ impl JoinUrl {
     }
 }
 
+impl FromStr for Control {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Control, UrlError> {
+        match text {
+            "tcp" => Ok(Control::Tcp),
+            "xtp" => Ok(Control::Xtp),
+            other => Err(UrlError::Control(other.chars().take(40).collect())),
+        }
+    }
+}
+
 impl fmt::Display for JoinUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.protected {
@@ -143,7 +182,9 @@ impl fmt::Display for JoinUrl {
             Expect::Node(fingerprint) => fingerprint.to_string(),
             Expect::Anyone => "any".to_owned(),
         });
+        let control = (self.control == Control::Xtp).then(|| "xtp".to_owned());
         let parameters = [
+            ("control", control),
             ("fp", expect),
             ("src", self.source.map(|key| URL_SAFE_NO_PAD.encode(key))),
             ("token", self.token.clone()),
@@ -223,6 +264,17 @@ mod tests {
     }
 
     #[test]
+    fn a_url_says_what_carries_the_control_in_the_clear() {
+        let url = parse("layercast://host:7400/bunny?control=xtp").unwrap();
+        assert_eq!(url.control, Control::Xtp);
+        assert_eq!(url.to_string(), "layercast://host:7400/bunny?control=xtp");
+        let usual = parse("host:7400?control=tcp").unwrap();
+        assert_eq!(usual, parse("host:7400").unwrap());
+        let error = parse("layercasts://host:7400?fp=any&control=xtp").unwrap_err();
+        assert!(error.to_string().contains("QUIC"), "{error}");
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused() {
         for text in [
             "",
@@ -235,6 +287,9 @@ mod tests {
             "localhost:1/a%2",
             "localhost:1/%FF",
             "localhost:1/a?fp=any",
+            "localhost:1/a?control=udp",
+            "localhost:1/a?control=xtp&control=xtp",
+            "layercasts://localhost:1/a?fp=any&control=xtp",
             "layercasts://localhost:1/a?fp=AAAA",
             "layercasts://localhost:1/a?fp=any&fp=any",
             "layercasts://localhost:1/a?pf=any",
@@ -254,13 +309,15 @@ mod tests {
             expect in prop::option::of(prop::option::of(any::<[u8; 4]>())),
             source: Option<[u8; 32]>,
             token in prop::option::of("[A-Za-z0-9_.-]{0,80}"),
+            xtp: bool,
         ) {
+            let control = if xtp && !protected { Control::Xtp } else { Control::Tcp };
             let expect = expect.filter(|_| protected).map(|bytes| match bytes {
                 Some(bytes) => Expect::Node(Fingerprint::of(&bytes)),
                 None => Expect::Anyone,
             });
             let host = format!("media.example.net:{port}");
-            let url = JoinUrl { protected, host, flow, expect, source, token };
+            let url = JoinUrl { protected, control, host, flow, expect, source, token };
             prop_assert_eq!(parse(&url.to_string()), Ok(url));
         }
 

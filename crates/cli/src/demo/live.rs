@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use layercast_core::{Span, Time};
-use layercast_net::Clock;
+use layercast_net::{Clock, Control};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -54,17 +54,19 @@ struct Crew<'a> {
     run: Run,
 }
 
-/// Runs `plan`; `scenario` is the file the children read, `out` where the addresses go.
+/// Runs `plan`; `scenario` is the file the children read, `out` where the addresses go; with `clear` the links are
+/// not protected, and that carries the control.
 pub async fn run(
     plan: &Plan,
     scenario: &Path,
     out: &Path,
+    clear: Option<Control>,
     screen: &mut Screen,
 ) -> Result<Run, Failure> {
     let addresses = out.join("addresses.json");
     let mut attempt = 1;
     loop {
-        let map = plan.entries(&out.join("identities"))?;
+        let map = plan.entries(&out.join("identities"), clear)?;
         let text = serde_json::to_string_pretty(&map).map_err(Failure::new)?;
         fs::write(&addresses, text).map_err(|error| Failure::file(&addresses, "write", &error))?;
         let mut crew = Crew::new(plan, scenario, &addresses);

@@ -57,7 +57,13 @@ pub fn run(args: &args::Demo) -> Outcome {
     let names: Vec<String> = names.collect();
     let mut screen = Screen::new(names, plan.duration);
     let runtime = crate::node::runtime()?;
-    let run = runtime.block_on(live::run(&plan, &file, &args.out, &mut screen))?;
+    let run = runtime.block_on(live::run(
+        &plan,
+        &file,
+        &args.out,
+        args.control,
+        &mut screen,
+    ))?;
     drop(runtime);
 
     eprintln!("decoding what was received");

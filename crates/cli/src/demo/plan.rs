@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use layercast_core::Span;
-use layercast_net::Identity;
+use layercast_net::{Control, Identity};
 use layercast_sim::scenario::{FaultKind, NodeKind, Scenario};
 
 use crate::failure::Failure;
-use crate::node::Entry;
+use crate::node::{Entry, Link};
 
 /// What a process is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,10 +128,14 @@ impl Plan {
 
     /// What every process needs to know of the others: a free address on this machine for those that
     /// listen, and an identity for each, its key in a file in `folder`, so that whoever is killed is
-    /// the same when it starts again.
+    /// the same when it starts again; or `clear`, what carries their control without any.
     ///
     /// Another program can still take an address before our process does; the demo then tries others.
-    pub fn entries(&self, folder: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
+    pub fn entries(
+        &self,
+        folder: &Path,
+        clear: Option<Control>,
+    ) -> Result<BTreeMap<String, Entry>, Failure> {
         let mut held = Vec::new();
         let mut entries = BTreeMap::new();
         fs::create_dir_all(folder).map_err(|error| Failure::file(folder, "create", &error))?;
@@ -146,14 +150,19 @@ impl Plan {
                     Some(address)
                 }
             };
-            let identity = folder.join(format!("{index}.pem"));
-            let own = Identity::load_or_create(&identity).map_err(Failure::new)?;
-            let entry = Entry {
-                address,
-                fingerprint: own.fingerprint(),
-                identity,
+            let link = match clear {
+                Some(control) => Link::Clear(control),
+                None => {
+                    let identity = folder.join(format!("{index}.pem"));
+                    let own = Identity::load_or_create(&identity).map_err(Failure::new)?;
+                    let fingerprint = own.fingerprint();
+                    Link::Protected {
+                        fingerprint,
+                        identity,
+                    }
+                }
             };
-            entries.insert(process.name.clone(), entry);
+            entries.insert(process.name.clone(), Entry { address, link });
         }
         Ok(entries)
     }

@@ -238,7 +238,9 @@ impl XtpNode {
     fn run_timers(&mut self) {
         let now = self.clock.now();
         if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
-            self.endpoint.on_timeout(now, &mut Off);
+            // What came while we were kept from our work is heard before anybody is given up.
+            self.take_some();
+            self.endpoint.on_timeout(self.clock.now(), &mut Off);
         }
     }
 

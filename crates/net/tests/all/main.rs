@@ -10,5 +10,6 @@ mod relay;
 mod sealed;
 mod security;
 mod xtp;
+mod xtp_control;
 mod xtp_group;
 mod xtp_host;

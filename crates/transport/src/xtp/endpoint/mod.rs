@@ -98,13 +98,18 @@ impl Endpoint {
 
     /// The next association to `port`, with its peer.
     pub fn accept(&mut self, port: u16) -> Option<(ContextId, XtpSocket)> {
-        let id = self.listeners.get_mut(&port)?.waiting.pop_front()?;
-        let context = self.table.get_mut(id)?;
-        context.passive = false;
-        let remote = context.remote();
-        // What came meanwhile is told now.
-        self.tell(id);
-        Some((id, remote))
+        loop {
+            let id = self.listeners.get_mut(&port)?.waiting.pop_front()?;
+            // One that is gone already is nobody's.
+            let Some(context) = self.table.get_mut(id) else {
+                continue;
+            };
+            context.passive = false;
+            let remote = context.remote();
+            // What came meanwhile is told now.
+            self.tell(id);
+            return Some((id, remote));
+        }
     }
 
     /// Opens an association from `local` to `remote`: FIRST leaves with what is sent before the next
