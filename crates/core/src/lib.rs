@@ -10,6 +10,7 @@ mod machine;
 mod manage;
 mod observe;
 mod policy;
+mod prefetch;
 mod ranges;
 mod rate;
 mod refusal;
@@ -31,6 +32,7 @@ pub use policy::{
     AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,
     QosPolicy,
 };
+pub use prefetch::prefetch;
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
 pub use refusal::{Refusal, Resource};

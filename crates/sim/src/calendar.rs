@@ -3,7 +3,7 @@
 //! Adding and taking cost the same however many items wait: an item lies with those of its day, and on most
 //! days a few are due.
 
-use layercast_core::{Stream, Time};
+use layercast_core::{Stream, Time, prefetch};
 
 use crate::scenario::Ties;
 
@@ -23,6 +23,8 @@ pub(crate) struct Calendar<T> {
     entries: Vec<Entry<T>>,
     free: u32,
     waiting: usize,
+    /// How far [`soon`](Self::soon) has looked: the day, and what of it is next.
+    scouted: (u64, u32),
     /// Items taken since the length of a day was looked at, and when that was.
     taken: u32,
     since: Time,
@@ -42,6 +44,8 @@ const NONE: u32 = u32::MAX;
 const DAYS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
 /// Picoseconds a day has at least, so that days can be counted to the end of time.
 const LEAST_DAY: u64 = 1 << 10;
+/// How many days [`Calendar::soon`] is ahead at most.
+const SCOUTED: u64 = 16;
 /// How often the length of a day is looked at, in items taken.
 const LOOK: u32 = 4_096;
 
@@ -58,6 +62,7 @@ impl<T: Copy> Calendar<T> {
             entries: Vec::new(),
             free: NONE,
             waiting: 0,
+            scouted: (0, NONE),
             taken: 0,
             since: Time::ZERO,
             ties,
@@ -98,6 +103,37 @@ impl<T: Copy> Calendar<T> {
             self.look(at);
         }
         Some(item)
+    }
+
+    /// Something that will be taken in a while, most likely: a hint for those who would prepare for it. Of most items it
+    /// tells once, if it is asked twice for each that is taken.
+    #[inline]
+    pub fn soon(&mut self) -> Option<T> {
+        if self.scouted.0 <= self.today {
+            // What it was looking at may be no longer there.
+            self.scouted.0 = self.today;
+            self.scout_next_day();
+        } else if self.scouted.0 > self.today + SCOUTED {
+            return None;
+        }
+        let &Entry { item, next, .. } = self.entries.get(self.scouted.1 as usize)?;
+        self.scouted.1 = next;
+        if next == NONE {
+            self.scout_next_day();
+        }
+        if let Some(entry) = self.entries.get(self.scouted.1 as usize) {
+            prefetch(entry);
+        }
+        Some(item)
+    }
+
+    fn scout_next_day(&mut self) {
+        self.scouted.1 = NONE;
+        if self.waiting > 0 {
+            let last = self.days.len() - 1;
+            let day = self.scouted.0 + self.to_next_busy(self.scouted.0 as usize & last);
+            self.scouted = (day, self.days[day as usize & last]);
+        }
     }
 
     fn add_today(&mut self, at: Time, item: T) {
@@ -267,6 +303,7 @@ impl<T: Copy> Calendar<T> {
         }
         (self.shift, self.today) = (shift, now.as_ps() >> shift);
         (self.entries, self.free, self.waiting) = (Vec::new(), NONE, 0);
+        self.scouted = (0, NONE);
         self.set_year(days);
         for (at, item) in all {
             self.add(at, item);
@@ -329,6 +366,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn tells_of_most_items_before_they_are_taken() {
+        let mut calendar = calendar(Ties::Random);
+        let mut told = std::collections::BTreeSet::new();
+        let mut gaps = Stream::new(1, "gaps");
+        let mut known = 0;
+        for n in 0..100_000 {
+            let now = calendar.next().unwrap_or(Time::ZERO).as_ps();
+            let at = now + 100_000_000 + gaps.below(900_000_000);
+            calendar.add(Time::from_ps(at), n);
+            // A thousand are always waiting.
+            if n >= 1_000 {
+                told.extend([calendar.soon(), calendar.soon()].into_iter().flatten());
+                known += u32::from(calendar.take().is_some_and(|item| told.contains(&item)));
+            }
+        }
+        assert!(known > 95_000, "{known}");
+    }
+
     /// Additions after the last one taken by so much, and whether one is taken then.
     fn steps() -> impl Strategy<Value = Vec<(u64, bool)>> {
         let ahead = prop_oneof![
@@ -351,6 +407,7 @@ mod tests {
             for (n, &(ahead, takes)) in steps.iter().cycle().take(12_000).enumerate() {
                 let at = now + (ahead >> scale);
                 calendar.add(Time::from_ps(at), n as u32);
+                calendar.soon();
                 model.insert((at, n as u32));
                 if n % 7 == 0 {
                     let first = model.first().map(|it| it.0);

@@ -4,6 +4,7 @@
 //! applications are the machines of `transport` and `workload`; here they get addresses, routes, queues
 //! and time.
 
+mod ahead;
 mod apps;
 mod atm;
 mod build;

@@ -1,4 +1,4 @@
-use layercast_core::Time;
+use layercast_core::{Time, prefetch};
 use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
@@ -102,6 +102,19 @@ impl Packets {
 
     pub fn get(&self, id: PacketId) -> &Packet {
         &self.all[id.0 as usize]
+    }
+
+    /// The packet of this number, or another one that is there now; none if there never were so many.
+    pub fn find(&self, id: PacketId) -> Option<&Packet> {
+        self.all.get(id.0 as usize)
+    }
+
+    /// A packet will be needed soon.
+    #[inline]
+    pub fn prepare(&self, id: PacketId) {
+        if let Some(packet) = self.all.get(id.0 as usize) {
+            prefetch(packet);
+        }
     }
 
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {

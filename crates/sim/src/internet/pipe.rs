@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Rate, Span, Stream, Time};
+use layercast_core::{Rate, Span, Stream, Time, prefetch};
 
 use super::report::MeanSpan;
 use super::{Limit, Queue, QueueReport, Red};
@@ -79,6 +79,14 @@ impl Pipe {
         self.red = queue.red.map(RedState::new);
         self.loss = loss;
         self
+    }
+
+    /// A packet is offered soon.
+    #[inline]
+    pub fn prepare_queue(&self) {
+        for end in [self.waiting.front(), self.waiting.back()] {
+            end.map(prefetch);
+        }
     }
 
     /// Takes a packet of so many bytes.

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use layercast_core::prefetch;
+
 use super::table::{MOST_ON_RINGS, Table};
 use super::{Network, NetworkError, NodeIndex, Role};
 
@@ -110,6 +112,12 @@ impl Routes {
             most: MOST_ON_RINGS,
         })?;
         Ok(Routes { sites, table })
+    }
+
+    /// The routes of a node, or to it, will be needed soon.
+    #[inline]
+    pub fn prepare(&self, node: NodeIndex) {
+        prefetch(&self.sites[node.0 as usize]);
     }
 
     /// The router to which a host sends what is not for its neighbours.

@@ -4,6 +4,7 @@ use layercast_atm::AtmAddress;
 use layercast_core::{Machine, Off, Stream, Time};
 use layercast_switch::host::Cpu;
 
+use super::ahead::Ahead;
 use super::apps::Apps;
 use super::atm::{self, Backbone};
 use super::capture::Captured;
@@ -26,6 +27,8 @@ pub struct Internet {
     pub(super) now: Time,
     /// Packets on links and LANs, and the nodes they come to.
     pub(super) arrivals: Calendar<(PacketId, NodeIndex)>,
+    /// In a large network: what will be needed soon.
+    pub(super) ahead: Option<Ahead>,
     /// All other events but those of cells: timers, most of them.
     pub(super) kernel: Kernel,
     /// What each event source is.
@@ -125,6 +128,7 @@ impl Internet {
         let mut world = Internet {
             now: Time::ZERO,
             arrivals: Calendar::new(network.ties, network.seed, "calendar/arrivals"),
+            ahead: Ahead::new(network.nodes.len()),
             kernel: Kernel::new(network.ties, network.seed),
             sources: Vec::new(),
             nodes: Vec::new(),
@@ -298,6 +302,7 @@ impl Internet {
     /// The next packet comes to the end of its link.
     #[inline]
     fn next_arrives(&mut self) {
+        self.look_ahead();
         if let Some((packet, to)) = self.arrivals.take() {
             self.packet_hops += 1;
             self.arrive(to, packet, 0);

@@ -257,6 +257,19 @@ impl Endpoint {
         self.settle(now, id, before, obs);
     }
 
+    /// Segments come soon, and what is needed for them may be [prefetched](layercast_core::prefetch): first this, somewhat
+    /// later [the connections](Self::prepare_connections).
+    #[inline]
+    pub fn prepare_table(&self) {
+        self.table.prepare();
+    }
+
+    /// The second step after [`prepare_table`](Self::prepare_table).
+    #[inline]
+    pub fn prepare_connections(&self) {
+        self.table.prepare_connections();
+    }
+
     fn choose_port(&mut self, local: Ipv4Addr, remote: SocketAddrV4) -> Result<Key, TcpError> {
         for _ in EPHEMERAL {
             let port = self.next_port;

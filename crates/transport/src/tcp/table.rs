@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use layercast_core::Time;
+use layercast_core::{Time, prefetch};
 
 use super::ConnId;
 use super::connection::{Connection, Key};
@@ -28,6 +28,9 @@ pub(crate) struct Table {
     deadlines: BTreeSet<(Time, u32)>,
 }
 
+/// Connections that are prefetched: one each way.
+const PREPARED: usize = 2;
+
 impl Table {
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
@@ -46,6 +49,20 @@ impl Table {
         self.recent = slot;
         let generation = self.slots[slot as usize].generation;
         Some(ConnId { slot, generation })
+    }
+
+    /// Prefetches where the connections are, of as many as most hosts have.
+    #[inline]
+    pub(crate) fn prepare(&self) {
+        prefetch(&self.slots[..self.slots.len().min(PREPARED)]);
+    }
+
+    /// Prefetches these connections.
+    #[inline]
+    pub(crate) fn prepare_connections(&self) {
+        for slot in self.slots.iter().take(PREPARED) {
+            slot.connection.as_deref().map(prefetch);
+        }
     }
 
     pub(crate) fn insert(&mut self, connection: Connection) -> ConnId {
