@@ -8,7 +8,7 @@ use super::{Body, Open, Packet, Report, State, Symbol};
 /// Octets before the fields of a packet's kind.
 pub const PACKET_HEADER: usize = 16;
 /// Version of Layercast's own wire form.
-pub const PACKET_VERSION: u8 = 1;
+pub const PACKET_VERSION: u8 = 2;
 /// Entries of a list in one packet: so that a packet with two lists fits into an Ethernet frame.
 pub const MAX_LIST: usize = 96;
 /// Octets of an object's name.

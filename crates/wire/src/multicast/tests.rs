@@ -290,7 +290,7 @@ fn what_a_data_packet_looks_like() {
         }),
     };
     let bytes = encoded(&packet);
-    assert_eq!(bytes[..4], [1, 3, 0, 1]);
+    assert_eq!(bytes[..4], [PACKET_VERSION, 3, 0, 1]);
     assert_eq!(
         bytes[8..],
         [
