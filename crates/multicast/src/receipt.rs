@@ -39,3 +39,8 @@ pub(crate) fn announcement(key: &[u8; 32], session: u64, open: &Open) -> [u8; 16
     let hash = blake3::keyed_hash(key, &bytes);
     core::array::from_fn(|at| hash.as_bytes()[at])
 }
+
+/// Whether an announcement comes from who has the key; without a key anybody may announce.
+pub(crate) fn is_believed(key: Option<&[u8; 32]>, session: u64, open: &Open) -> bool {
+    key.is_none_or(|key| open.proof == Some(announcement(key, session, open)))
+}

@@ -1,7 +1,12 @@
 use super::*;
+use crate::receipt::is_believed;
 
 impl Aggregator {
     pub(super) fn on_open(&mut self, now: Time, from: Peer, id: u64, open: &Open) {
+        if !is_believed(self.config.announcement_key.as_ref(), id, open) {
+            self.stats.forged += 1;
+            return;
+        }
         if let Some(session) = self.session.as_mut().filter(|it| it.id == id) {
             if session.sender == from && session.accepted && !self.closed {
                 // A repetition: the answer was lost.

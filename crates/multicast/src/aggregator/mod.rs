@@ -14,6 +14,7 @@ use layercast_wire::multicast::{
 
 use self::collect::Collecting;
 pub use self::summary::Summary;
+use crate::receipt::{announcement_key, member_key};
 use crate::{Delivery, Geometry, Outcome, Peer, To, Transmit};
 
 /// What an aggregator is.
@@ -35,6 +36,8 @@ pub struct AggregatorConfig {
     pub tries: u32,
     /// Key of its receipts: those of its receivers end here.
     pub receipt_key: Option<[u8; 32]>,
+    /// Key of announcements ([`announcement_key`](crate::announcement_key)): others are not believed.
+    pub announcement_key: Option<[u8; 32]>,
 }
 
 impl AggregatorConfig {
@@ -49,6 +52,17 @@ impl AggregatorConfig {
             delta: Span::from_us(200),
             tries: 6,
             receipt_key: None,
+            announcement_key: None,
+        }
+    }
+
+    /// With the master key that it shares with senders, if it does: of its receipts, and of the announcements that it
+    /// believes.
+    pub fn with_key(self, master: Option<&[u8; 32]>) -> AggregatorConfig {
+        AggregatorConfig {
+            receipt_key: master.map(|key| member_key(key, self.member)),
+            announcement_key: master.map(announcement_key),
+            ..self
         }
     }
 }

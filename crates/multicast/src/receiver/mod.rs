@@ -15,7 +15,7 @@ use layercast_wire::multicast::{
 use self::answer::Answer;
 use self::object::ObjectState;
 use self::stream::StreamState;
-use crate::receipt::{announcement, announcement_key, member_key};
+use crate::receipt::{announcement_key, is_believed, member_key};
 use crate::{Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
 /// What a receiver is.
@@ -63,8 +63,7 @@ impl ReceiverConfig {
 
     /// Whether an announcement comes from who has the key; without a key anybody may announce.
     pub fn believes(&self, session: u64, open: &Open) -> bool {
-        let key = self.announcement_key.as_ref();
-        key.is_none_or(|key| open.proof == Some(announcement(key, session, open)))
+        is_believed(self.announcement_key.as_ref(), session, open)
     }
 }
 

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use layercast_core::{Rate, Span, Stream};
 use layercast_fec::Scheme;
 use layercast_multicast::{
-    Deadline, Members, Memory, MemoryStore, Outcome, Repair, Schedule, Sender, SenderConfig,
-    Virtual, VirtualStore, Weak,
+    Aggregator, AggregatorConfig, Deadline, Members, Memory, MemoryStore, Outcome, Peer, Repair,
+    Schedule, Sender, SenderConfig, Virtual, VirtualStore, Weak,
 };
 use layercast_wire::multicast::{Body, MemberId, Reason, Symbol};
 use proptest::prelude::*;
@@ -237,6 +237,41 @@ fn a_stream_behind_aggregators_is_kept_for_the_slowest() {
     });
     let reports = net.sender.stats().reports;
     assert!(echoes.count() as u64 >= reports && reports > 10);
+}
+
+#[test]
+fn an_aggregator_with_a_key_hears_only_senders_that_have_it() {
+    let master = [9; 32];
+    let config = SenderConfig {
+        receipts: Some(master),
+        ..layercast()
+    };
+    let mut net = objects(config, 20, 10, PERFECT);
+    for (number, aggregator) in (FIRST_AGGREGATOR..).zip(&mut net.aggregators) {
+        let own = AggregatorConfig::new(MemberId(number.into()), 10);
+        *aggregator = Some(Aggregator::new(own.with_key(Some(&master))));
+    }
+    // Somebody without the key is the first to announce something.
+    let mallory = Peer(77);
+    let mut forged = Sender::object(
+        66,
+        layercast(),
+        members(20),
+        Memory::new("y", content(900), None),
+    )
+    .unwrap();
+    forged.start(net.now);
+    let announcement = forged.poll_transmit(net.now).unwrap().packet;
+    for aggregator in net.aggregators.iter_mut().flatten() {
+        aggregator.handle(net.now, mallory, &announcement);
+        assert_eq!(aggregator.stats().forged, 1);
+    }
+    net.start();
+    net.run();
+    assert_eq!(net.result(), Some(Ok(())), "{:?}", net.sender_events);
+    let outcomes = net.sender.deliveries().map(|it| (it.outcome, it.complete));
+    assert!(outcomes.eq([(Outcome::Delivered, 10); 2]));
+    assert_eq!(net.sender.stats().forged, 0);
 }
 
 trait IntoPayload {
