@@ -139,7 +139,7 @@ impl ParityConfig {
             let packets = (cells * 48.0 / pitch as f64).ceil();
             // Of n packets that blocks could hold, n - 1 may be wanting in the last of them.
             let blocks = packets / n + ends * (n - 1.0) / n;
-            let parity = self.parity_len(payload, (cells * 48.0) as usize);
+            let parity = parity_len(payload, pitch, (cells * 48.0) as usize);
             cells * more + m * blocks * f64::from(carriage.cost(parity))
         };
         let up = |cells: f64| cells.ceil().min(f64::from(u32::MAX)) as u32;
@@ -156,14 +156,12 @@ impl ParityConfig {
         };
         spec
     }
+}
 
-    /// Longest payload of a parity of packets from frames of `frame` bytes.
-    pub(super) fn parity_len(&self, payload: usize, frame: usize) -> usize {
-        let Ok(pitch) = self.pitch(payload) else {
-            return payload;
-        };
-        payload - pitch.saturating_sub(frame.max(1))
-    }
+/// Longest payload of a parity of packets of at most `pitch` bytes after their header, from frames of `frame` bytes, where
+/// parities may have `payload`.
+pub(super) fn parity_len(payload: usize, pitch: usize, frame: usize) -> usize {
+    payload - pitch.saturating_sub(frame.max(1))
 }
 
 /// How long a block waits for more packets: no parity may come too late to be of use.

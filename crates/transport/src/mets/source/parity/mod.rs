@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub use config::{ParityConfig, ParityConfigError, Redundancy};
 
-use config::{RUNS, ends_blocks, flush};
+use config::{RUNS, ends_blocks, flush, parity_len};
 use steering::Steering;
 
 use crate::mets::octets::{CHUNK, reserve, whole};
@@ -120,7 +120,7 @@ impl Parities {
         // One that is open may end first, and one stay open.
         let blocks = packets.div_ceil(n) + 1;
         let frame = if self.ends_blocks { bytes } else { self.pitch };
-        let parity = self.config.parity_len(self.payload, frame);
+        let parity = parity_len(self.payload, self.pitch, frame);
         let each = self.carriage.cost(parity);
         blocks.saturating_mul(m).saturating_mul(each)
     }
