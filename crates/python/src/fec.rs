@@ -4,7 +4,7 @@ use layercast_fec::model::{
     CostKind, Effect, Resequencing, Tree, TreeFile, cost, integrated, plan, reseq, residual,
     sack_efficiency, tcp_efficiency,
 };
-use layercast_fec::study::{Bursts, Order, Share, Star, Steps};
+use layercast_fec::study::{Bursts, Order, Share, Stalls, Star, Steps};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -55,6 +55,8 @@ enum Question {
     Order { study: Order },
     /// A controller and its group.
     Steps { study: Steps },
+    /// A transport that stalls for a window.
+    Stalls { study: Stalls },
     /// A protected transfer beside an unprotected one.
     Share { study: Share },
 }
@@ -104,6 +106,7 @@ fn answer(question: Question) -> PyResult<String> {
         Question::Bursts { study } => json(&study.run().map_err(failed)?),
         Question::Order { study } => json(&study.run().map_err(failed)?),
         Question::Steps { study } => json(&study.run().map_err(failed)?),
+        Question::Stalls { study } => json(&study.run().map_err(failed)?),
         Question::Share { study } => json(&study.run().map_err(failed)?),
     }
 }

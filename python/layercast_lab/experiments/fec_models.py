@@ -15,7 +15,6 @@ from layercast_lab.plots import COLOURS
 PAPER = "C. Huitema, The case for packet level FEC, PfHSN 1996"
 GROUPS = np.unique(np.logspace(0, 5, 160).round())
 LOSSES = np.logspace(-4, -0.05, 180)
-WINDOW = 200
 
 
 def by_group(context: Context, name: str, e: float) -> tuple[Row, str]:
@@ -185,100 +184,6 @@ def f4(context: Context) -> Report:
     rows.append(stars_row(context, jobs, sent))
     figure = curves(context, "fec-f4", lines, "efficiency", marks)
     return Report("packet-level-fec/f4", f4.__doc__ or "", rows, figure)
-
-
-def stalls(what: str) -> dict[str, np.ndarray]:
-    """Efficiency of a transport by code."""
-    return {
-        name: np.array(ask(what, points=[(*code, e, WINDOW) for e in LOSSES])) for name, code in CODES.items()
-    }
-
-
-@experiment("packet-level-fec/f5", title="TCP that only has a timer", paper=f"{PAPER}, figure 5")
-def f5(context: Context) -> Report:
-    """Efficiency with a window of 200 packets, and where redundancy pays."""
-
-    def efficiency(code: str, e: float) -> float:
-        return ask("tcp", points=[(*CODES[code], e, WINDOW)])[0]
-
-    rows = []
-    names = list(CODES)
-    told = [(7.18e-4, 87.44, 87.5), (1.132e-2, 74.56, 75), (3.89e-2, 61.62, 62.5)]
-    for worse, better, (at, exact, nearly) in zip(names, names[1:], told, strict=False):
-        found = fec.root(1e-5, 0.2, lambda e, w=worse, b=better: efficiency(b, e) > efficiency(w, e))
-        percent = 100 * efficiency(better, found)
-        same = within(found, at, 2e-3) and abs(percent - exact) < 0.02
-        measured = f"e = {found:.3e}, {percent:.2f} %"
-        rows.append(
-            Row(
-                f"{worse} to {better}",
-                f"nearly at {nearly} %",
-                measured,
-                f"e = {at:g}, {exact} %",
-                judge(same),
-            )
-        )
-    useful = fec.root(1e-5, 0.2, lambda e: efficiency("7+1", e) > efficiency("none", e))
-    rows.append(Row("redundancy useful", "e > 1e-3", f"e > {useful:.2e}", "below 1e-3", judge(useful < 1e-3)))
-    never = [m / n / WINDOW for n, m in list(CODES.values())[1:]]
-    ideal = all(
-        efficiency("none", 0.999 * e) > n / (n + m)
-        for e, (n, m) in zip(never, list(CODES.values())[1:], strict=True)
-    )
-    measured = ", ".join(f"{it:.3e}" for it in never)
-    rows.append(
-        Row("never justified below M/(N W)", "7.1e-4, 1.67e-3, 3.0e-3", measured, "exact", judge(ideal))
-    )
-    marks = {name: stalls_of_runs(context, code) for name, code in CODES.items()}
-    off = {
-        (name, e): seen / ask("tcp", points=[(*CODES[name], e, WINDOW)])[0] - 1
-        for name, points in marks.items()
-        for e, seen in points
-    }
-    near, most = max(abs(it) for (_, e), it in off.items() if e <= 0.01), max(off, key=lambda it: off[it])
-    rows.append(
-        Row(
-            f"simulated, {len(off)} points",
-            "the model; better where losses come together (packet-level-fec.md 6)",
-            f"at most {100 * near:.1f} % off up to a loss of 1 %; "
-            f"{100 * off[most]:+.0f} % at {most[1]:g} ({most[0]})",
-            "5 % up to 1 %, never 3 % worse",
-            judge(near <= 0.05 and min(off.values()) >= -0.03),
-            "real blocks, and one stall for each run of what decoding leaves lost",
-        )
-    )
-    figure = curves(context, "fec-f5", stalls("tcp"), "efficiency", marks)
-    return Report("packet-level-fec/f5", f5.__doc__ or "", rows, figure)
-
-
-def stalls_of_runs(context: Context, code: tuple[int, int]) -> list[tuple[float, float]]:
-    """Efficiency by loss if each run of losses that real blocks leave is one stall of a window."""
-    n, m = code
-    study = {"scheme": "xor-shift", "n": n, "m": m, "interleave": 1, "burst": None, "seed": 1}
-    study["packets"] = 50_000 if context.seconds else 300_000
-    points = []
-    for e in (1e-3, 1e-2, 3e-2, 0.1, 0.2):
-        found = ask("bursts", study=study | {"e": e})
-        runs = found["residual"] / max(found["run"], 1.0)
-        points.append((e, n / (n + m) / (WINDOW * runs + 1)))
-    return points
-
-
-@experiment("packet-level-fec/f5b", title="Selective acknowledgements", paper=f"{PAPER}, section 4")
-def f5b(context: Context) -> Report:
-    """The same if only lost repairs stall the window."""
-    rows = []
-    for (name, (n, m)), told in zip(list(CODES.items())[1:], (2.67e-2, 4.08e-2, 5.48e-2), strict=True):
-        ideal = n / (n + m)
-        found = fec.root(1e-4, 0.5, lambda e, ideal=ideal: ask("sack", points=[(1, 0, e, WINDOW)])[0] < ideal)
-        same = judge(within(found, told, 2e-3))
-        rows.append(Row(f"{name} can be useful", "W e^2 > M/N", f"e > {found:.3e}", f"e > {told:g}", same))
-    return Report(
-        "packet-level-fec/f5b",
-        f5b.__doc__ or "",
-        rows,
-        curves(context, "fec-f5b", stalls("sack"), "efficiency"),
-    )
 
 
 @experiment("packet-level-fec/f7", title="Efficiency by block size", paper=f"{PAPER}, figure 7")

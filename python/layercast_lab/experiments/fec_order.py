@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from layercast_lab import fec, style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
-from layercast_lab.experiments.fec_models import LOSSES, PAPER, WINDOW
+from layercast_lab.experiments.fec_models import LOSSES, PAPER
+from layercast_lab.experiments.fec_stalls import WINDOW
 from layercast_lab.fec import CODES, ask, within
 from layercast_lab.plots import COLOURS
 

@@ -1,16 +1,18 @@
 //! Real blocks through simulated losses, beside what the models say: cost of multicast to a star, bursts, resequencing,
-//! how a controller follows its group, and how a protected transfer shares a line. Seeded: the same study gives the same
+//! what a transport loses to its timer above a code, how a controller follows its group, and how a protected transfer shares a line. Seeded: the same study gives the same
 //! numbers everywhere.
 
 mod bursts;
 mod order;
 mod share;
+mod stalls;
 mod star;
 mod steps;
 
 pub use bursts::{Bursts, BurstsFound};
 pub use order::{Order, OrderFound};
 pub use share::{Share, ShareFound};
+pub use stalls::{Stalls, StallsFound};
 pub use star::{Repair, Star, StarFound};
 pub use steps::{Phase, Step, Steps};
 

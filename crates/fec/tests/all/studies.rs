@@ -1,8 +1,10 @@
 //! Real blocks against the models: the tolerances are those of packet-level-fec.md 8.
 
 use layercast_fec::Scheme;
-use layercast_fec::model::{CostKind, cost, integrated, reseq, residual};
-use layercast_fec::study::{Bursts, Order, Repair, Share, Star, StudyError};
+use layercast_fec::model::{
+    CostKind, cost, integrated, reseq, residual, sack_efficiency, tcp_efficiency,
+};
+use layercast_fec::study::{Bursts, Order, Repair, Share, Stalls, Star, StudyError};
 
 const STAR: Star = Star {
     scheme: Scheme::XorShift,
@@ -150,4 +152,68 @@ fn studies_of_nothing_are_refused() {
     assert_eq!(Star { n: 0, ..STAR }.run(), Err(StudyError::Block));
     assert_eq!(Star { group: 0, ..STAR }.run(), Err(StudyError::Nothing));
     assert_eq!(STAR.run(), STAR.run());
+}
+
+const STALLS: Stalls = Stalls {
+    scheme: Scheme::XorShift,
+    n: 1,
+    m: 0,
+    e: 0.0,
+    window: 200,
+    sack: false,
+    packets: 60_000,
+    seed: 1,
+};
+
+#[test]
+fn transports_that_stall_are_as_efficient_as_their_models_say() {
+    for (n, m) in [(1, 0), (7, 1), (5, 3)] {
+        let found = Stalls { n, m, ..STALLS }.run().expect("a study");
+        // At the end it waits for a window.
+        near(
+            found.efficiency,
+            f64::from(n) / f64::from(n + m),
+            0.01,
+            "no loss",
+        );
+        assert_eq!(found.stalls, 0.0);
+    }
+    let timer = Stalls {
+        e: 5e-4,
+        packets: 200_000,
+        ..STALLS
+    };
+    let told = tcp_efficiency(1, 0, 5e-4, 200.0);
+    near(
+        timer.run().expect("a study").efficiency,
+        told,
+        0.05,
+        "timer",
+    );
+    let sack = Stalls {
+        e: 0.02,
+        sack: true,
+        packets: 200_000,
+        ..STALLS
+    };
+    let told = sack_efficiency(1, 0, 0.02, 200.0);
+    near(sack.run().expect("a study").efficiency, told, 0.05, "sack");
+    let coded = Stalls {
+        n: 6,
+        m: 2,
+        ..timer
+    }
+    .run()
+    .expect("a study");
+    assert!(coded.stalls < 1e-4, "{coded:?}");
+    let refused = |study: Stalls| study.run().expect_err("it cannot be run");
+    assert_eq!(refused(Stalls { e: 1.0, ..STALLS }), StudyError::Loss);
+    assert_eq!(
+        refused(Stalls {
+            packets: 0,
+            ..STALLS
+        }),
+        StudyError::Nothing
+    );
+    assert_eq!(refused(Stalls { n: 0, ..STALLS }), StudyError::Block);
 }
