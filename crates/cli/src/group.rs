@@ -202,6 +202,19 @@ fn describe(summary: &GroupSummary) -> String {
             code.added_ms
         );
     }
+    for cross in &summary.cross {
+        let (flows, sum) = (
+            cross.goodput_bps.len(),
+            cross.goodput_bps.iter().sum::<f64>(),
+        );
+        text += &format!(
+            "\nTCP on {}: {flows} connections, {:.3} Mbit/s each; {} segments dropped, {} lost\n",
+            cross.branch,
+            sum / 1e6 / flows.max(1) as f64,
+            cross.count.dropped,
+            cross.count.lost
+        );
+    }
     for note in summary.notes.iter().take(10) {
         text += &format!("\n{:.3} s: {}", note.at_s, note.what);
     }

@@ -4,6 +4,7 @@ use layercast_core::{Span, Time};
 use layercast_multicast::{Members, Peer, SenderConfig};
 use layercast_wire::multicast::MemberId;
 
+use super::cross::CrossSpec;
 use super::edge::EdgeSpec;
 use super::host::HostSpec;
 use super::speaker;
@@ -24,6 +25,8 @@ pub struct Group {
     pub branches: Vec<Branch>,
     /// Codes on regions of the tree, that of region 1 first.
     pub edges: Vec<EdgeSpec>,
+    /// TCP that shares links with the group.
+    pub cross: Vec<CrossSpec>,
     /// The sender's host.
     pub source: HostSpec,
     /// What the sender does.

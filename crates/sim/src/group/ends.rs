@@ -129,6 +129,18 @@ impl Simulation {
         }
     }
 
+    /// The next of the faults, and when the one after it is due.
+    pub(super) fn fault(&mut self) {
+        let fault = self.group.faults[self.next_fault];
+        self.next_fault += 1;
+        for member in fault.first..fault.end {
+            self.suffer(member, fault.what);
+        }
+        if let Some(next) = self.group.faults.get(self.next_fault) {
+            self.calendar.add(next.at, Due::Fault);
+        }
+    }
+
     /// Something happens to a receiver.
     pub(super) fn suffer(&mut self, member: u32, what: FaultKind) {
         let number = member;

@@ -1,6 +1,6 @@
 //! A link as it runs: its losses, its queues, its counters.
 
-use layercast_core::{Span, Stream, Time};
+use layercast_core::{CELL_SIZE, Span, Stream, Time, aal5_cells};
 use serde::Serialize;
 
 use super::tree::{LinkSpec, Loss};
@@ -10,6 +10,8 @@ use super::tree::{LinkSpec, Loss};
 pub(super) struct Law {
     loss: Chances,
     back_loss: f64,
+    /// Packets travel in cells of AAL5, and are lost with any of them.
+    cells: bool,
     rate: Option<layercast_core::Rate>,
     queue: u64,
     delay: (Span, Span),
@@ -74,9 +76,26 @@ impl Law {
         Law {
             loss,
             back_loss: row(spec.back_loss),
+            cells: spec.cells,
             rate: spec.rate,
             queue: spec.queue,
             delay: spec.delay,
+        }
+    }
+
+    /// Octets that a packet takes on the link.
+    fn octets(&self, octets: u32) -> u64 {
+        match self.cells {
+            true => u64::from(aal5_cells(octets as usize)) * CELL_SIZE as u64,
+            false => octets.into(),
+        }
+    }
+
+    /// The chance that a packet is lost whose parts are lost with this chance.
+    fn whole(&self, part: f64, octets: u32) -> f64 {
+        match self.cells {
+            true => -libm::expm1(f64::from(aal5_cells(octets as usize)) * libm::log1p(-part)),
+            false => part,
         }
     }
 }
@@ -115,20 +134,20 @@ impl Link {
         };
         let free = &mut self.free[usize::from(up)];
         let start = now.max(*free);
-        if start > now && start.since(now) + rate.time_for(octets.into()) > rate.time_for(law.queue)
-        {
+        let takes = rate.time_for(law.octets(octets));
+        if start > now && start.since(now) + takes > rate.time_for(law.queue) {
             return None;
         }
-        *free = start + rate.time_for(octets.into());
+        *free = start + takes;
         Some(*free + self.delay)
     }
 
     /// Whether a packet on its way down is lost.
     #[inline]
-    pub fn loses(&mut self, law: &Law) -> bool {
+    pub fn loses(&mut self, law: &Law, octets: u32) -> bool {
         match law.loss {
             Chances::None => false,
-            Chances::Once(chance) => self.stream.chance(chance),
+            Chances::Once(chance) => self.stream.chance(law.whole(chance, octets)),
             Chances::Bursts {
                 hops,
                 good_to_bad,
@@ -149,8 +168,8 @@ impl Link {
     }
 
     /// Whether a packet on its way up is lost.
-    pub fn loses_back(&mut self, law: &Law) -> bool {
-        law.back_loss > 0.0 && self.stream.chance(law.back_loss)
+    pub fn loses_back(&mut self, law: &Law, octets: u32) -> bool {
+        law.back_loss > 0.0 && self.stream.chance(law.whole(law.back_loss, octets))
     }
 
     /// When the way down is free.
@@ -167,6 +186,7 @@ mod tests {
         LinkSpec {
             loss,
             back_loss: 0.0,
+            cells: false,
             hops,
             delay: (Span::ZERO, Span::ZERO),
             rate: None,
@@ -178,7 +198,7 @@ mod tests {
     fn measure(loss: Loss, hops: u32) -> (f64, f64) {
         let law = Law::new(&spec(loss, hops));
         let mut link = Link::new(&law, 1, 1);
-        let lost: Vec<bool> = (0..1_000_000).map(|_| link.loses(&law)).collect();
+        let lost: Vec<bool> = (0..1_000_000).map(|_| link.loses(&law, 1_000)).collect();
         let all = lost.iter().filter(|&&lost| lost).count() as f64;
         let runs = lost.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
         (all / lost.len() as f64, all / runs)
@@ -216,5 +236,26 @@ mod tests {
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, false), at(7));
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, false), None);
         assert_eq!(link.enter(&law, Time::ZERO, 1_000, true), at(6));
+    }
+
+    #[test]
+    fn packets_in_cells_are_lost_with_any_of_them_and_take_their_octets() {
+        let law = Law::new(&LinkSpec {
+            cells: true,
+            rate: Some(layercast_core::Rate::from_bps(424_000)),
+            queue: 10_000,
+            ..spec(Loss::Independent(0.001), 1)
+        });
+        let mut link = Link::new(&law, 1, 1);
+        let mut share = |octets| {
+            let lost = (0..1_000_000).filter(|_| link.loses(&law, octets)).count();
+            lost as f64 / 1e6
+        };
+        // 43 cells, and one.
+        let (data, poll) = (share(2_027), share(30));
+        assert!((data - (1.0 - 0.999_f64.powi(43))).abs() < 1e-3, "{data}");
+        assert!((poll - 0.001).abs() < 2e-4, "{poll}");
+        let arrives = link.enter(&law, Time::ZERO, 30, false);
+        assert_eq!(arrives, Some(Time::ZERO + Span::from_ms(1)));
     }
 }

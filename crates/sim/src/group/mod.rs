@@ -4,6 +4,7 @@
 
 mod config;
 mod counts;
+mod cross;
 mod edge;
 mod ends;
 mod host;
@@ -20,6 +21,7 @@ mod world;
 
 pub use config::{Content, Fault, FaultKind, Group, Invited};
 pub use counts::{Feedback, Note, Pass};
+pub use cross::{CrossCount, CrossSpec, CrossSummary};
 pub use edge::{EdgeCount, EdgeSpec};
 pub use host::{Costs, HostSpec};
 pub use link::LinkCount;

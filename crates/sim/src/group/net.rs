@@ -64,9 +64,10 @@ impl Simulation {
 
     /// Copies of a packet get to these nodes, if they are not lost.
     pub(super) fn come_down(&mut self, item: u32, first: u32, end: u32) {
+        let octets = self.items.get(item).octets;
         for node in first..end {
             let kind = self.tree.nodes[node as usize].kind as usize;
-            if self.links[node as usize - 1].loses(&self.laws[kind]) {
+            if self.links[node as usize - 1].loses(&self.laws[kind], octets) {
                 self.link_counts[kind].lost += 1;
             } else {
                 self.reach(item, node);
@@ -206,7 +207,8 @@ impl Simulation {
     pub(super) fn come_along(&mut self, item: u32, node: u32) {
         let at = self.tree.nodes[node as usize];
         let kind = at.kind as usize;
-        if self.links[node as usize - 1].loses(&self.laws[kind]) {
+        let octets = self.items.get(item).octets;
+        if self.links[node as usize - 1].loses(&self.laws[kind], octets) {
             self.link_counts[kind].lost += 1;
         } else if self.node_of(self.items.get(item).to) == Some(node) {
             match at.aggregator {
@@ -237,7 +239,7 @@ impl Simulation {
         let count = &mut self.link_counts[kind];
         count.up += 1;
         match link.enter(law, self.now, octets, true) {
-            Some(_) if link.loses_back(law) => {
+            Some(_) if link.loses_back(law, octets) => {
                 count.up_lost += 1;
                 self.items.done(item);
             }

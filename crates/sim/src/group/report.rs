@@ -5,6 +5,7 @@ use layercast_multicast::ReceiverStats;
 use serde::Serialize;
 
 use super::counts::{Feedback, Note, Pass};
+use super::cross::CrossSummary;
 use super::edge::{self, EdgeCount};
 use super::host::HostCount;
 use super::link::LinkCount;
@@ -57,6 +58,8 @@ pub struct GroupSummary {
     pub links: Vec<LinkSummary>,
     /// Codes on parts of the tree.
     pub codes: Vec<EdgeCount>,
+    /// TCP beside the group.
+    pub cross: Vec<CrossSummary>,
     /// A stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamCount>,
@@ -260,6 +263,7 @@ impl Simulation {
                 &self.tree.encoders,
                 &self.decoders,
             ),
+            cross: self.cross_summaries(),
             stream: self.application.as_ref().map(|it| it.count()),
             members: match self.group.per_receiver {
                 true => self.member_summaries(&told),

@@ -34,6 +34,8 @@ pub struct LinkSpec {
     pub loss: Loss,
     /// The chance that each of the row loses a packet on its way up.
     pub back_loss: f64,
+    /// Packets travel in cells of AAL5: the chances are those of a cell, and rates count cells.
+    pub cells: bool,
     /// Links in the row, 0 to 64; 0: both ends are the same node, and nothing is lost.
     pub hops: u32,
     /// Least and greatest propagation delay of the whole row; that of each copy is drawn from between.

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::config::{Content, Group};
 use super::counts::Counts;
+use super::cross::{self, Cross};
 use super::edge::{EdgeDecoder, EdgeEncoder};
 use super::host::Host;
 use super::item::{Cargo, Items};
@@ -26,6 +27,9 @@ pub enum GroupError {
     /// A code.
     #[error(transparent)]
     Code(#[from] layercast_fec::ConfigError),
+    /// TCP beside it.
+    #[error(transparent)]
+    Tcp(#[from] layercast_transport::tcp::TcpConfigError),
 }
 
 /// What is due.
@@ -59,6 +63,12 @@ pub(super) enum Due {
     Flush { encoder: u32 },
     /// The next fault.
     Fault,
+    /// A TCP connection beside the group begins.
+    Connect { cross: u32, flow: u32 },
+    /// A segment of one gets to its host.
+    Segment { cross: u32, up: bool },
+    /// TCP is to be woken.
+    WakeCross { cross: u32 },
 }
 
 /// A group as it runs.
@@ -86,8 +96,9 @@ pub struct Simulation {
     pub(super) encoders: Vec<EdgeEncoder>,
     pub(super) decoders: Vec<EdgeDecoder>,
     pub(super) application: Option<Application>,
+    pub(super) crosses: Vec<Cross>,
     pub(super) counts: Counts,
-    next_fault: usize,
+    pub(super) next_fault: usize,
     pub(super) events: u64,
 }
 
@@ -151,6 +162,7 @@ impl Simulation {
             encoders,
             decoders,
             application: Application::new(&group.content),
+            crosses: cross::crosses(&group, &tree)?,
             counts: Counts::default(),
             next_fault: 0,
             events: 0,
@@ -161,6 +173,7 @@ impl Simulation {
 
     /// Runs to the end, or until `go_on` says no.
     pub fn run(&mut self, mut go_on: impl FnMut(GroupProgress) -> bool) {
+        self.begin_cross();
         self.sender.start(self.now);
         self.turn_of_source();
         if let Some(fault) = self.group.faults.first() {
@@ -224,18 +237,9 @@ impl Simulation {
             Due::Served { member } => self.served(member),
             Due::Flush { encoder } => self.flush(encoder),
             Due::Fault => self.fault(),
-        }
-    }
-
-    /// The next of the faults, and when the one after it is due.
-    fn fault(&mut self) {
-        let fault = self.group.faults[self.next_fault];
-        self.next_fault += 1;
-        for member in fault.first..fault.end {
-            self.suffer(member, fault.what);
-        }
-        if let Some(next) = self.group.faults.get(self.next_fault) {
-            self.calendar.add(next.at, Due::Fault);
+            Due::Connect { cross, flow } => self.connect_cross(cross, flow),
+            Due::Segment { cross, up } => self.segment_arrives(cross, up),
+            Due::WakeCross { cross } => self.wake_cross(cross),
         }
     }
 

@@ -11,6 +11,7 @@ pub fn link(loss: f64) -> LinkSpec {
     LinkSpec {
         loss: Loss::Independent(loss),
         back_loss: 0.0,
+        cells: false,
         hops: 1,
         delay: (Span::from_ms(50), Span::from_ms(50)),
         rate: None,
@@ -41,6 +42,7 @@ pub fn star(sender: SenderConfig, packets: u64, count: u32, loss: f64) -> Group 
         most_events: u64::MAX,
         branches: vec![receivers(None, link(loss), count)],
         edges: Vec::new(),
+        cross: Vec::new(),
         source: HostSpec::default(),
         sender,
         invited: Invited::Listed,

@@ -1,13 +1,15 @@
 //! Scenarios of groups: the file as it is written ([`GroupScenario`], schema `group/1`), checked and resolved into
 //! a [`Group`](super::Group). docs/multicast-simulator.md is its manual.
 
+mod cross;
 mod resolve;
 mod schema;
 mod session;
 
 pub use schema::{
-    BranchSpec, CodeSpec, FaultName, FaultSpec, GroupHostSpec, GroupRunSpec, GroupScenario,
-    GroupVersion, MonitorSpec, ProfileName, RepairName, SessionSpec, StreamSpec, WeakSpec,
+    BranchSpec, CodeSpec, CrossTrafficSpec, FaultName, FaultSpec, GroupHostSpec, GroupRunSpec,
+    GroupScenario, GroupVersion, MonitorSpec, ProfileName, RepairName, SessionSpec, StreamSpec,
+    WeakSpec,
 };
 
 use crate::internet::scenario::{Problem, ScenarioError, line_at, says_schema};

@@ -49,6 +49,7 @@ impl GroupScenario {
             until: Time::ZERO + self.run.duration.0,
             most_events: self.run.events,
             edges: self.edges()?,
+            cross: self.cross(&branches)?,
             branches,
             source: host("source", &self.source)?,
             sender,
@@ -273,6 +274,10 @@ fn link(spec: &BranchSpec, at: &dyn Fn(&str) -> String) -> Result<LinkSpec, Scen
             return Err(ScenarioError::value(at(name), value, accepted));
         }
     }
+    if spec.cells && spec.burst.is_some() {
+        let why = "bursts are of packets, not of cells".to_owned();
+        return Err(ScenarioError::new(at("burst"), Problem::Needless(why)));
+    }
     if spec.hops > 64 {
         return Err(ScenarioError::value(at("hops"), spec.hops, "0 to 64"));
     }
@@ -303,6 +308,7 @@ fn link(spec: &BranchSpec, at: &dyn Fn(&str) -> String) -> Result<LinkSpec, Scen
     Ok(LinkSpec {
         loss,
         back_loss: spec.back_loss,
+        cells: spec.cells,
         hops: spec.hops,
         delay: (least, most),
         rate: spec.rate.map(|rate| rate.0),

@@ -5,7 +5,7 @@ use layercast_fec::Scheme;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::internet::scenario::{Bytes, Text};
+use crate::internet::scenario::{Bytes, TcpSpec, Text};
 
 /// The version of the schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +41,9 @@ pub struct GroupScenario {
     /// Codes on parts of the tree.
     #[serde(rename = "fec", default, skip_serializing_if = "Vec::is_empty")]
     pub codes: Vec<CodeSpec>,
+    /// TCP that shares links with the group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cross: Vec<CrossTrafficSpec>,
     /// What happens to receivers.
     #[serde(rename = "fault", default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
@@ -205,6 +208,9 @@ pub struct MonitorSpec {
     /// Packets of one measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
+    /// The rate follows TCP's equation for the worst receiver (RFC 4654), not the count of those that lose much.
+    #[serde(default)]
+    pub friendly: bool,
 }
 
 /// What becomes of receivers that hold the others back.
@@ -303,6 +309,10 @@ pub struct BranchSpec {
     /// The chance that one link loses a packet on its way down: from 0, below 1.
     #[serde(default)]
     pub loss: f64,
+    /// Packets travel in cells of AAL5: loss is that of a cell, a packet is lost with any of its cells, and rate and
+    /// queue count the octets of cells.
+    #[serde(default)]
+    pub cells: bool,
     /// Mean packets of a burst of losses; missing: each is lost on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<f64>,
@@ -352,6 +362,23 @@ pub struct CodeSpec {
     /// Blocks that are filled in turn.
     #[serde(default = "one_octet")]
     pub interleave: u8,
+}
+
+/// TCP connections with data without end, from the upper to the lower end of a branch, until the session is over.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CrossTrafficSpec {
+    /// The branch, of which there is one copy.
+    pub branch: String,
+    /// How many connections.
+    #[serde(default = "one")]
+    pub flows: u32,
+    /// Delay beside that of the branch, each way.
+    #[serde(default = "zero")]
+    pub delay: Text<Span>,
+    /// Their TCP.
+    #[serde(default)]
+    pub tcp: TcpSpec,
 }
 
 /// What happens to receivers.

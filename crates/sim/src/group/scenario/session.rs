@@ -62,7 +62,10 @@ impl SessionSpec {
         if let Some(spec) = &self.monitor {
             let mut monitor = SenderConfig::monitor(spec.start.0, spec.least.0, spec.most.0);
             set(&mut monitor.packets, spec.packets);
-            config.rate = RateControl::Monitor(monitor);
+            config.rate = match spec.friendly {
+                true => RateControl::Friendly(monitor),
+                false => RateControl::Monitor(monitor),
+            };
         }
     }
 

@@ -148,7 +148,7 @@ pub struct TcpSpec {
 
 impl TcpSpec {
     /// The configuration; `field` is the path of this table.
-    pub(super) fn config(&self, field: &str) -> Result<TcpConfig, ScenarioError> {
+    pub(crate) fn config(&self, field: &str) -> Result<TcpConfig, ScenarioError> {
         let base = TcpConfig::from(match self.profile {
             ProfileName::Bsd44Lite => Profile::Bsd44Lite,
             ProfileName::SunOs413 => Profile::SunOs413,
