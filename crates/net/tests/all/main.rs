@@ -6,6 +6,7 @@ mod failures;
 mod files;
 mod live;
 mod multicast;
+mod parity;
 mod relay;
 mod sealed;
 mod security;
