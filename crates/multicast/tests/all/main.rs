@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod chaos;
+mod edges;
 mod forms;
 mod net;
 mod object;

@@ -17,14 +17,14 @@ fn net(config: SenderConfig, receivers: u32) -> Net<Memory, MemoryStore> {
     net_of(config, receivers, 100_000)
 }
 
-fn net_of(config: SenderConfig, receivers: u32, octets: usize) -> Net<Memory, MemoryStore> {
+pub fn net_of(config: SenderConfig, receivers: u32, octets: usize) -> Net<Memory, MemoryStore> {
     let scheme = Scheme::from_number(config.scheme);
     let source = Memory::new("x", content(octets), scheme);
     let sender = Sender::object(3, config, listed(receivers), source).unwrap();
     Net::new(sender, stores(receivers), PERFECT, 21)
 }
 
-fn rmtp() -> SenderConfig {
+pub fn rmtp() -> SenderConfig {
     SenderConfig {
         packet_size: 1_000,
         ..SenderConfig::rmtp()

@@ -81,7 +81,7 @@ impl Users {
     }
 }
 
-fn no_ejection() -> SenderConfig {
+pub fn no_ejection() -> SenderConfig {
     SenderConfig {
         weak: Weak::Keep,
         ..SenderConfig::frm()
