@@ -1,11 +1,9 @@
 use bytes::Bytes;
-use layercast_core::{Span, Stream, Time};
+use layercast_core::{Stream, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{StudyError, payloads};
-use crate::{
-    Arrival, Decoder, DecoderConfig, DecoderEvent, Encoder, EncoderConfig, Header, Scheme,
-};
+use super::{StudyError, ends, payloads};
+use crate::{Arrival, DecoderEvent, Header, Scheme};
 
 /// A protected stream over a path that loses packets in bursts (S3): the channel of Gilbert, good or bad, all is lost while
 /// it is bad.
@@ -48,21 +46,8 @@ impl Bursts {
     ///
     /// [`StudyError`] if there is nothing to send, or no such block or channel.
     pub fn run(&self) -> Result<BurstsFound, StudyError> {
-        let config = EncoderConfig {
-            scheme: self.scheme,
-            n: self.n,
-            m: self.m,
-            mtu: 1_500,
-            flush: Span::MAX,
-            interleave: self.interleave,
-            keep: 0,
-        };
-        let mut encoder = Encoder::new(config).map_err(|_| StudyError::Block)?;
+        let (mut encoder, mut decoder) = ends(self.scheme, self.n, self.m, self.interleave)?;
         let mut channel = Channel::new(self)?;
-        let mut decoder = Decoder::new(DecoderConfig {
-            blocks: 600,
-            ..DecoderConfig::default()
-        });
         let mut content = Stream::new(self.seed, "bursts/content");
         let mut here = vec![false; self.packets as usize];
         let (mut sent, mut arrived) = (0_u64, 0_u64);

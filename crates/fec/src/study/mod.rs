@@ -17,8 +17,10 @@ pub use star::{Repair, Star, StarFound};
 pub use steps::{Phase, Step, Steps};
 
 use bytes::Bytes;
-use layercast_core::Stream;
+use layercast_core::{Span, Stream};
 use thiserror::Error;
+
+use crate::{Decoder, DecoderConfig, Encoder, EncoderConfig, Scheme};
 
 /// Why a study cannot be run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -40,6 +42,24 @@ const PAYLOAD: usize = 8;
 fn payloads(n: usize, stream: &mut Stream) -> Vec<Bytes> {
     let mut payload = || (0..PAYLOAD).map(|_| stream.below(256) as u8).collect();
     (0..n).map(|_| payload()).collect()
+}
+
+/// A code at both ends of a path, as long as nothing but losses befalls its packets.
+fn ends(scheme: Scheme, n: u8, m: u8, interleave: u8) -> Result<(Encoder, Decoder), StudyError> {
+    let encoder = Encoder::new(EncoderConfig {
+        scheme,
+        n,
+        m,
+        mtu: 1_500,
+        flush: Span::MAX,
+        interleave,
+        keep: 0,
+    });
+    let decoder = Decoder::new(DecoderConfig {
+        blocks: 600,
+        ..DecoderConfig::default()
+    });
+    Ok((encoder.map_err(|_| StudyError::Block)?, decoder))
 }
 
 /// Independent losses, drawn as the distance from one to the next.

@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use layercast_core::{Span, Stream, Time};
+use layercast_core::{Stream, Time};
 use serde::{Deserialize, Serialize};
 
-use super::StudyError;
-use crate::{Decoder, DecoderConfig, DecoderEvent, Encoder, EncoderConfig, Scheme};
+use super::{StudyError, ends};
+use crate::{Decoder, DecoderEvent, Encoder, Scheme};
 
 /// A protected transfer beside an unprotected one, through one queue that drops what it has no room for (S4). Both halve
 /// their windows at most once in a round trip when they hear of a loss, and open them by a packet in each other.
@@ -151,21 +151,10 @@ impl Share {
     }
 
     fn code(&self) -> Result<Coded, StudyError> {
-        let config = EncoderConfig {
-            scheme: Scheme::XorShift,
-            n: self.n,
-            m: self.m,
-            mtu: 1_500,
-            flush: Span::MAX,
-            interleave: 1,
-            keep: 0,
-        };
+        let (encoder, decoder) = ends(Scheme::XorShift, self.n, self.m, 1)?;
         Ok(Coded {
-            encoder: Encoder::new(config).map_err(|_| StudyError::Block)?,
-            decoder: Decoder::new(DecoderConfig {
-                blocks: 600,
-                ..DecoderConfig::default()
-            }),
+            encoder,
+            decoder,
             pushed: 0,
             parities: VecDeque::new(),
             blocks: BTreeMap::new(),

@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use layercast_core::{Span, Time};
+use layercast_core::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Losses, StudyError};
-use crate::{Arrival, Decoder, DecoderConfig, DecoderEvent, Encoder, EncoderConfig, Scheme};
+use super::{Losses, StudyError, ends};
+use crate::{Arrival, Decoder, DecoderEvent, Encoder, Scheme};
 
 /// A transport with a constant window above a code, which stalls for a window when it has to wait for its timer
 /// (packet-level-fec.md 2.6): at every loss that decoding leaves, or only if the repair is lost, too.
@@ -105,21 +105,10 @@ impl Stalls {
         if self.packets == 0 || self.window == 0 {
             return Err(StudyError::Nothing);
         }
-        let encoder = Encoder::new(EncoderConfig {
-            scheme: self.scheme,
-            n: self.n,
-            m: self.m,
-            mtu: 1_500,
-            flush: Span::MAX,
-            interleave: 1,
-            keep: 0,
-        });
+        let (encoder, decoder) = ends(self.scheme, self.n, self.m, 1)?;
         let mut path = Path {
-            encoder: encoder.map_err(|_| StudyError::Block)?,
-            decoder: Decoder::new(DecoderConfig {
-                blocks: 600,
-                ..DecoderConfig::default()
-            }),
+            encoder,
+            decoder,
             losses: Losses::new(self.seed, "stalls/loss", self.e),
             here: vec![false; self.packets as usize],
             slot: 0,
