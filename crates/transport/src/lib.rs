@@ -3,5 +3,6 @@
 mod chain;
 pub mod mets;
 mod reassembly;
+mod slots;
 pub mod tcp;
 pub mod xtp;

@@ -1,31 +1,38 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use layercast_core::{Time, prefetch};
 
 use super::ConnId;
 use super::connection::{Connection, Key};
+use crate::slots::{SlotId, Slots, Timed};
 
-/// One place for a connection; the generation tells a new tenant from an old one.
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    /// When the timer of this connection stands in the queue.
-    armed: Option<Time>,
-    /// It stands in the line of those that may have something to send.
-    ready: bool,
-    connection: Option<Box<Connection>>,
+impl Timed for Connection {
+    #[inline]
+    fn next_timeout(&self) -> Option<Time> {
+        Connection::next_timeout(self)
+    }
+}
+
+impl From<SlotId> for ConnId {
+    fn from(SlotId { slot, generation }: SlotId) -> ConnId {
+        ConnId { slot, generation }
+    }
+}
+
+impl From<ConnId> for SlotId {
+    fn from(ConnId { slot, generation }: ConnId) -> SlotId {
+        SlotId { slot, generation }
+    }
 }
 
 /// All connections of a host: found by name and by address, woken by time.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    /// The mark: it stands in the line of those that may have something to send.
+    slots: Slots<Connection, bool>,
     by_key: BTreeMap<Key, u32>,
     /// Slot of the one found last: most often the next segment is for it, too (4.4BSD-Lite `tcp_last_inpcb`).
     recent: u32,
-    /// At most one entry for each connection, never later than its deadline.
-    deadlines: BTreeSet<(Time, u32)>,
 }
 
 /// Connections that are prefetched: one each way.
@@ -33,22 +40,19 @@ const PREPARED: usize = 2;
 
 impl Table {
     pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
+        self.slots.len()
     }
 
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<ConnId> {
-        if let Some(place) = self.slots.get(self.recent as usize)
-            && let Some(connection) = &place.connection
+        if let Some((id, connection)) = self.slots.at(self.recent)
             && connection.key == *key
         {
-            let (slot, generation) = (self.recent, place.generation);
-            return Some(ConnId { slot, generation });
+            return Some(id.into());
         }
         let &slot = self.by_key.get(key)?;
         self.recent = slot;
-        let generation = self.slots[slot as usize].generation;
-        Some(ConnId { slot, generation })
+        Some(self.slots.id_of(slot).into())
     }
 
     /// Prefetches where the connections are, of as many as most hosts have.
@@ -66,100 +70,62 @@ impl Table {
     }
 
     pub(crate) fn insert(&mut self, connection: Connection) -> ConnId {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        self.by_key.insert(connection.key, slot);
-        let place = &mut self.slots[slot as usize];
-        place.connection = Some(Box::new(connection));
-        let generation = place.generation;
-        ConnId { slot, generation }
+        let key = connection.key;
+        let id = self.slots.insert(connection);
+        self.by_key.insert(key, id.slot);
+        id.into()
     }
 
     #[inline]
     pub(crate) fn get(&self, id: ConnId) -> Option<&Connection> {
-        let slot = self.slots.get(id.slot as usize)?;
-        let here = slot.generation == id.generation;
-        slot.connection.as_deref().filter(|_| here)
+        self.slots.get(id.into())
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
-        let slot = self.slots.get_mut(id.slot as usize)?;
-        let here = slot.generation == id.generation;
-        slot.connection.as_deref_mut().filter(|_| here)
+        self.slots.get_mut(id.into())
     }
 
     pub(crate) fn remove(&mut self, id: ConnId) {
-        let Some(key) = self.get(id).map(|connection| connection.key) else {
-            return;
-        };
-        self.by_key.remove(&key);
-        let slot = &mut self.slots[id.slot as usize];
-        if let Some(at) = slot.armed.take() {
-            self.deadlines.remove(&(at, id.slot));
+        if let Some((connection, _)) = self.slots.remove(id.into()) {
+            self.by_key.remove(&connection.key);
         }
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.ready = false;
-        slot.connection = None;
-        self.free.push(id.slot);
     }
 
     /// Marks a connection as having something to send; `true` if it was not.
     #[inline]
     pub(crate) fn mark_ready(&mut self, id: ConnId) -> bool {
-        let slot = self.slots.get_mut(id.slot as usize);
-        slot.is_some_and(|slot| {
-            let here = slot.generation == id.generation && slot.connection.is_some();
-            here && !std::mem::replace(&mut slot.ready, true)
-        })
+        let ready = self.slots.mark_of(id.into());
+        ready.is_some_and(|ready| !std::mem::replace(ready, true))
     }
 
     /// A connection has nothing to send for now: its deadline counts.
     #[inline]
     pub(crate) fn rest(&mut self, id: ConnId) {
-        self.slots[id.slot as usize].ready = false;
+        if let Some(ready) = self.slots.mark_of(id.into()) {
+            *ready = false;
+        }
         self.arm(id);
     }
 
-    /// Queues the connection's deadline, unless it stands there for an earlier time: then it is
-    /// looked at again at that time, which is cheaper than moving it for each acknowledgement.
+    /// Queues the connection's deadline.
     #[inline]
     pub(crate) fn arm(&mut self, id: ConnId) {
-        let slot = &mut self.slots[id.slot as usize];
-        let connection = slot.connection.as_deref();
-        let Some(wanted) = connection.and_then(Connection::next_timeout) else {
-            return;
-        };
-        if slot.armed.is_some_and(|at| at <= wanted) {
-            return;
-        }
-        if let Some(at) = slot.armed.replace(wanted) {
-            self.deadlines.remove(&(at, id.slot));
-        }
-        self.deadlines.insert((wanted, id.slot));
+        self.slots.arm(id.into());
     }
 
     /// Takes the next connection whose deadline may have come.
     pub(crate) fn due(&mut self, now: Time) -> Option<ConnId> {
-        let &(at, slot) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
-        self.deadlines.remove(&(at, slot));
-        let place = &mut self.slots[slot as usize];
-        place.armed = None;
-        let generation = place.generation;
-        Some(ConnId { slot, generation })
+        self.slots.due(now).map(ConnId::from)
     }
 
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.first().map(|&(at, _)| at)
+        self.slots.next_deadline()
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = ConnId> + '_ {
-        self.by_key.values().map(|&slot| ConnId {
-            slot,
-            generation: self.slots[slot as usize].generation,
-        })
+        let slots = self.by_key.values();
+        slots.map(|&slot| self.slots.id_of(slot).into())
     }
 }
