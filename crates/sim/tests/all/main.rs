@@ -19,3 +19,5 @@ mod replay;
 mod reservations;
 mod scenario_errors;
 mod security;
+#[path = "../../../wire/tests/common/tshark.rs"]
+mod tshark;

@@ -1,7 +1,6 @@
 //! tshark opens what an internetwork's links carry, and finds nothing wrong with it.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
-use std::process::{Command, Stdio};
 
 use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
@@ -9,6 +8,7 @@ use layercast_transport::xtp::XtpConfig;
 use layercast_wire::{Carriage, Interface, Ipv4Packet, PcapNg, XtpService};
 
 use super::common::*;
+use super::tshark;
 
 /// Writes all packets to a capture.
 struct Capture(PcapNg<Vec<u8>>);
@@ -42,29 +42,6 @@ fn captured(network: &Network) -> (Report, Vec<u8>) {
     (report, capture.0.finish().expect("a file"))
 }
 
-/// What tshark says of a capture; `None` where there is no tshark and nobody insists on it.
-fn tshark(name: &str, pcap: &[u8], args: &[&str]) -> Option<String> {
-    let required = std::env::var_os("LAYERCAST_REQUIRE_TOOLS").is_some();
-    let found = Command::new("tshark")
-        .arg("-v")
-        .stdout(Stdio::null())
-        .status();
-    if found.is_err() && !required {
-        eprintln!("skipped: tshark is not installed");
-        return None;
-    }
-    let name = format!("layercast-{name}-{}.pcapng", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, pcap).expect("a file");
-    let output = Command::new("tshark")
-        .arg("-r")
-        .arg(&path)
-        .args(args)
-        .output();
-    let _ = std::fs::remove_file(&path);
-    Some(String::from_utf8(output.expect("tshark runs").stdout).expect("text"))
-}
-
 #[test]
 fn every_packet_is_whole_and_its_checksums_are_right() {
     let mut network = dumbbell(2, 10_000_000, Span::from_ms(5), Limit::Packets(10), 1.0);
@@ -81,15 +58,17 @@ fn every_packet_is_whole_and_its_checksums_are_right() {
     let (report, pcap) = captured(&network);
     let sent: u64 = report.queues.iter().map(|queue| queue.sent).sum();
     assert!(report.queues[0].lost > 0 && report.queues[0].dropped_full > 0);
-    let checks = ["ip", "tcp", "udp"].map(|it| format!("{it}.check_checksum:TRUE"));
-    let fields = "-T fields -e ip.checksum.status -e tcp.checksum.status -e udp.checksum.status \
-                  -e _ws.malformed -e ip.flags.mf -e ip.frag_offset";
-    let mut args: Vec<&str> = checks.iter().flat_map(|check| ["-o", check]).collect();
-    args.extend(fields.split_whitespace());
-    let Some(text) = tshark("internet", &pcap, &args) else {
+    let fields = [
+        "ip.checksum.status",
+        "tcp.checksum.status",
+        "udp.checksum.status",
+        "_ws.malformed",
+        "ip.flags.mf",
+        "ip.frag_offset",
+    ];
+    let Some(lines) = tshark::fields("internet", &pcap, &fields) else {
         return;
     };
-    let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split('\t').collect()).collect();
     assert_eq!(lines.len() as u64, sent);
     let count = |column: usize, value: &str| lines.iter().filter(|it| it[column] == value).count();
     // 0 is bad, 1 is good, 2 is not looked at: parts of what was cut.
@@ -133,26 +112,14 @@ fn every_packet_of_xtp_is_dissected_without_a_complaint() {
         "_ws.expert.message",
         "xtp.cmd.ptype.pformat",
     ];
-    let mut args = vec!["-T", "fields"];
-    args.extend(fields.iter().flat_map(|field| ["-e", *field]));
-    let Some(text) = tshark("xtp", &pcap, &args) else {
+    let Some(lines) = tshark::fields("internet-xtp", &pcap, &fields) else {
         return;
     };
-    let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split('\t').collect()).collect();
     assert_eq!(lines.len() as u64, sent);
     assert!(lines.iter().all(|line| line[..2] == ["1", ""]), "{lines:?}");
     // DATA, CNTL, FIRST, ECNTL, TCNTL.
     for kind in ["0", "1", "2", "3", "5"] {
         assert!(lines.iter().any(|line| line[2] == kind), "{kind}");
     }
-    let text = tshark("xtp", &pcap, &["-V", "-O", "xtp"]).unwrap_or_default();
-    let text = text.to_lowercase();
-    let complaints = [
-        "bogus",
-        "malformed",
-        "unsupported",
-        "incorrect",
-        "unknown xtp",
-    ];
-    assert!(!complaints.iter().any(|it| text.contains(it)));
+    tshark::no_complaint_of_xtp("internet-xtp", &pcap);
 }

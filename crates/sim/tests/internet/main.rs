@@ -8,5 +8,7 @@ mod contract;
 mod external;
 mod queues;
 mod tcp;
+#[path = "../../../wire/tests/common/tshark.rs"]
+mod tshark;
 mod workload;
 mod xtp;

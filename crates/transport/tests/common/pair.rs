@@ -1,9 +1,10 @@
 //! Two hosts in virtual time and a channel between them.
 
-use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use layercast_core::{Machine, Off, Span, Time};
+
+use crate::flying::Flying;
 
 /// Who watches two hosts of a protocol.
 pub trait Watch {
@@ -28,8 +29,7 @@ pub struct Pair<W: Watch> {
     /// What the users were told.
     pub events: [Vec<W::Event>; 2],
     watch: W,
-    flying: BTreeMap<(Time, u64), (usize, W::Packet)>,
-    order: u64,
+    flying: Flying<W::Packet>,
 }
 
 impl<W: Watch> Pair<W> {
@@ -40,8 +40,7 @@ impl<W: Watch> Pair<W> {
             channel,
             events: [Vec::new(), Vec::new()],
             watch,
-            flying: BTreeMap::new(),
-            order: 0,
+            flying: Flying::new(),
         }
     }
 
@@ -52,9 +51,7 @@ impl<W: Watch> Pair<W> {
             while let Some(packet) = self.hosts[host].poll_transmit(self.now, &mut Off) {
                 self.watch.note(self.now, &self.hosts, host, &packet);
                 for (delay, packet) in (self.channel)(host, packet) {
-                    self.order += 1;
-                    let at = (self.now + delay, self.order);
-                    self.flying.insert(at, (1 - host, packet));
+                    self.flying.add(self.now + delay, 1 - host, packet);
                 }
             }
             while let Some(event) = self.hosts[host].poll_event() {
@@ -66,21 +63,9 @@ impl<W: Watch> Pair<W> {
     /// The next thing that happens, if it does before `until`.
     pub fn step(&mut self, until: Time) -> bool {
         self.drain();
-        let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.hosts.iter().filter_map(Machine::next_timeout).min();
-        let next = arrival.into_iter().chain(timers).min();
-        let Some(next) = next.filter(|&next| next <= until) else {
-            self.now = until;
+        let (now, hosts) = (&mut self.now, &mut self.hosts);
+        if !self.flying.step(now, until, hosts, |_| true) {
             return false;
-        };
-        self.now = self.now.max(next);
-        if arrival == Some(next) {
-            let (_, (host, packet)) = self.flying.pop_first().unwrap();
-            self.hosts[host].handle(self.now, packet, &mut Off);
-        } else {
-            for host in &mut self.hosts {
-                host.on_timeout(self.now, &mut Off);
-            }
         }
         self.drain();
         true

@@ -1,6 +1,8 @@
 //! TCP end to end: two hosts in virtual time.
 
 mod adversary;
+#[path = "../common/flying.rs"]
+mod flying;
 mod golden;
 mod hostile;
 mod matrix;

@@ -1,5 +1,7 @@
 //! XTP end to end: two hosts in virtual time.
 
+#[path = "../common/flying.rs"]
+mod flying;
 mod golden;
 mod hostile;
 mod multicast;
@@ -11,3 +13,5 @@ mod services;
 mod streams;
 #[path = "../common/golden.rs"]
 mod trace;
+#[path = "../../../wire/tests/common/tshark.rs"]
+mod tshark;

@@ -1,6 +1,7 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
 mod aal5;
+mod capture;
 mod frm;
 mod frm_link;
 mod internet;
@@ -9,7 +10,6 @@ mod rmtp;
 mod rmtp_link;
 mod roundtrip;
 mod signal;
-mod tshark;
 mod xtp;
 
 mod samples {
@@ -28,6 +28,9 @@ mod samples {
         digits.chunks(2).map(pair).collect()
     }
 }
+
+#[path = "../common/tshark.rs"]
+mod tshark;
 
 #[path = "../../../../fuzz/src/internet.rs"]
 mod internet_checks;

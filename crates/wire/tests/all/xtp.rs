@@ -1,8 +1,6 @@
 //! XTP: the bytes of xtp.md appendix A, what is encoded decodes to itself, damage is seen, tshark agrees.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
-use std::path::PathBuf;
-use std::process::Command;
 
 use bytes::Bytes;
 use layercast_core::{Serial, Time};
@@ -16,6 +14,7 @@ use proptest::prelude::*;
 
 use crate::samples::internet::ENDS;
 use crate::samples::{hex, xtp as samples};
+use crate::tshark;
 use crate::xtp_checks as checks;
 
 #[test]
@@ -303,54 +302,21 @@ fn tshark_dissects_every_kind_without_a_complaint() {
         pcap.write_ip(face, now, &Ipv4Packet::new(ENDS.0, ENDS.1, body))
             .unwrap();
     }
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("xtp.pcapng");
-    std::fs::write(&file, pcap.finish().unwrap()).unwrap();
-    let tshark = |args: &[&str]| match Command::new("tshark")
-        .arg("-r")
-        .arg(&file)
-        .args(args)
-        .output()
-    {
-        Ok(output) => {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "tshark: {stderr}");
-            Some(String::from_utf8(output.stdout).unwrap())
-        }
-        Err(error) => {
-            let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|v| v == "1");
-            assert!(!required, "tshark does not run: {error}");
-            println!("skipped: tshark does not run: {error}");
-            None
-        }
-    };
+    let pcap = pcap.finish().unwrap();
     let fields = [
         "xtp.checksum.status",
         "_ws.expert.message",
         "xtp.seq",
         "xtp.cmd.ptype.pformat",
     ];
-    let mut args = vec!["-T", "fields"];
-    args.extend(fields.iter().flat_map(|field| ["-e", *field]));
-    let Some(out) = tshark(&args) else {
+    let Some(lines) = tshark::fields("xtp", &pcap, &fields) else {
         return;
     };
-    let expected: Vec<String> = packets
+    let expected: Vec<Vec<String>> = packets
         .iter()
-        .map(|(_, it)| (it.seq, it.body.format()))
-        .map(|(seq, format)| format!("1\t\t{seq}\t{format}"))
+        .map(|(_, it)| (it.seq.to_string(), it.body.format().to_string()))
+        .map(|(seq, format)| vec!["1".to_owned(), String::new(), seq, format])
         .collect();
-    assert_eq!(out.lines().collect::<Vec<_>>(), expected);
-    let text = tshark(&["-V", "-O", "xtp"])
-        .unwrap_or_default()
-        .to_lowercase();
-    let complaints = [
-        "bogus",
-        "malformed",
-        "unsupported",
-        "incorrect",
-        "unknown xtp",
-        "unknown pformat",
-    ];
-    let seen: Vec<_> = complaints.iter().filter(|it| text.contains(*it)).collect();
-    assert!(seen.is_empty(), "{seen:?} in\n{text}");
+    assert_eq!(lines, expected);
+    tshark::no_complaint_of_xtp("xtp", &pcap);
 }

@@ -1,8 +1,6 @@
 //! What a group says to itself, through tshark's dissector.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
-use std::process::Command;
 
 use layercast_core::Span;
 use layercast_transport::xtp::{XtpConfig, XtpRate};
@@ -10,6 +8,7 @@ use layercast_wire::{Carriage, Interface, IpBody, Ipv4Packet, PROTOCOL_XTP, Pcap
 
 use super::net::Group;
 use crate::net::ms;
+use crate::tshark;
 
 fn v4(ip: IpAddr) -> Ipv4Addr {
     match ip {
@@ -85,66 +84,26 @@ fn tshark_dissects_the_life_of_a_group_without_a_complaint() {
     let mut pcap = PcapNg::new(Vec::new()).unwrap();
     let packets =
         life(&mut pcap, XtpService::RELIABLE_MULTICAST) + life(&mut pcap, XtpService::MULTICAST);
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("xtp-multicast.pcapng");
-    std::fs::write(&file, pcap.finish().unwrap()).unwrap();
-    let tshark = |args: &[&str]| match Command::new("tshark")
-        .arg("-r")
-        .arg(&file)
-        .args(args)
-        .output()
-    {
-        Ok(output) => {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "tshark: {stderr}");
-            Some(String::from_utf8(output.stdout).unwrap())
-        }
-        Err(error) => {
-            let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|v| v == "1");
-            assert!(!required, "tshark does not run: {error}");
-            println!("skipped: tshark does not run: {error}");
-            None
-        }
-    };
+    let pcap = pcap.finish().unwrap();
     let fields = [
         "xtp.checksum.status",
         "_ws.expert.message",
         "xtp.cmd.options.multi",
         "xtp.cmd.ptype.pformat",
     ];
-    let mut args = vec!["-T", "fields"];
-    args.extend(fields.iter().flat_map(|field| ["-e", *field]));
-    let Some(out) = tshark(&args) else {
+    let Some(lines) = tshark::fields("xtp-multicast", &pcap, &fields) else {
         return;
     };
-    let mut kinds = std::collections::BTreeSet::new();
-    for line in out.lines() {
-        let fields: Vec<_> = line.split('\t').collect();
-        assert_eq!((fields[0], fields[1]), ("1", ""), "{line}");
+    assert_eq!(lines.len(), packets);
+    for line in &lines {
+        assert_eq!(line[..2], ["1", ""], "{line:?}");
         // DIAG for one who was not let in is of no association.
-        assert!(
-            ["1", "True"].contains(&fields[2]) || fields[3] == "8",
-            "{line}"
-        );
-        kinds.insert(fields[3].to_owned());
+        let multicast = ["1", "True"].contains(&&*line[2]);
+        assert!(multicast || line[3] == "8", "{line:?}");
     }
-    assert_eq!(out.lines().count(), packets);
     for kind in ["0", "1", "2", "3", "5", "7", "8"] {
-        assert!(
-            kinds.contains(kind),
-            "no packet of format {kind} among {kinds:?}"
-        );
+        let there = lines.iter().any(|line| line[3] == kind);
+        assert!(there, "no packet of format {kind}");
     }
-    let text = tshark(&["-V", "-O", "xtp"])
-        .unwrap_or_default()
-        .to_lowercase();
-    let complaints = [
-        "bogus",
-        "malformed",
-        "unsupported",
-        "incorrect",
-        "unknown xtp",
-        "unknown pformat",
-    ];
-    let seen: Vec<_> = complaints.iter().filter(|it| text.contains(*it)).collect();
-    assert!(seen.is_empty(), "{seen:?} in\n{text}");
+    tshark::no_complaint_of_xtp("xtp-multicast", &pcap);
 }

@@ -1,13 +1,14 @@
 //! A group of hosts in virtual time: what goes to the group comes to all others, each by a way of its own.
 
 use core::net::{Ipv4Addr, SocketAddr};
-use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Off, Span, Time};
 use layercast_transport::xtp::{
     ContextId, Endpoint, SendOptions, XtpConfig, XtpDatagram, XtpEvent, XtpFailure, XtpSocket,
 };
 use layercast_wire::{Payload, XtpPacket, XtpService};
+
+use crate::flying::Flying;
 
 pub const PORT: u16 = 7_000;
 /// What happens in a run, at most: far more than anything here needs.
@@ -45,8 +46,7 @@ pub struct Group {
     pub way: Way,
     /// What left, and from where.
     pub sent: Vec<(Time, usize, SocketAddr, XtpPacket)>,
-    flying: BTreeMap<(Time, u64), (usize, XtpDatagram)>,
-    order: u64,
+    flying: Flying<XtpDatagram>,
     steps: u64,
 }
 
@@ -65,8 +65,7 @@ impl Group {
             dead: vec![false; hosts],
             way,
             sent: Vec::new(),
-            flying: BTreeMap::new(),
-            order: 0,
+            flying: Flying::new(),
             steps: 0,
         }
     }
@@ -140,9 +139,7 @@ impl Group {
             let mut copy = datagram.clone();
             copy.dst = host(to);
             for (delay, copy) in (self.way)(from, to, copy) {
-                self.order += 1;
-                let at = (self.now + delay, self.order);
-                self.flying.insert(at, (to, copy));
+                self.flying.add(self.now + delay, to, copy);
             }
         }
     }
@@ -156,23 +153,9 @@ impl Group {
             "it does not get on at {:?}",
             self.now
         );
-        let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.hosts.iter().filter_map(Machine::next_timeout).min();
-        let next = arrival.into_iter().chain(timers).min();
-        let Some(next) = next.filter(|&next| next <= until) else {
-            self.now = until;
+        let (now, hosts, dead) = (&mut self.now, &mut self.hosts, &self.dead);
+        if !self.flying.step(now, until, hosts, |n| !dead[n]) {
             return false;
-        };
-        self.now = self.now.max(next);
-        if arrival == Some(next) {
-            let (_, (to, datagram)) = self.flying.pop_first().unwrap();
-            if !self.dead[to] {
-                self.hosts[to].handle(self.now, datagram, &mut Off);
-            }
-        } else {
-            for host in &mut self.hosts {
-                host.on_timeout(self.now, &mut Off);
-            }
         }
         self.drain();
         true

@@ -1,8 +1,6 @@
 //! Captures must be dissected by tshark without a complaint.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
-use std::process::Command;
 
 use bytes::Bytes;
 use layercast_core::{Level, Span, Time};
@@ -12,6 +10,7 @@ use layercast_wire::{
 };
 
 use crate::samples::pdus as samples;
+use crate::tshark::tshark;
 
 fn packet(payload: Payload, congestion: bool) -> MetsPacket {
     let packet = samples::packet(FrameType::BL, payload);
@@ -68,31 +67,9 @@ fn capture() -> Vec<u8> {
     pcap.finish().unwrap()
 }
 
-/// `None` where there is no tshark and nobody insists on it.
-fn tshark(file: &PathBuf, args: &[&str]) -> Option<String> {
-    let output = match Command::new("tshark")
-        .arg("-r")
-        .arg(file)
-        .args(args)
-        .output()
-    {
-        Ok(output) => output,
-        Err(error) => {
-            let required = std::env::var("LAYERCAST_REQUIRE_TOOLS").is_ok_and(|v| v == "1");
-            assert!(!required, "tshark does not run: {error}");
-            println!("skipped: tshark does not run: {error}");
-            return None;
-        }
-    };
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tshark: {stderr}");
-    Some(String::from_utf8(output.stdout).unwrap())
-}
-
 #[test]
 fn tshark_dissects_cells_and_datagrams_without_a_complaint() {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("wire.pcapng");
-    std::fs::write(&file, capture()).unwrap();
+    let pcap = capture();
     let fields = |filter: &str, names: &[&str]| -> Option<Vec<String>> {
         let mut args = vec!["-Y", filter, "-T", "fields"];
         args.extend(names.iter().flat_map(|name| ["-e", *name]));
@@ -103,7 +80,7 @@ fn tshark_dissects_cells_and_datagrams_without_a_complaint() {
             "-o",
             "udp.check_checksum:TRUE",
         ]);
-        tshark(&file, &args).map(|out| out.lines().map(str::to_owned).collect())
+        tshark("wire", &pcap, &args).map(|out| out.lines().map(str::to_owned).collect())
     };
     let Some(all) = fields("frame", &["frame.time_epoch", "frame.interface_name"]) else {
         return;
