@@ -59,6 +59,11 @@ impl Failure {
         }
     }
 
+    /// What is wrong with the file at `path`, or what it says.
+    pub fn of(path: &Path, what: impl fmt::Display) -> Failure {
+        Failure::new(format!("{}: {what}", path.display()))
+    }
+
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {

@@ -1,18 +1,17 @@
 //! `layercast sim` with a scenario of reliable multicast (docs/multicast-simulator.md).
 
-use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use layercast_sim::group::scenario::GroupScenario;
 use layercast_sim::group::{GroupSummary, Simulation};
-use layercast_sim::internet::scenario::ScenarioError;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
 use crate::progress;
+use crate::scenario::explain_located;
 use crate::sim::on_interrupt;
 
 /// Runs the scenario `text`, which was read from the file of `args`.
@@ -33,11 +32,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
             return Err(Failure::Usage(what));
         }
     }
-    let explain = |error: ScenarioError| {
-        let error = error.located(text);
-        let line = error.line.map_or(String::new(), |line| format!(":{line}"));
-        Failure::new(format!("{}{line}: {}", path.display(), error.message()))
-    };
+    let explain = |error| explain_located(path, text, error);
     let mut scenario = GroupScenario::from_toml(text).map_err(explain)?;
     scenario.run.seed = args.seed.unwrap_or(scenario.run.seed);
     if let Some(most) = args.duration {
@@ -45,8 +40,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     }
     let group = scenario.resolve().map_err(explain)?;
     let started = Instant::now();
-    let failed = |error: &dyn Display| Failure::new(format!("{}: {error}", path.display()));
-    let mut simulation = Simulation::new(group).map_err(|error| failed(&error))?;
+    let mut simulation = Simulation::new(group).map_err(|error| Failure::of(path, error))?;
     if args.check {
         return print(&format!("{}: nothing wrong\n", path.display()));
     }
@@ -73,7 +67,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     }
     match (stop.load(Ordering::Relaxed), summary.partial) {
         (true, _) => Err(Failure::Interrupted),
-        (false, true) => Err(failed(&"it was not over")
+        (false, true) => Err(Failure::of(path, "it was not over")
             .hint("the result is partial; raise duration or events in [run]")),
         (false, false) => Ok(()),
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use layercast_core::Span;
+use layercast_sim::internet::scenario as internet;
 use layercast_sim::scenario::{ClipSpec, Network, Scenario, ScenarioError};
 use layercast_transport::mets::ParityConfig;
 
@@ -62,8 +63,15 @@ pub fn explain(path: &Path, text: &str, error: &ScenarioError) -> Failure {
             let line = line.map_or(String::new(), |line| format!(":{line}"));
             Failure::new(format!("{place}{line}: {}", error.message()))
         }
-        other => Failure::new(format!("{place}: {other}")),
+        other => Failure::of(path, other),
     }
+}
+
+/// The same of a scenario of an internetwork or a group.
+pub fn explain_located(path: &Path, text: &str, error: internet::ScenarioError) -> Failure {
+    let error = error.located(text);
+    let line = error.line.map_or(String::new(), |line| format!(":{line}"));
+    Failure::new(format!("{}{line}: {}", path.display(), error.message()))
 }
 
 /// What `scenario`, which was read from `path`, means for every machine.

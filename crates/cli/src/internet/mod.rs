@@ -8,10 +8,9 @@ mod run;
 mod sweep;
 pub mod table;
 
-use std::fmt;
 use std::path::Path;
 
-use layercast_sim::internet::scenario::{Attachment, Scenario, ScenarioError};
+use layercast_sim::internet::scenario::{Attachment, Scenario};
 use layercast_sim::internet::{Internet, Network, Stopped};
 
 use crate::args;
@@ -19,6 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::progress;
 pub use crate::scenario::Override;
+use crate::scenario::explain_located;
 use crate::sim::on_interrupt;
 use run::Run;
 
@@ -40,7 +40,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         return sweep::run(args, path, text, seeds.clone());
     }
     let (name, network) = ready(args, path, text, args.seed)?;
-    let internet = Internet::new(&network).map_err(|error| at(path, &error))?;
+    let internet = Internet::new(&network).map_err(|error| Failure::of(path, error))?;
     if args.check {
         return print(&counts(path, &network));
     }
@@ -66,16 +66,12 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     match summary.report.stopped {
         None => Ok(()),
         Some(Stopped::Interrupted) => Err(Failure::Interrupted),
-        Some(stopped) => Err(at(path, &table::reason(stopped)).hint(RAISE)),
+        Some(stopped) => Err(Failure::of(path, table::reason(stopped)).hint(RAISE)),
     }
 }
 
 /// What to do about a partial result.
 const RAISE: &str = "the result is partial; raise the budget in [run]";
-
-fn at(path: &Path, what: &impl fmt::Display) -> Failure {
-    Failure::new(format!("{}: {what}", path.display()))
-}
 
 /// The network that `args` ask for, and the name of its scenario; what may surprise is said.
 fn ready(
@@ -111,11 +107,7 @@ pub fn load(
     text: &str,
     instead: Override,
 ) -> Result<(Scenario, Network, Vec<Attachment>), Failure> {
-    let explain = |error: ScenarioError| {
-        let error = error.located(text);
-        let line = error.line.map_or(String::new(), |line| format!(":{line}"));
-        Failure::new(format!("{}{line}: {}", path.display(), error.message()))
-    };
+    let explain = |error| explain_located(path, text, error);
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut scenario = Scenario::from_toml(text, folder).map_err(explain)?;
     scenario.run.seed = instead.seed.unwrap_or(scenario.run.seed);

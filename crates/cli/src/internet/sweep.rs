@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::Figures;
 use super::run::{Run, steps};
-use super::{RAISE, at, load, ready};
+use super::{RAISE, load, ready};
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
@@ -73,7 +73,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
         [] => Ok(()),
         [seed, ..] => {
             let what = format!("seed {seed} came to the end of its budget");
-            Err(at(path, &what).hint(RAISE))
+            Err(Failure::of(path, what).hint(RAISE))
         }
     }
 }
@@ -137,7 +137,7 @@ impl Sweep<'_> {
         if let Some(atm) = &mut network.atm {
             atm.per_cell = self.args.per_cell;
         }
-        let internet = Internet::new(&network).map_err(|error| at(self.path, &error))?;
+        let internet = Internet::new(&network).map_err(|error| Failure::of(self.path, error))?;
         let summary = Run {
             name: &scenario.name,
             network: &network,
