@@ -72,7 +72,7 @@ pub struct Send {
     /// Parities sent at once behind each block of 256 packets, e.g. where answers take long
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..=100))]
     pub redundancy: u16,
-    /// Octets of content of a packet; with 57 more it must fit the MTU of the way
+    /// Octets of content of a packet at most; fewer where the way to somebody takes only smaller packets
     #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u16).range(64..=8_900))]
     pub packet: u16,
     /// Prove to receivers with the same key file that it is us who send, and believe only those

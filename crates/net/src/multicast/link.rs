@@ -1,9 +1,13 @@
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use layercast_multicast::{Delivery, Outcome, To};
-use layercast_wire::multicast::{Body, MemberId, Packet};
+use layercast_wire::Payload;
+use layercast_wire::multicast::{Body, Data, DataFlags, MemberId, Packet, Symbol};
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::peers::Peers;
 use super::send::Destination;
@@ -18,7 +22,12 @@ pub struct Link {
     /// The multicast address, or every address that is to be sent to.
     pub all: Arc<[SocketAddr]>,
     pub multicast: bool,
+    /// Octets of content that fit into a packet on all ways there; none: the system does not know.
+    pub payload: Option<u16>,
 }
+
+/// What a parity may have beyond the content of a packet: its length, and an octet that makes it even.
+const PARITY: usize = 3;
 
 impl Link {
     /// A socket that can send there. Must be called within a tokio runtime.
@@ -33,24 +42,60 @@ impl Link {
         };
         let local = SocketAddr::new(any, 0);
         let udp = Udp::bind(local).map_err(|source| NetError::bind(local, source))?;
+        let mut by = Ipv4Addr::UNSPECIFIED;
         if let Destination::Group {
             group,
             interface,
             hops,
         } = to
         {
+            by = *interface;
             let group = SocketAddr::from(*group);
             udp.send_to_groups(*interface, *hops)
                 .map_err(|source| NetError::Group { group, source })?;
         }
+        let fits = |&to: &SocketAddr| Some(payload_within(path_mtu(to, by).ok()?, to));
+        let payload = all.iter().filter_map(fits).min();
         let timer = Timer::new().map_err(NetError::system("creating a timer"))?;
         Ok(Link {
             udp,
             timer,
             all,
             multicast,
+            payload,
         })
     }
+}
+
+/// Octets that a packet of IP may have on the way to an address, as far as the system knows; to a group through the
+/// interface `by`. Larger ones are not cut but refused.
+fn path_mtu(to: SocketAddr, by: Ipv4Addr) -> io::Result<u32> {
+    let probe = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
+    if to.ip().is_multicast() {
+        probe.set_multicast_if_v4(&by)?;
+    }
+    probe.connect(&to.into())?;
+    Ok(match to {
+        SocketAddr::V4(_) => sockopt::ip_mtu(&probe)?,
+        SocketAddr::V6(_) => sockopt::ipv6_mtu(&probe)?,
+    })
+}
+
+/// Octets of content that a packet may have, so that it and its parities fit.
+fn payload_within(mtu: u32, to: SocketAddr) -> u16 {
+    let empty = Packet {
+        session: 0,
+        body: Body::Data(Data {
+            round: 0,
+            flags: DataFlags::default(),
+            symbol: Symbol::Source(0),
+            payload: Payload::default(),
+        }),
+    };
+    let ip = if to.is_ipv4() { 20 } else { 40 };
+    let headers = ip + 8 + empty.encoded_len() + PARITY;
+    let left = (mtu as usize).saturating_sub(headers).max(1);
+    u16::try_from(left).unwrap_or(u16::MAX)
 }
 
 /// Where packets of the machine go.
@@ -115,6 +160,39 @@ impl Routes {
             To::Side if rounds => &self.side,
             To::Group | To::Side => &self.all,
             To::One(peer) => peers.way_to(peer).unwrap_or(&self.nobody),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_fit_into_the_mtu() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let (four, six) = (address("192.0.2.1:1"), address("[2001:db8::1]:1"));
+        // Ethernet has room for what the profile wants, a tunnel of 1400 octets has not.
+        assert!(payload_within(1_500, four) >= 1_400);
+        assert_eq!(payload_within(1_400, four), 1_400 - 20 - 8 - 27 - 3);
+        assert_eq!(payload_within(1_400, six), payload_within(1_400, four) - 20);
+        assert_eq!(
+            (payload_within(0, four), payload_within(1 << 20, four)),
+            (1, u16::MAX)
+        );
+    }
+
+    #[tokio::test]
+    async fn the_system_knows_how_much_fits() {
+        for to in ["127.0.0.1:9", "[::1]:9"] {
+            let to: SocketAddr = to.parse().unwrap();
+            let Ok(mtu) = path_mtu(to, Ipv4Addr::UNSPECIFIED) else {
+                println!("skipped: no way to {to}");
+                continue;
+            };
+            let link = Link::open(&Destination::Hosts(vec![to])).unwrap();
+            assert_eq!(link.payload, Some(payload_within(mtu, to)));
+            assert!(link.payload > Some(1_000));
         }
     }
 }

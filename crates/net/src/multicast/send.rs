@@ -42,7 +42,7 @@ pub struct SendConfig {
     pub files: Vec<PathBuf>,
     /// Whom to.
     pub to: Destination,
-    /// The policies of the machine.
+    /// The policies of the machine; its packets are made smaller where the way to somebody takes no larger ones.
     pub machine: SenderConfig,
     /// Who may take part; after the first file those are expected who took part in it.
     pub members: Members,
@@ -151,7 +151,10 @@ pub async fn send_files(
         let _ = events.try_send(SendEvent::Reading(name.name.clone()));
         let scheme = Scheme::from_number(config.machine.scheme);
         let source = read(path, name.to_object(), scheme).await?;
-        let machine = config.machine.clone();
+        let mut machine = config.machine.clone();
+        if let Some(fits) = link.payload {
+            machine.packet_size = machine.packet_size.min(fits);
+        }
         let is_stream = matches!(machine.trigger, Trigger::Timer { .. });
         let object = source.object();
         let session = random_number();
