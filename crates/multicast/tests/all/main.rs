@@ -1,6 +1,7 @@
 //! The tests of the crate in one program.
 
 mod aggregate;
+mod allocations;
 mod chaos;
 mod edges;
 mod forms;
