@@ -43,6 +43,7 @@ pub struct Send {
         long,
         value_name = "ADDR",
         default_value = "0.0.0.0",
+        hide_default_value = true,
         requires = "group"
     )]
     pub interface: Ipv4Addr,
@@ -108,6 +109,7 @@ pub struct Receive {
         long,
         value_name = "ADDR",
         default_value = "0.0.0.0",
+        hide_default_value = true,
         requires = "group"
     )]
     pub interface: Ipv4Addr,
@@ -155,7 +157,12 @@ pub struct EmulateReceivers {
     #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
     pub group: SocketAddrV4,
     /// Address of the interface for multicast [default: the system chooses]
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "0.0.0.0",
+        hide_default_value = true
+    )]
     pub interface: Ipv4Addr,
     /// How many
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=65_536))]
