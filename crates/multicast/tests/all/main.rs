@@ -3,10 +3,13 @@
 mod aggregate;
 mod allocations;
 mod chaos;
+mod digest;
 mod edges;
 mod forms;
 mod net;
 mod object;
 mod policy;
+mod rate;
 mod stream;
 mod trace;
+mod weak;
