@@ -9,3 +9,4 @@ pub mod scenario;
 pub mod wire;
 pub mod workload;
 pub mod xtp;
+pub mod xtpd;

@@ -64,7 +64,8 @@ class Host:
     """XTP on one socket, with as many contexts as there are users.
 
     `address` is that of the UDP socket, such as "127.0.0.1:0"; with `raw` packets go over IP itself, which
-    takes CAP_NET_RAW, and the port counts for nothing.
+    takes CAP_NET_RAW, and the port counts for nothing. "xtp+daemon:///run/user/1000/xtpd" is the daemon that
+    serves this path (`layercast xtpd`): the same calls, its socket and its contexts.
     """
 
     def __init__(self, address: str, *, raw: bool = False) -> None:
@@ -72,7 +73,7 @@ class Host:
 
     @property
     def address(self) -> str:
-        """Where peers find it."""
+        """Where peers find it; a daemon's is for all its clients."""
         return self._raw.address()
 
     def connect(self, remote: str, port: int, service: Service = "stream", **options: Any) -> Context:

@@ -1,4 +1,10 @@
 import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,15 +18,72 @@ PORT = 7_000
 
 def run(main) -> None:
     async def within() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await main()
 
     asyncio.run(within())
 
 
+@contextlib.contextmanager
+def daemon(program: str, path: Path) -> Iterator[str]:
+    """A daemon in a process of its own; its address for hosts."""
+    command = [program, "xtpd", path, "--listen", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert json.loads(process.stdout.readline())["report"] == "ready"
+            yield f"xtp+daemon://{path}"
+        finally:
+            process.terminate()
+            process.stdout.read()
+
+
 def test_messages_go_there_and_back():
+    there_and_back("127.0.0.1:0")
+
+
+def test_messages_go_there_and_back_by_a_daemon(command, tmp_path):
+    with daemon(command, tmp_path / "xtpd") as address:
+        there_and_back(address)
+    with pytest.raises(layercast.NetworkError):
+        xtp.Host(address)
+
+
+SENDER = """
+import asyncio, sys
+from layercast import xtp
+
+async def main():
+    context = xtp.Host(sys.argv[1]).connect(sys.argv[2], int(sys.argv[3]))
+    await context.send(b"only this")
+    await context.settled()
+    print("sent", flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+def test_the_streams_of_a_process_that_is_killed_are_broken_off(command, tmp_path):
     async def main() -> None:
-        near, far = xtp.Host("127.0.0.1:0"), xtp.Host("127.0.0.1:0")
+        far = xtp.Host("127.0.0.1:0")
+        listener = far.listen(PORT)
+        arguments = [sys.executable, "-c", SENDER, address, far.address, str(PORT)]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as dies:
+            there = await listener.accept()
+            message = await there.receive()
+            assert message.data == b"only this"
+            assert await asyncio.to_thread(dies.stdout.readline) == "sent\n"
+            dies.kill()
+        with pytest.raises(layercast.NetworkError, match="abandoned"):
+            await there.receive()
+
+    with daemon(command, tmp_path / "xtpd") as address:
+        run(main)
+
+
+def there_and_back(address: str) -> None:
+    async def main() -> None:
+        near, far = xtp.Host(address), xtp.Host(address)
         listener = far.listen(PORT, window=65_536)
 
         async def echo() -> None:

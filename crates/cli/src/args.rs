@@ -72,6 +72,8 @@ pub enum Command {
     Fec(Fec),
     /// Models of application traffic: sample them, compare them with data, see what they offer
     Workload(crate::workload::args::Workload),
+    /// XTP as a daemon that other processes of this machine use
+    Xtpd(crate::xtpd::Xtpd),
 }
 
 /// `layercast probe`.
@@ -521,9 +523,10 @@ pub struct Join {
 #[command(after_help = "\
 Examples:
   layercast stats 'layercasts://127.0.0.1:7400?fp=..'
-  layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].lost'")]
+  layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].lost'
+  layercast stats xtp+daemon:///run/user/1000/xtpd")]
 pub struct Stats {
-    /// Server or switch: the URL that the node printed, or HOST:PORT for one that speaks in the clear
+    /// Server or switch: the URL that the node printed, or HOST:PORT for one that speaks in the clear; or a daemon of XTP
     #[arg(value_name = "URL")]
     pub address: String,
     /// Believe the authorities in this PEM file if the URL names no fingerprint

@@ -31,6 +31,7 @@ mod teller;
 mod token;
 mod units;
 mod workload;
+mod xtpd;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::PolicerProbe(args) => policer::run(args),
         Command::Fec(args) => fec::run(args),
         Command::Workload(args) => workload::run(args),
+        Command::Xtpd(args) => xtpd::run(args),
     };
     let Err(failure) = outcome else {
         return ExitCode::SUCCESS;

@@ -1,7 +1,7 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
 use layercast_core::{Level, Rate};
-use layercast_net::{NetError, Remote, get_stats, list_flows};
+use layercast_net::{NetError, Remote, XtpPlace, get_stats, list_flows};
 use layercast_wire::{FlowInfo, MemberStats};
 use serde_json::{Value, json};
 
@@ -10,9 +10,13 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::runtime;
 use crate::output::{Table, print, print_json};
+use crate::xtpd;
 
 /// Runs `layercast stats`.
 pub fn run(args: &args::Stats) -> Outcome {
+    if let Ok(XtpPlace::Daemon(path)) = args.address.parse() {
+        return xtpd::stats(&path, args.json);
+    }
     let url = address::parse(&args.address)?;
     let (flows, members) = runtime()?.block_on(async {
         let node = address::resolve(&url, args.ca.as_deref()).await?;

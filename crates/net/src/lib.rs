@@ -10,7 +10,8 @@
 //! | [`run_join`] | a host that receives one flow |
 //! | [`send_files`], [`FileReceiver`] | files to many receivers, by multicast or from host to host |
 //! | [`XtpNode`] | XTP on a UDP socket, or over IP itself |
-//! | [`XtpHost`] | the same for many tasks |
+//! | [`XtpHost`] | the same for many tasks, with a socket of its own or by a daemon |
+//! | [`XtpDaemon`] | the same for many processes |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
 //!
@@ -93,6 +94,6 @@ pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::{CancellationToken, DropGuard};
 pub use udp::UdpStats;
 pub use xtp::{
-    XtpAssociation, XtpCallError, XtpChannel, XtpDaemon, XtpHalf, XtpHost, XtpListener, XtpNode,
-    XtpRegistered,
+    XtpAssociation, XtpCallError, XtpChannel, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHalf,
+    XtpHost, XtpListener, XtpNode, XtpPlace, XtpPlaceError, XtpRegistered,
 };

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use layercast::Bytes;
-use layercast::net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpNode};
+use layercast::net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpPlace, XtpPlaceError};
 use layercast::transport::xtp::{Ask, Retransmission, SendOptions, XtpConfig, XtpRate};
 use layercast::wire::{Payload, XtpService};
 use pyo3::exceptions::PyValueError;
@@ -115,17 +115,20 @@ fn closed() -> PyErr {
     failed("the association is closed")
 }
 
-/// Binds a host to an address: of UDP, or with `raw` of IP itself.
+/// Binds a host to an address: of UDP, with `raw` of IP itself, or of a daemon.
 #[pyfunction]
-fn xtp_bind(local: &str, raw: bool) -> PyResult<XtpSocketHost> {
-    let local = address(local)?;
-    let _within = get_runtime().enter();
-    let node = match raw {
-        true => XtpNode::raw(local.ip()),
-        false => XtpNode::udp(local),
+fn xtp_bind(py: Python<'_>, local: &str, raw: bool) -> PyResult<XtpSocketHost> {
+    let place = match raw {
+        true => XtpPlace::Raw(address(local)?.ip()),
+        false => local
+            .parse()
+            .map_err(|error: XtpPlaceError| PyValueError::new_err(error.to_string()))?,
     };
-    let node = node.map_err(|error| NetworkError::new_err(format!("{local}: {error}")))?;
-    Ok(XtpSocketHost(XtpHost::new(node)))
+    let open = XtpHost::open(&place);
+    // Only a daemon takes its time, and that is another process.
+    let host = py.detach(|| get_runtime().block_on(open));
+    let host = host.map_err(|error| NetworkError::new_err(format!("{local}: {error}")))?;
+    Ok(XtpSocketHost(host))
 }
 
 #[pymethods]
@@ -134,13 +137,20 @@ impl XtpSocketHost {
         self.0.local_addr().to_string()
     }
 
-    fn listen(&self, port: u16, backlog: usize, options: &str) -> PyResult<XtpSocketListener> {
+    fn listen(
+        &self,
+        py: Python<'_>,
+        port: u16,
+        backlog: usize,
+        options: &str,
+    ) -> PyResult<XtpSocketListener> {
         let options = Options::read(options)?;
         let registered = self.0.register(XtpService(options.service));
-        let listener = registered
+        let listening = registered
             .configure(|config| options.apply(config))
             .bind(port)
             .listen(backlog);
+        let listener = py.detach(|| get_runtime().block_on(listening));
         Ok(XtpSocketListener(Arc::new(listener.map_err(fail)?)))
     }
 
@@ -177,8 +187,8 @@ impl XtpSocketHost {
     fn fan_out(&self, to: &str, hosts: Vec<String>) -> PyResult<()> {
         let hosts = hosts.iter().map(|it| address(it));
         let hosts = hosts.collect::<PyResult<_>>()?;
-        self.0.fan_out(group(to)?.into(), hosts);
-        Ok(())
+        let told = self.0.fan_out(group(to)?.into(), hosts);
+        told.map_err(|error| NetworkError::new_err(format!("{to}: {error}")))
     }
 }
 
@@ -277,7 +287,10 @@ impl XtpSocketEnd {
         let end = Arc::clone(&self.0);
         future_into_py(py, async move {
             let end = end.read().await;
-            let info = end.as_ref().and_then(XtpAssociation::info);
+            let info = match end.as_ref() {
+                Some(end) => end.info().await,
+                None => None,
+            };
             Ok(info.map(|info| {
                 json!({
                     "bytes_sent": info.counts.bytes_sent,

@@ -8,3 +8,4 @@ mod fec;
 mod internet;
 mod sweep;
 mod workload;
+mod xtpd;

@@ -8,6 +8,7 @@
 //!                     `layercast-lab reproduce xtp/o1-sockets`
 //! sockets sandia      the same machine on the boards of 1995, in virtual time: `layercast-lab reproduce xtp/o1`
 //! sockets pacing      departures of the shaper against those of the same machine in virtual time
+//! sockets xtpd PATH  the daemon of `orl`, a process of its own
 //! sockets testbed     flows from atc to dwp (METS E1 to E4), as JSON on standard input says:
 //!                     `layercast-lab reproduce mets/e2-sockets` and the like
 //! ```
@@ -33,6 +34,7 @@ fn main() -> Result<(), Failed> {
         "pacing" => pacing::run()?,
         "sandia" => sandia::run()?,
         "testbed" => testbed::run()?,
+        "xtpd" => orl::serve()?,
         _ => {
             return Err(
                 "usage: sockets capacity | latency | orl | pacing | sandia | testbed".into(),

@@ -1,14 +1,17 @@
 //! The measurements of ORL (xtp.md O1 to O5) on this machine: throughput and processor time against the block that a
-//! user hands over, by a library in the address space of the user and by a daemon that users wait for.
+//! user hands over, by a library in the address space of the user and by a daemon in a process of its own.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use layercast_net::{XtpAssociation, XtpDaemon, XtpHost, XtpListener, XtpNode};
+use layercast_net::{CancellationToken, XtpDaemon, XtpHost, XtpNode, XtpPlace};
+use layercast_transport::xtp::remote::DeskLimits;
 use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::{XTP_HEADER, XtpService};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -52,43 +55,74 @@ pub enum Mode {
     BlastUn,
 }
 
-/// A user of XTP: in its own thread, or by the daemon.
-enum User {
-    Library(tokio::runtime::Runtime, XtpHost),
-    Daemon(XtpDaemon),
+/// What serves a user: nothing but its own thread, or a daemon in a process of its own.
+struct Service {
+    place: XtpPlace,
+    daemon: Option<(Child, PathBuf)>,
 }
 
-impl User {
-    fn new(daemon: bool) -> Result<User, Failed> {
-        let open = || XtpNode::udp(SocketAddr::from(([127, 0, 0, 1], 0)));
-        if daemon {
-            return Ok(User::Daemon(XtpDaemon::start(open)?));
+impl Service {
+    /// A daemon runs where this thread does.
+    fn new(daemon: bool, side: usize) -> Result<Service, Failed> {
+        if !daemon {
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            return Ok(Service {
+                place: XtpPlace::Udp(any),
+                daemon: None,
+            });
         }
-        let runtime = runtime()?;
-        let host = runtime.block_on(async { open().map(XtpHost::new) })?;
-        Ok(User::Library(runtime, host))
+        let name = format!("layercast-orl-{}-{side}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("xtpd").arg(&path).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let said = child.stdout.take().ok_or("no output")?;
+        BufReader::new(said).read_line(&mut String::new())?;
+        Ok(Service {
+            place: XtpPlace::Daemon(path.clone()),
+            daemon: Some((child, path)),
+        })
     }
 
-    /// Does something with the host, and waits for what comes of it.
-    fn call<T, F>(&self, work: impl FnOnce(XtpHost) -> F + Send + 'static) -> Result<T, Failed>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        match self {
-            User::Library(runtime, host) => Ok(runtime.block_on(work(host.clone()))),
-            User::Daemon(daemon) => Ok(daemon.call(work)?),
-        }
-    }
-
-    /// Processor time of the user, and of its daemon, in seconds.
+    /// Processor time of the user's thread and of its daemon, in seconds.
     fn cpu(&self) -> Result<f64, Failed> {
-        let other = match self {
-            User::Library(..) => 0.0,
-            User::Daemon(daemon) => daemon.call(|_| async { cpu_seconds() })?,
+        let other = match &self.daemon {
+            None => 0.0,
+            Some((child, _)) => {
+                // Nanoseconds on a processor come first.
+                let path = format!("/proc/{}/schedstat", child.id());
+                let text = std::fs::read_to_string(path)?;
+                let spent = text.split(' ').next().ok_or("no schedstat")?;
+                spent.parse::<u64>()? as f64 * 1e-9
+            }
         };
         Ok(cpu_seconds() + other)
     }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some((child, path)) = &mut self.daemon {
+            let _ = child.kill();
+            let _ = child.wait();
+            let _ = std::fs::remove_file(&path);
+            path.as_mut_os_string().push(".lock");
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The daemon, until it is killed: `sockets xtpd PATH`.
+pub fn serve() -> Result<Value, Failed> {
+    let path = std::env::args().nth(2).ok_or("which path?")?;
+    runtime()?.block_on(async {
+        let node = XtpNode::udp(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let daemon = XtpDaemon::bind(path.as_ref(), node, DeskLimits::default())?;
+        println!("ready");
+        let never = CancellationToken::new();
+        daemon.run(never, Duration::ZERO, |_| {}).await?;
+        Ok(Value::Null)
+    })
 }
 
 /// Keeps a thread, and those it starts, on one processor, where there are several: two hosts, each with its own.
@@ -169,36 +203,32 @@ fn give(
     address: &mpsc::Receiver<SocketAddr>,
 ) -> Result<(u64, f64), Failed> {
     let to = address.recv()?;
-    let user = User::new(daemon)?;
-    let it = user.call(move |host| async move {
+    let service = Service::new(daemon, 0)?;
+    runtime()?.block_on(async {
+        let host = XtpHost::open(&service.place).await?;
         let it = host
             .register(XtpService::STREAM)
             .configure(|config| configure(config, buffer, mode, block))
             .connect(to, PORT)?;
-        it.connected().await.map(|()| Arc::new(it))
-    })??;
-    let data = Bytes::from(vec![0x5a; block]);
-    let (start, before) = (Instant::now(), user.cpu()?);
-    let mut sent = 0_u64;
-    while start.elapsed() < RUN {
-        // A user copies its block into the buffer that it shares with the daemon.
-        let (it, data) = (it.clone(), Bytes::copy_from_slice(&data));
-        user.call(move |_| async move {
+        it.connected().await?;
+        let data = Bytes::from(vec![0x5a; block]);
+        let (start, before) = (Instant::now(), service.cpu()?);
+        let mut sent = 0_u64;
+        while start.elapsed() < RUN {
+            // A user has its block in a buffer of its own.
+            let data = Bytes::copy_from_slice(&data);
             it.send(data, &SendOptions::default()).await?;
-            match mode {
-                Mode::BlastUn => Ok(()),
-                Mode::AckRel | Mode::AckUn => it.settled().await,
+            if mode != Mode::BlastUn {
+                it.settled().await?;
             }
-        })??;
-        sent += block as u64;
-    }
-    let busy = (user.cpu()? - before) / start.elapsed().as_secs_f64();
-    user.call(|_| async move {
+            sent += block as u64;
+        }
+        let busy = (service.cpu()? - before) / start.elapsed().as_secs_f64();
         it.close_write()?;
         // The end of the other side says that it has everything.
-        it.receive(1).await
-    })??;
-    Ok((sent, busy))
+        it.receive(1).await?;
+        Ok((sent, busy))
+    })
 }
 
 /// Takes everything: bytes, seconds, and the share of a processor.
@@ -209,34 +239,30 @@ fn take(
     block: usize,
     told: &mpsc::Sender<SocketAddr>,
 ) -> Result<(u64, f64, f64), Failed> {
-    let user = User::new(daemon)?;
-    let (listener, address): (XtpListener, SocketAddr) = user.call(move |host| async move {
+    let service = Service::new(daemon, 1)?;
+    runtime()?.block_on(async {
+        let host = XtpHost::open(&service.place).await?;
         let listener = host
             .register(XtpService::STREAM)
             .configure(|config| configure(config, buffer, mode, block))
             .bind(PORT)
-            .listen(1);
-        listener.map(|listener| (listener, host.local_addr()))
-    })??;
-    told.send(address)?;
-    let it: Arc<XtpAssociation> = Arc::new(user.call(|_| async move { listener.accept().await })??);
-    let mut bytes = 0;
-    let (mut start, mut before) = (Instant::now(), user.cpu()?);
-    loop {
-        let one = it.clone();
-        let chunk = user.call(|_| async move { one.receive(64 << 10).await })??;
-        let Some(chunk) = chunk else {
-            break;
-        };
-        if bytes == 0 {
-            (start, before) = (Instant::now(), user.cpu()?);
+            .listen(1)
+            .await?;
+        told.send(host.local_addr())?;
+        let it = listener.accept().await?;
+        let mut bytes = 0;
+        let (mut start, mut before) = (Instant::now(), service.cpu()?);
+        while let Some(chunk) = it.receive(64 << 10).await? {
+            if bytes == 0 {
+                (start, before) = (Instant::now(), service.cpu()?);
+            }
+            bytes += chunk.data.len() as u64;
         }
-        bytes += chunk.data.len() as u64;
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let busy = (user.cpu()? - before) / seconds;
-    user.call(|_| async move { it.close_write() })??;
-    // END may get lost: the other side asks for it.
-    thread::sleep(Duration::from_millis(50));
-    Ok((bytes, seconds, busy))
+        let seconds = start.elapsed().as_secs_f64();
+        let busy = (service.cpu()? - before) / seconds;
+        it.close_write()?;
+        // END may get lost: the other side asks for it.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        Ok((bytes, seconds, busy))
+    })
 }

@@ -1,13 +1,16 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use layercast_transport::xtp::remote::{Answer, Question};
 use layercast_transport::xtp::{
-    Chunk, ContextId, SendOptions, XtpFailure, XtpInfo, XtpRate, XtpSocket,
+    Chunk, ContextId, SendOptions, Told, XtpFailure, XtpInfo, XtpRate, XtpSocket,
 };
 use layercast_wire::{Payload, XtpTrafficSpec};
 use tokio::sync::Notify;
 
-use super::host::{Owner, State, Told, XtpCallError};
+use super::call::XtpCallError;
+use super::seat::Seat;
+use super::state::{Owner, State};
 
 /// One end of an association of an [`XtpHost`](super::XtpHost).
 ///
@@ -46,22 +49,14 @@ impl XtpAssociation {
         // A tag belongs to the first piece.
         let mut how = *how;
         self.until(|state, _| {
-            loop {
-                match state.node.endpoint().send(self.id, &rest, &how) {
-                    Err(error) => return Some(Err(error.into())),
-                    Ok(0) if !rest.is_empty() || how.tag.is_some() => {
-                        state.move_on();
-                        return None;
-                    }
-                    Ok(taken) => {
-                        rest.advance(taken);
-                        how.tag = None;
-                    }
-                }
-                if rest.is_empty() {
-                    state.move_on();
-                    return Some(Ok(()));
-                }
+            if let Err(error) = state.check() {
+                return Some(Err(error));
+            }
+            let done = state.seat.offer(self.id, &mut rest, &mut how);
+            state.move_on();
+            match done {
+                Err(error) => Some(Err(error.into())),
+                Ok(done) => done.then_some(Ok(())),
             }
         })
         .await
@@ -73,7 +68,7 @@ impl XtpAssociation {
     /// It broke off, and everything that arrived before was received.
     pub async fn receive(&self, max: usize) -> Result<Option<Chunk>, XtpCallError> {
         self.until(|state, told| {
-            let chunk = match state.node.endpoint().receive(self.id, max) {
+            let chunk = match state.seat.receive(self.id, max) {
                 Err(error) => return Some(Err(error.into())),
                 Ok(chunk) => chunk,
             };
@@ -97,13 +92,14 @@ impl XtpAssociation {
     /// # Errors
     /// It broke off before that.
     pub async fn settled(&self) -> Result<(), XtpCallError> {
-        {
+        let nth = {
             let mut state = self.owner.lock();
-            state.clear_settled(self.id);
-            state.node.endpoint().tell_settled(self.id)?;
+            let nth = state.tell_settled(self.id)?;
             state.move_on();
-        }
-        self.until(|_, told| told.settled.then_some(Ok(()))).await
+            nth
+        };
+        self.until(|_, told| (told.settled >= nth).then_some(Ok(())))
+            .await
     }
 
     /// Waits until the peer's user has taken everything up to a byte, after data that were sent with
@@ -142,7 +138,7 @@ impl XtpAssociation {
     /// # Errors
     /// It is closed already.
     pub fn close_write(&self) -> Result<(), XtpCallError> {
-        self.call(|state| state.node.endpoint().close_write(self.id))
+        self.call(|state| state.seat.close_write(self.id))
     }
 
     /// Offers so many bytes of buffers to a peer that uses reservation.
@@ -150,7 +146,7 @@ impl XtpAssociation {
     /// # Errors
     /// It is over.
     pub fn post(&self, bytes: usize) -> Result<(), XtpCallError> {
-        self.call(|state| state.node.endpoint().post(self.id, bytes))
+        self.call(|state| state.seat.post(self.id, bytes))
     }
 
     /// Other limits for what is sent and what is taken; the peer is asked to agree.
@@ -158,22 +154,34 @@ impl XtpAssociation {
     /// # Errors
     /// It is over.
     pub fn set_traffic(&self, output: XtpRate, input: XtpRate) -> Result<(), XtpCallError> {
-        self.call(|state| state.node.endpoint().set_traffic(self.id, output, input))
+        self.call(|state| state.seat.set_traffic(self.id, output, input))
     }
 
     /// What the peer said about traffic last.
-    pub fn traffic(&self) -> Option<XtpTrafficSpec> {
-        self.owner.lock().node.endpoint().traffic(self.id)
+    pub async fn traffic(&self) -> Option<XtpTrafficSpec> {
+        if let Seat::Own(node) = &mut self.owner.lock().seat {
+            return node.endpoint().traffic(self.id);
+        }
+        match self.owner.ask(Question::Traffic(self.id)).await {
+            Ok(Some(Answer::Traffic(traffic))) => traffic,
+            _ => None,
+        }
     }
 
     /// What is known of it; `None` once it is over and released.
-    pub fn info(&self) -> Option<XtpInfo> {
-        self.owner.lock().node.info(self.id)
+    pub async fn info(&self) -> Option<XtpInfo> {
+        if let Seat::Own(node) = &self.owner.lock().seat {
+            return node.info(self.id);
+        }
+        match self.owner.ask(Question::Info(self.id)).await {
+            Ok(Some(Answer::Info(info))) => info.map(|it| *it),
+            _ => None,
+        }
     }
 
     /// The other end; `None` once it is over and released.
-    pub fn remote(&self) -> Option<XtpSocket> {
-        self.info().map(|info| info.remote)
+    pub async fn remote(&self) -> Option<XtpSocket> {
+        self.info().await.map(|info| info.remote)
     }
 
     /// Good-bye: what was sent still goes, nothing more is received; waits until the peer has done the same.
@@ -182,8 +190,8 @@ impl XtpAssociation {
     /// It broke off before that.
     pub async fn close(self) -> Result<(), XtpCallError> {
         self.call(|state| {
-            state.node.endpoint().close_write(self.id)?;
-            state.node.close_read(self.id)
+            state.seat.close_write(self.id)?;
+            state.seat.close_read(self.id)
         })?;
         self.until(|_, told| told.over.map(|over| over.map_err(XtpCallError::from)))
             .await
@@ -192,8 +200,7 @@ impl XtpAssociation {
     /// Breaks it off; the peer is told.
     pub fn abort(self) {
         let mut state = self.owner.lock();
-        // One that is over needs no end.
-        let _ = state.node.abort(self.id);
+        state.seat.abort(self.id);
         state.move_on();
     }
 
@@ -223,6 +230,9 @@ impl XtpAssociation {
                     return found;
                 }
                 state.check()?;
+                if let Some(why) = told.unopened {
+                    return Err(why.into());
+                }
                 if let Some(Err(why)) = told.over {
                     return Err(XtpFailure::into(why));
                 }
@@ -237,7 +247,7 @@ impl Drop for XtpAssociation {
         let mut state = self.owner.lock();
         state.places.remove(&self.id);
         // After a break, or `abort`, there is nobody left to take leave of.
-        let _ = state.node.close(self.id);
+        state.seat.close(self.id);
         state.move_on();
     }
 }

@@ -1,102 +1,248 @@
-use std::future::Future;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::thread::{self, JoinHandle};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::runtime;
-use tokio::sync::{mpsc, oneshot};
+use layercast_transport::xtp::remote::{Desk, DeskLimits, DeskStats, Parting, farewell};
+use tokio::net::UnixListener;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::host::XtpHost;
-use super::node::XtpNode;
+use super::node::{TIMER, XtpNode};
+use super::path::{XtpDaemonError, claim};
+use super::pipe::Pipe;
 
-/// Requests that wait in the queue before users do.
-const QUEUE: usize = 64;
+/// Rounds before the other tasks of the thread have a turn.
+const ROUNDS: usize = 16;
+/// Events of the endpoint before clients have their turn.
+const EVENTS: usize = 64;
 
-type Work = Box<dyn FnOnce(XtpHost) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+/// What a daemon tells whoever runs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XtpDaemonEvent {
+    /// A client came: its number and its process.
+    Came(u32, Option<u32>),
+    /// A client is gone.
+    Gone(u32),
+    /// A client was sent away.
+    Expelled(u32, Parting),
+    /// One more than there may be was sent away at once.
+    TurnedAway(Parting),
+}
 
-/// The XTP of a host as a daemon (xtp.md 2.14): a thread of its own, which users reach through a shared queue of
-/// requests and wait for.
+/// XTP as a daemon (xtp.md 2.14): one process has the socket and the machine, its clients in other processes of the host reach it through
+/// a Unix socket, by [`XtpPlace::Daemon`](super::XtpPlace::Daemon).
 ///
-/// It is how SandiaXTP was built, and for programs without an async runtime; each request costs two switches of
-/// threads, which an [`XtpHost`] in the user's own runtime does not.
+/// Everything in it is one task. What clients may take of it is bounded ([`DeskLimits`]); one that does not read is not listened to,
+/// and one that says nonsense is sent away. Only processes of the same user reach it.
 pub struct XtpDaemon {
-    queue: Option<mpsc::Sender<Work>>,
-    thread: Option<JoinHandle<()>>,
+    node: XtpNode,
+    desk: Desk,
+    listener: UnixListener,
+    pipes: BTreeMap<u32, Pipe>,
+    path: PathBuf,
+    /// As long as it is there, no other daemon takes the path.
+    _claim: File,
 }
 
 impl XtpDaemon {
-    /// Starts the thread, with the socket that `open` opens in it.
+    /// Takes the path, over from one that died. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// What `open` failed with, or that there can be no thread.
-    pub fn start(
-        open: impl FnOnce() -> io::Result<XtpNode> + Send + 'static,
-    ) -> io::Result<XtpDaemon> {
-        let (queue, mut requests) = mpsc::channel::<Work>(QUEUE);
-        let (told, opened) = oneshot::channel();
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let serve = async move {
-            let host = match open() {
-                Ok(node) => XtpHost::new(node),
-                Err(error) => {
-                    // Nobody listens only if the user is gone.
-                    let _ = told.send(Err(error));
-                    return;
-                }
-            };
-            let _ = told.send(Ok(()));
-            while let Some(work) = requests.recv().await {
-                tokio::spawn(work(host.clone()));
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("xtpd".into())
-            .spawn(move || runtime.block_on(serve))?;
-        let daemon = XtpDaemon {
-            queue: Some(queue),
-            thread: Some(thread),
-        };
-        match opened.blocking_recv() {
-            Ok(result) => result.map(|()| daemon),
-            Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+    /// Another daemon has it, or it is something else than a socket, or the system refuses it.
+    pub fn bind(
+        path: &Path,
+        node: XtpNode,
+        limits: DeskLimits,
+    ) -> Result<XtpDaemon, XtpDaemonError> {
+        let (listener, claim) = claim(path)?;
+        Ok(XtpDaemon {
+            desk: Desk::new(node.local_addr(), node.max_data(), TIMER, limits),
+            node,
+            listener,
+            pipes: BTreeMap::new(),
+            path: path.to_owned(),
+            _claim: claim,
+        })
     }
 
-    /// Has `work` done in the thread of the daemon, and waits for what comes of it. Must not be called within an async
-    /// runtime.
+    /// The address of the socket for XTP.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.node.local_addr()
+    }
+
+    /// Serves until `stop`; then what was accepted has `grace` to reach the peers.
     ///
     /// # Errors
-    /// The daemon is gone.
-    pub fn call<T, F>(&self, work: impl FnOnce(XtpHost) -> F + Send + 'static) -> io::Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let (reply, answer) = oneshot::channel();
-        let work: Work = Box::new(move |host| {
-            let work = work(host);
-            Box::pin(async move {
-                // The user waits until it is told.
-                let _ = reply.send(work.await);
-            })
+    /// The socket for XTP broke.
+    pub async fn run(
+        mut self,
+        stop: CancellationToken,
+        grace: Duration,
+        mut tell: impl FnMut(XtpDaemonEvent),
+    ) -> io::Result<DeskStats> {
+        let serve = poll_fn(|context| self.poll(context, &mut tell));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            broken = serve => return Err(broken),
+        }
+        let stats = self.desk.stats(self.node.peek());
+        // Whoever comes now finds nobody.
+        let _ = std::fs::remove_file(&self.path);
+        self.desk.stop(self.node.now(), self.node.endpoint());
+        let drained = poll_fn(|context| match self.poll(context, &mut tell) {
+            Poll::Pending if self.desk.is_idle() => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(broken) => Poll::Ready(Err(broken)),
         });
-        let queue = self.queue.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
-        let sent = queue.blocking_send(work);
-        sent.map_err(|_| io::ErrorKind::BrokenPipe)?;
-        answer
-            .blocking_recv()
-            .map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-}
-
-impl Drop for XtpDaemon {
-    fn drop(&mut self) {
-        // Without a queue the thread ends.
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        match timeout(grace, drained).await {
+            Ok(drained) => drained?,
+            Err(_) => {
+                self.desk.abort(self.node.now(), self.node.endpoint());
+                // That it broke off leaves now or not at all.
+                let _ = self.node.hurry();
+            }
         }
+        Ok(DeskStats {
+            endpoint: self.node.stats(),
+            ..stats
+        })
+    }
+
+    /// Moves what can be moved; ready only when the socket for XTP breaks.
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut impl FnMut(XtpDaemonEvent),
+    ) -> Poll<io::Error> {
+        for _ in 0..ROUNDS {
+            let mut busy = self.take_clients(context, tell);
+            busy |= self.take_frames(context, tell);
+            for _ in 0..EVENTS {
+                match self.node.poll_event(context) {
+                    Poll::Pending => break,
+                    Poll::Ready(Err(error)) => return Poll::Ready(error),
+                    Poll::Ready(Ok(event)) => {
+                        busy = true;
+                        let now = self.node.now();
+                        self.desk.on_event(now, self.node.endpoint(), &event);
+                    }
+                }
+            }
+            busy |= self.give_frames(context, tell);
+            if !busy {
+                return Poll::Pending;
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Lets in who knocks.
+    fn take_clients(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut impl FnMut(XtpDaemonEvent),
+    ) -> bool {
+        let mut some = false;
+        // An error is one of the client's, who is gone again, or of the system: there may be room later.
+        while let Poll::Ready(Ok((stream, _))) = self.listener.poll_accept(context) {
+            some = true;
+            let process = stream.peer_cred().ok().and_then(|it| it.pid());
+            let process = process.map(i32::cast_unsigned);
+            let mut pipe = Pipe::new(stream);
+            match self.desk.enter(process) {
+                Ok(number) => {
+                    self.pipes.insert(number, pipe);
+                    tell(XtpDaemonEvent::Came(number, process));
+                }
+                Err(why) => {
+                    let _ = pipe.poll_write(&mut farewell(why), context);
+                    tell(XtpDaemonEvent::TurnedAway(why));
+                }
+            }
+        }
+        some
+    }
+
+    /// Takes what clients say, a batch of each.
+    fn take_frames(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut impl FnMut(XtpDaemonEvent),
+    ) -> bool {
+        let (mut some, now) = (false, self.node.now());
+        let (desk, machine) = (&mut self.desk, self.node.endpoint());
+        self.pipes.retain(|&number, pipe| {
+            let mut result = Ok(true);
+            if !desk.is_backed_up(number) && !pipe.has_frame() {
+                result = match pipe.poll_read(context) {
+                    Poll::Pending => return true,
+                    Poll::Ready(Ok(more)) => {
+                        some = true;
+                        Ok(more)
+                    }
+                    Poll::Ready(Err(_)) => Ok(false),
+                };
+            }
+            while result.is_ok() && !desk.is_backed_up(number) {
+                result = match pipe.frame() {
+                    Ok(None) => break,
+                    Ok(Some(frame)) => {
+                        some = true;
+                        desk.handle(now, machine, number, frame).map(|()| true)
+                    }
+                    Err(_) => Err(Parting::Nonsense),
+                };
+            }
+            match result {
+                Ok(true) => true,
+                Ok(false) => {
+                    desk.leave(now, machine, number);
+                    tell(XtpDaemonEvent::Gone(number));
+                    false
+                }
+                Err(why) => {
+                    let mut last = desk.expel(now, machine, number, why);
+                    // Whoever does not read it does not want to know.
+                    let _ = pipe.poll_write(&mut last, context);
+                    tell(XtpDaemonEvent::Expelled(number, why));
+                    false
+                }
+            }
+        });
+        some
+    }
+
+    /// Hands clients what is for them; `true` if that was something: who was not listened to may be now.
+    fn give_frames(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut impl FnMut(XtpDaemonEvent),
+    ) -> bool {
+        let (mut some, now) = (false, self.node.now());
+        let (desk, machine) = (&mut self.desk, self.node.endpoint());
+        self.pipes.retain(|&number, pipe| {
+            loop {
+                let Some(frames) = desk.frames(machine, number).filter(|it| !it.is_empty()) else {
+                    return true;
+                };
+                match pipe.poll_write(frames, context) {
+                    // There may be more that waited for room.
+                    Poll::Ready(Ok(())) => some = true,
+                    Poll::Pending => return true,
+                    Poll::Ready(Err(_)) => {
+                        desk.leave(now, machine, number);
+                        tell(XtpDaemonEvent::Gone(number));
+                        return false;
+                    }
+                }
+            }
+        });
+        some
     }
 }

@@ -1,81 +1,20 @@
-use std::collections::HashMap;
-use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
-use layercast_transport::xtp::{ContextId, XtpConfig, XtpError, XtpEvent, XtpFailure, XtpStats};
+use layercast_transport::xtp::remote::{Answer, DeskStats, Question};
+use layercast_transport::xtp::{XtpConfig, XtpSocket, XtpStats};
 use layercast_wire::XtpService;
-use thiserror::Error;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
+use super::address::XtpPlace;
 use super::association::XtpAssociation;
+use super::call::XtpCallError;
+use super::far::Far;
 use super::node::XtpNode;
-
-/// Events of other tasks before those of this one.
-const EVENTS: usize = 64;
-
-/// Why a call of an [`XtpHost`] or what came of it failed.
-#[derive(Debug, Error)]
-pub enum XtpCallError {
-    /// The machine refused the call.
-    #[error(transparent)]
-    Refused(#[from] XtpError),
-    /// The association broke off.
-    #[error(transparent)]
-    Failed(#[from] XtpFailure),
-    /// The socket is of no use any more.
-    #[error("socket: {0}")]
-    Socket(io::ErrorKind),
-}
-
-/// What was told of an association, for whoever asks later.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Told {
-    pub(super) connected: bool,
-    pub(super) peer_closed: bool,
-    pub(super) settled: bool,
-    /// The first byte that the transmitter of a group lets us have.
-    pub(super) joined: Option<u64>,
-    /// Receivers that have everything, and that are gone without.
-    pub(super) receivers: (u64, u64),
-    /// The peer's user has taken everything before this byte.
-    pub(super) delivered: u64,
-    /// Over; with the reason if it broke off.
-    pub(super) over: Option<Result<(), XtpFailure>>,
-}
-
-/// One association, as its user and the task of the socket see it.
-#[derive(Debug, Default)]
-pub(super) struct Place {
-    pub(super) told: Told,
-    /// Something about it is new.
-    pub(super) changed: Arc<Notify>,
-}
-
-/// Everything that the tasks of a host share.
-pub(super) struct State {
-    pub(super) node: XtpNode,
-    pub(super) places: HashMap<ContextId, Place>,
-    arrivals: HashMap<u16, Arc<Notify>>,
-    pub(super) broken: Option<io::ErrorKind>,
-    driver: Option<Waker>,
-}
-
-/// What users hold; with the last of them the task of the socket ends.
-pub(super) struct Owner {
-    state: Arc<Mutex<State>>,
-    driver: AbortHandle,
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
+use super::seat::Seat;
+use super::state::{Owner, State};
 
 /// XTP for many tasks on one socket, in the life cycle of SandiaXTP (xtp.md 2.14): register, configure, bind, connect
 /// or listen, send, receive, close.
@@ -105,37 +44,62 @@ pub struct XtpListener {
 impl XtpHost {
     /// Starts the task that moves what comes to `node` and its timers. Must be called within a tokio runtime.
     pub fn new(node: XtpNode) -> XtpHost {
-        let state = Arc::new(Mutex::new(State {
-            node,
-            places: HashMap::new(),
-            arrivals: HashMap::new(),
-            broken: None,
-            driver: None,
-        }));
-        let shared = state.clone();
-        let driver = tokio::spawn(poll_fn(move |context| drive(&shared, context))).abort_handle();
+        XtpHost::at(Seat::Own(Box::new(node)))
+    }
+
+    /// XTP where `place` says: by the library, or by a daemon. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The address is not ours, or there is no daemon, or none that takes us.
+    pub async fn open(place: &XtpPlace) -> Result<XtpHost, XtpCallError> {
+        Ok(match place {
+            XtpPlace::Udp(local) => XtpHost::new(XtpNode::udp(*local)?),
+            XtpPlace::Raw(local) => XtpHost::new(XtpNode::raw(*local)?),
+            XtpPlace::Daemon(path) => XtpHost::at(Seat::Far(Box::new(Far::connect(path).await?))),
+        })
+    }
+
+    fn at(seat: Seat) -> XtpHost {
         XtpHost {
-            owner: Arc::new(Owner { state, driver }),
+            owner: Arc::new(Owner::new(seat)),
         }
     }
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.owner.lock().node.local_addr()
+        self.owner.lock().seat.local_addr()
     }
 
-    /// What was counted so far.
-    pub fn stats(&self) -> XtpStats {
-        self.owner.lock().node.stats()
+    /// What the endpoint counted so far; that of a daemon is for all its users.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub async fn stats(&self) -> Result<XtpStats, XtpCallError> {
+        if let Seat::Own(node) = &self.owner.lock().seat {
+            return Ok(node.stats());
+        }
+        let told = self.daemon_stats().await?;
+        Ok(told.map_or_else(XtpStats::default, |it| it.endpoint))
+    }
+
+    /// What the daemon counted so far; `None` where there is none.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub async fn daemon_stats(&self) -> Result<Option<DeskStats>, XtpCallError> {
+        Ok(match self.owner.ask(Question::Stats).await? {
+            Some(Answer::Stats(stats)) => Some(*stats),
+            _ => None,
+        })
     }
 
     /// Takes what comes to a multicast group, as [`XtpNode::join_group`].
     ///
     /// # Errors
-    /// The system refuses it.
+    /// The system refuses it; `Unsupported` by a daemon, whose groups are its own business.
     pub fn join_group(&self, group: SocketAddrV4, interface: Ipv4Addr) -> io::Result<()> {
         let mut state = self.owner.lock();
-        state.node.join_group(group, interface)?;
+        state.node()?.join_group(group, interface)?;
         // The task of the socket waits for it, too, from now on.
         state.wake();
         Ok(())
@@ -144,20 +108,24 @@ impl XtpHost {
     /// Lets packets go to multicast groups, as [`XtpNode::send_to_groups`].
     ///
     /// # Errors
-    /// The system refuses it.
+    /// As above.
     pub fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
-        self.owner.lock().node.send_to_groups(interface, hops)
+        self.owner.lock().node()?.send_to_groups(interface, hops)
     }
 
     /// Sends to each of these instead of a group, as [`XtpNode::fan_out`].
-    pub fn fan_out(&self, group: SocketAddr, to: Vec<SocketAddr>) {
-        self.owner.lock().node.fan_out(group, to);
+    ///
+    /// # Errors
+    /// As above.
+    pub fn fan_out(&self, group: SocketAddr, to: Vec<SocketAddr>) -> io::Result<()> {
+        self.owner.lock().node()?.fan_out(group, to);
+        Ok(())
     }
 
     /// A context for a service, configured as the service needs.
     pub fn register(&self, service: XtpService) -> XtpRegistered {
         XtpRegistered {
-            config: self.owner.lock().node.config(service),
+            config: self.owner.lock().seat.config(service),
             owner: self.owner.clone(),
             port: 0,
         }
@@ -181,13 +149,12 @@ impl XtpRegistered {
     /// the task waits for anything.
     ///
     /// # Errors
-    /// The configuration or the address makes no sense, or the host is full.
+    /// The configuration or the address makes no sense, or the host is full, which is told later by a daemon.
     pub fn connect(self, remote: SocketAddr, port: u16) -> Result<XtpAssociation, XtpCallError> {
         let mut state = self.owner.lock();
         state.check()?;
-        let id = state
-            .node
-            .connect_from(self.port, remote, port, self.config)?;
+        let remote = XtpSocket { net: remote, port };
+        let id = state.seat.connect(self.port, remote, self.config)?;
         let changed = state.enter(id);
         // If nothing is sent first, the task of the socket sends FIRST.
         state.wake();
@@ -202,7 +169,8 @@ impl XtpRegistered {
     pub fn join(self, remote: SocketAddr, port: u16) -> Result<XtpAssociation, XtpCallError> {
         let mut state = self.owner.lock();
         state.check()?;
-        let id = state.node.join(remote, port, self.config)?;
+        let remote = XtpSocket { net: remote, port };
+        let id = state.seat.join(remote, self.config)?;
         let changed = state.enter(id);
         state.wake();
         drop(state);
@@ -213,18 +181,24 @@ impl XtpRegistered {
     ///
     /// # Errors
     /// The configuration makes no sense, or the port is in use.
-    pub fn listen(self, backlog: usize) -> Result<XtpListener, XtpCallError> {
-        let mut state = self.owner.lock();
-        state.check()?;
-        state.node.listen(self.port, backlog, self.config)?;
+    pub async fn listen(self, backlog: usize) -> Result<XtpListener, XtpCallError> {
         let arrived = Arc::new(Notify::new());
-        state.arrivals.insert(self.port, arrived.clone());
-        drop(state);
-        Ok(XtpListener {
+        {
+            let mut state = self.owner.lock();
+            state.check()?;
+            state.seat.listen(self.port, backlog, self.config)?;
+            state.arrivals.insert(self.port, arrived.clone());
+            state.move_on();
+        }
+        let listener = XtpListener {
             owner: self.owner,
             port: self.port,
             arrived,
-        })
+        };
+        // One's own endpoint has answered already.
+        let port = listener.port;
+        let listens = listener.until(|state| state.seat.listening(port)).await?;
+        listens.map(|()| listener).map_err(XtpCallError::from)
     }
 }
 
@@ -234,18 +208,30 @@ impl XtpListener {
     /// # Errors
     /// The socket broke.
     pub async fn accept(&self) -> Result<XtpAssociation, XtpCallError> {
+        let (id, changed) = self
+            .until(|state| {
+                let id = state.seat.accept(self.port);
+                // What came meanwhile is told now, and a daemon asked for the next.
+                state.move_on();
+                id.map(|id| (id, state.enter(id)))
+            })
+            .await?;
+        Ok(XtpAssociation::new(self.owner.clone(), id, changed))
+    }
+
+    /// Waits until `look` finds what it looks for; asked again whenever something about the port is new.
+    async fn until<T>(
+        &self,
+        mut look: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T, XtpCallError> {
         loop {
             let mut arrived = pin!(self.arrived.notified());
             arrived.as_mut().enable();
             {
                 let mut state = self.owner.lock();
                 state.check()?;
-                if let Some((id, _)) = state.node.endpoint().accept(self.port) {
-                    let changed = state.enter(id);
-                    // What came meanwhile is told now.
-                    state.move_on();
-                    drop(state);
-                    return Ok(XtpAssociation::new(self.owner.clone(), id, changed));
+                if let Some(found) = look(&mut state) {
+                    return Ok(found);
                 }
             }
             arrived.await;
@@ -257,125 +243,7 @@ impl Drop for XtpListener {
     fn drop(&mut self) {
         let mut state = self.owner.lock();
         state.arrivals.remove(&self.port);
-        state.node.unlisten(self.port);
+        state.seat.unlisten(self.port);
         state.move_on();
     }
-}
-
-impl Owner {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked with the lock did so between two calls of the machine.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    pub(super) fn check(&self) -> Result<(), XtpCallError> {
-        match self.broken {
-            Some(kind) => Err(XtpCallError::Socket(kind)),
-            None => Ok(()),
-        }
-    }
-
-    /// After a call of a user: what it has to send leaves now.
-    pub(super) fn move_on(&mut self) {
-        // What the kernel has no room for, and errors, are for the task of the socket; and there may be something to tell.
-        let done = self.node.hurry();
-        if self.node.has_event() || !matches!(done, Ok(true)) {
-            self.wake();
-        }
-    }
-
-    /// The task of the socket is to look after it.
-    fn wake(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            driver.wake();
-        }
-    }
-
-    fn enter(&mut self, id: ContextId) -> Arc<Notify> {
-        self.places.entry(id).or_default().changed.clone()
-    }
-
-    /// Notes what happened, and wakes whom it concerns.
-    fn dispatch(&mut self, event: XtpEvent) {
-        let id = match event {
-            XtpEvent::Incoming(port) => {
-                if let Some(arrived) = self.arrivals.get(&port) {
-                    arrived.notify_one();
-                }
-                return;
-            }
-            XtpEvent::Connected(id)
-            | XtpEvent::Readable(id)
-            | XtpEvent::Writable(id)
-            | XtpEvent::Delivered(id, _)
-            | XtpEvent::Settled(id)
-            | XtpEvent::PeerClosed(id)
-            | XtpEvent::ReaderGone(id, _)
-            | XtpEvent::Traffic(id)
-            | XtpEvent::TrafficRefused(id)
-            | XtpEvent::Closed(id)
-            | XtpEvent::Failed(id, _)
-            | XtpEvent::Joined(id, _)
-            | XtpEvent::ReceiverJoined(id, _)
-            | XtpEvent::ReceiverDone(id, _)
-            | XtpEvent::ReceiverLost(id, ..)
-            | XtpEvent::NoReceivers(id) => id,
-        };
-        let Some(Place { told, changed }) = self.places.get_mut(&id) else {
-            return;
-        };
-        match event {
-            XtpEvent::Connected(_) => told.connected = true,
-            XtpEvent::Delivered(_, at) => told.delivered = at,
-            XtpEvent::Settled(_) => told.settled = true,
-            XtpEvent::Joined(_, first) => told.joined = Some(first),
-            XtpEvent::ReceiverDone(..) => told.receivers.0 += 1,
-            XtpEvent::ReceiverLost(..) => told.receivers.1 += 1,
-            XtpEvent::PeerClosed(_) => told.peer_closed = true,
-            XtpEvent::Closed(_) => told.over = Some(Ok(())),
-            XtpEvent::Failed(_, why) => told.over = Some(Err(why)),
-            _ => {}
-        }
-        changed.notify_waiters();
-    }
-
-    /// What was told of an association so far.
-    pub(super) fn told(&self, id: ContextId) -> Told {
-        self.places.get(&id).map_or(Told::default(), |it| it.told)
-    }
-
-    /// What will be told of answers from now on counts.
-    pub(super) fn clear_settled(&mut self, id: ContextId) {
-        if let Some(place) = self.places.get_mut(&id) {
-            place.told.settled = false;
-        }
-    }
-}
-
-/// The task of the socket: until the last user is gone, or the socket breaks.
-fn drive(shared: &Mutex<State>, context: &mut Context<'_>) -> Poll<()> {
-    let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    for _ in 0..EVENTS {
-        match state.node.poll_event(context) {
-            Poll::Ready(Ok(event)) => state.dispatch(event),
-            Poll::Ready(Err(error)) => {
-                state.broken = Some(error.kind());
-                for place in state.places.values() {
-                    place.changed.notify_waiters();
-                }
-                for arrived in state.arrivals.values() {
-                    arrived.notify_one();
-                }
-                return Poll::Ready(());
-            }
-            Poll::Pending => {
-                state.driver = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-        }
-    }
-    context.waker().wake_by_ref();
-    Poll::Pending
 }

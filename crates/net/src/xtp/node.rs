@@ -21,7 +21,7 @@ use crate::udp::Udp;
 /// Contexts of a socket.
 const MOST: usize = 1 << 16;
 /// What our timer keeps on a machine that has other things to do.
-const TIMER: Span = Span::from_us(250);
+pub(super) const TIMER: Span = Span::from_us(250);
 /// Bytes made ready before the kernel is called: a few batches.
 const FULL: usize = 256 << 10;
 /// Batches taken before anything is sent.
@@ -80,10 +80,15 @@ impl XtpNode {
         self.carrier.local_addr()
     }
 
+    /// User bytes of a packet that fits an Ethernet below this socket.
+    pub fn max_data(&self) -> u32 {
+        self.carrier.max_data()
+    }
+
     /// What a service needs, with packets that fit an Ethernet below this socket.
     pub fn config(&self, service: XtpService) -> XtpConfig {
         XtpConfig {
-            max_data: self.carrier.max_data(),
+            max_data: self.max_data(),
             ..XtpConfig::new(service)
         }
     }
@@ -156,6 +161,16 @@ impl XtpNode {
     /// The machine: what is sent, received and closed.
     pub fn endpoint(&mut self) -> &mut Endpoint {
         &mut self.endpoint
+    }
+
+    /// The same, to look at.
+    pub(super) fn peek(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What the clock of the machine shows.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// Takes no more associations to a port, as [`Endpoint::unlisten`].

@@ -12,5 +12,6 @@ mod sealed;
 mod security;
 mod xtp;
 mod xtp_control;
+mod xtp_daemon;
 mod xtp_group;
 mod xtp_host;

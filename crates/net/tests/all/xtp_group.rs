@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpHost, XtpNode};
+use layercast_transport::xtp::remote::DeskLimits;
 use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::XtpService;
 use tokio::time::timeout;
 
 use crate::common::localhost;
+use crate::common::xtpd::Serving;
 
 const PORT: u16 = 7_000;
 const SERVICE: XtpService = XtpService::RELIABLE_MULTICAST;
@@ -54,27 +56,32 @@ async fn one_to_many(group: SocketAddrV4, fan_out: bool) {
     let hosts: Vec<_> = (0..5).map(|_| host()).collect();
     if fan_out {
         let all = hosts.iter().map(XtpHost::local_addr).collect();
-        near.fan_out(group.into(), all);
+        near.fan_out(group.into(), all).unwrap();
     } else {
-        near.send_to_groups(HERE, 0).unwrap();
-        near.join_group(group, HERE).unwrap();
-        for host in &hosts {
+        for host in hosts.iter().chain([&near]) {
             host.join_group(group, HERE).unwrap();
             host.send_to_groups(HERE, 0).unwrap();
         }
     }
+    let to = match fan_out {
+        true => near.local_addr(),
+        false => group.into(),
+    };
+    transfer(group, to, &near, &hosts).await;
+}
+
+/// Who is late asks to be let in at `to`.
+async fn transfer(group: SocketAddrV4, to: SocketAddr, near: &XtpHost, hosts: &[XtpHost]) {
     let (late, early) = hosts.split_last().unwrap();
-    let invited: Vec<_> = early
-        .iter()
-        .map(|host| {
-            let listener = host.register(SERVICE).bind(PORT).listen(4).unwrap();
-            tokio::spawn(async move {
-                let it = listener.accept().await.unwrap();
-                drop(listener);
-                (it.joined().await.unwrap(), all_of(&it).await)
-            })
-        })
-        .collect();
+    let mut invited = Vec::new();
+    for host in early {
+        let listener = host.register(SERVICE).bind(PORT).listen(4).await.unwrap();
+        invited.push(tokio::spawn(async move {
+            let it = listener.accept().await.unwrap();
+            drop(listener);
+            (it.joined().await.unwrap(), all_of(&it).await)
+        }));
+    }
     let it = near
         .register(SERVICE)
         .configure(wait_for(4))
@@ -86,11 +93,7 @@ async fn one_to_many(group: SocketAddrV4, fan_out: bool) {
         .await
         .unwrap();
     in_time(it.settled()).await.unwrap();
-    let remote: SocketAddr = match fan_out {
-        true => near.local_addr(),
-        false => group.into(),
-    };
-    let late = late.register(SERVICE).join(remote, PORT).unwrap();
+    let late = late.register(SERVICE).join(to, PORT).unwrap();
     assert_eq!(in_time(late.joined()).await.unwrap(), 300_000);
     let late = tokio::spawn(async move { all_of(&late).await });
     in_time(it.send(second.clone(), &SendOptions::MESSAGE))
@@ -105,7 +108,7 @@ async fn one_to_many(group: SocketAddrV4, fan_out: bool) {
     }
     assert!(in_time(late).await.unwrap() == second);
     in_time(it.close()).await.unwrap();
-    assert_eq!(near.stats().lost_receivers, 0);
+    assert_eq!(near.stats().await.unwrap().lost_receivers, 0);
 }
 
 #[tokio::test]
@@ -116,4 +119,25 @@ async fn a_group_of_udp_on_this_machine() {
 #[tokio::test]
 async fn copies_where_the_network_has_no_multicast() {
     one_to_many(group(2), true).await;
+}
+
+#[tokio::test]
+async fn a_group_that_daemons_have_joined() {
+    let group = group(3);
+    let daemon = || {
+        let mut node = XtpNode::udp(localhost()).unwrap();
+        node.join_group(group, HERE).unwrap();
+        node.send_to_groups(HERE, 0).unwrap();
+        Serving::with(node, DeskLimits::default())
+    };
+    let daemons: Vec<_> = (0..6).map(|_| daemon()).collect();
+    let mut hosts = Vec::new();
+    for daemon in &daemons {
+        hosts.push(daemon.host().await);
+    }
+    let near = hosts.pop().unwrap();
+    transfer(group, group.into(), &near, &hosts).await;
+    // Which groups there are is not for one of many users to say.
+    assert!(near.join_group(group, HERE).is_err());
+    assert!(near.fan_out(group.into(), Vec::new()).is_err());
 }

@@ -1,26 +1,55 @@
-//! XTP as many tasks of one process use it.
+//! XTP as many tasks of one process use it: with a socket of its own, and by a daemon.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use layercast_net::{XtpAssociation, XtpCallError, XtpDaemon, XtpHost, XtpNode};
+use layercast_net::{XtpAssociation, XtpCallError, XtpHost, XtpNode};
+use layercast_transport::xtp::remote::DeskLimits;
 use layercast_transport::xtp::{SendOptions, XtpError, XtpFailure};
 use layercast_wire::{Payload, XtpDiagValue, XtpService};
 use tokio::time::timeout;
 
 use crate::common::localhost;
+use crate::common::xtpd::{Serving, in_time};
 
 const PORT: u16 = 7_000;
 
-fn hosts() -> (XtpHost, XtpHost) {
-    let host = || XtpHost::new(XtpNode::udp(localhost()).unwrap());
-    (host(), host())
+/// Two hosts, and what serves them.
+struct Hosts {
+    near: XtpHost,
+    far: XtpHost,
+    _daemons: Vec<Serving>,
 }
 
-async fn in_time<T>(what: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(30), what)
-        .await
-        .expect("in time")
+impl Hosts {
+    fn with_sockets() -> Hosts {
+        let host = || XtpHost::new(XtpNode::udp(localhost()).unwrap());
+        Hosts {
+            near: host(),
+            far: host(),
+            _daemons: Vec::new(),
+        }
+    }
+
+    async fn by_daemons() -> Hosts {
+        let daemon = || Serving::start(DeskLimits::default());
+        let (near, far) = (daemon(), daemon());
+        Hosts {
+            near: near.host().await,
+            far: far.host().await,
+            _daemons: vec![near, far],
+        }
+    }
+
+    /// Both ends by the same daemon, whose clients reach each other like strangers.
+    async fn by_one_daemon() -> Hosts {
+        let daemon = Serving::start(DeskLimits::default());
+        Hosts {
+            near: daemon.host().await,
+            far: daemon.host().await,
+            _daemons: vec![daemon],
+        }
+    }
 }
 
 /// The next message, whole.
@@ -47,13 +76,13 @@ async fn echo(of: XtpAssociation) {
     of.close().await.unwrap();
 }
 
-#[tokio::test]
-async fn many_associations_of_one_socket_at_once() {
-    let (near, far) = hosts();
+async fn many_associations(hosts: Hosts) {
+    let Hosts { near, far, .. } = &hosts;
     let listener = far
         .register(XtpService::STREAM)
         .bind(PORT)
         .listen(64)
+        .await
         .unwrap();
     let echoes = tokio::spawn(async move {
         for _ in 0..20 {
@@ -79,7 +108,7 @@ async fn many_associations_of_one_socket_at_once() {
                 assert!(back.unwrap() == text);
             }
             it.settled().await.unwrap();
-            assert_eq!(it.info().unwrap().flight, 0);
+            assert_eq!(it.info().await.unwrap().flight, 0);
             it.close_write().unwrap();
             assert_eq!(message(&it).await, None);
             it.close().await.unwrap();
@@ -94,13 +123,13 @@ async fn many_associations_of_one_socket_at_once() {
     .await;
 }
 
-#[tokio::test]
-async fn a_datagram_is_one_packet_and_a_delivery_is_told() {
-    let (near, far) = hosts();
+async fn datagram_and_delivery(hosts: Hosts) {
+    let Hosts { near, far, .. } = &hosts;
     let listener = far
         .register(XtpService::STREAM)
         .bind(PORT)
         .listen(4)
+        .await
         .unwrap();
     let it = near
         .register(XtpService::DATAGRAM)
@@ -132,9 +161,8 @@ async fn a_datagram_is_one_packet_and_a_delivery_is_told() {
     in_time(it.delivered(14)).await.unwrap();
 }
 
-#[tokio::test]
-async fn whoever_waits_hears_of_the_end() {
-    let (near, far) = hosts();
+async fn hears_of_the_end(hosts: Hosts) {
+    let Hosts { near, far, .. } = &hosts;
     let refused = near
         .register(XtpService::STREAM)
         .connect(far.local_addr(), PORT)
@@ -150,8 +178,9 @@ async fn whoever_waits_hears_of_the_end() {
         .register(XtpService::STREAM)
         .bind(PORT)
         .listen(4)
+        .await
         .unwrap();
-    let again = far.register(XtpService::STREAM).bind(PORT).listen(4);
+    let again = far.register(XtpService::STREAM).bind(PORT).listen(4).await;
     assert!(matches!(
         again.err(),
         Some(XtpCallError::Refused(XtpError::PortInUse(PORT)))
@@ -186,41 +215,47 @@ async fn whoever_waits_hears_of_the_end() {
     assert!(empty.is_err());
 }
 
-#[test]
-fn users_without_a_runtime_ask_a_daemon() {
-    let daemon = || XtpDaemon::start(|| XtpNode::udp(localhost())).unwrap();
-    let (near, far) = (daemon(), daemon());
-    let (listener, to) = far
-        .call(|host| async move {
-            let listener = host.register(XtpService::STREAM).bind(PORT).listen(4);
-            (listener.unwrap(), host.local_addr())
-        })
-        .unwrap();
-    let echoed = std::thread::spawn(move || {
-        far.call(move |_| async move { echo(listener.accept().await.unwrap()).await })
-            .unwrap();
-        // It answers for as long as it is there.
-        far
-    });
-    let text = Bytes::from(vec![7; 200_000]);
-    let sent = text.clone();
-    let back = near
-        .call(move |host| async move {
-            let it = host.register(XtpService::STREAM).connect(to, PORT).unwrap();
-            let sent = it.send(sent, &SendOptions::MESSAGE);
-            let (sent, back) = tokio::join!(sent, message(&it));
-            sent.unwrap();
-            it.close().await.unwrap();
-            back
-        })
-        .unwrap();
-    assert!(back.unwrap() == text);
-    drop(echoed.join().unwrap());
-    let held = std::net::UdpSocket::bind(localhost()).unwrap();
-    let taken = held.local_addr().unwrap();
-    let busy = XtpDaemon::start(move || XtpNode::udp(taken)).err();
-    assert_eq!(
-        busy.map(|it| it.kind()),
-        Some(std::io::ErrorKind::AddrInUse)
-    );
+#[tokio::test]
+async fn many_associations_of_one_socket_at_once() {
+    many_associations(Hosts::with_sockets()).await;
+}
+
+#[tokio::test]
+async fn many_associations_of_one_socket_at_once_by_daemons() {
+    many_associations(Hosts::by_daemons().await).await;
+}
+
+#[tokio::test]
+async fn many_associations_of_one_socket_at_once_by_one_daemon() {
+    many_associations(Hosts::by_one_daemon().await).await;
+}
+
+#[tokio::test]
+async fn a_datagram_is_one_packet_and_a_delivery_is_told() {
+    datagram_and_delivery(Hosts::with_sockets()).await;
+}
+
+#[tokio::test]
+async fn a_datagram_is_one_packet_and_a_delivery_is_told_by_daemons() {
+    datagram_and_delivery(Hosts::by_daemons().await).await;
+}
+
+#[tokio::test]
+async fn a_datagram_is_one_packet_and_a_delivery_is_told_by_one_daemon() {
+    datagram_and_delivery(Hosts::by_one_daemon().await).await;
+}
+
+#[tokio::test]
+async fn whoever_waits_hears_of_the_end() {
+    hears_of_the_end(Hosts::with_sockets()).await;
+}
+
+#[tokio::test]
+async fn whoever_waits_hears_of_the_end_by_daemons() {
+    hears_of_the_end(Hosts::by_daemons().await).await;
+}
+
+#[tokio::test]
+async fn whoever_waits_hears_of_the_end_by_one_daemon() {
+    hears_of_the_end(Hosts::by_one_daemon().await).await;
 }

@@ -84,7 +84,7 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
         if let Traffic::Xtp { config, .. } = &flow.traffic
             && let Err(error) = config.validate()
         {
-            return Err(value(&part, error.problem));
+            return Err(value(&part, &error.problem));
         }
         if let Traffic::Datagrams { gap, size, bursts } = flow.traffic {
             let bursts = bursts.map(|it| [it.on, it.off]);

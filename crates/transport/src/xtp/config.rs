@@ -1,9 +1,12 @@
+use std::borrow::Cow;
+
 use layercast_core::Span;
 use layercast_wire::XtpService;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What is sent again of what the peer misses.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Retransmission {
     /// Everything from the first missing byte on.
     GoBackN,
@@ -12,7 +15,7 @@ pub enum Retransmission {
 }
 
 /// When the sender of data asks for the status of the receiver.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Ask {
     /// With each so many packets, and with the last there is for now.
     Every(u32),
@@ -21,7 +24,7 @@ pub enum Ask {
 }
 
 /// Which bytes count against the rate.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum RateCounts {
     /// Those of the user.
     User,
@@ -34,7 +37,7 @@ pub enum RateCounts {
 }
 
 /// A rate and the most that may leave at once (xtp.md 2.9).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpRate {
     /// Bytes per second; 0: no limit.
     pub rate: u64,
@@ -69,7 +72,7 @@ impl XtpRate {
 }
 
 /// Everything a context can be told. Start from [`XtpConfig::new`].
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct XtpConfig {
     /// What the association is for.
     pub service: XtpService,
@@ -128,7 +131,7 @@ pub struct XtpConfig {
 }
 
 /// What a multicast association is told besides (xtp.md 2.13).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct XtpGroup {
     /// Receivers that a transmitter keeps at most.
     pub receivers: u32,
@@ -161,13 +164,13 @@ impl Default for XtpGroup {
 }
 
 /// Why a configuration cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error, Serialize, Deserialize)]
 #[error("xtp.{field}: {problem}")]
 pub struct XtpConfigError {
     /// The field.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// What is wrong, and what is right.
-    pub problem: &'static str,
+    pub problem: Cow<'static, str>,
 }
 
 /// Least user bytes of a packet that we agree to.
@@ -264,7 +267,10 @@ impl XtpConfig {
             ),
         ];
         match rules.into_iter().find(|(wrong, ..)| *wrong) {
-            Some((_, field, problem)) => Err(XtpConfigError { field, problem }),
+            Some((_, field, problem)) => Err(XtpConfigError {
+                field: field.into(),
+                problem: problem.into(),
+            }),
             None => Ok(()),
         }
     }

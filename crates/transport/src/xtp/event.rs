@@ -2,6 +2,7 @@ use core::net::SocketAddr;
 
 use layercast_core::Span;
 use layercast_wire::{Payload, XtpDiagCode, XtpDiagValue, XtpPacket, XtpTrafficSpec};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{XtpConfigError, XtpRate};
@@ -18,7 +19,7 @@ pub struct XtpDatagram {
 }
 
 /// One end of an association: the address of what carries it, and the port of XTP's own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct XtpSocket {
     /// Host; its port is that of the UDP below, or 0.
     pub net: SocketAddr,
@@ -27,14 +28,24 @@ pub struct XtpSocket {
 }
 
 /// Names a context of an endpoint; never used again after it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ContextId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
+impl ContextId {
+    /// A name for a context that somebody else keeps, as [`remote`](super::remote) does.
+    pub const fn from_number(number: u64) -> ContextId {
+        ContextId {
+            slot: number as u32,
+            generation: (number >> 32) as u32,
+        }
+    }
+}
+
 /// How a message is to be sent; what is not said is as the context is configured.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SendOptions {
     /// EOM: the last byte ends a message.
     pub end_of_message: bool,
@@ -75,8 +86,15 @@ pub struct Chunk {
     pub gap: bool,
 }
 
+impl Chunk {
+    /// Bytes that it took up in the window: the data, and eight of a tag.
+    pub fn size(&self) -> u64 {
+        self.data.len() as u64 + self.tag.map_or(0, |tag| tag.len() as u64)
+    }
+}
+
 /// Why a context failed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error, Serialize, Deserialize)]
 pub enum XtpFailure {
     /// The peer does not want the association.
     #[error("association refused: {0}")]
@@ -96,7 +114,7 @@ pub enum XtpFailure {
 }
 
 /// Why a call was refused.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error, Serialize, Deserialize)]
 pub enum XtpError {
     /// No such context, or it is over.
     #[error("no such context")]
@@ -110,6 +128,9 @@ pub enum XtpError {
     /// The endpoint has as many contexts as it may have.
     #[error("too many contexts: the endpoint has its {0}")]
     Full(usize),
+    /// Who serves several users lets each have so many bytes of buffers.
+    #[error("buffers beyond the {0} bytes that a user may have")]
+    Buffers(u64),
     /// An address nobody can have.
     #[error("{0} is no address of a context, or none for this service")]
     Address(SocketAddr),
@@ -164,8 +185,33 @@ pub enum XtpEvent {
     NoReceivers(ContextId),
 }
 
+impl XtpEvent {
+    /// The context it is about; none of an association that waits to be accepted.
+    pub fn context(&self) -> Option<ContextId> {
+        match *self {
+            XtpEvent::Incoming(_) => None,
+            XtpEvent::Connected(id)
+            | XtpEvent::Readable(id)
+            | XtpEvent::Writable(id)
+            | XtpEvent::Delivered(id, _)
+            | XtpEvent::Settled(id)
+            | XtpEvent::PeerClosed(id)
+            | XtpEvent::ReaderGone(id, _)
+            | XtpEvent::Traffic(id)
+            | XtpEvent::TrafficRefused(id)
+            | XtpEvent::Closed(id)
+            | XtpEvent::Failed(id, _)
+            | XtpEvent::Joined(id, _)
+            | XtpEvent::ReceiverJoined(id, _)
+            | XtpEvent::ReceiverDone(id, _)
+            | XtpEvent::ReceiverLost(id, ..)
+            | XtpEvent::NoReceivers(id) => Some(id),
+        }
+    }
+}
+
 /// What an endpoint counts.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct XtpStats {
     /// Packets that came in.
     pub received: u64,
@@ -206,7 +252,7 @@ pub struct XtpStats {
 }
 
 /// What a context did so far.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct XtpCounts {
     /// Packets sent, of all kinds.
     pub sent: u64,
@@ -227,7 +273,7 @@ pub struct XtpCounts {
 }
 
 /// A snapshot of a context.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct XtpInfo {
     /// Whether it is over.
     pub inactive: bool,

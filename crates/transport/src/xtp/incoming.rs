@@ -45,6 +45,8 @@ pub(crate) struct Incoming {
     ready_marks: VecDeque<(u64, Mark)>,
     /// How many bytes were taken out of `ready`.
     taken: u64,
+    /// Of these, what the user was given and has not used yet.
+    lent: u64,
     /// Bytes for which the user has buffers, if the sender wants them to count.
     pub(crate) posted: u64,
     pub(crate) reserved: bool,
@@ -64,6 +66,7 @@ impl Incoming {
             ready: Chain::new(0),
             ready_marks: VecDeque::new(),
             taken: 0,
+            lent: 0,
             posted: 0,
             reserved: false,
             told: 0,
@@ -86,7 +89,7 @@ impl Incoming {
 
     /// The first byte that the user has not taken.
     pub(crate) fn delivered(&self) -> u64 {
-        self.rseq - self.unread()
+        self.rseq - self.unread() - self.lent
     }
 
     /// One past the last byte that is taken.
@@ -234,8 +237,8 @@ impl Incoming {
         }
     }
 
-    /// Up to `max` bytes of one message.
-    pub(crate) fn receive(&mut self, max: usize) -> Option<Chunk> {
+    /// Up to `max` bytes of one message, which count as not taken until they are [used](Self::use_lent).
+    pub(crate) fn lend(&mut self, max: usize) -> Option<Chunk> {
         let mut chunk = Chunk {
             data: Payload::default(),
             tag: None,
@@ -271,8 +274,7 @@ impl Incoming {
         }
         chunk.data = data.unwrap_or_default();
         self.taken += chunk.data.len() as u64;
-        let len = chunk.data.len() as u64 + chunk.tag.map_or(0, |_| TAG as u64);
-        self.posted = self.posted.saturating_sub(len);
+        self.lent += chunk.data.len() as u64 + chunk.tag.map_or(0, |_| TAG as u64);
         self.ready_marks.drain(..used);
         if self.ready_marks.front() == Some(&(self.taken, Mark::End)) {
             chunk.end_of_message = true;
@@ -281,8 +283,16 @@ impl Incoming {
         Some(chunk)
     }
 
+    /// The user has taken so many bytes of what was lent.
+    pub(crate) fn use_lent(&mut self, bytes: u64) {
+        let used = bytes.min(self.lent);
+        self.lent -= used;
+        self.posted = self.posted.saturating_sub(used);
+    }
+
     /// Nobody reads any more.
     pub(crate) fn discard(&mut self) {
+        self.lent = 0;
         self.taken = self.ready.end();
         self.ready.clear();
         self.ready_marks.clear();

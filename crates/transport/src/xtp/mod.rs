@@ -7,6 +7,7 @@
 //!
 //! Everything that other transports fix is a switch here, for an association or for a single message: error
 //! control, flow control, checksum, who asks for status and when, priority, rate. See docs/xtp.md.
+//! [`remote`] is for users in other processes than the endpoint.
 
 mod config;
 mod context;
@@ -15,8 +16,10 @@ mod event;
 mod incoming;
 mod outgoing;
 mod rate;
+pub mod remote;
 mod rtt;
 mod table;
+mod told;
 
 pub use config::{Ask, RateCounts, Retransmission, XtpConfig, XtpConfigError, XtpGroup, XtpRate};
 pub use endpoint::Endpoint;
@@ -24,3 +27,4 @@ pub use event::{
     Chunk, ContextId, SendOptions, XtpCounts, XtpDatagram, XtpError, XtpEvent, XtpFailure, XtpInfo,
     XtpSocket, XtpStats,
 };
+pub use told::Told;

@@ -8,6 +8,7 @@ mod multicast;
 mod net;
 #[path = "../common/pair.rs"]
 mod pair;
+mod remote;
 mod schedules;
 mod services;
 mod streams;

@@ -1,7 +1,9 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What an association is for (xtp.md 2.2); numbers without a name are kept as they are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpService(pub u8);
 
 impl XtpService {
@@ -22,7 +24,7 @@ impl XtpService {
 }
 
 /// What a DIAG packet tells (xtp.md 2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpDiagCode(pub u32);
 
 impl XtpDiagCode {
@@ -58,7 +60,7 @@ impl fmt::Display for XtpDiagCode {
 }
 
 /// Why (xtp.md 2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpDiagValue(pub u32);
 
 impl XtpDiagValue {

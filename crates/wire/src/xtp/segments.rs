@@ -1,6 +1,7 @@
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 
 use bytes::{Buf, Bytes};
+use serde::{Deserialize, Serialize};
 
 use super::{XtpError, XtpService};
 
@@ -127,7 +128,7 @@ impl XtpAddress {
 }
 
 /// What a stream may carry: bytes and bytes per second, 0 where nothing is said (xtp.md 2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpTrafficSpec {
     /// Most user bytes of a packet.
     pub max_data: u32,

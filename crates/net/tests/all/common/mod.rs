@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
 
 pub mod neighbour;
+pub mod xtpd;
 
 /// For tests whose answer is that of a machine in time: one that has something else to do may miss it, three times in a row it does
 /// not. What does not depend on the clock is tested in virtual time.

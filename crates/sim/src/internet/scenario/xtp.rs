@@ -153,7 +153,7 @@ impl XtpSpec {
             ..base
         };
         config.validate().map_err(|error| {
-            let problem = Problem::Config(error.problem.to_owned());
+            let problem = Problem::Config(error.problem.into_owned());
             ScenarioError::new(place.field(format_args!("xtp.{}", error.field)), problem)
         })?;
         Ok(config)

@@ -19,7 +19,7 @@ impl Context {
             return Err(XtpError::Empty);
         }
         let tag = how.tag.map_or(0, |_| TAG);
-        let room = u64::from(self.config.send_buffer).saturating_sub(self.out.held()) as usize;
+        let room = self.room();
         // A tag that no byte can follow is of no use.
         if room <= tag {
             self.wants_room = true;
@@ -47,21 +47,27 @@ impl Context {
         Ok(taken)
     }
 
-    /// Up to `max` bytes of one message that arrived.
-    pub(crate) fn receive(&mut self, max: usize) -> Option<Chunk> {
-        let chunk = self.inc.receive(max);
-        if chunk.is_none() {
+    /// Bytes that find room now, those of a tag among them.
+    pub(crate) fn room(&self) -> usize {
+        u64::from(self.config.send_buffer).saturating_sub(self.out.held()) as usize
+    }
+
+    /// Up to `max` bytes of one message that arrived; they take up the window until they are used.
+    pub(crate) fn lend(&mut self, max: usize) -> Option<Chunk> {
+        let chunk = self.inc.lend(max);
+        if chunk.is_none() || self.inc.unread() == 0 {
             self.told_readable = false;
-            return None;
         }
-        if self.inc.unread() == 0 {
-            self.told_readable = false;
-        }
+        chunk
+    }
+
+    /// The user has taken so many bytes, tags included, of what was lent.
+    pub(crate) fn use_lent(&mut self, bytes: u64) {
+        self.inc.use_lent(bytes);
         self.answer_deliveries();
         if self.inc.has_opened(self.max_data as u64) && !self.read_closed {
             self.due.answer = true;
         }
-        chunk
     }
 
     /// Offers buffers to a sender that uses reservation.

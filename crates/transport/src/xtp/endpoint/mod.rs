@@ -121,10 +121,8 @@ impl Endpoint {
         remote: XtpSocket,
         config: &XtpConfig,
     ) -> Result<ContextId, XtpError> {
+        check_remote(config, &remote)?;
         let multicast = is_multicast(config.service);
-        if multicast != remote.net.ip().is_multicast() || !(multicast || is_host(&remote.net)) {
-            return Err(XtpError::Address(remote.net));
-        }
         let part = match multicast {
             true => Part::Transmitter,
             false => Part::Pair,
@@ -148,10 +146,7 @@ impl Endpoint {
         remote: XtpSocket,
         config: &XtpConfig,
     ) -> Result<ContextId, XtpError> {
-        let group = remote.net.ip().is_multicast();
-        if !is_multicast(config.service) || !(group || is_host(&remote.net)) {
-            return Err(XtpError::Address(remote.net));
-        }
+        check_joined(config, &remote)?;
         let part = Part::Receiver {
             address: addresses(&remote, &local),
             joined: false,
@@ -167,7 +162,6 @@ impl Endpoint {
         part: Part,
         config: &XtpConfig,
     ) -> Result<ContextId, XtpError> {
-        config.validate()?;
         if self.table.len() >= self.max_contexts {
             return Err(XtpError::Full(self.max_contexts));
         }
@@ -204,14 +198,47 @@ impl Endpoint {
         Ok(taken)
     }
 
+    /// [Queues](Self::send) as much of `data` as there is room for and takes it off them, with the tag; `true` when there is no
+    /// more.
+    pub fn offer(
+        &mut self,
+        id: ContextId,
+        data: &mut Payload,
+        how: &mut SendOptions,
+    ) -> Result<bool, XtpError> {
+        let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
+        let fits = context.room() > how.tag.map_or(0, |tag| tag.len());
+        let taken = context.send(data, how)?;
+        self.touch(id);
+        if fits {
+            data.advance(taken);
+            how.tag = None;
+        }
+        Ok(fits && data.is_empty())
+    }
+
     /// Up to `max` bytes that arrived, of one message; `None` if there are none now.
     pub fn receive(&mut self, id: ContextId, max: usize) -> Result<Option<Chunk>, XtpError> {
-        let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
-        let chunk = context.receive(max);
-        if chunk.is_some() {
-            self.touch(id);
+        let chunk = self.lend(id, max)?;
+        if let Some(chunk) = &chunk {
+            self.use_lent(id, chunk.size())?;
         }
         Ok(chunk)
+    }
+
+    /// The same for one who hands them on: they take up the window, and no delivery is told, until their last owner
+    /// has [used](Self::use_lent) them.
+    pub fn lend(&mut self, id: ContextId, max: usize) -> Result<Option<Chunk>, XtpError> {
+        let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
+        Ok(context.lend(max))
+    }
+
+    /// So many bytes of what was [lent](Self::lend), tags included, have been taken.
+    pub fn use_lent(&mut self, id: ContextId, bytes: u64) -> Result<(), XtpError> {
+        let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
+        context.use_lent(bytes);
+        self.touch(id);
+        Ok(())
     }
 
     /// Offers so many bytes of buffers to a peer that uses reservation.
@@ -346,6 +373,24 @@ impl Endpoint {
         self.table.mark_ready(id);
         self.table.arm(id);
     }
+}
+
+/// Whether a context of this configuration can be opened with `remote`.
+pub(crate) fn check_remote(config: &XtpConfig, remote: &XtpSocket) -> Result<(), XtpError> {
+    let multicast = is_multicast(config.service);
+    if multicast != remote.net.ip().is_multicast() || !(multicast || is_host(&remote.net)) {
+        return Err(XtpError::Address(remote.net));
+    }
+    Ok(config.validate()?)
+}
+
+/// Whether one of this configuration can join the group or transmitter `remote`.
+pub(crate) fn check_joined(config: &XtpConfig, remote: &XtpSocket) -> Result<(), XtpError> {
+    let group = remote.net.ip().is_multicast();
+    if !is_multicast(config.service) || !(group || is_host(&remote.net)) {
+        return Err(XtpError::Address(remote.net));
+    }
+    Ok(config.validate()?)
 }
 
 /// Whether a single host can have the address.

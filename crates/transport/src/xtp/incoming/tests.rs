@@ -5,10 +5,17 @@ fn take(to: &mut Incoming, seq: u64, text: &'static [u8], flags: XtpOptions) -> 
     to.take(seq, &Payload::Bytes(Bytes::from_static(text)), flags)
 }
 
+/// What a user takes at once.
+fn receive(from: &mut Incoming, max: usize) -> Option<Chunk> {
+    let chunk = from.lend(max)?;
+    from.use_lent(chunk.size());
+    Some(chunk)
+}
+
 /// Everything that can be read, as text.
 fn read(from: &mut Incoming) -> Vec<String> {
     let mut out = Vec::new();
-    while let Some(chunk) = from.receive(usize::MAX) {
+    while let Some(chunk) = receive(from, usize::MAX) {
         let mut data = Vec::new();
         chunk.data.append_to(&mut data);
         let mut text = String::new();
@@ -73,11 +80,17 @@ fn nothing_is_taken_beyond_the_window() {
     assert_eq!(stream.take(1_024, &block, XtpOptions::NOERR), Taken::Beyond);
     assert_eq!(stream.tell_alloc(), 1_024);
     assert!(!stream.has_opened(1_000));
-    assert_eq!(stream.receive(600).map(|it| it.data.len()), Some(600));
+    assert_eq!(receive(&mut stream, 600).map(|it| it.data.len()), Some(600));
     assert!(stream.has_opened(1_000));
     assert_eq!(stream.tell_alloc(), 1_624);
-    assert_eq!(stream.receive(600).map(|it| it.end_of_message), Some(true));
-    assert_eq!(stream.receive(600).map(|it| it.end_of_message), Some(false));
+    assert_eq!(
+        receive(&mut stream, 600).map(|it| it.end_of_message),
+        Some(true)
+    );
+    assert_eq!(
+        receive(&mut stream, 600).map(|it| it.end_of_message),
+        Some(false)
+    );
 }
 
 #[test]

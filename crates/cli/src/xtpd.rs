@@ -1,0 +1,183 @@
+//! `layercast xtpd`: XTP as a daemon for the other processes of this machine.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use layercast_net::{Clock, XtpDaemon, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace};
+use layercast_transport::xtp::remote::{DeskLimits, DeskStats};
+use serde_json::json;
+use tokio::time::Duration;
+
+use crate::failure::{Failure, Outcome};
+use crate::node::{Stop, runtime};
+use crate::output::{Lines, Table, print, print_json};
+use crate::teller::Teller;
+
+/// How long what was accepted has to reach the peers at the end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// `layercast xtpd`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Owns the socket and the contexts of XTP, and serves other processes of the same user through the Unix socket
+PATH. They use it by xtp+daemon://PATH where they would otherwise name an address (docs/xtp.md), in Rust
+XtpHost::open, in Python layercast.xtp.Host. A client that dies has its streams broken off, one that does not
+read holds up nobody but its peers, and none gets more memory than it may have.
+
+Examples:
+  layercast xtpd /run/user/1000/xtpd --listen 0.0.0.0:7000
+  layercast xtpd /run/xtpd --raw-ip 192.0.2.1                     protocol 36, which takes CAP_NET_RAW
+  layercast xtpd /run/user/1000/xtpd --group 239.1.2.3:7000 --interface 192.0.2.1
+  layercast stats xtp+daemon:///run/user/1000/xtpd --json         who uses it, and what it counted
+
+Ctrl-C and SIGTERM: what clients have sent still goes to their peers, for up to 5 s; streams end there if they
+stand between two messages, and are broken off if they do not. A second Ctrl-C ends it at once.")]
+pub struct Xtpd {
+    /// The Unix socket for clients
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// Carry XTP in datagrams of UDP, from this address
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7000")]
+    pub listen: SocketAddr,
+    /// Carry XTP over IP itself, from this address of the host
+    #[arg(long, value_name = "ADDR", conflicts_with = "listen")]
+    pub raw_ip: Option<IpAddr>,
+    /// Take what comes to this group of UDP; may be given several times
+    #[arg(long, value_name = "GROUP:PORT", conflicts_with = "raw_ip")]
+    pub group: Vec<SocketAddrV4>,
+    /// Join groups, and send to them, through the interface with this address
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "0.0.0.0",
+        requires = "group"
+    )]
+    pub interface: Ipv4Addr,
+    /// Send to groups so many hops far
+    #[arg(long, value_name = "N", default_value = "1", requires = "group")]
+    pub hops: u8,
+    /// Clients at once
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub clients: u16,
+    /// Contexts of each client
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub contexts: u32,
+    /// Megabytes that the buffers of each client can take
+    #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub memory: u32,
+    /// Print one JSON object a line (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Xtpd) -> Outcome {
+    runtime()?.block_on(async {
+        let stop = Stop::listen()?;
+        let node = node(args)?;
+        let limits = DeskLimits {
+            clients: usize::from(args.clients),
+            contexts: args.contexts as usize,
+            memory: u64::from(args.memory) << 20,
+        };
+        let daemon = XtpDaemon::bind(&args.path, node, limits).map_err(Failure::new)?;
+        let teller = Teller::new(args.json, Lines::Stdout);
+        let (address, path) = (daemon.local_addr(), args.path.display());
+        let carrier = match args.raw_ip {
+            Some(_) => "IP, protocol 36",
+            None => "UDP",
+        };
+        let greeting =
+            format!("XTP over {carrier} at {address}, for clients at xtp+daemon://{path}");
+        teller.ready("xtpd", Some(address), &greeting)?;
+        let clock = Clock::get();
+        let start = clock.now();
+        // The output may be closed: that is no reason to leave the clients alone.
+        let tell = |event| {
+            let t_s = clock.now().since(start).as_secs_f64();
+            drop(teller.event(t_s, &describe(event)));
+        };
+        let stats = daemon.run(stop.token.clone(), GRACE, tell).await?;
+        teller.summary(&stats, &in_words(&stats))?;
+        stop.outcome()
+    })
+}
+
+/// Runs `layercast stats xtp+daemon://PATH`.
+pub fn stats(path: &Path, as_json: bool) -> Outcome {
+    let place = XtpPlace::Daemon(path.to_owned());
+    let fail = |error| Failure::new(format!("{}: {error}", path.display()));
+    let stats = runtime()?.block_on(async {
+        let host = XtpHost::open(&place).await.map_err(fail)?;
+        host.daemon_stats().await.map_err(fail)
+    })?;
+    // A daemon has them.
+    let stats = stats.ok_or_else(|| Failure::new("no answer"))?;
+    match as_json {
+        true => print_json(&json!(stats)),
+        false => print(&in_words(&stats)),
+    }
+}
+
+fn node(args: &Xtpd) -> Result<XtpNode, Failure> {
+    let fail = |what: String| move |error| Failure::new(format!("{what}: {error}"));
+    let mut node = match args.raw_ip {
+        Some(local) => XtpNode::raw(local).map_err(fail(format!("IP protocol 36 at {local}"))),
+        None => XtpNode::udp(args.listen).map_err(fail(args.listen.to_string())),
+    }?;
+    for &group in &args.group {
+        let joined = node.join_group(group, args.interface);
+        joined.map_err(fail(format!("{group} at {}", args.interface)))?;
+    }
+    if !args.group.is_empty() {
+        let told = node.send_to_groups(args.interface, args.hops);
+        told.map_err(fail(args.interface.to_string()))?;
+    }
+    Ok(node)
+}
+
+fn describe(event: XtpDaemonEvent) -> String {
+    match event {
+        XtpDaemonEvent::Came(number, Some(process)) => {
+            format!("client {number}, process {process}")
+        }
+        XtpDaemonEvent::Came(number, None) => format!("client {number}"),
+        XtpDaemonEvent::Gone(number) => format!("client {number} is gone"),
+        XtpDaemonEvent::Expelled(number, why) => format!("client {number} is sent away: {why}"),
+        XtpDaemonEvent::TurnedAway(why) => format!("a client is sent away: {why}"),
+    }
+}
+
+fn in_words(stats: &DeskStats) -> String {
+    let counts = &stats.endpoint;
+    let mut text = format!(
+        "XTP at {}: {} packets received, {} sent, {} of data again; {} associations opened, {} taken, {} refused\n\
+         {} clients so far, {} sent away; {} streams of clients that died broken off\n",
+        stats.local,
+        counts.received,
+        counts.sent,
+        counts.retransmitted,
+        counts.active_opens,
+        counts.passive_opens,
+        counts.refused,
+        stats.served,
+        stats.expelled,
+        stats.orphaned,
+    );
+    if !stats.clients.is_empty() {
+        let mut table = Table::new(&["process", "contexts", "ports", "may take MB", "waiting"]);
+        for client in &stats.clients {
+            let ports: Vec<String> = client.ports.iter().map(u16::to_string).collect();
+            table.row([
+                client.process.map_or("-".to_owned(), |it| it.to_string()),
+                client.contexts.to_string(),
+                ports.join(" "),
+                format!("{:.1}", client.memory as f64 / f64::from(1 << 20)),
+                client.waiting.to_string(),
+            ]);
+        }
+        text += &table.render();
+    }
+    text
+}

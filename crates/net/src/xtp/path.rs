@@ -1,0 +1,61 @@
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use thiserror::Error;
+use tokio::net::UnixListener;
+
+/// Connections that wait to be taken.
+const BACKLOG: i32 = 64;
+
+/// Why a daemon cannot serve a path.
+#[derive(Debug, Error)]
+pub enum XtpDaemonError {
+    /// Another daemon does.
+    #[error("{0}: another daemon serves this path")]
+    Taken(PathBuf),
+    /// Something is there that is not ours to remove.
+    #[error("{0} exists and is no socket")]
+    NoSocket(PathBuf),
+    /// The system refuses it.
+    #[error("{0}: {1}")]
+    System(PathBuf, io::Error),
+}
+
+/// Takes a path: a socket that only this user reaches, and the lock that says that it is served. A socket without that lock was left
+/// by a daemon that died, and is replaced.
+pub(super) fn claim(path: &Path) -> Result<(UnixListener, File), XtpDaemonError> {
+    let system = |error| XtpDaemonError::System(path.to_owned(), error);
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    // It stays when the daemon ends: whoever removed it could take it from under another.
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false).mode(0o600);
+    let lock = options.open(&beside).map_err(system)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(XtpDaemonError::Taken(path.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(system(error)),
+    }
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(system(error)),
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(system)?,
+        Ok(_) => return Err(XtpDaemonError::NoSocket(path.to_owned())),
+    }
+    let listener = bind(path).map_err(system)?;
+    Ok((listener, lock))
+}
+
+/// Nobody else reaches it: it is made so before it listens.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    UnixListener::from_std(StdListener::from(socket))
+}

@@ -1,0 +1,61 @@
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::Frames;
+use crate::xtp::{ContextId, XtpConfig};
+
+/// A port that a user takes associations to.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) config: XtpConfig,
+    /// Of the memory of its user, for those that are not accepted.
+    pub(super) charge: u64,
+    /// The name that the user wants the next association to have.
+    pub(super) wants: Option<ContextId>,
+}
+
+/// A user of a desk.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    pub(super) process: Option<u32>,
+    pub(super) greeted: bool,
+    /// Contexts of the endpoint by the names that the user gave them.
+    pub(super) names: HashMap<ContextId, ContextId>,
+    pub(super) doors: BTreeMap<u16, Door>,
+    /// Contexts, also those that it said good-bye to and are not over.
+    pub(super) contexts: usize,
+    /// Bytes that all of them can take.
+    pub(super) memory: u64,
+    pub(super) frames: Frames,
+    /// Contexts with something to tell.
+    pub(super) listed: VecDeque<ContextId>,
+}
+
+/// A user of a desk, for whoever looks at it from outside.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClientStats {
+    /// Its process, where that is known.
+    pub process: Option<u32>,
+    /// Contexts that it has.
+    pub contexts: usize,
+    /// Ports of XTP on which it takes associations.
+    pub ports: Vec<u16>,
+    /// Bytes that these can take of the memory of the daemon at most.
+    pub memory: u64,
+    /// Bytes that wait for it to read them.
+    pub waiting: usize,
+}
+
+impl Client {
+    pub(super) fn stats(&self) -> ClientStats {
+        ClientStats {
+            process: self.process,
+            contexts: self.contexts,
+            // As many as a report of all users has place for.
+            ports: self.doors.keys().copied().take(16).collect(),
+            memory: self.memory,
+            waiting: self.frames.len(),
+        }
+    }
+}
