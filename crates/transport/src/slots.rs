@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use layercast_core::Time;
+use layercast_core::{Time, prefetch};
 
 /// Names a tenant: its place, and the generation that tells it from those that had the place before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -66,6 +66,20 @@ impl<T: Timed, M: Default> Slots<T, M> {
         }
         self.slots[slot as usize].tenant = Some(Box::new(tenant));
         self.id_of(slot)
+    }
+
+    /// Prefetches so many places at most.
+    #[inline]
+    pub fn prepare(&self, most: usize) {
+        prefetch(&self.slots[..self.slots.len().min(most)]);
+    }
+
+    /// Prefetches whom these belong to.
+    #[inline]
+    pub fn prepare_tenants(&self, most: usize) {
+        for slot in self.slots.iter().take(most) {
+            slot.tenant.as_deref().map(prefetch);
+        }
     }
 
     /// The name of whom a place, which there is, belongs to now.

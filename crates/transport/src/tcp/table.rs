@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use layercast_core::{Time, prefetch};
+use layercast_core::Time;
 
 use super::ConnId;
 use super::connection::{Connection, Key};
@@ -58,15 +58,13 @@ impl Table {
     /// Prefetches where the connections are, of as many as most hosts have.
     #[inline]
     pub(crate) fn prepare(&self) {
-        prefetch(&self.slots[..self.slots.len().min(PREPARED)]);
+        self.slots.prepare(PREPARED);
     }
 
     /// Prefetches these connections.
     #[inline]
     pub(crate) fn prepare_connections(&self) {
-        for slot in self.slots.iter().take(PREPARED) {
-            slot.connection.as_deref().map(prefetch);
-        }
+        self.slots.prepare_tenants(PREPARED);
     }
 
     pub(crate) fn insert(&mut self, connection: Connection) -> ConnId {
