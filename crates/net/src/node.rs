@@ -158,7 +158,7 @@ impl Node {
                 peers.decline(listener, message);
             }
             (Door::Xtp(node), _) => {
-                let door = XtpDoor::open(*node);
+                let door = XtpDoor::open(*node).await;
                 let door = door.map_err(NetError::system("starting the session channel"))?;
                 peers.listen_xtp(door, config.max_connections);
                 peers.decline(listener, elsewhere("over TCP: use its ?control=xtp"));

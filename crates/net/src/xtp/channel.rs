@@ -9,7 +9,8 @@ use layercast_wire::XtpService;
 use tokio::time::timeout;
 
 use super::association::XtpAssociation;
-use super::host::{XtpCallError, XtpHost, XtpListener};
+use super::call::XtpCallError;
+use super::host::{XtpHost, XtpListener};
 use super::node::XtpNode;
 use crate::channel::{
     ASK_EVERY, BytesIn, BytesOut, DEAD_AFTER, LineReceiver, LineSender, SignalChannel,
@@ -69,10 +70,10 @@ impl XtpDoor {
     ///
     /// # Errors
     /// The socket broke.
-    pub fn open(node: XtpNode) -> io::Result<XtpDoor> {
+    pub async fn open(node: XtpNode) -> io::Result<XtpDoor> {
         let registered = XtpHost::new(node).register(XtpService::STREAM);
         let listener = registered.configure(watchful).bind(PORT).listen(BACKLOG);
-        let listener = listener.map_err(io::Error::other)?;
+        let listener = listener.await.map_err(io::Error::other)?;
         Ok(XtpDoor { listener })
     }
 
@@ -85,7 +86,7 @@ impl XtpDoor {
             let accepted = self.listener.accept().await;
             let association = accepted.map_err(io::Error::other)?;
             // Who is gone again has no address.
-            if let Some(XtpSocket { net, .. }) = association.remote() {
+            if let Some(XtpSocket { net, .. }) = association.remote().await {
                 return Ok((XtpChannel { association }, net));
             }
         }
