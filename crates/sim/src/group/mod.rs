@@ -31,5 +31,5 @@ pub use report::{
 };
 pub use speaker::AggregatorCount;
 pub use stream::StreamCount;
-pub use tree::{Branch, LinkSpec, Loss, count};
+pub use tree::{Branch, LinkSpec, Loss, count, receivers};
 pub use world::{GroupError, GroupProgress, Simulation};

@@ -110,12 +110,24 @@ pub(super) struct Nodes {
 
 /// Nodes that branches make, the source's among them; at most what a number can say.
 pub fn count(branches: &[Branch]) -> u64 {
+    copies(branches).into_iter().fold(1, u64::saturating_add)
+}
+
+/// Receivers at the ends of branches; at most what a number can say.
+pub fn receivers(branches: &[Branch]) -> u64 {
+    let copies = copies(branches).into_iter().zip(branches);
+    let ends = copies.filter(|(_, branch)| branch.receiver.is_some());
+    ends.fold(0, |sum, (copies, _)| sum.saturating_add(copies))
+}
+
+/// How many there are of each branch in all.
+fn copies(branches: &[Branch]) -> Vec<u64> {
     let mut copies: Vec<u64> = Vec::with_capacity(branches.len());
     for branch in branches {
         let above = branch.parent.map_or(1, |parent| copies[parent]);
         copies.push(above.saturating_mul(branch.count.into()));
     }
-    copies.into_iter().fold(1, u64::saturating_add)
+    copies
 }
 
 impl Nodes {

@@ -5,6 +5,7 @@ mod cross;
 mod resolve;
 mod schema;
 mod session;
+mod tree;
 
 pub use schema::{
     BranchSpec, CodeSpec, CrossTrafficSpec, FaultName, FaultSpec, GroupHostSpec, GroupRunSpec,
