@@ -4,6 +4,7 @@
 mod collect;
 mod join;
 mod summary;
+mod tell;
 
 use std::collections::{BTreeMap, VecDeque};
 
