@@ -100,7 +100,7 @@ fn run(seed: u64) {
     let messages: Vec<(Vec<u8>, Option<[u8; 8]>)> = (0..random.below(20) + 1)
         .map(|n| {
             let len = 1 << random.below(19);
-            let tag = (random.below(2) == 0).then(|| (n as u64).to_be_bytes());
+            let tag = (random.below(2) == 0).then(|| n.to_be_bytes());
             (
                 (0..len).map(|at| (at * 31 + n as usize) as u8).collect(),
                 tag,
@@ -138,17 +138,13 @@ fn run(seed: u64) {
                             (Payload::Bytes(data.clone().into()), how)
                         });
                     }
-                    match &mut rest {
-                        Some((data, how)) => {
-                            if sides[0].link.offer(id, data, how).unwrap() {
-                                rest = None;
-                            }
+                    if let Some((data, how)) = &mut rest {
+                        if sides[0].link.offer(id, data, how).unwrap() {
+                            rest = None;
                         }
-                        None if settled.is_none() => {
-                            settled = sides[0].link.tell_settled(id).ok();
-                            sides[0].link.close_write(id).unwrap();
-                        }
-                        None => {}
+                    } else if settled.is_none() {
+                        settled = sides[0].link.tell_settled(id).ok();
+                        sides[0].link.close_write(id).unwrap();
                     }
                 }
             }
