@@ -74,13 +74,15 @@ impl<'a> SampleFile<'a> {
     }
 }
 
-/// Writes `summary.json`, `flows.parquet`, `queues.parquet` and, of a backbone, `cell_queues.parquet`.
+/// Writes `summary.json`, `flows.parquet`, `queues.parquet`, of multicast `receivers.parquet`, and, of a backbone,
+/// `cell_queues.parquet`.
 pub fn write_summary(folder: &Path, summary: &Summary) -> Outcome {
     let path = folder.join("summary.json");
     let json = serde_json::to_string_pretty(summary).map_err(Failure::new)? + "\n";
     fs::write(&path, json).map_err(|error| Failure::file(&path, "write", &error))?;
     flows(folder, &summary.report)?;
     queues(folder, &summary.report)?;
+    receivers(folder, &summary.report)?;
     match &summary.report.atm {
         Some(atm) => cell_queues(folder, atm),
         None => Ok(()),
@@ -113,6 +115,38 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             Cell::Real(flow.mean_delay),
             Cell::Real(flow.completed),
         ])?;
+    }
+    sheet.finish()
+}
+
+fn receivers(folder: &Path, report: &Report) -> Outcome {
+    if report.flows.iter().all(|flow| flow.receivers.is_empty()) {
+        return Ok(());
+    }
+    let columns = [
+        ("flow", Kind::Text),
+        ("name", Kind::Text),
+        ("joined", Kind::Real),
+        ("first_byte", Kind::Whole),
+        ("bytes", Kind::Whole),
+        ("goodput_bps", Kind::Real),
+        ("completed", Kind::Real),
+        ("failed", Kind::Text),
+    ];
+    let mut sheet = Sheet::create(folder.join("receivers.parquet"), &columns)?;
+    for flow in &report.flows {
+        for receiver in &flow.receivers {
+            sheet.row([
+                Cell::Text(&flow.name),
+                Cell::Text(&receiver.name),
+                Cell::Real(receiver.joined),
+                Cell::Whole(receiver.first_byte),
+                Cell::Whole(Some(receiver.bytes)),
+                Cell::Real(Some(receiver.goodput_bps)),
+                Cell::Real(receiver.completed),
+                Cell::Text(receiver.failed.as_deref().unwrap_or("")),
+            ])?;
+        }
     }
     sheet.finish()
 }

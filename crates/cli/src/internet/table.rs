@@ -38,6 +38,9 @@ pub fn describe(summary: &Summary) -> String {
     if !report.flows.is_empty() {
         text += &format!("\nflows:\n{}", flows(report));
     }
+    if report.flows.iter().any(|flow| !flow.receivers.is_empty()) {
+        text += &format!("\nreceivers of multicast:\n{}", receivers(report));
+    }
     if !measured.is_empty() {
         text += &format!("\napplications:\n{}", applications(report, measured));
     }
@@ -90,6 +93,40 @@ fn flows(report: &Report) -> String {
         text += &format!("  all together: {:.3} Mbit/s\n", total / 1e6);
     }
     text
+}
+
+fn receivers(report: &Report) -> String {
+    let mut table = Table::new(&[
+        "flow",
+        "receiver",
+        "Mbit/s",
+        "bytes",
+        "joined s",
+        "from byte",
+        "done s",
+    ]);
+    let flows = report.flows.iter();
+    let all: Vec<_> = flows
+        .flat_map(|flow| flow.receivers.iter().map(|it| (&flow.name, it)))
+        .collect();
+    for (flow, receiver) in all.iter().take(ROWS) {
+        let seconds = |at: Option<f64>| at.map_or("-".to_owned(), |at| format!("{at:.3}"));
+        table.row([
+            (*flow).clone(),
+            receiver.name.clone(),
+            format!("{:.3}", receiver.goodput_bps / 1e6),
+            receiver.bytes.to_string(),
+            seconds(receiver.joined),
+            receiver
+                .first_byte
+                .map_or("-".to_owned(), |at| at.to_string()),
+            receiver
+                .failed
+                .clone()
+                .unwrap_or_else(|| seconds(receiver.completed)),
+        ]);
+    }
+    table.render() + &more(all.len().min(ROWS), all.len(), "receivers")
 }
 
 fn applications(report: &Report, measured: &[Measurement]) -> String {

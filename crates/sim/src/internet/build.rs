@@ -4,7 +4,7 @@ use rand_core::RngCore;
 
 use super::pipe::Pipe;
 use super::routes::{Addresses, Adjacency, Hop, Interface, Routes};
-use super::{Lan, Link, Network, NetworkError, NodeIndex, Role};
+use super::{Lan, Link, Network, NetworkError, NodeIndex, Role, Traffic};
 use super::{atm, check};
 
 /// The fixed parts of a world.
@@ -38,12 +38,17 @@ pub(super) fn build(network: &Network) -> Result<Built, NetworkError> {
     crowds(network)?;
     let routes = Routes::new(network, adjacency(network))?;
     for flow in &network.flows {
-        if !routes.reaches(flow.from, flow.to) {
+        let others = match &flow.traffic {
+            Traffic::XtpMulticast { receivers, .. } => receivers.as_slice(),
+            _ => &[],
+        };
+        let mut ends = others.iter().map(|it| it.node).chain([flow.to]);
+        if let Some(to) = ends.find(|&to| !routes.reaches(flow.from, to)) {
             let name = |node: NodeIndex| network.nodes[node.0 as usize].name.clone();
             return Err(NetworkError::NoWay {
                 flow: flow.name.clone(),
                 from: name(flow.from),
-                to: name(flow.to),
+                to: name(to),
             });
         }
     }

@@ -1,8 +1,9 @@
 //! Packets as they are on the wire, for those who want to look at them.
 
 use layercast_core::Time;
-use layercast_wire::{IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram};
+use layercast_wire::{IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram, XtpPacket};
 
+use super::group::group_address;
 use super::packet::{Body, IP_HEADER, Packet, PacketId};
 use super::{Internet, NodeIndex};
 
@@ -64,7 +65,11 @@ impl Internet {
             }
             body => {
                 let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
-                let (src, dst) = (address(packet.src), address(packet.dst));
+                let src = address(packet.src);
+                let dst = match body {
+                    Body::Group(_, flow) => group_address(*flow),
+                    _ => address(packet.dst),
+                };
                 Ipv4Packet {
                     ttl,
                     dont_fragment: false,
@@ -89,6 +94,15 @@ impl Internet {
     }
 }
 
+fn xtp(packet: &XtpPacket) -> IpBody {
+    let mut bytes = Vec::new();
+    packet.encode_into(&mut bytes);
+    IpBody::Other {
+        protocol: PROTOCOL_XTP,
+        payload: Payload::Bytes(bytes.into()),
+    }
+}
+
 fn content(packet: &Packet, body: &Body) -> IpBody {
     match body {
         Body::Tcp(segment) => IpBody::Tcp(segment.clone()),
@@ -98,14 +112,8 @@ fn content(packet: &Packet, body: &Body) -> IpBody {
             checksum: true,
             payload: Payload::Zeros(packet.bytes.saturating_sub(28)),
         }),
-        Body::Xtp(packet, _) => {
-            let mut bytes = Vec::new();
-            packet.encode_into(&mut bytes);
-            IpBody::Other {
-                protocol: PROTOCOL_XTP,
-                payload: Payload::Bytes(bytes.into()),
-            }
-        }
+        Body::Xtp(packet, _) => xtp(packet),
+        Body::Group(packet, _) => xtp(packet),
         Body::Real(_) | Body::Fragment { .. } | Body::Free => IpBody::Other {
             protocol: 0,
             payload: Payload::Zeros(packet.bytes.saturating_sub(IP_HEADER)),

@@ -1,12 +1,18 @@
 //! What a network must be before it is built.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use layercast_core::{Rate, Span, aal5_cells};
+use layercast_transport::xtp::XtpConfig;
+use layercast_wire::{XTP_HEADER, XtpService};
 
 use super::atm;
 use super::build::is_router;
-use super::{Law, Limit, Network, NetworkError, NodeIndex, Queue, Role, SizeLaw, Traffic};
+use super::packet::IP_HEADER;
+use super::{
+    Lan, Law, Limit, Link, Network, NetworkError, NodeIndex, Queue, Receiver, Role, SizeLaw,
+    Traffic,
+};
 
 /// The least MTU of IP (RFC 791 3.2).
 const MIN_MTU: u32 = 68;
@@ -81,10 +87,16 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
         if flow.from == flow.to {
             return Err(value(&part, "goes from a host to itself"));
         }
-        if let Traffic::Xtp { config, .. } = &flow.traffic
+        if let Traffic::Xtp { config, .. } | Traffic::XtpMulticast { config, .. } = &flow.traffic
             && let Err(error) = config.validate()
         {
             return Err(value(&part, &error.problem));
+        }
+        if let Traffic::XtpMulticast {
+            config, receivers, ..
+        } = &flow.traffic
+        {
+            group(network, &part, flow.from, config, receivers)?;
         }
         if let Traffic::Datagrams { gap, size, bursts } = flow.traffic {
             let bursts = bursts.map(|it| [it.on, it.off]);
@@ -124,6 +136,52 @@ fn flows(network: &Network) -> Result<(), NetworkError> {
         }
     }
     Ok(())
+}
+
+/// A flow to many receivers.
+fn group(
+    network: &Network,
+    part: &str,
+    from: NodeIndex,
+    config: &XtpConfig,
+    receivers: &[Receiver],
+) -> Result<(), NetworkError> {
+    let mut seen = BTreeSet::from([from]);
+    for receiver in receivers {
+        if is_router(network, known(network, part, receiver.node)?) {
+            return Err(value(part, "goes from host to hosts, not to a router"));
+        }
+        if !seen.insert(receiver.node) {
+            let problem = "its receivers are different hosts, and not the sender";
+            return Err(value(part, problem));
+        }
+    }
+    if receivers.is_empty() {
+        return Err(value(part, "nobody receives"));
+    }
+    let services = [XtpService::MULTICAST, XtpService::RELIABLE_MULTICAST];
+    if !services.contains(&config.service) {
+        return Err(value(part, "its service must be that of multicast"));
+    }
+    if network.atm.is_some() {
+        return Err(value(part, "there is no multicast with an ATM backbone"));
+    }
+    match least_mtu(&network.links, &network.lans) {
+        Some(mtu) if config.max_data + GROUP_HEADERS > mtu => {
+            let problem = "packets to a group are not cut: max_data and headers of 52 bytes must fit the MTU everywhere";
+            Err(value(part, problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Headers of IP and XTP.
+pub(super) const GROUP_HEADERS: u32 = IP_HEADER + XTP_HEADER as u32;
+
+/// The least of the MTUs.
+pub(super) fn least_mtu(links: &[Link], lans: &[Lan]) -> Option<u32> {
+    let links = links.iter().map(|link| link.mtu);
+    links.chain(lans.iter().map(|lan| lan.mtu)).min()
 }
 
 impl SizeLaw {

@@ -1,9 +1,10 @@
 //! Flows: one connection that always has data, or a stream of datagrams.
 
-use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, Span, Stream, Time};
+use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, Span, Stream, Time, earliest};
 use layercast_transport::tcp::{ConnId, TcpCounts};
 use layercast_transport::xtp::{ContextId, XtpCounts};
 
+use super::group::Group;
 use super::hosts::{TTL, User};
 use super::packet::{Body, Datagram, Owner, Packet};
 use super::report::MeanSpan;
@@ -38,6 +39,9 @@ pub(super) struct FlowState {
     ends: (u32, u32),
     connection: Option<ConnId>,
     context: Option<ContextId>,
+    /// Its receivers, if it has many.
+    pub group: Option<Box<Group>>,
+    started: bool,
     /// Counts of the connection when the warm-up ended, and when it was last looked at.
     before: TcpCounts,
     last: TcpCounts,
@@ -59,6 +63,8 @@ impl FlowState {
             ends: hosts,
             connection: None,
             context: None,
+            group: None,
+            started: false,
             before: TcpCounts::default(),
             last: TcpCounts::default(),
             bytes: 0,
@@ -68,6 +74,11 @@ impl FlowState {
             completed: None,
             pauses: None,
         }
+    }
+
+    /// The places of sender and receiver among the hosts.
+    pub fn ends(&self) -> (u32, u32) {
+        self.ends
     }
 
     pub fn traffic(&self) -> &Traffic {
@@ -136,7 +147,17 @@ impl Internet {
                 self.flows[n as usize].context = self.open_xtp(n, ends);
                 self.kernel.schedule(source, stop);
             }
-            Traffic::Xtp { .. } => {
+            Traffic::XtpMulticast { .. } if !over => {
+                let (ends, stop, source) = (flow.ends, flow.flow.stop, flow.source);
+                let begins = !std::mem::replace(&mut self.flows[n as usize].started, true);
+                // Who is invited hears the invitation.
+                let next = self.join_group(n);
+                if begins {
+                    self.flows[n as usize].context = self.open_xtp(n, ends);
+                }
+                self.kernel.schedule(source, earliest(next, stop));
+            }
+            Traffic::Xtp { .. } | Traffic::XtpMulticast { .. } => {
                 if let Some(id) = flow.context {
                     self.stop_xtp(flow.ends.0, id);
                 }
@@ -243,6 +264,9 @@ impl Internet {
         flow.before = before;
         (flow.bytes, flow.sent, flow.received) = (0, 0, 0);
         flow.delay = MeanSpan::default();
+        if let Some(group) = &mut flow.group {
+            group.restart();
+        }
     }
 
     pub(super) fn flow_report(&mut self, n: usize, since: Time) -> FlowReport {
@@ -257,7 +281,8 @@ impl Internet {
         } = flow.before;
         let has_ends = !matches!(flow.flow.traffic, Traffic::Datagrams { .. });
         let from = since.max(flow.flow.start);
-        let to = flow.completed.or(flow.flow.stop).unwrap_or(self.now);
+        let stop = flow.flow.stop.unwrap_or(self.now).min(self.now);
+        let to = flow.completed.unwrap_or(stop);
         let seconds = to.min(self.now).since(from).as_secs_f64();
         FlowReport {
             name: flow.flow.name.clone(),
@@ -281,6 +306,10 @@ impl Internet {
             timeouts: counts.timeouts - timeouts,
             mean_delay: (!has_ends).then(|| flow.delay.seconds()),
             completed: flow.completed.map(Time::as_secs_f64),
+            receivers: flow
+                .group
+                .as_ref()
+                .map_or(Vec::new(), |it| it.report((from, stop))),
         }
     }
 }

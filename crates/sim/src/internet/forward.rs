@@ -35,12 +35,17 @@ impl Internet {
         };
         let done = node.cpu.pop_done(self.now);
         self.kernel.schedule(node.source, node.cpu.next_done());
-        let Some((_, packet)) = done else {
+        let Some((_, id)) = done else {
             return;
         };
-        if self.packets.get(packet).src == at {
-            return self.send(at, packet);
+        let packet = self.packets.get(id);
+        if packet.src == at {
+            return match packet.body {
+                Body::Group(..) => self.process_group(at, id),
+                _ => self.send(at, id),
+            };
         }
+        let packet = id;
         node.arrived -= 1;
         self.process(at, packet);
     }
@@ -81,6 +86,9 @@ impl Internet {
             self.packets.remove(id);
             return self.touch(host);
         }
+        if let Body::Group(..) = packet.body {
+            return self.process_group(at, id);
+        }
         match (self.packets.take(id), host) {
             (Body::Udp(datagram), Some(_)) => self.datagram(datagram, bytes),
             (Body::Xtp(packet, carrier), Some(host)) => {
@@ -89,6 +97,26 @@ impl Internet {
             (Body::Real(packet), host) => self.answer(at, host, src, *packet),
             _ => self.drops.not_mine += 1,
         }
+    }
+
+    /// A packet of a group is at a node, which sends it or got it.
+    pub(super) fn process_group(&mut self, at: NodeIndex, id: PacketId) {
+        let Packet {
+            src,
+            dst,
+            bytes,
+            ttl,
+            ..
+        } = *self.packets.get(id);
+        let body = self.packets.take(id);
+        let packet = Packet {
+            src,
+            dst,
+            bytes,
+            ttl,
+            body,
+        };
+        self.spread(at, packet);
     }
 
     /// Sends a packet of this node, or one it forwards, on its way.
@@ -159,23 +187,32 @@ impl Internet {
             // To itself: nothing is modelled of a loopback.
             return self.receive(at, id);
         }
-        if let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() {
-            let CpuCost {
-                per_sent,
-                per_sent_byte,
-                ..
-            } = node.cost;
-            if (per_sent, per_sent_byte) != (Span::ZERO, Span::ZERO) {
-                let bytes = u64::from(self.packets.get(id).bytes);
-                let cost = per_sent + per_sent_byte.times(bytes);
-                let begins = node.push(self.now, cost, id);
-                if begins.is_some() {
-                    self.kernel.schedule(node.source, begins);
-                }
-                return;
-            }
+        if !self.charge(at, id) {
+            self.send(at, id);
         }
-        self.send(at, id);
+    }
+
+    /// Whether sending a packet costs the processor of its node time, which goes on with it then.
+    #[inline]
+    pub(super) fn charge(&mut self, at: NodeIndex, id: PacketId) -> bool {
+        let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
+            return false;
+        };
+        let CpuCost {
+            per_sent,
+            per_sent_byte,
+            ..
+        } = node.cost;
+        if (per_sent, per_sent_byte) == (Span::ZERO, Span::ZERO) {
+            return false;
+        }
+        let bytes = u64::from(self.packets.get(id).bytes);
+        let cost = per_sent + per_sent_byte.times(bytes);
+        let begins = node.push(self.now, cost, id);
+        if begins.is_some() {
+            self.kernel.schedule(node.source, begins);
+        }
+        true
     }
 }
 

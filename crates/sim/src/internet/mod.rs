@@ -14,6 +14,7 @@ mod error;
 mod external;
 mod flows;
 mod forward;
+mod group;
 mod hosts;
 mod icmp;
 mod measure;
@@ -24,6 +25,7 @@ mod report;
 mod routes;
 pub mod scenario;
 mod table;
+mod tree;
 mod world;
 mod xtp;
 
@@ -33,6 +35,6 @@ pub use measure::{Measurement, Measurements, StreamTotals, Summary};
 pub use network::*;
 pub use report::{
     AdapterReport, ApplicationReport, AtmReport, CellQueueReport, ContractReport, FlowReport,
-    NodeDrops, Progress, QueueReport, Report, Sample, Stopped, Watch,
+    NodeDrops, Progress, QueueReport, ReceiverReport, Report, Sample, Stopped, Watch,
 };
 pub use world::Internet;

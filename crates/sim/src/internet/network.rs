@@ -237,7 +237,7 @@ pub struct Flow {
     pub name: String,
     /// The sender.
     pub from: NodeIndex,
-    /// The receiver.
+    /// The receiver; of multicast the first.
     pub to: NodeIndex,
     /// When it starts.
     pub start: Time,
@@ -308,6 +308,15 @@ pub enum Traffic {
         /// What carries its packets.
         delivery: XtpDelivery,
     },
+    /// A stream of XTP to a group (xtp.md 2.13), which no part of comes by ATM; its packets are never cut.
+    XtpMulticast {
+        /// How many bytes; none: without end.
+        bytes: Option<u64>,
+        /// What all ends are told.
+        config: Box<XtpConfig>,
+        /// Who receives.
+        receivers: Vec<Receiver>,
+    },
     /// UDP datagrams.
     Datagrams {
         /// From the start of one to the start of the next.
@@ -317,6 +326,15 @@ pub enum Traffic {
         /// When they are sent; none: always.
         bursts: Option<Bursts>,
     },
+}
+
+/// One of the receivers of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Receiver {
+    /// Its host.
+    pub node: NodeIndex,
+    /// When it asks the sender to be let in; none: it listens when the flow starts, and is invited.
+    pub join: Option<Time>,
 }
 
 /// Times in which a source sends, and the pauses between them.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use layercast_core::{Time, prefetch};
 use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
@@ -31,6 +33,8 @@ pub(crate) enum Body {
     Udp(Datagram),
     /// With the [carrier](super::xtp::Carrier) it goes by.
     Xtp(Box<XtpPacket>, Carrier),
+    /// One to the group of a flow, on its way to the next node.
+    Group(Arc<XtpPacket>, u32),
     /// A packet with all its bytes, as real programs send them.
     Real(Box<Ipv4Packet>),
     /// A part of the packet of a group, from so many bytes of its data on.

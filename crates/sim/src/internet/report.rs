@@ -155,7 +155,7 @@ pub struct AdapterReport {
 pub struct FlowReport {
     /// Its name.
     pub name: String,
-    /// Bytes given to the receiving application.
+    /// Bytes given to the receiving application; of multicast, to all of them together.
     pub bytes: u64,
     /// These in bit/s of the time between warm-up, or start, and stop.
     pub goodput_bps: f64,
@@ -171,8 +171,30 @@ pub struct FlowReport {
     pub timeouts: u64,
     /// Mean time of a datagram from sender to receiver in seconds; none for TCP.
     pub mean_delay: Option<f64>,
-    /// When the last byte of a bounded transfer arrived, in seconds.
+    /// When the last byte of a bounded transfer arrived, in seconds; of multicast, at the last of all receivers.
     pub completed: Option<f64>,
+    /// What became of each receiver, of multicast.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub receivers: Vec<ReceiverReport>,
+}
+
+/// One receiver of a flow to many.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReceiverReport {
+    /// Its host.
+    pub name: String,
+    /// When it was let in, in seconds; without acknowledgements, when it heard of the flow.
+    pub joined: Option<f64>,
+    /// The first byte of the stream that it gets.
+    pub first_byte: Option<u64>,
+    /// Bytes given to the application, after the warm-up.
+    pub bytes: u64,
+    /// These in bit/s of the time between warm-up, or joining, and stop.
+    pub goodput_bps: f64,
+    /// When it had everything from its first byte on, in seconds; without acknowledgements, when it heard of the end.
+    pub completed: Option<f64>,
+    /// Why it does not get everything.
+    pub failed: Option<String>,
 }
 
 /// What one direction of a link did, after the warm-up.

@@ -10,6 +10,7 @@ use super::atm::{self, Backbone};
 use super::capture::Captured;
 use super::external::External;
 use super::flows::FlowState;
+use super::group::Group;
 use super::hosts::Host;
 use super::packet::{PacketId, Packets};
 use super::pipe::Pipe;
@@ -187,11 +188,25 @@ impl Internet {
                 .flows
                 .push(FlowState::new(flow, source, ends, network.seed));
             world.kernel.schedule(source, Some(flow.start));
-            if let Traffic::Xtp { .. } = flow.traffic {
-                for (end, node) in [(ends.0, flow.from), (ends.1, flow.to)] {
-                    let name = &network.nodes[node.0 as usize].name;
-                    world.give_xtp(end, name, network.seed);
+            let (mut of_xtp, name) = (Vec::new(), |node: NodeIndex| {
+                &network.nodes[node.0 as usize].name
+            });
+            match &flow.traffic {
+                Traffic::Xtp { .. } => of_xtp.extend([flow.from, flow.to]),
+                Traffic::XtpMulticast { receivers, .. } => {
+                    let members = receivers.iter().map(|it| {
+                        let name = name(it.node).clone();
+                        (*it, name, host(&world, it.node))
+                    });
+                    let group = Group::new(flow.from, members);
+                    world.flows[n].group = Some(Box::new(group));
+                    of_xtp.push(flow.from);
+                    of_xtp.extend(receivers.iter().map(|it| it.node));
                 }
+                Traffic::Bulk(_) | Traffic::Datagrams { .. } => {}
+            }
+            for node in of_xtp {
+                world.give_xtp(host(&world, node), name(node), network.seed);
             }
         }
         if let Some(backbone) = &network.atm {

@@ -10,6 +10,7 @@ use layercast_transport::xtp::{
 use layercast_wire::XtpPacket;
 use rand_core::RngCore;
 
+use super::group::{flow_of, group_address};
 use super::hosts::{TTL, hand_over};
 use super::packet::{Body, IP_HEADER, Packet};
 use super::world::Source;
@@ -17,7 +18,7 @@ use super::{Internet, NodeIndex, Traffic, XtpDelivery};
 use crate::kernel::SourceId;
 
 /// Contexts of a host, and those nobody accepted yet: we accept at once.
-const MOST: usize = 1 << 20;
+pub(super) const MOST: usize = 1 << 20;
 /// The ports of a flow name it: so many at the receiver for each of the sender.
 const PORTS: u32 = 30_000;
 const FIRST_PORT: u16 = 10_000;
@@ -29,7 +30,7 @@ const FIRST_PORT: u16 = 10_000;
 pub(crate) struct Carrier(pub u16);
 
 impl Carrier {
-    const IP: Carrier = Carrier(0);
+    pub(super) const IP: Carrier = Carrier(0);
     const SHARED: Carrier = Carrier(1);
     const FIRST_OWN: u16 = 2;
 
@@ -49,15 +50,15 @@ impl Carrier {
 /// The XTP of a host.
 #[derive(Debug)]
 pub(super) struct XtpHost {
-    endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     timer: SourceId,
     /// Who has which context.
-    users: BTreeMap<ContextId, User>,
+    pub(super) users: BTreeMap<ContextId, User>,
 }
 
 /// One side of a flow.
 #[derive(Clone, Copy, Debug)]
-struct User {
+pub(super) struct User {
     flow: u32,
     /// Bytes to be sent yet; `u64::MAX`: without end.
     left: u64,
@@ -66,6 +67,27 @@ struct User {
     shut: bool,
     /// Bytes of a full packet.
     packet: u32,
+}
+
+impl User {
+    /// One who only receives.
+    pub(super) fn receiver(flow: u32) -> User {
+        User {
+            flow,
+            left: 0,
+            sends: false,
+            shut: true,
+            packet: 0,
+        }
+    }
+}
+
+/// The ports of a flow at its sender and at its receivers.
+pub(super) fn ports(flow: u32) -> (u16, u16) {
+    (
+        FIRST_PORT + (flow / PORTS) as u16,
+        FIRST_PORT + (flow % PORTS) as u16,
+    )
 }
 
 impl Internet {
@@ -84,39 +106,37 @@ impl Internet {
         }));
     }
 
-    fn xtp(&mut self, host: u32) -> Option<&mut XtpHost> {
+    pub(super) fn xtp(&mut self, host: u32) -> Option<&mut XtpHost> {
         self.hosts[host as usize].xtp.as_deref_mut()
     }
 
     /// A flow of XTP starts.
     pub(super) fn open_xtp(&mut self, n: u32, (from, to): (u32, u32)) -> Option<ContextId> {
         let now = self.now;
-        let Traffic::Xtp {
-            bytes,
-            config,
-            delivery,
-        } = self.flows[n as usize].traffic().clone()
-        else {
-            return None;
-        };
-        let carrier = Carrier::of(delivery, n);
-        let socket = |world: &Internet, host: u32, port| {
-            let node = world.hosts[host as usize].node;
-            XtpSocket {
-                net: SocketAddr::new(world.node_addresses[node.0 as usize].into(), carrier.0),
-                port,
+        let ports = ports(n);
+        let (bytes, config, local, remote) = match self.flows[n as usize].traffic().clone() {
+            Traffic::Xtp {
+                bytes,
+                config,
+                delivery,
+            } => {
+                let carrier = Carrier::of(delivery, n);
+                // Another flow may have the port, too.
+                let _ = self
+                    .xtp(to)?
+                    .endpoint
+                    .listen(ports.1, MOST, (*config).clone());
+                let local = self.xtp_socket(from, carrier, ports.0);
+                (bytes, config, local, self.xtp_socket(to, carrier, ports.1))
             }
+            Traffic::XtpMulticast { bytes, config, .. } => {
+                let net = SocketAddr::new(group_address(n).into(), Carrier::IP.0);
+                let remote = XtpSocket { net, port: ports.1 };
+                let local = self.xtp_socket(from, Carrier::IP, ports.0);
+                (bytes, config, local, remote)
+            }
+            Traffic::Bulk(_) | Traffic::Datagrams { .. } => return None,
         };
-        let ports = (
-            FIRST_PORT + (n / PORTS) as u16,
-            FIRST_PORT + (n % PORTS) as u16,
-        );
-        let (local, remote) = (socket(self, from, ports.0), socket(self, to, ports.1));
-        // Another flow may have the port, too.
-        let _ = self
-            .xtp(to)?
-            .endpoint
-            .listen(ports.1, MOST, (*config).clone());
         let sender = self.xtp(from)?;
         let id = sender.endpoint.connect(now, local, remote, &config).ok()?;
         let user = User {
@@ -129,6 +149,15 @@ impl Internet {
         sender.users.insert(id, user);
         self.pump_xtp(from, id);
         Some(id)
+    }
+
+    pub(super) fn xtp_socket(&self, host: u32, carrier: Carrier, port: u16) -> XtpSocket {
+        let node = self.hosts[host as usize].node;
+        let address = self.node_addresses[node.0 as usize];
+        XtpSocket {
+            net: SocketAddr::new(address.into(), carrier.0),
+            port,
+        }
     }
 
     /// Nothing more is sent but what was.
@@ -220,6 +249,12 @@ impl Internet {
 
     fn send_xtp(&mut self, host: u32, datagram: XtpDatagram) {
         let dst = match datagram.dst {
+            SocketAddr::V4(dst) if dst.ip().is_multicast() => {
+                return match flow_of(*dst.ip()) {
+                    Some(flow) => self.send_to_group(host, flow, datagram.packet),
+                    None => self.drops.no_route += 1,
+                };
+            }
             SocketAddr::V4(dst) => self.addresses.find(*dst.ip()),
             SocketAddr::V6(_) => None,
         };
@@ -247,19 +282,18 @@ impl Internet {
         else {
             return;
         };
-        let flow_of = |id: &ContextId| users.get(id).map(|user| (user.flow, user.sends));
+        let flow_of_user = |id: &ContextId| users.get(id).map(|user| (user.flow, user.sends));
         match event {
             XtpEvent::Incoming(port) => {
+                let mut flows = Vec::new();
                 while let Some((id, peer)) = endpoint.accept(port) {
                     let (high, low) = (peer.port.wrapping_sub(FIRST_PORT), port - FIRST_PORT);
-                    let user = User {
-                        flow: u32::from(high) * PORTS + u32::from(low),
-                        left: 0,
-                        sends: false,
-                        shut: true,
-                        packet: 0,
-                    };
-                    users.insert(id, user);
+                    let flow = u32::from(high) * PORTS + u32::from(low);
+                    users.insert(id, User::receiver(flow));
+                    flows.push(flow);
+                }
+                for flow in flows {
+                    self.member_invited(flow, host);
                 }
             }
             XtpEvent::Readable(id) => {
@@ -267,26 +301,41 @@ impl Internet {
                 while let Ok(Some(chunk)) = endpoint.receive(id, usize::MAX) {
                     bytes += chunk.data.len() as u64;
                 }
-                if let Some((flow, false)) = flow_of(&id) {
+                if let Some((flow, false)) = flow_of_user(&id) {
                     self.flow_received(flow, bytes);
+                    self.member_received(flow, host, bytes);
                 }
             }
             XtpEvent::Writable(id) => self.pump_xtp(host, id),
             XtpEvent::PeerClosed(id) => {
-                let flow = flow_of(&id);
+                let flow = flow_of_user(&id);
                 // The receiver has nothing to say.
                 let _ = endpoint.close_write(id);
                 if let Some((flow, false)) = flow {
-                    self.flow_completed(flow);
+                    self.receiver_completed(flow, host);
                 }
             }
             XtpEvent::Closed(id) | XtpEvent::Failed(id, _) => {
-                if let Some((flow, true)) = flow_of(&id) {
-                    self.flow_closes(flow);
+                match (flow_of_user(&id), event) {
+                    (Some((flow, true)), _) => self.flow_closes(flow),
+                    (Some((flow, false)), XtpEvent::Failed(_, why)) => {
+                        self.member_failed(flow, host, why);
+                    }
+                    _ => {}
                 }
                 if let Some(xtp) = self.xtp(host) {
                     xtp.users.remove(&id);
                     let _ = xtp.endpoint.close(now, id);
+                }
+            }
+            XtpEvent::Joined(id, first) => {
+                if let Some((flow, _)) = flow_of_user(&id) {
+                    self.member_joined(flow, host, first);
+                }
+            }
+            XtpEvent::ReceiverLost(id, who, _) => {
+                if let Some((flow, _)) = flow_of_user(&id) {
+                    self.member_dropped(flow, who);
                 }
             }
             // The flow does not act on them.
@@ -296,11 +345,8 @@ impl Internet {
             | XtpEvent::ReaderGone(..)
             | XtpEvent::Traffic(_)
             | XtpEvent::TrafficRefused(_)
-            // No flow here has many receivers.
-            | XtpEvent::Joined(..)
             | XtpEvent::ReceiverJoined(..)
             | XtpEvent::ReceiverDone(..)
-            | XtpEvent::ReceiverLost(..)
             | XtpEvent::NoReceivers(_) => {}
         }
     }

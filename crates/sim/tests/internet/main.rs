@@ -12,3 +12,4 @@ mod tcp;
 mod tshark;
 mod workload;
 mod xtp;
+mod xtp_group;

@@ -86,7 +86,8 @@ impl Internet {
             // Whoever goes by the same carrier shares a circuit (xtp.md 2.15).
             Body::Xtp(_, carrier) => (PROTOCOL_XTP, (carrier.0, carrier.0), None),
             Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
-            Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
+            // Nothing goes to a group over ATM.
+            Body::Group(..) | Body::Fragment { .. } | Body::Free => (0, (0, 0), None),
         };
         FlowKey {
             src: address(packet.src),

@@ -9,7 +9,9 @@ mod components;
 mod contract;
 mod contracts;
 mod error;
+mod group;
 mod place;
+mod population;
 mod quantity;
 mod range;
 mod resolve;
@@ -29,6 +31,7 @@ pub(crate) use check::unknown;
 pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use contracts::HostContractSpec;
 pub use error::{Problem, ScenarioError};
+pub use group::GroupSpec;
 pub(crate) use place::line_at;
 pub use quantity::{Bytes, OrOff, Text};
 pub use schema::{

@@ -11,6 +11,7 @@ use super::components::Components;
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
+use super::population;
 use super::range::{names, pairs};
 use super::schema::{LanSpec, LinkSpec, Scenario};
 use super::traffic;
@@ -59,7 +60,7 @@ impl Scenario {
         let contracts = contracts.finish(self, &network, &mut sets)?;
         let attachments = attach::attachments(self, &network, &mut sets)?;
         let workload = match &self.workload {
-            Some(spec) => Some(traffic::population(self, spec, &mut network, &mut sets)?),
+            Some(spec) => Some(population::population(self, spec, &mut network, &mut sets)?),
             None => None,
         };
         attach::check_apart(self, &attachments, &flows, workload.as_ref())?;

@@ -1,23 +1,21 @@
-//! Flows and the workload of many hosts.
+//! Flows.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use layercast_core::{Span, Time};
 use layercast_wire::XTP_HEADER;
-use layercast_workload::app::HostId;
-use layercast_workload::{Composite, Site, Workload};
 
 use super::build::Builder;
-use super::check::{check_span, unknown};
+use super::check::check_span;
 use super::components::Components;
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
+use super::group;
 use super::place::Place;
 use super::quantity::Bytes;
 use super::range::{MOST, names, pairs};
-use super::schema::{DatagramSpec, FlowSpec, Scenario, WorkloadSpec, mtu};
-use crate::internet::network::{Bursts, Flow, Law, NodeIndex, Population, Traffic, XtpDelivery};
+use super::schema::{DatagramSpec, FlowSpec, Scenario, mtu};
+use crate::internet::network::{Bursts, Flow, Law, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
 
 /// The flows of a scenario.
@@ -34,6 +32,28 @@ pub(super) fn flows(
     for (i, spec) in scenario.flows.iter().enumerate() {
         let place = Place::nth("flow", i);
         let traffic = times_and_traffic(place, spec, scenario.run.duration.0)?;
+        if let Some((xtp, of_group)) = spec
+            .xtp
+            .as_ref()
+            .and_then(|xtp| Some((xtp, xtp.group.as_ref()?)))
+        {
+            let of = ((place, spec), (xtp, of_group));
+            let (ends, nodes, traffic) = group::flow(of.0, of.1, scenario, network, sets)?;
+            let name = match &spec.name {
+                Some(name) => given_names(place, name, 1)?.swap_remove(0),
+                None => free_name(&taken, &mut numbers, ends.join("->")),
+            };
+            take(&mut taken, &name, place)?;
+            flows.push(Flow {
+                name,
+                from: nodes[0],
+                to: nodes[1],
+                start: Time::ZERO.saturating_add(spec.start.0),
+                stop: spec.stop.map(|stop| Time::ZERO.saturating_add(stop.0)),
+                traffic,
+            });
+            continue;
+        }
         if let Traffic::Xtp {
             config, delivery, ..
         } = &traffic
@@ -79,14 +99,7 @@ pub(super) fn flows(
                 Some(given) => given[k].clone(),
                 None => free_name(&taken, &mut numbers, format!("{from}->{to}")),
             };
-            if let Some(first) = taken.insert(name.clone(), place) {
-                let problem = Problem::Duplicate {
-                    what: "the flow",
-                    name: format!("{name:?}"),
-                    first: first.to_string(),
-                };
-                return Err(ScenarioError::new(place.field("name"), problem));
-            }
+            take(&mut taken, &name, place)?;
             if let Some(spec) = &spec.contract {
                 contracts.add(place, "contract", spec, &name, [a, b])?;
             }
@@ -102,6 +115,23 @@ pub(super) fn flows(
         }
     }
     Ok(flows)
+}
+
+/// Takes a name that no other flow has.
+fn take(
+    taken: &mut BTreeMap<String, Place>,
+    name: &str,
+    place: Place,
+) -> Result<(), ScenarioError> {
+    let Some(first) = taken.insert(name.to_owned(), place) else {
+        return Ok(());
+    };
+    let problem = Problem::Duplicate {
+        what: "the flow",
+        name: format!("{name:?}"),
+        first: first.to_string(),
+    };
+    Err(ScenarioError::new(place.field("name"), problem))
 }
 
 /// Checks that the last of so many flows begins in time.
@@ -234,108 +264,4 @@ fn datagram(place: Place, spec: DatagramSpec) -> Result<Traffic, ScenarioError> 
         }
     };
     Ok(Traffic::Datagrams { gap, size, bursts })
-}
-
-/// The workload of a scenario and its hosts.
-pub(super) fn population(
-    scenario: &Scenario,
-    spec: &WorkloadSpec,
-    network: &mut Builder<'_>,
-    sets: &mut Components,
-) -> Result<Population, ScenarioError> {
-    let workload = workload(&spec.source, &scenario.base_dir)?;
-    let sites = sites(spec, network)?;
-    let mut hosts: Vec<NodeIndex> = Vec::new();
-    let mut numbered = |nodes: &[NodeIndex]| {
-        let first = hosts.len() as u32;
-        hosts.extend(nodes);
-        (first..hosts.len() as u32).map(HostId).collect()
-    };
-    let site = |[users, servers]: &[Vec<NodeIndex>; 2]| Site {
-        workstations: numbered(users),
-        servers: numbered(servers),
-    };
-    let sites: Vec<Site> = sites.iter().map(site).collect();
-    let most = sites.iter().map(|site| site.servers.len()).max();
-    let ranks = (0..most.unwrap_or(0))
-        .flat_map(|rank| sites.iter().filter_map(move |site| site.servers.get(rank)))
-        .copied();
-    let ranks = ranks.collect();
-    let population = layercast_workload::Population { sites, ranks };
-    Composite::new(&workload, population.clone(), scenario.run.seed).map_err(|error| {
-        let problem = Problem::Config(error.to_string());
-        ScenarioError::new("workload.site", problem)
-    })?;
-    if let Some(&apart) = hosts.iter().find(|host| !sets.same(hosts[0].0, host.0)) {
-        let name = |node: NodeIndex| network.nodes[node.0 as usize].name.clone();
-        let (from, to) = (name(hosts[0]), name(apart));
-        let problem = Problem::NoPath { from, to };
-        return Err(ScenarioError::new("workload.site", problem));
-    }
-    Ok(Population {
-        workload,
-        hosts,
-        sites: population,
-    })
-}
-
-const BUILT_IN: &str = "mah96";
-
-fn workload(source: &str, base_dir: &Path) -> Result<Workload, ScenarioError> {
-    let field = "workload.use";
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|error| {
-            let path = path.to_owned();
-            ScenarioError::new(field, Problem::Read { path, error })
-        })
-    };
-    let text = match source {
-        BUILT_IN => Workload::MAH96.to_owned(),
-        file if file.ends_with(".toml") => read(&base_dir.join(file))?,
-        other => {
-            return Err(unknown(
-                field,
-                "workload (or *.toml)",
-                other,
-                [BUILT_IN].into_iter(),
-            ));
-        }
-    };
-    let load = |path: &str| read(&base_dir.join(path)).map_err(|error| error.problem.to_string());
-    Workload::parse(&text, &load).map_err(|error| {
-        let problem = Problem::Config(error.to_string());
-        ScenarioError::new(field, problem)
-    })
-}
-
-/// Workstations and servers of each site.
-fn sites(
-    spec: &WorkloadSpec,
-    network: &mut Builder<'_>,
-) -> Result<Vec<[Vec<NodeIndex>; 2]>, ScenarioError> {
-    let mut taken = BTreeSet::new();
-    let mut sites = std::mem::take(&mut network.sites);
-    taken.extend(sites.iter().flatten().flatten().copied());
-    for (i, site) in spec.sites.iter().enumerate() {
-        let place = Place::nth("workload.site", i);
-        let mut listed = |name: &str, list: &[String]| {
-            let mut nodes = Vec::new();
-            for (k, pattern) in list.iter().enumerate() {
-                let field = place.field(format_args!("{name}[{k}]"));
-                for name in names(&field, pattern)? {
-                    let node = network.host_called(&field, &name)?;
-                    if !taken.insert(node) {
-                        let accepted = "a host that has no other place in a site";
-                        return Err(ScenarioError::value(field, name, accepted));
-                    }
-                    nodes.push(node);
-                }
-            }
-            Ok(nodes)
-        };
-        let users = listed("workstations", &site.workstations)?;
-        let servers = listed("servers", &site.servers)?;
-        sites.push([users, servers]);
-    }
-    Ok(sites)
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Problem, ScenarioError};
+use super::group::GroupSpec;
 use super::place::Place;
 use super::quantity::{Bytes, Text};
 use crate::internet::network::XtpDelivery;
@@ -90,6 +91,10 @@ pub struct XtpSpec {
     /// Most that is sent at once; a packet where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
+    /// All hosts of `to` receive one stream, by multicast; {} for what is usual. With `error_control = false` nobody
+    /// acknowledges anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupSpec>,
 }
 
 impl XtpSpec {
@@ -104,7 +109,11 @@ impl XtpSpec {
 
     /// The configuration of both ends.
     pub(super) fn config(&self, place: Place) -> Result<XtpConfig, ScenarioError> {
-        let base = XtpConfig::new(XtpService::STREAM);
+        let base = XtpConfig::new(match (&self.group, self.error_control) {
+            (None, _) => XtpService::STREAM,
+            (Some(_), Some(false)) => XtpService::MULTICAST,
+            (Some(_), _) => XtpService::RELIABLE_MULTICAST,
+        });
         let bytes = |name: &str, bytes: Option<Bytes>, base: u32| match bytes {
             None => Ok(base),
             Some(Bytes(bytes)) => u32::try_from(bytes).map_err(|_| {
