@@ -7,6 +7,7 @@ from layercast_lab.experiments import fec_base_layer as base_layer
 from layercast_lab.experiments import fec_blocks as blocks
 from layercast_lab.experiments import fec_models as models
 from layercast_lab.experiments import fec_net_gain as net_gain
+from layercast_lab.experiments import fec_stalls as stalls
 from layercast_lab.experiments import fec_trees as trees
 
 
@@ -23,7 +24,7 @@ def test_questions_are_answered_and_bad_ones_named():
 
 @pytest.mark.parametrize(
     "run",
-    [models.f1, models.f2, models.f3, models.f4, models.f5, models.f5b, models.f7],
+    [models.f1, models.f2, models.f3, models.f4, stalls.f5, stalls.f5b, models.f7],
     ids=lambda it: it.__name__,
 )
 def test_figures_of_huitema_are_reproduced(run, tmp_path):
