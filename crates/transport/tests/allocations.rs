@@ -1,50 +1,15 @@
 //! What the machines ask of the allocator once they run: counted, as speed cannot be in a test.
 
-#![allow(unsafe_code, reason = "an allocator that counts")]
-
 #[path = "all/common/mod.rs"]
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use allocation_counter::measure;
 use common::*;
 use layercast_core::{Layer, Level, Machine, Off, Span, Time};
 use layercast_transport::mets::{
     AppFrame, Source, SourceConfig, SourceEvent, SourceTransmit, feed,
 };
 use layercast_wire::{Carriage, FrameType, LinkPdu};
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Counts what each thread asks for.
-struct Counting;
-
-fn count() {
-    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: all is left to the allocator of the system.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, len: usize) -> *mut u8 {
-        count();
-        unsafe { System.realloc(at, layout, len) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What a source did in some time.
 #[derive(Clone, Copy, Default, Debug)]
@@ -59,26 +24,27 @@ fn run_alone(source: &mut Source, from: Time, span: Span, frame: &AppFrame) -> D
     let mut did = Did::default();
     let (mut now, end) = (from, from + span);
     let mut media = std::iter::repeat_with(|| frame.clone());
-    let before = COUNT.get();
-    while now < end {
-        source.on_timeout(now, &mut Off);
-        while let Some(event) = source.poll_event() {
-            if matches!(event, SourceEvent::NeedFrames(_)) {
-                feed(source, now, &mut media);
+    let asked = measure(|| {
+        while now < end {
+            source.on_timeout(now, &mut Off);
+            while let Some(event) = source.poll_event() {
+                if matches!(event, SourceEvent::NeedFrames(_)) {
+                    feed(source, now, &mut media);
+                }
             }
-        }
-        while let Some(transmit) = source.poll_transmit(now, &mut Off) {
-            if let SourceTransmit::Pdu(LinkPdu::Mets(packet)) = &transmit {
-                did.base += u64::from(packet.header.kind == FrameType::BL);
-                did.parities += u64::from(packet.header.kind == FrameType::PARITY);
+            while let Some(transmit) = source.poll_transmit(now, &mut Off) {
+                if let SourceTransmit::Pdu(LinkPdu::Mets(packet)) = &transmit {
+                    did.base += u64::from(packet.header.kind == FrameType::BL);
+                    did.parities += u64::from(packet.header.kind == FrameType::PARITY);
+                }
             }
+            now = source
+                .next_timeout()
+                .unwrap_or(end)
+                .max(now + Span::from_us(1));
         }
-        now = source
-            .next_timeout()
-            .unwrap_or(end)
-            .max(now + Span::from_us(1));
-    }
-    did.allocations = COUNT.get() - before;
+    });
+    did.allocations = asked.count_total;
     did
 }
 
