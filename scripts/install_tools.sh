@@ -39,9 +39,11 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     for tool in "${missing[@]}"; do packages+=(${package[$tool]}); done
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
-    if ! { apt-get update && apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
-        tail -n 20 "$log" >&2
-    fi
+    install() {
+        apt-get update && apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${packages[@]}"
+    } >"$log" 2>&1
+    # Another apt may be at work: then once more.
+    install || { sleep 10; install; } || tail -n 20 "$log" >&2
     rm -f "$log"
 fi
 
