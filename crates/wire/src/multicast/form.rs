@@ -9,8 +9,8 @@ use super::{Body, Open, Packet, Report, State, Symbol};
 pub const PACKET_HEADER: usize = 16;
 /// Version of Layercast's own wire form.
 pub const PACKET_VERSION: u8 = 2;
-/// Entries of a list in one packet: so that a packet with two lists fits into an Ethernet frame.
-pub const MAX_LIST: usize = 96;
+/// Entries of a list in one packet: so that a packet with two lists fits into the least MTU of IPv6, 1280 octets.
+pub const MAX_LIST: usize = 84;
 /// Octets of an object's name.
 pub const MAX_NAME: usize = 256;
 

@@ -106,6 +106,22 @@ impl Reason {
         Reason::Rounds,
         Reason::Late,
     ];
+
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Normal => "normal",
+            Reason::User => "user",
+            Reason::Integrity => "integrity",
+            Reason::Slow => "slow",
+            Reason::Silent => "silent",
+            Reason::Corrupt => "corrupt",
+            Reason::NoRoom => "no room",
+            Reason::Unsupported => "unsupported",
+            Reason::Rounds => "rounds",
+            Reason::Late => "late",
+        }
+    }
 }
 
 /// What a receiver is to report.

@@ -279,6 +279,38 @@ fn lists_are_bounded_and_in_order() {
 }
 
 #[test]
+fn control_with_full_lists_fits_into_the_least_mtu() {
+    let full = Spans::of((0..MAX_LIST as u64).map(|n| (2 * n, 2 * n + 1))).0;
+    let needs = Needs::of((0..MAX_LIST as u32).map(|n| (n, 1))).0;
+    let poll = Body::Poll(Box::new(Poll {
+        sync: 1,
+        round: 1,
+        stamp: 1,
+        upto: 1,
+        sent: 1,
+        ask: Ask::Needy,
+        spread_us: 1,
+        group: 1,
+        handshake: false,
+        closing: false,
+        separate: false,
+        ejected: vec![MemberId(1); MAX_LIST],
+        heard: needs,
+    }));
+    let levels = State::Levels {
+        received: 1,
+        delivered: 1,
+        gaps: full,
+    };
+    let report = Body::Report(Box::new(Report::alone(MemberId(1), levels)));
+    for body in [poll, report] {
+        let octets = Packet { session: 1, body }.encoded_len();
+        // IPv6 and UDP come before it.
+        assert!(octets + 48 <= 1_280, "{octets}");
+    }
+}
+
+#[test]
 fn what_a_data_packet_looks_like() {
     let packet = Packet {
         session: 0x0102,
