@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::answer::Asked;
 use super::*;
 use crate::{Bits, Rebuilt, Verdict};
@@ -16,8 +18,8 @@ pub(super) struct ObjectState {
     pub held: Bits,
     /// Symbols that blocks lack; empty without a code.
     lacks: Box<[u16]>,
-    /// Numbers of the parities that are there, of blocks that are not whole.
-    parities: Vec<(u32, u32)>,
+    /// Of blocks that are not whole: the numbers of the parities that are there, in order.
+    parities: BTreeMap<u32, Vec<u32>>,
     /// Number of the pass that runs.
     pub round: u16,
     /// Pass that was reported on last.
@@ -168,19 +170,19 @@ impl<T: Store> Receiver<T> {
             return Ok(());
         }
         let lacks = self.object.lacks_of(block);
-        let place = self.object.parities.binary_search(&(block, index));
-        let (Err(place), true) = (place, lacks > 0) else {
+        let there = self.object.parities.get(&block);
+        let there = there.map_or(&[][..], Vec::as_slice);
+        let (Err(place), true) = (there.binary_search(&index), lacks > 0) else {
             self.stats.duplicates += 1;
             return Ok(());
         };
-        let first = self.object.parities.partition_point(|&(at, _)| at < block);
-        let end = self.object.parities.partition_point(|&(at, _)| at <= block);
-        if end - first >= usize::from(geometry.packets_of(block)) + SPARE {
+        if there.len() >= usize::from(geometry.packets_of(block)) + SPARE {
             self.stats.overflow += 1;
             return Ok(());
         }
         self.store.parity(&geometry, block, index, &data.payload)?;
-        self.object.parities.insert(place, (block, index));
+        let there = self.object.parities.entry(block).or_default();
+        there.insert(place, index);
         self.symbol_came(block)
     }
 
@@ -208,14 +210,14 @@ impl<T: Store> Receiver<T> {
                     let gaps = self.object.held.gaps(first, end);
                     let missing: u64 = gaps.map(|(from, to)| to - from).sum();
                     if u64::from(more) >= missing {
-                        self.object.parities.retain(|&(at, _)| at != block);
+                        self.object.parities.remove(&block);
                     }
                     self.object.lacks[block as usize] = more.max(1);
                     return Ok(());
                 }
             }
         }
-        self.object.parities.retain(|&(at, _)| at != block);
+        self.object.parities.remove(&block);
         Ok(())
     }
 
