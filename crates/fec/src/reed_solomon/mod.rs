@@ -1,3 +1,5 @@
+mod few;
+
 use std::fmt;
 use std::ops::Range;
 
@@ -5,7 +7,8 @@ use bytes::Bytes;
 use reed_solomon_simd::engine::DefaultEngine;
 use reed_solomon_simd::rate::{LowRateDecoder, LowRateEncoder, RateDecoder, RateEncoder};
 
-use crate::code::{check_block, present, restore};
+use self::few::Few;
+use crate::code::{check_block, lost, present, restore};
 use crate::unit::{unit_len, write};
 use crate::{Code, CodeError, Decoded, Scheme};
 
@@ -18,6 +21,7 @@ use crate::{Code, CodeError, Decoded, Scheme};
 pub struct ReedSolomon {
     encoder: Option<LowRateEncoder<DefaultEngine>>,
     decoder: Option<LowRateDecoder<DefaultEngine>>,
+    few: Few,
     unit: Vec<u8>,
 }
 
@@ -110,11 +114,33 @@ impl Code for ReedSolomon {
         parities: &[(usize, Bytes)],
     ) -> Result<Decoded, CodeError> {
         check_block(self, payloads, unit, parities)?;
-        let Some(last) = parities.iter().map(|it| it.0).max() else {
+        let missing = lost(payloads).count();
+        let Some(last) = parities.iter().map(|it| it.0).max().filter(|_| missing > 0) else {
             return Ok(Decoded::default());
         };
-        let (n, len) = (payloads.len(), even(unit));
+        let len = even(unit);
         self.unit.resize(len, 0);
+        if missing <= few::MOST {
+            let block = (&*payloads, &mut self.unit[..]);
+            if let Some(units) = self.few.solve(&mut self.encoder, block, parities) {
+                let units = units.iter().map(|(source, unit)| (*source, &unit[..]));
+                return Ok(restore(payloads, units));
+            }
+        }
+        self.transform(payloads, len, parities, last)
+    }
+}
+
+impl ReedSolomon {
+    /// Decodes by transforms of all there is.
+    fn transform(
+        &mut self,
+        payloads: &mut [Option<Bytes>],
+        len: usize,
+        parities: &[(usize, Bytes)],
+        last: usize,
+    ) -> Result<Decoded, CodeError> {
+        let n = payloads.len();
         let impossible = CodeError::Parity {
             n,
             index: last,
@@ -134,5 +160,73 @@ impl Code for ReedSolomon {
         }
         let result = decoder.decode().map_err(|_| impossible)?;
         Ok(restore(payloads, result.restored_original_iter()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Payloads of several lengths, some of them missing, and parities of any numbers.
+    fn blocks() -> impl Strategy<Value = (Vec<Bytes>, Vec<usize>, Vec<usize>)> {
+        let payload = vec(any::<u8>(), 0..150).prop_map(Bytes::from);
+        vec(payload, 1..40).prop_flat_map(|payloads| {
+            let all: Vec<usize> = (0..payloads.len()).collect();
+            let most = payloads.len().min(few::MOST);
+            let missing = proptest::sample::subsequence(all, 1..=most);
+            let parities = proptest::sample::subsequence((0..90).collect::<Vec<usize>>(), 40);
+            (Just(payloads), missing, parities)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn few_missing_sources_are_those_of_the_transform((payloads, missing, numbers) in blocks()) {
+            let mut code = ReedSolomon::default();
+            let mut parities = Vec::new();
+            for &number in &numbers[..missing.len()] {
+                let put = &mut |it: &[u8]| parities.push((number, Bytes::copy_from_slice(it)));
+                code.encode(&payloads, number..number + 1, put).unwrap();
+            }
+            let unit = unit_len(&payloads).unwrap();
+            let mut solved: Vec<Option<Bytes>> = payloads.iter().cloned().map(Some).collect();
+            for &it in &missing {
+                solved[it] = None;
+            }
+            let mut transformed = solved.clone();
+            let mut empty = vec![0; even(unit)];
+            let found = code.few.solve(&mut code.encoder, (&solved, &mut empty), &parities);
+            let found = found.expect("any of its parities suffice");
+            prop_assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), missing);
+            code.decode(&mut solved, unit, &parities).unwrap();
+            let last = numbers[parities.len() - 1];
+            code.transform(&mut transformed, even(unit), &parities, last).unwrap();
+            prop_assert_eq!(&solved, &transformed);
+            prop_assert!(solved.iter().flatten().eq(&payloads));
+        }
+    }
+
+    #[test]
+    fn a_parity_that_came_twice_is_no_second_equation() {
+        let payloads: Vec<Bytes> = (0..4).map(|it| Bytes::from(vec![it; 9])).collect();
+        let mut code = ReedSolomon::default();
+        let mut parity = Bytes::new();
+        let put = &mut |it: &[u8]| parity = Bytes::copy_from_slice(it);
+        code.encode(&payloads, 2..3, put).unwrap();
+        let block = [
+            None,
+            None,
+            Some(payloads[2].clone()),
+            Some(payloads[3].clone()),
+        ];
+        let twice = [(2, parity.clone()), (2, parity)];
+        let mut unit = vec![0; 12];
+        let solved = code
+            .few
+            .solve(&mut code.encoder, (&block, &mut unit), &twice);
+        assert!(solved.is_none());
     }
 }
