@@ -1,14 +1,16 @@
 //! `layercast sim` with a scenario of reliable multicast (docs/multicast-simulator.md).
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use layercast_core::{Observer, Off};
 use layercast_sim::group::scenario::GroupScenario;
-use layercast_sim::group::{GroupSummary, Simulation};
+use layercast_sim::group::{Group, GroupError, GroupSummary, Simulation};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
+use crate::node::Trace;
 use crate::output::{Table, print, print_json};
 use crate::progress;
 use crate::scenario::explain_located;
@@ -17,7 +19,6 @@ use crate::sim::on_interrupt;
 /// Runs the scenario `text`, which was read from the file of `args`.
 pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     for (flag, given) in [
-        ("--trace", args.trace.is_some()),
         ("--wire-check", args.wire_check),
         ("--pcap", args.pcap.is_some()),
         ("--out", args.out.is_some()),
@@ -26,7 +27,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     ] {
         if given {
             let what = format!(
-                "{flag} is not for scenarios of reliable multicast, as {} is one; they have --json and --seed",
+                "{flag} is not for scenarios of reliable multicast, as {} is one; they have --json, --seed and --trace",
                 path.display()
             );
             return Err(Failure::Usage(what));
@@ -39,12 +40,41 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         scenario.run.duration.0 = scenario.run.duration.0.min(most);
     }
     let group = scenario.resolve().map_err(explain)?;
-    let started = Instant::now();
-    let mut simulation = Simulation::new(group).map_err(|error| Failure::of(path, error))?;
+    let failed = |error| Failure::of(path, error);
     if args.check {
+        Simulation::new(group).map_err(failed)?;
         return print(&format!("{}: nothing wrong\n", path.display()));
     }
     let stop = on_interrupt()?;
+    let summary = match &args.trace {
+        Some(to) => {
+            let mut trace = Trace::open(Some(to), &group.name)?;
+            let summary = simulate(group, trace.observer(), &stop).map_err(failed)?;
+            trace.finish()?;
+            summary
+        }
+        None => simulate(group, Off, &stop).map_err(failed)?,
+    };
+    match args.json {
+        true => print_json(&summary)?,
+        false => print(&describe(&summary))?,
+    }
+    match (stop.load(Ordering::Relaxed), summary.partial) {
+        (true, _) => Err(Failure::Interrupted),
+        (false, true) => Err(Failure::of(path, "it was not over")
+            .hint("the result is partial; raise duration or events in [run]")),
+        (false, false) => Ok(()),
+    }
+}
+
+/// Runs a group with a progress bar, until its end or `stop`.
+fn simulate<O: Observer>(
+    group: Group,
+    obs: O,
+    stop: &AtomicBool,
+) -> Result<GroupSummary, GroupError> {
+    let started = Instant::now();
+    let mut simulation = Simulation::observed(group, obs)?;
     let bar = progress::bar(1, "{bar:40} {pos}/{len} receivers have it all {msg}");
     simulation.run(|progress| {
         let (complete, all) = progress.complete;
@@ -61,16 +91,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
     bar.finish_and_clear();
     let mut summary = simulation.summary();
     summary.wall_seconds = started.elapsed().as_secs_f64();
-    match args.json {
-        true => print_json(&summary)?,
-        false => print(&describe(&summary))?,
-    }
-    match (stop.load(Ordering::Relaxed), summary.partial) {
-        (true, _) => Err(Failure::Interrupted),
-        (false, true) => Err(Failure::of(path, "it was not over")
-            .hint("the result is partial; raise duration or events in [run]")),
-        (false, false) => Ok(()),
-    }
+    Ok(summary)
 }
 
 fn describe(summary: &GroupSummary) -> String {

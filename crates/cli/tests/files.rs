@@ -40,6 +40,40 @@ fn summary(output: &std::process::Output) -> Value {
 }
 
 #[real_time]
+fn traces_tell_what_both_ends_did() {
+    let folder = folder("files-traces");
+    let (file, address) = (folder.join("file"), format!("127.0.0.1:{}", port()));
+    fs::write(&file, vec![7; 100_000]).unwrap();
+    let traces = ["sent", "received"].map(|it| folder.join(it));
+    let [sent, received] = traces.each_ref().map(|it| it.to_str().unwrap());
+    let mut receiver = layercast()
+        .args(["receive", "--listen", &address, "--name", "ann", "--out"])
+        .args([folder.join("out").to_str().unwrap(), "--trace", received])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = run(&[
+        "send",
+        file.to_str().unwrap(),
+        "--to",
+        &address,
+        "--trace",
+        sent,
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+    assert_eq!(ends_within(&mut receiver, SOON), Some(0));
+    for (trace, node, packets) in [(&traces[0], "sender", true), (&traces[1], "ann", false)] {
+        let records = common::records(trace);
+        let data = records.iter().filter(|it| it["what"] == "data");
+        let data: Vec<&Value> = data.filter(|it| it["node"] == node).collect();
+        assert_eq!(data.len(), 100_000usize.div_ceil(1_400));
+        assert!(data.iter().all(|it| it["sent"] == packets));
+        let mut states = records.iter().filter(|it| it["event"] == "state");
+        assert_eq!(states.next_back().unwrap()["to"], "closed");
+    }
+}
+
+#[real_time]
 fn exit_codes_tell_all_some_and_none() {
     let folder = folder("files-codes");
     let file = folder.join("file");

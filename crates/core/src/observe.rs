@@ -9,7 +9,8 @@ use crate::{FlowId, Layer, Span, Time};
 pub struct Subject<'a> {
     /// Node name, as in the scenario.
     pub node: &'a str,
-    /// Machine: `"source"`, `"sink"`, `"switch"`, `"link"`.
+    /// Machine: `"source"`, `"sink"`, `"switch"`, `"link"`; of reliable multicast `"sender"`, `"receiver"`,
+    /// `"aggregator"`.
     pub machine: &'static str,
 }
 
@@ -97,6 +98,14 @@ pub enum TraceEvent<'a> {
         seq: u32,
         by: Span,
     },
+    /// A packet of reliable multicast was sent, or came: what kind, and its number, that of its block, poll or member.
+    Packet {
+        flow: FlowId,
+        sent: bool,
+        what: &'static str,
+        number: u64,
+        bytes: u32,
+    },
     /// A timer ran.
     Timer { name: &'static str },
     /// A state changed.
@@ -179,6 +188,18 @@ impl<O: Observer> Observer for Option<O> {
 
     fn enabled(&self) -> bool {
         self.as_ref().is_some_and(Observer::enabled)
+    }
+}
+
+/// Borrowed, for a driver that owns its observer.
+impl<O: Observer> Observer for &mut O {
+    fn record(&mut self, record: &Record<'_>) {
+        (**self).record(record);
+    }
+
+    #[inline(always)]
+    fn enabled(&self) -> bool {
+        (**self).enabled()
     }
 }
 

@@ -11,12 +11,12 @@
 //! # Driving a machine
 //!
 //! ```text
-//! start(now)                     the sender announces its session
-//! handle(now, from, &packet)     a packet came; `from` is the driver's number of the address it came from
-//! on_timeout(now)                at or after poll_timeout()
-//! poll_transmit(now)             after each of these, until None: packet and destination
-//! poll_event()                   after each of these, until None
-//! poll_timeout()                 then: when to come back; an instant in the past means at once
+//! start(now)                       the sender announces its session
+//! handle(now, from, &packet, obs)  a packet came; `from` is the driver's number of the address it came from
+//! on_timeout(now, obs)             at or after poll_timeout()
+//! poll_transmit(now, obs)          after each of these, until None: packet and destination
+//! poll_event()                     after each of these, until None
+//! poll_timeout()                   then: when to come back; an instant in the past means at once
 //! ```
 //!
 //! - [`Peer`] numbers are the driver's: for each address it hears from, or knows, one. [`To::One`] goes there,
@@ -27,6 +27,8 @@
 //! - Packets are values; their bytes are `layercast_wire::multicast`'s. What does not decode is dropped by the
 //!   driver.
 //! - `now` never goes backwards.
+//! - `obs` is an [`Observer`](layercast_core::Observer): packets, what was dropped and why, states and decisions; nothing
+//!   with [`Off`](layercast_core::Off). What calls without it do is told by the next with it.
 
 mod aggregator;
 mod bits;
@@ -44,6 +46,7 @@ mod receipt;
 mod receiver;
 mod roster;
 mod sender;
+mod watch;
 
 pub use aggregator::{Aggregator, AggregatorConfig, AggregatorStats, Summary};
 pub use bits::Bits;

@@ -82,6 +82,9 @@ pub struct Send {
     /// Print JSON lines instead of a progress bar (docs/json.md)
     #[arg(long)]
     pub json: bool,
+    /// Write every packet and decision of the machines to this file (JSON-SEQ)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// `layercast receive`.
@@ -137,6 +140,9 @@ pub struct Receive {
     /// Print JSON lines instead of a progress bar (docs/json.md)
     #[arg(long)]
     pub json: bool,
+    /// Write every packet and decision of the machines to this file (JSON-SEQ)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// `layercast emulate-receivers`.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::args::{PORT, Receive};
 use super::{Say, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
-use crate::node::{Stop, runtime};
+use crate::node::{Stop, Trace, runtime};
 
 /// Runs the command.
 pub fn run(args: &Receive) -> Outcome {
@@ -49,7 +49,11 @@ pub fn run(args: &Receive) -> Outcome {
             }
             teller
         });
-        let outcome = receiver.run(stop.token.clone(), told).await;
+        let mut trace = Trace::open(args.trace.as_deref(), &name)?;
+        let outcome = receiver
+            .run(stop.token.clone(), told, trace.observer())
+            .await;
+        trace.finish()?;
         let teller = telling.await.map_err(Failure::new)?;
         teller.say.end();
         let (files, ended) = outcome.map_err(Failure::new)?;
@@ -67,6 +71,7 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     let member = member(name);
     Ok(ReceiveConfig {
+        name: name.to_owned(),
         folder: Folder {
             path: args.out.clone(),
             overwrite: args.overwrite,

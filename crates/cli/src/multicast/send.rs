@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::args::{PORT, Profile, Send, Speed};
 use super::{Say, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
-use crate::node::{Stop, runtime};
+use crate::node::{Stop, Trace, runtime};
 use crate::output::Table;
 
 /// How long answers to an announcement are waited for before it is repeated.
@@ -33,6 +33,7 @@ const MOST: u32 = 65_536;
 pub fn run(args: &Send) -> Outcome {
     runtime()?.block_on(async {
         let config = config(args).await?;
+        let mut trace = Trace::open(args.trace.as_deref(), "send")?;
         let stop = Stop::listen()?;
         let (told, mut events) = mpsc::channel(1_024);
         let names = args.members.iter().map(|name| (member(name), name.clone()));
@@ -49,7 +50,8 @@ pub fn run(args: &Send) -> Outcome {
             }
             teller
         });
-        let sent = send_files(config, stop.token.clone(), told).await;
+        let sent = send_files(config, stop.token.clone(), told, trace.observer()).await;
+        trace.finish()?;
         let teller = telling.await.map_err(Failure::new)?;
         teller.say.end();
         let sent = sent.map_err(Failure::new)?;

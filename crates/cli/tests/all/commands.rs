@@ -199,15 +199,18 @@ fn sim_gives_the_same_bytes_twice_and_under_wire_check() {
 #[test]
 fn sim_writes_a_trace() {
     let trace = folder("trace").join("run.jsonseq");
-    let scenario = repository("scenarios/quickstart.toml");
     let path = trace.to_str().unwrap();
-    let output = run(&["sim", &scenario, "--trace", path, "--duration", "3s"]);
-    assert_eq!(output.status.code(), Some(0));
-    let text = std::fs::read_to_string(&trace).unwrap();
-    let records = text.split('\u{1e}').skip(1);
-    let records: Vec<Value> = records.map(|r| serde_json::from_str(r).unwrap()).collect();
-    assert_eq!(records[0]["qlog_format"], "JSON-SEQ");
-    assert!(records.iter().any(|record| record["event"] == "played"));
+    for (scenario, more, key, value) in [
+        ("quickstart", &["--duration", "3s"][..], "event", "played"),
+        ("group/frm", &[], "what", "eject"),
+    ] {
+        let scenario = repository(&format!("scenarios/{scenario}.toml"));
+        let output = run(&[&["sim", &scenario, "--trace", path], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
+        let records = common::records(&trace);
+        assert_eq!(records[0]["qlog_format"], "JSON-SEQ");
+        assert!(records.iter().any(|record| record[key] == value));
+    }
 }
 
 #[test]

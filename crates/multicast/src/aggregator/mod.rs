@@ -2,71 +2,24 @@
 //! thousand.
 
 mod collect;
+mod config;
 mod join;
 mod summary;
 mod tell;
+mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use layercast_core::{Span, Time, earliest};
+use layercast_core::{Observer, Span, Time, earliest};
 use layercast_wire::multicast::{
     Accept, Body, DataFlags, Eject, MemberId, Open, Packet, Reason, Tally, Terms,
 };
 
 use self::collect::Collecting;
+pub use self::config::AggregatorConfig;
 pub use self::summary::Summary;
-use crate::receipt::{announcement_key, member_key};
+use self::watch::Seen;
 use crate::{Delivery, Geometry, Outcome, Peer, To, Transmit};
-
-/// What an aggregator is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AggregatorConfig {
-    /// Its own name, towards the sender.
-    pub member: MemberId,
-    /// Distinguishes its lives.
-    pub incarnation: u32,
-    /// When so many receivers take part, no more are waited for; none: as long as `wait`.
-    pub expect: Option<u32>,
-    /// At most so many receivers.
-    pub most: u32,
-    /// How long it waits for answers, beside their back-off; n times as long when it has asked n times.
-    pub wait: Span,
-    /// Polls to single receivers are so far apart.
-    pub delta: Span,
-    /// How often a silent receiver is asked: the nth time by n polls.
-    pub tries: u32,
-    /// Key of its receipts: those of its receivers end here.
-    pub receipt_key: Option<[u8; 32]>,
-    /// Key of announcements ([`announcement_key`](crate::announcement_key)): others are not believed.
-    pub announcement_key: Option<[u8; 32]>,
-}
-
-impl AggregatorConfig {
-    /// An aggregator of this name for so many receivers: waits 100 ms, asks six times, 200 µs apart.
-    pub fn new(member: MemberId, expect: u32) -> AggregatorConfig {
-        AggregatorConfig {
-            member,
-            incarnation: 1,
-            expect: Some(expect),
-            most: expect.saturating_mul(2),
-            wait: Span::from_ms(100),
-            delta: Span::from_us(200),
-            tries: 6,
-            receipt_key: None,
-            announcement_key: None,
-        }
-    }
-
-    /// With the master key that it shares with senders, if it does: of its receipts, and of the announcements that it
-    /// believes.
-    pub fn with_key(self, master: Option<&[u8; 32]>) -> AggregatorConfig {
-        AggregatorConfig {
-            receipt_key: master.map(|key| member_key(key, self.member)),
-            announcement_key: master.map(announcement_key),
-            ..self
-        }
-    }
-}
 
 /// What an aggregator counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -147,6 +100,9 @@ pub struct Aggregator {
     out: VecDeque<Transmit>,
     closed: bool,
     stats: AggregatorStats,
+    /// Its name to observers, and what they have seen.
+    name: Box<str>,
+    seen: Seen,
 }
 
 impl Aggregator {
@@ -166,11 +122,24 @@ impl Aggregator {
             out: VecDeque::new(),
             closed: false,
             stats: AggregatorStats::default(),
+            name: Box::default(),
+            seen: Seen::nothing(),
         }
     }
 
+    /// Is called so in what observers are told; nothing otherwise.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.into();
+    }
+
     /// Takes a packet that came from `from`: the sender or a receiver.
-    pub fn handle(&mut self, now: Time, from: Peer, packet: &Packet) {
+    pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
+        crate::watch::packet(obs, now, self.subject(), packet, false);
+        self.hear(now, from, packet);
+        self.watch(now, obs);
+    }
+
+    fn hear(&mut self, now: Time, from: Peer, packet: &Packet) {
         if let Body::Open(open) = &packet.body {
             return self.on_open(now, from, packet.session, open);
         }
@@ -257,7 +226,12 @@ impl Aggregator {
     }
 
     /// Runs what is due.
-    pub fn on_timeout(&mut self, now: Time) {
+    pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.run_due(now);
+        self.watch(now, obs);
+    }
+
+    fn run_due(&mut self, now: Time) {
         let session = self.session.as_ref();
         if session.is_some_and(|it| it.accept_at.is_some_and(|at| at <= now)) {
             self.accept_now();
@@ -266,11 +240,16 @@ impl Aggregator {
     }
 
     /// The next packet that may leave now.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+    pub fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Transmit> {
         if self.out.is_empty() && self.next_poll <= now {
             self.poll_child(now);
         }
-        self.out.pop_front()
+        let transmit = self.out.pop_front();
+        if let Some(transmit) = &transmit {
+            crate::watch::packet(obs, now, self.subject(), &transmit.packet, true);
+        }
+        self.watch(now, obs);
+        transmit
     }
 
     /// When to come back: then call [`on_timeout`](Aggregator::on_timeout) and drain

@@ -4,10 +4,11 @@ mod answer;
 mod object;
 mod session;
 mod stream;
+mod watch;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Span, Stream, Time, earliest};
+use layercast_core::{Observer, Span, Stream, Time, earliest};
 use layercast_wire::multicast::{
     Accept, Body, Data, MemberId, Open, Packet, Poll, Reason, State, Symbol, Terms,
 };
@@ -15,6 +16,7 @@ use layercast_wire::multicast::{
 use self::answer::Answer;
 use self::object::ObjectState;
 use self::stream::StreamState;
+use self::watch::Seen;
 use crate::receipt::{announcement_key, is_believed, member_key};
 use crate::{Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
@@ -130,6 +132,9 @@ pub struct Receiver<T> {
     out: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
     stats: ReceiverStats,
+    /// Its name to observers, and what they have seen.
+    name: Box<str>,
+    seen: Seen,
 }
 
 impl<T: Store> Receiver<T> {
@@ -155,11 +160,24 @@ impl<T: Store> Receiver<T> {
             out: VecDeque::new(),
             events: VecDeque::new(),
             stats: ReceiverStats::default(),
+            name: Box::default(),
+            seen: Seen::nothing(),
         }
     }
 
+    /// Is called so in what observers are told; nothing otherwise.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.into();
+    }
+
     /// Takes a packet that came from `from`.
-    pub fn handle(&mut self, now: Time, from: Peer, packet: &Packet) {
+    pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
+        crate::watch::packet(obs, now, self.subject(), packet, false);
+        self.hear(now, from, packet);
+        self.watch(now, obs);
+    }
+
+    fn hear(&mut self, now: Time, from: Peer, packet: &Packet) {
         if let Body::Open(open) = &packet.body {
             return self.on_open(now, from, packet.session, open);
         }
@@ -194,7 +212,12 @@ impl<T: Store> Receiver<T> {
     }
 
     /// Runs what is due.
-    pub fn on_timeout(&mut self, now: Time) {
+    pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.run_due(now);
+        self.watch(now, obs);
+    }
+
+    fn run_due(&mut self, now: Time) {
         if self.answer.as_ref().is_some_and(|answer| answer.at <= now) {
             self.answer_now(now);
         }
@@ -214,12 +237,18 @@ impl<T: Store> Receiver<T> {
     }
 
     /// The next packet to be sent.
-    pub fn poll_transmit(&mut self, _now: Time) -> Option<Transmit> {
-        self.out.pop_front()
+    pub fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Transmit> {
+        let transmit = self.out.pop_front();
+        if let Some(transmit) = &transmit {
+            crate::watch::packet(obs, now, self.subject(), &transmit.packet, true);
+        }
+        self.watch(now, obs);
+        transmit
     }
 
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.seen.taken();
         self.events.pop_front()
     }
 

@@ -13,12 +13,13 @@ mod report;
 mod round;
 mod separate;
 mod stream;
+mod watch;
 
 pub use self::stream::SendError;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Rate, Span, Time, earliest};
+use layercast_core::{Observer, Rate, Span, Time, earliest};
 use layercast_wire::multicast::{
     Ask, Body, Content, Data, DataFlags, MemberId, Needs, Object, Open, Packet, Poll, Reason,
     Symbol, Terms,
@@ -30,6 +31,7 @@ use self::pacer::Pacer;
 use self::rates::Measurement;
 use self::round::{Phase, Round, Scope};
 use self::stream::StreamWork;
+use self::watch::Seen;
 use crate::roster::{Record, Roster, Status};
 use crate::{
     ConfigError, Delivery, Failure, Geometry, Members, Peer, RateControl, Schedule, SenderConfig,
@@ -66,6 +68,9 @@ pub struct Sender<S> {
     measurement: Option<Measurement>,
     /// The rate before the path failed.
     well: Option<Rate>,
+    /// Its name to observers, and what they have seen.
+    name: Box<str>,
+    seen: Seen,
 }
 
 impl<S: Source> Sender<S> {
@@ -120,6 +125,8 @@ impl<S: Source> Sender<S> {
             stream: None,
             measurement: monitor.map(Measurement::new),
             well: None,
+            name: "sender".into(),
+            seen: Seen::nothing(),
         })
     }
 
@@ -130,8 +137,19 @@ impl<S: Source> Sender<S> {
         }
     }
 
+    /// Is called so in what observers are told; `sender` otherwise.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.into();
+    }
+
     /// Takes a packet that came from `from`.
-    pub fn handle(&mut self, now: Time, from: Peer, packet: &Packet) {
+    pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
+        crate::watch::packet(obs, now, self.subject(), packet, false);
+        self.take(now, from, packet);
+        self.watch(now, obs);
+    }
+
+    fn take(&mut self, now: Time, from: Peer, packet: &Packet) {
         if packet.session != self.session || matches!(self.phase, Phase::Idle | Phase::Closed) {
             self.stats.strangers += 1;
             return;
@@ -161,7 +179,12 @@ impl<S: Source> Sender<S> {
     }
 
     /// Runs what is due.
-    pub fn on_timeout(&mut self, now: Time) {
+    pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.run_due(now);
+        self.watch(now, obs);
+    }
+
+    fn run_due(&mut self, now: Time) {
         let measured = self.measurement.as_ref().and_then(Measurement::until);
         if measured.is_some_and(|until| until <= now) {
             self.measured();
@@ -183,7 +206,16 @@ impl<S: Source> Sender<S> {
     }
 
     /// The next packet that may leave now.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+    pub fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Transmit> {
+        let transmit = self.next_packet(now);
+        if let Some(transmit) = &transmit {
+            crate::watch::packet(obs, now, self.subject(), &transmit.packet, true);
+        }
+        self.watch(now, obs);
+        transmit
+    }
+
+    fn next_packet(&mut self, now: Time) -> Option<Transmit> {
         if let Some(transmit) = self.out.pop_front() {
             return Some(transmit);
         }
@@ -211,6 +243,7 @@ impl<S: Source> Sender<S> {
 
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.seen.taken();
         self.events.pop_front()
     }
 

@@ -22,6 +22,22 @@ pub(super) enum Phase {
     Closed,
 }
 
+impl Phase {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Idle => "idle",
+            Phase::Opening => "opening",
+            Phase::Sending => "sending",
+            Phase::Collecting => "collecting",
+            Phase::Releasing => "releasing",
+            Phase::Waiting => "waiting",
+            Phase::Pausing => "pausing",
+            Phase::Closed => "closed",
+        }
+    }
+}
+
 /// Whom the rounds are with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {

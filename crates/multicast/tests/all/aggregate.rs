@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use layercast_core::{Rate, Span, Stream};
+use layercast_core::{Off, Rate, Span, Stream};
 use layercast_fec::Scheme;
 use layercast_multicast::{
     Aggregator, AggregatorConfig, Deadline, Members, Memory, MemoryStore, Outcome, Peer, Repair,
@@ -261,9 +261,9 @@ fn an_aggregator_with_a_key_hears_only_senders_that_have_it() {
     )
     .unwrap();
     forged.start(net.now);
-    let announcement = forged.poll_transmit(net.now).unwrap().packet;
+    let announcement = forged.poll_transmit(net.now, &mut Off).unwrap().packet;
     for aggregator in net.aggregators.iter_mut().flatten() {
-        aggregator.handle(net.now, mallory, &announcement);
+        aggregator.handle(net.now, mallory, &announcement, &mut Off);
         assert_eq!(aggregator.stats().forged, 1);
     }
     net.start();

@@ -3,7 +3,7 @@
 
 use allocation_counter::measure;
 use bytes::{Bytes, BytesMut};
-use layercast_core::{Rate, Span, Time};
+use layercast_core::{Off, Rate, Span, Time};
 use layercast_fec::Scheme;
 use layercast_multicast::{
     Memory, MemoryStore, Peer, Receiver, Sender, SenderConfig, Source, Store, Transmit, Virtual,
@@ -45,7 +45,7 @@ impl<S: Source, T: Store> Two<S, T> {
     fn send(&mut self) {
         loop {
             let mut left = None;
-            let left_by = measure(|| left = self.sender.poll_transmit(self.now));
+            let left_by = measure(|| left = self.sender.poll_transmit(self.now, &mut Off));
             let Some(Transmit { packet, .. }) = left else {
                 return;
             };
@@ -56,7 +56,7 @@ impl<S: Source, T: Store> Two<S, T> {
             let datagram = self.arena.split().freeze();
             let came = measure(|| {
                 let packet = Packet::decode(&datagram).unwrap();
-                self.receiver.handle(self.now, Peer(0), &packet);
+                self.receiver.handle(self.now, Peer(0), &packet, &mut Off);
                 while self.receiver.take().is_some() {}
             });
             if matches!(packet.body, Body::Data(_)) {
@@ -72,8 +72,9 @@ impl<S: Source, T: Store> Two<S, T> {
     /// Lets time pass until the next thing happens.
     fn step(&mut self) {
         self.send();
-        while let Some(answer) = self.receiver.poll_transmit(self.now) {
-            self.sender.handle(self.now, Peer(1), &answer.packet);
+        while let Some(answer) = self.receiver.poll_transmit(self.now, &mut Off) {
+            self.sender
+                .handle(self.now, Peer(1), &answer.packet, &mut Off);
         }
         while self.sender.poll_event().is_some() {}
         while self.receiver.poll_event().is_some() {}
@@ -81,8 +82,8 @@ impl<S: Source, T: Store> Two<S, T> {
         if let Some(next) = timers.into_iter().flatten().min() {
             self.now = self.now.max(next);
         }
-        self.sender.on_timeout(self.now);
-        self.receiver.on_timeout(self.now);
+        self.sender.on_timeout(self.now, &mut Off);
+        self.receiver.on_timeout(self.now, &mut Off);
     }
 
     fn object(mut self, packets: u32) {

@@ -1,6 +1,6 @@
 //! Edge cases of fully-reliable-multicast.md 7 and rmtp-large-scale.md 7 that no other file has; docs/edge-cases.md lists all.
 
-use layercast_core::Span;
+use layercast_core::{Off, Span};
 use layercast_multicast::{
     ConfigError, Deadline, Members, Memory, MemoryStore, Outcome, Peer, Schedule, Sender,
     SenderConfig, SenderEvent, VirtualStore, Weak,
@@ -255,7 +255,7 @@ fn packets_that_come_back_to_their_sender_are_not_taken_for_answers() {
         .collect();
     assert!(own.len() > 3);
     for packet in &own {
-        net.sender.handle(net.now, Peer(77), packet);
+        net.sender.handle(net.now, Peer(77), packet, &mut Off);
     }
     assert_eq!(net.sender.stats().strangers, own.len() as u64);
     net.run();

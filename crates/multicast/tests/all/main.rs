@@ -8,6 +8,7 @@ mod edges;
 mod forms;
 mod net;
 mod object;
+mod observe;
 mod policy;
 mod rate;
 mod stream;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use bytes::Bytes;
-use layercast_core::{Span, Stream, Time};
+use layercast_core::{JsonSeq, Span, Stream, Time};
 use layercast_multicast::{
     Aggregator, AggregatorConfig, Peer, Receiver, ReceiverConfig, ReceiverEvent, Sender,
     SenderEvent, Source, Store, To, Transmit,
@@ -81,6 +81,8 @@ pub struct Net<S, T> {
     pub receiver_events: Vec<Vec<ReceiverEvent>>,
     /// Everything that was sent, with who sent it.
     pub log: Vec<(Time, u32, Transmit)>,
+    /// What the machines tell, if anybody looks.
+    pub trace: Option<JsonSeq<Vec<u8>>>,
     flying: BinaryHeap<Flying>,
     random: Stream,
     count: u64,
@@ -111,6 +113,7 @@ impl<S: Source, T: Store> Net<S, T> {
             form: Box::new(|_, _, packet| vec![packet.clone()]),
             sender_events: Vec::new(),
             log: Vec::new(),
+            trace: None,
             flying: BinaryHeap::new(),
             random: Stream::new(seed, "net"),
             count: 0,
@@ -184,7 +187,7 @@ impl<S: Source, T: Store> Net<S, T> {
             self.deliver(to, from, &packet);
         }
         if self.sender.poll_timeout().is_some_and(|due| due <= at) {
-            self.sender.on_timeout(at);
+            self.sender.on_timeout(at, &mut self.trace);
             self.drain(0);
         }
         for at_number in 0..self.aggregators.len() {
@@ -192,7 +195,7 @@ impl<S: Source, T: Store> Net<S, T> {
                 continue;
             };
             if aggregator.poll_timeout().is_some_and(|due| due <= at) {
-                aggregator.on_timeout(at);
+                aggregator.on_timeout(at, &mut self.trace);
                 self.drain(FIRST_AGGREGATOR + at_number as u32);
             }
         }
@@ -201,7 +204,7 @@ impl<S: Source, T: Store> Net<S, T> {
                 continue;
             };
             if receiver.poll_timeout().is_some_and(|due| due <= at) {
-                receiver.on_timeout(at);
+                receiver.on_timeout(at, &mut self.trace);
                 self.drain(number as u32 + 1);
             }
         }
@@ -210,15 +213,17 @@ impl<S: Source, T: Store> Net<S, T> {
     fn deliver(&mut self, to: u32, from: u32, packet: &Packet) {
         if let Some(at) = to.checked_sub(FIRST_AGGREGATOR) {
             if let Some(aggregator) = &mut self.aggregators[at as usize] {
-                aggregator.handle(self.now, Peer(from), packet);
+                aggregator.handle(self.now, Peer(from), packet, &mut self.trace);
             }
             return self.drain(to);
         }
         match to.checked_sub(1) {
-            None => self.sender.handle(self.now, Peer(from), packet),
+            None => self
+                .sender
+                .handle(self.now, Peer(from), packet, &mut self.trace),
             Some(number) => {
                 if let Some(receiver) = &mut self.receivers[number as usize] {
-                    receiver.handle(self.now, Peer(from), packet);
+                    receiver.handle(self.now, Peer(from), packet, &mut self.trace);
                 }
             }
         }
@@ -229,7 +234,7 @@ impl<S: Source, T: Store> Net<S, T> {
     pub fn drain(&mut self, node: u32) {
         if let Some(at) = node.checked_sub(FIRST_AGGREGATOR) {
             while let Some(aggregator) = &mut self.aggregators[at as usize]
-                && let Some(transmit) = aggregator.poll_transmit(self.now)
+                && let Some(transmit) = aggregator.poll_transmit(self.now, &mut self.trace)
             {
                 self.send(node, transmit);
             }
@@ -237,7 +242,7 @@ impl<S: Source, T: Store> Net<S, T> {
         }
         match node.checked_sub(1) {
             None => {
-                while let Some(transmit) = self.sender.poll_transmit(self.now) {
+                while let Some(transmit) = self.sender.poll_transmit(self.now, &mut self.trace) {
                     self.send(0, transmit);
                 }
                 while let Some(event) = self.sender.poll_event() {
@@ -247,7 +252,7 @@ impl<S: Source, T: Store> Net<S, T> {
             Some(number) => {
                 let number = number as usize;
                 while let Some(receiver) = &mut self.receivers[number] {
-                    let Some(transmit) = receiver.poll_transmit(self.now) else {
+                    let Some(transmit) = receiver.poll_transmit(self.now, &mut self.trace) else {
                         break;
                     };
                     self.send(node, transmit);

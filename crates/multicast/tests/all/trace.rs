@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use layercast_core::{Span, Time};
+use layercast_core::{Off, Span, Time};
 use layercast_multicast::{
     Deadline, Members, Memory, MemoryStore, Outcome, Peer, RateControl, Schedule, Sender,
     SenderConfig,
@@ -184,16 +184,20 @@ fn forged_reports_are_counted_and_change_nothing() {
     for state in &forged {
         for from in [1, 99] {
             net.sender
-                .handle(net.now, Peer(from), &report(1, 0, state.clone()));
+                .handle(net.now, Peer(from), &report(1, 0, state.clone()), &mut Off);
         }
     }
     // A poll that was never sent; a member that is none; in the name of another.
     net.sender
-        .handle(net.now, Peer(1), &report(1, 77, State::Busy));
+        .handle(net.now, Peer(1), &report(1, 77, State::Busy), &mut Off);
     net.sender
-        .handle(net.now, Peer(1), &report(55, 0, State::Busy));
-    net.sender
-        .handle(net.now, Peer(2), &report(1, 0, State::Missing(spans(0, 5))));
+        .handle(net.now, Peer(1), &report(55, 0, State::Busy), &mut Off);
+    net.sender.handle(
+        net.now,
+        Peer(2),
+        &report(1, 0, State::Missing(spans(0, 5))),
+        &mut Off,
+    );
     let stats = *net.sender.stats();
     assert_eq!(stats.forged, forged.len() as u64 + 1);
     assert_eq!(stats.strangers, forged.len() as u64 + 2);
@@ -215,7 +219,7 @@ fn strangers_cannot_fill_the_list() {
             session: 7,
             body: Body::Accept(accept),
         };
-        net.sender.handle(net.now, Peer(number), &packet);
+        net.sender.handle(net.now, Peer(number), &packet, &mut Off);
     }
     assert_eq!(net.sender.deliveries().count(), 2);
     assert_eq!(net.sender.stats().strangers, 1_000);

@@ -2,7 +2,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use layercast_core::Span;
+use layercast_core::{Observer, Span};
 use layercast_fec::Scheme;
 use layercast_multicast::{
     Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source, Trigger,
@@ -127,7 +127,7 @@ pub struct SentFile {
     pub malformed: u64,
 }
 
-/// Sends files, one after the other; `shutdown` gives up, and receivers keep what they have.
+/// Sends files, one after the other; `shutdown` gives up, and receivers keep what they have. `obs` sees the machines.
 ///
 /// # Errors
 /// A file cannot be read, the configuration cannot be, or the system refuses sockets or timers.
@@ -135,6 +135,7 @@ pub async fn send_files(
     config: SendConfig,
     shutdown: CancellationToken,
     events: mpsc::Sender<SendEvent>,
+    obs: &mut impl Observer,
 ) -> Result<Vec<SentFile>, NetError> {
     let mut link = Link::open(&config.to)?;
     let mut members = config.members.clone();
@@ -164,11 +165,11 @@ pub async fn send_files(
             let feed = Feed::new(source, &object, machine.packet_size)?;
             let sender = sender.announcing(object.clone());
             let session = Session::new(&mut link, sender, Some(feed), name, &object);
-            session.run(&shutdown, &events).await?
+            session.run(&shutdown, &events, obs).await?
         } else {
             let sender = Sender::object(session, machine, members.clone(), source)?;
             let session = Session::new(&mut link, sender, None, name, &object);
-            session.run(&shutdown, &events).await?
+            session.run(&shutdown, &events, obs).await?
         };
         if let Members::Anyone { expect, .. } = &mut members {
             *expect = Some(file.receivers.len().max(1) as u32);

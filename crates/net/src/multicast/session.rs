@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use layercast_core::{Span, Time};
+use layercast_core::{Observer, Span, Time};
 use layercast_multicast::{Delivery, Outcome, Sender, SenderEvent, SenderStats, Source};
 use layercast_wire::multicast::{Body, MemberId, Object, Packet, Reason};
 use tokio::sync::mpsc;
@@ -104,6 +104,7 @@ impl<'a, S: Source> Session<'a, S> {
         mut self,
         shutdown: &CancellationToken,
         events: &mpsc::Sender<SendEvent>,
+        obs: &mut impl Observer,
     ) -> Result<SentFile, NetError> {
         let clock = Clock::get();
         let failed = NetError::system("setting a timer");
@@ -117,10 +118,10 @@ impl<'a, S: Source> Session<'a, S> {
             if shutdown.is_cancelled() {
                 self.sender.abort(Reason::User);
             }
-            let more = self.receive(now);
-            self.sender.on_timeout(now);
+            let more = self.receive(now, obs);
+            self.sender.on_timeout(now, obs);
             self.feed();
-            let full = !self.transmit(now);
+            let full = !self.transmit(now, obs);
             self.tell(events);
             if self.sender.is_closed() && self.out.is_empty() {
                 break;
@@ -156,7 +157,7 @@ impl<'a, S: Source> Session<'a, S> {
     }
 
     /// Takes what receivers said, but not for ever; says whether there may be more.
-    fn receive(&mut self, now: Time) -> bool {
+    fn receive(&mut self, now: Time, obs: &mut impl Observer) -> bool {
         let more = (0..BATCHES).all(|_| self.link.udp.receive(&mut self.inbox));
         for (from, packet) in self.inbox.packets.drain(..) {
             // Who wants to take part gets a number, strangers do not.
@@ -165,7 +166,7 @@ impl<'a, S: Source> Session<'a, S> {
                 _ => self.peers.find(from),
             };
             if let Some(peer) = peer {
-                self.sender.handle(now, peer, &packet);
+                self.sender.handle(now, peer, &packet, obs);
                 self.routes.change();
             }
         }
@@ -183,10 +184,10 @@ impl<'a, S: Source> Session<'a, S> {
     }
 
     /// Sends what may leave now; `false` if the kernel takes no more.
-    fn transmit(&mut self, now: Time) -> bool {
+    fn transmit(&mut self, now: Time, obs: &mut impl Observer) -> bool {
         loop {
             while !self.out.is_full() {
-                let Some(transmit) = self.sender.poll_transmit(now) else {
+                let Some(transmit) = self.sender.poll_transmit(now, obs) else {
                     return self.out.flush(&mut self.link.udp);
                 };
                 let (peers, sender) = (&self.peers, &self.sender);

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use layercast_core::{Rate, Span, Stream};
+use layercast_core::{Off, Rate, Span, Stream};
 use layercast_multicast::{Failure, Members, Outcome, RateControl, SenderConfig, Weak};
 use layercast_net::{
     CancellationToken, Destination, EmulateConfig, Emulated, Ended, FileReceiver, Folder, NetError,
@@ -57,6 +57,7 @@ struct Receiving {
 
 fn receiver_at(member: u64, out: &Path, listen: SocketAddr, most: u64) -> ReceiveConfig {
     ReceiveConfig {
+        name: member.to_string(),
         folder: Folder {
             path: out.to_owned(),
             overwrite: false,
@@ -80,7 +81,10 @@ fn begin(config: ReceiveConfig) -> Receiving {
     Receiving {
         addr,
         out,
-        task: tokio::spawn(receiver.run(stop.clone(), told)),
+        task: {
+            let stop = stop.clone();
+            tokio::spawn(async move { receiver.run(stop, told, &mut Off).await })
+        },
         stop,
     }
 }
@@ -126,7 +130,8 @@ fn start(
     stop: &CancellationToken,
 ) -> JoinHandle<Result<Vec<SentFile>, NetError>> {
     let (told, _) = mpsc::channel(1);
-    tokio::spawn(send_files(config, stop.clone(), told))
+    let stop = stop.clone();
+    tokio::spawn(async move { send_files(config, stop, told, &mut Off).await })
 }
 
 async fn send(config: SendConfig) -> Vec<SentFile> {

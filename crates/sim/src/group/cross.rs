@@ -3,7 +3,7 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::VecDeque;
 
-use layercast_core::{Machine, Off, Span, Stream, Time, earliest};
+use layercast_core::{Machine, Observer, Span, Stream, Time, earliest};
 use layercast_transport::tcp::{ConnId, Endpoint, TcpConfig, TcpConfigError, TcpEvent, TcpPacket};
 use layercast_wire::Payload;
 use rand_core::RngCore;
@@ -159,7 +159,7 @@ pub(super) fn crosses(group: &Group, tree: &Nodes) -> Result<Vec<Cross>, TcpConf
     Ok(made)
 }
 
-impl Simulation {
+impl<O: Observer> Simulation<O> {
     /// When connections begin.
     pub(super) fn begin_cross(&mut self) {
         for (cross, it) in (0..).zip(&self.crosses) {
@@ -180,7 +180,7 @@ impl Simulation {
     pub(super) fn segment_arrives(&mut self, cross: u32, up: bool) {
         let it = &mut self.crosses[cross as usize];
         if let Some(packet) = it.flying[usize::from(up)].pop_front() {
-            it.hosts[usize::from(!up)].handle(self.now, packet, &mut Off);
+            it.hosts[usize::from(!up)].handle(self.now, packet, &mut self.obs);
             self.settle_cross(cross);
         }
     }
@@ -190,7 +190,7 @@ impl Simulation {
         if it.wake == self.now {
             it.wake = Time::MAX;
             for host in &mut it.hosts {
-                host.on_timeout(self.now, &mut Off);
+                host.on_timeout(self.now, &mut self.obs);
             }
             self.settle_cross(cross);
         }
@@ -208,7 +208,8 @@ impl Simulation {
                 while let Some(event) = it.hosts[usize::from(up)].poll_event() {
                     it.told(up, event, counts);
                 }
-                let Some(packet) = it.hosts[usize::from(up)].poll_transmit(now, &mut Off) else {
+                let Some(packet) = it.hosts[usize::from(up)].poll_transmit(now, &mut self.obs)
+                else {
                     break;
                 };
                 self.send_segment(cross, up, packet);

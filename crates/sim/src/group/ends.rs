@@ -1,6 +1,6 @@
 //! The two ends: when machines are asked, woken and listened to.
 
-use layercast_core::{Span, Time};
+use layercast_core::{Observer, Span, Time};
 use layercast_multicast::{ReceiverEvent, SenderEvent, To};
 
 use super::config::FaultKind;
@@ -11,12 +11,12 @@ const LEAVING: u32 = 32;
 /// A machine that has nothing to send when it said it would is asked again after so long.
 pub(super) const AGAIN: Span = Span::from_us(1);
 
-impl Simulation {
+impl<O: Observer> Simulation<O> {
     /// The sender runs what is due and sends what it may.
     pub(super) fn turn_of_source(&mut self) {
         let now = self.now;
         if self.sender.poll_timeout().is_some_and(|due| due <= now) {
-            self.sender.on_timeout(now);
+            self.sender.on_timeout(now, &mut self.obs);
         }
         let mut blocked = None;
         loop {
@@ -24,7 +24,7 @@ impl Simulation {
             if blocked.is_some() {
                 break;
             }
-            let Some(transmit) = self.sender.poll_transmit(now) else {
+            let Some(transmit) = self.sender.poll_transmit(now, &mut self.obs) else {
                 break;
             };
             self.counts.sent(&transmit.packet);
@@ -86,7 +86,7 @@ impl Simulation {
             return;
         };
         if machine.poll_timeout().is_some_and(|due| due <= now) {
-            machine.on_timeout(now);
+            machine.on_timeout(now, &mut self.obs);
         }
         self.after(member);
     }
@@ -154,6 +154,7 @@ impl Simulation {
             (FaultKind::Restart { resume }, _) => {
                 it.kill(resume);
                 it.start(number, &self.terms);
+                self.name_member(number);
             }
             (FaultKind::Service(service), _) => it.user.service = service,
             (FaultKind::Busy | FaultKind::Ready, None) => {}

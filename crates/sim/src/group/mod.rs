@@ -11,6 +11,7 @@ mod host;
 mod item;
 mod link;
 mod member;
+mod names;
 mod net;
 mod report;
 pub mod scenario;

@@ -1,6 +1,7 @@
 //! How packets move: copied at each node on their way down, alone on their way up.
 
 use bytes::Bytes;
+use layercast_core::Observer;
 use layercast_multicast::{Peer, To};
 use layercast_wire::multicast::Body;
 
@@ -8,7 +9,7 @@ use super::item::Cargo;
 use super::tree::NONE;
 use super::world::{Due, SENDER, Simulation};
 
-impl Simulation {
+impl<O: Observer> Simulation<O> {
     /// A packet of the sender leaves its host.
     pub(super) fn send_down(&mut self, item: u32) {
         match self.items.get(item).to {
@@ -300,7 +301,7 @@ impl Simulation {
     pub(super) fn take_at_source(&mut self, item: u32) {
         let it = self.items.get(item);
         if let Cargo::Plain(packet) = &it.cargo {
-            self.sender.handle(self.now, it.from, packet);
+            self.sender.handle(self.now, it.from, packet, &mut self.obs);
         }
         self.items.done(item);
         self.turn_of_source();
@@ -321,7 +322,7 @@ impl Simulation {
         else {
             return;
         };
-        machine.handle(self.now, it.from, packet);
+        machine.handle(self.now, it.from, packet, &mut self.obs);
         self.after(member);
     }
 
@@ -333,7 +334,7 @@ impl Simulation {
             let Some(machine) = &mut it.machine else {
                 return;
             };
-            let Some(transmit) = machine.poll_transmit(self.now) else {
+            let Some(transmit) = machine.poll_transmit(self.now, &mut self.obs) else {
                 break;
             };
             let (node, host) = (it.node, it.host as usize);

@@ -1,6 +1,6 @@
 //! Aggregators: the machines that speak for the receivers below their nodes.
 
-use layercast_core::Time;
+use layercast_core::{Observer, Time};
 use layercast_multicast::{Aggregator, AggregatorConfig, Outcome, Peer};
 use layercast_wire::multicast::MemberId;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(super) fn speakers(tree: &Nodes, above: &[u32]) -> Vec<Speaker> {
         .collect()
 }
 
-impl Simulation {
+impl<O: Observer> Simulation<O> {
     /// An aggregator hears a packet.
     pub(super) fn tell_speaker(&mut self, speaker: u32, item: u32) {
         let it = self.items.get(item);
@@ -81,7 +81,7 @@ impl Simulation {
             self.counts.aggregators.packets += 1;
         }
         let machine = &mut self.speakers[speaker as usize].machine;
-        machine.handle(self.now, from, packet);
+        machine.handle(self.now, from, packet, &mut self.obs);
         self.after_speaker(speaker);
     }
 
@@ -89,7 +89,7 @@ impl Simulation {
         let it = &mut self.speakers[speaker as usize];
         if it.wake == self.now {
             it.wake = Time::MAX;
-            it.machine.on_timeout(self.now);
+            it.machine.on_timeout(self.now, &mut self.obs);
             self.after_speaker(speaker);
         }
     }
@@ -100,7 +100,7 @@ impl Simulation {
         let node = self.speakers[speaker as usize].node;
         while let Some(transmit) = self.speakers[speaker as usize]
             .machine
-            .poll_transmit(self.now)
+            .poll_transmit(self.now, &mut self.obs)
         {
             let item = self.item(from, transmit);
             match self.node_of(self.items.get(item).to) {

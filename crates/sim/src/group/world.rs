@@ -1,6 +1,6 @@
 //! The event loop: one entry for a packet on all links of a node that take the same time, and a draw for each.
 
-use layercast_core::{Span, Time};
+use layercast_core::{Observer, Off, Span, Time};
 use layercast_multicast::{ConfigError, Peer, Sender, To, Transmit, Virtual};
 use thiserror::Error;
 
@@ -71,9 +71,10 @@ pub(super) enum Due {
     WakeCross { cross: u32 },
 }
 
-/// A group as it runs.
+/// A group as it runs; `O` sees its machines.
 #[derive(Debug)]
-pub struct Simulation {
+pub struct Simulation<O = Off> {
+    pub(super) obs: O,
     pub(super) group: Group,
     pub(super) now: Time,
     pub(super) calendar: Calendar<Due>,
@@ -119,8 +120,15 @@ pub(super) const SENDER: Peer = Peer(0);
 const TELL: u64 = 1 << 14;
 
 impl Simulation {
-    /// Lays everything out.
+    /// Lays everything out; nobody looks.
     pub fn new(group: Group) -> Result<Simulation, GroupError> {
+        Simulation::observed(group, Off)
+    }
+}
+
+impl<O: Observer> Simulation<O> {
+    /// Lays everything out; `obs` sees the sender, receivers and aggregators, and TCP beside them.
+    pub fn observed(group: Group, obs: O) -> Result<Simulation<O>, GroupError> {
         let mut tree = Nodes::new(&group.branches);
         let laws: Vec<Law> = group.branches.iter().map(|it| Law::new(&it.link)).collect();
         let links = (0..).zip(&tree.nodes).skip(1);
@@ -144,7 +152,8 @@ impl Simulation {
         let decoders = decoders(&group, &tree, &encoders);
         // Which one decodes is known now; the tree needs not be told.
         tree.encoders.shrink_to_fit();
-        Ok(Simulation {
+        let mut simulation = Simulation {
+            obs,
             now: Time::ZERO,
             calendar: Calendar::new(Ties::Fifo, group.seed, "group/ties"),
             items: Items::default(),
@@ -168,7 +177,9 @@ impl Simulation {
             events: 0,
             tree,
             group,
-        })
+        };
+        simulation.name_all();
+        Ok(simulation)
     }
 
     /// Runs to the end, or until `go_on` says no.

@@ -55,6 +55,15 @@ pub fn json(output: &Output) -> Value {
     })
 }
 
+/// The records of a trace.
+pub fn records(trace: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(trace).expect("the trace");
+    let records = text.split('\u{1e}').skip(1);
+    records
+        .map(|it| serde_json::from_str(it).expect("JSON"))
+        .collect()
+}
+
 /// Standard error as text.
 pub fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

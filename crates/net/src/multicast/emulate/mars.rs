@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use layercast_core::{Span, Stream, Time, earliest};
+use layercast_core::{Off, Span, Stream, Time, earliest};
 use layercast_multicast::{Receiver, ReceiverConfig, ReceiverEvent, To, VirtualStore};
 use layercast_wire::multicast::{Body, MemberId, Packet};
 
@@ -152,7 +152,7 @@ impl One {
         if let Some((id, machine)) = &mut self.session
             && *id == packet.session
         {
-            machine.handle(now, peer, packet);
+            machine.handle(now, peer, packet, &mut Off);
             // Of a stream it takes what there is.
             while machine.take().is_some() {}
         }
@@ -163,9 +163,9 @@ impl One {
             return;
         };
         if machine.poll_timeout().is_some_and(|at| at <= now) {
-            machine.on_timeout(now);
+            machine.on_timeout(now, &mut Off);
         }
-        while let Some(transmit) = machine.poll_transmit(now) {
+        while let Some(transmit) = machine.poll_transmit(now, &mut Off) {
             if let To::One(peer) = transmit.to
                 && let Some(to) = peers.way_to(peer)
             {

@@ -7,7 +7,7 @@ mod sessions;
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use layercast_core::{Span, Time, earliest};
+use layercast_core::{Observer, Span, Time, earliest};
 use layercast_multicast::ReceiverConfig;
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
@@ -33,6 +33,8 @@ const BUFFER: u32 = 4_096;
 /// Who receives, where from and where to.
 #[derive(Clone, Debug)]
 pub struct ReceiveConfig {
+    /// Its name in traces.
+    pub name: String,
     /// Where files go.
     pub folder: Folder,
     /// The multicast group, and the address of the interface.
@@ -81,7 +83,7 @@ impl FileReceiver {
             udp,
             group,
             inbox: Inbox::default(),
-            sessions: Sessions::new(config.folder, machine),
+            sessions: Sessions::new(config.name, config.folder, machine),
             forever: config.forever,
             patience: config.patience,
         })
@@ -92,7 +94,7 @@ impl FileReceiver {
         self.udp.local_addr()
     }
 
-    /// Receives until the last file of a sender is over, or `shutdown`; partial files are kept.
+    /// Receives until the last file of a sender is over, or `shutdown`; partial files are kept. `obs` sees the machines.
     ///
     /// # Errors
     /// The system refuses timers.
@@ -100,6 +102,7 @@ impl FileReceiver {
         mut self,
         shutdown: CancellationToken,
         events: mpsc::Sender<ReceiveEvent>,
+        obs: &mut impl Observer,
     ) -> Result<(Vec<ReceivedFile>, Ended), NetError> {
         let clock = Clock::get();
         let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
@@ -109,8 +112,8 @@ impl FileReceiver {
         let ended = loop {
             let now = clock.now();
             timer.served(now);
-            let mut more = self.receive(now, &events);
-            more |= self.sessions.work(now, &events);
+            let mut more = self.receive(now, &events, obs);
+            more |= self.sessions.work(now, &events, obs);
             let full = !self.sessions.out.flush(&mut self.udp);
             if save_at <= now {
                 save_at = now + SAVE;
@@ -155,7 +158,7 @@ impl FileReceiver {
         };
         self.sessions.save();
         if ended == Ended::Stopped {
-            self.sessions.leave();
+            self.sessions.leave(clock.now(), obs);
             // Best effort: who is not told finds out.
             self.sessions.out.flush(&mut self.udp);
         }
@@ -163,7 +166,12 @@ impl FileReceiver {
     }
 
     /// Takes what came, but not for ever; says whether there may be more.
-    fn receive(&mut self, now: Time, events: &mpsc::Sender<ReceiveEvent>) -> bool {
+    fn receive(
+        &mut self,
+        now: Time,
+        events: &mpsc::Sender<ReceiveEvent>,
+        obs: &mut impl Observer,
+    ) -> bool {
         let mut more = false;
         // What came to the group comes first: who is asked alone must not answer before it has seen what was sent to
         // all before.
@@ -178,7 +186,7 @@ impl FileReceiver {
                 }
                 more |= batch + 1 == BATCHES;
                 for (from, packet) in self.inbox.packets.drain(..) {
-                    self.sessions.take(now, from, &packet, events);
+                    self.sessions.take(now, from, &packet, (events, obs));
                 }
             }
         }

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use layercast_core::{Span, Time};
+use layercast_core::{Observer, Span, Time};
 use layercast_multicast::{Peer, Receiver, ReceiverConfig, ReceiverEvent, Transmit};
 use layercast_wire::multicast::{Object, Open, Packet, Reason};
 
@@ -29,15 +29,17 @@ impl Session {
     /// Takes part in what `sender` announces by `packet`.
     pub fn join(
         config: ReceiverConfig,
-        folder: Folder,
+        (folder, name): (Folder, &str),
         now: Time,
         (sender, peer): (SocketAddr, Peer),
         (packet, open): (&Packet, &Open),
+        obs: &mut impl Observer,
     ) -> Session {
         let mut store = FileStore::new(folder);
         let stream = Intake::of(open, &mut store);
         let mut machine = Receiver::new(config, store);
-        machine.handle(now, peer, packet);
+        machine.set_name(name);
+        machine.handle(now, peer, packet, obs);
         if let Some(Err(reason)) = stream {
             machine.leave(reason);
         }
@@ -58,8 +60,14 @@ impl Session {
     }
 
     /// Takes a packet of the session.
-    pub fn handle(&mut self, now: Time, (from, peer): (SocketAddr, Peer), packet: &Packet) {
-        self.machine.handle(now, peer, packet);
+    pub fn handle(
+        &mut self,
+        now: Time,
+        (from, peer): (SocketAddr, Peer),
+        packet: &Packet,
+        obs: &mut impl Observer,
+    ) {
+        self.machine.handle(now, peer, packet, obs);
         if let Some(stream) = &mut self.stream {
             stream.take(&mut self.machine);
         }
@@ -69,9 +77,9 @@ impl Session {
     }
 
     /// Runs what is due, and hashes a piece; whether there is more to be hashed, and why it is over, if it is.
-    pub fn work(&mut self, now: Time) -> (bool, Option<Reason>) {
+    pub fn work(&mut self, now: Time, obs: &mut impl Observer) -> (bool, Option<Reason>) {
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
-            self.machine.on_timeout(now);
+            self.machine.on_timeout(now, obs);
         }
         // A piece at a time, so that packets do not wait for long.
         let hashed = self.machine.store_mut().hash_one();
@@ -108,8 +116,8 @@ impl Session {
     }
 
     /// The next packet that may leave.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        self.machine.poll_transmit(now)
+    pub fn poll_transmit(&mut self, now: Time, obs: &mut impl Observer) -> Option<Transmit> {
+        self.machine.poll_transmit(now, obs)
     }
 
     /// When to come back.

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use layercast_core::{Time, earliest};
+use layercast_core::{Observer, Time, earliest};
 use layercast_multicast::{ReceiverConfig, To};
 use layercast_wire::multicast::{Body, Open, Packet, Reason};
 use tokio::sync::mpsc;
@@ -22,6 +22,8 @@ const MOST_OVER: usize = 64;
 
 /// The sessions that a receiver takes part in, and what became of those that are over.
 pub struct Sessions {
+    /// In traces.
+    name: String,
     folder: Folder,
     machine: ReceiverConfig,
     peers: Peers,
@@ -40,9 +42,10 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// None yet; machines will be as `machine` says, their files go to `folder`.
-    pub fn new(folder: Folder, machine: ReceiverConfig) -> Sessions {
+    /// None yet; machines will be as `machine` says, and called `name` in traces; their files go to `folder`.
+    pub fn new(name: String, folder: Folder, machine: ReceiverConfig) -> Sessions {
         Sessions {
+            name,
             folder,
             machine,
             peers: Peers::new(MOST_SENDERS),
@@ -67,14 +70,14 @@ impl Sessions {
         now: Time,
         from: SocketAddr,
         packet: &Packet,
-        events: &mpsc::Sender<ReceiveEvent>,
+        (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
     ) {
         if let Body::Open(open) = &packet.body {
-            return self.open(now, from, packet, open, events);
+            return self.open(now, from, (packet, open), (events, obs));
         }
         let session = self.all.get_mut(&packet.session);
         if let (Some(session), Some(peer)) = (session, self.peers.find(from)) {
-            session.handle(now, (from, peer), packet);
+            session.handle(now, (from, peer), packet, obs);
         }
     }
 
@@ -83,9 +86,8 @@ impl Sessions {
         &mut self,
         now: Time,
         from: SocketAddr,
-        packet: &Packet,
-        open: &Open,
-        events: &mpsc::Sender<ReceiveEvent>,
+        (packet, open): (&Packet, &Open),
+        (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
     ) {
         if !self.machine.believes(packet.session, open) {
             if !core::mem::replace(&mut self.disbelieved, true) {
@@ -101,7 +103,7 @@ impl Sessions {
             return;
         };
         if let Some(session) = self.all.get_mut(&id) {
-            return session.handle(now, (from, peer), packet);
+            return session.handle(now, (from, peer), packet, obs);
         }
         let Some(object) = open.object.as_ref().filter(|_| !self.over.contains(&id)) else {
             return;
@@ -124,10 +126,11 @@ impl Sessions {
         self.heard = now;
         let session = Session::join(
             self.another_life(),
-            self.folder.clone(),
+            (self.folder.clone(), &self.name),
             now,
             (from, peer),
             (packet, open),
+            obs,
         );
         let _ = events.try_send(session.joined());
         self.all.insert(id, session);
@@ -143,24 +146,29 @@ impl Sessions {
     }
 
     /// Timers, events, hashing; says whether there is more to be hashed.
-    pub fn work(&mut self, now: Time, events: &mpsc::Sender<ReceiveEvent>) -> bool {
+    pub fn work(
+        &mut self,
+        now: Time,
+        events: &mpsc::Sender<ReceiveEvent>,
+        obs: &mut impl Observer,
+    ) -> bool {
         let mut more = false;
         let mut ended = Vec::new();
         for (&id, session) in &mut self.all {
-            let (hashing, over) = session.work(now);
+            let (hashing, over) = session.work(now, obs);
             more |= hashing;
             ended.extend(over.map(|reason| (id, reason)));
         }
-        self.transmit(now);
+        self.transmit(now, obs);
         for (id, reason) in ended {
             self.end(id, reason, now, events);
         }
         more
     }
 
-    fn transmit(&mut self, now: Time) {
+    fn transmit(&mut self, now: Time, obs: &mut impl Observer) {
         for session in self.all.values_mut() {
-            while let Some(transmit) = session.poll_transmit(now) {
+            while let Some(transmit) = session.poll_transmit(now, obs) {
                 if let To::One(peer) = transmit.to
                     && let Some(to) = self.peers.way_to(peer)
                 {
@@ -203,9 +211,9 @@ impl Sessions {
     }
 
     /// Tells senders that we are going; they need not wait for us.
-    pub fn leave(&mut self) {
+    pub fn leave(&mut self, now: Time, obs: &mut impl Observer) {
         self.all.values_mut().for_each(Session::leave);
-        self.transmit(Time::ZERO);
+        self.transmit(now, obs);
     }
 
     /// Keeps what is there for another life.

@@ -1,0 +1,114 @@
+//! What a receiver tells an observer.
+
+use layercast_core::{Cause, Observer, Subject, TraceEvent};
+
+use super::*;
+use crate::watch;
+
+/// What the observer has been told.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    phase: Phase,
+    /// Events that wait for the user, of those that it has seen.
+    events: usize,
+    stats: ReceiverStats,
+}
+
+impl Seen {
+    pub fn nothing() -> Seen {
+        Seen {
+            phase: Phase::Idle,
+            events: 0,
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// The user has taken an event.
+    pub fn taken(&mut self) {
+        self.events = self.events.saturating_sub(1);
+    }
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Idle => "idle",
+            Phase::Joined => "joined",
+            Phase::Complete => "complete",
+            Phase::Closed => "closed",
+        }
+    }
+}
+
+impl<T: Store> Receiver<T> {
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject {
+            node: &self.name,
+            machine: "receiver",
+        }
+    }
+
+    /// Tells what has changed since the observer was told last.
+    #[inline]
+    pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if !obs.enabled() {
+            return;
+        }
+        let flow = watch::flow(self.session.as_ref().map_or(0, |it| it.id));
+        let subject = self.subject();
+        let (then, stats) = (&self.seen.stats, &self.stats);
+        let counts = [
+            (Cause::Unknown, then.strangers, stats.strangers),
+            (Cause::Duplicate, then.duplicates, stats.duplicates),
+            (Cause::Malformed, then.malformed, stats.malformed),
+            (Cause::BufferOverflow, then.overflow, stats.overflow),
+        ];
+        watch::dropped(obs, now, subject, flow, &counts);
+        let mut decide = |what, value: i64, reason| {
+            obs.on(now, subject, || TraceEvent::Decision {
+                flow,
+                what,
+                value,
+                reason,
+            });
+        };
+        let more = |then: u64, now: u64| now.saturating_sub(then) as i64;
+        match more(then.rebuilt, stats.rebuilt) {
+            0 => {}
+            blocks => decide("rebuild", blocks, "enough symbols came"),
+        }
+        match more(then.suppressed, stats.suppressed) {
+            0 => {}
+            reports => decide("suppress", reports, "the sender knows already"),
+        }
+        for event in self.events.iter().skip(self.seen.events) {
+            if let Some((what, value, reason)) = words(event) {
+                decide(what, value, reason);
+            }
+        }
+        let phases = (self.seen.phase.name(), self.phase.name());
+        watch::state(obs, now, subject, flow, phases);
+        self.seen = Seen {
+            phase: self.phase,
+            events: self.events.len(),
+            stats: self.stats,
+        };
+    }
+}
+
+/// An event as a decision: what, the number that goes with it, and why.
+fn words(event: &ReceiverEvent) -> Option<(&'static str, i64, &'static str)> {
+    Some(match event {
+        ReceiverEvent::Joined => ("join", 0, "announced"),
+        ReceiverEvent::Refused(reason) => ("refuse", 0, reason.name()),
+        // One for nearly each packet of a stream.
+        ReceiverEvent::Readable => return None,
+        ReceiverEvent::Verify => ("verify", 0, "all is there"),
+        ReceiverEvent::Complete => ("complete", 0, "the digest is right"),
+        ReceiverEvent::Corrupt => ("corrupt", 0, "the digest is wrong"),
+        ReceiverEvent::Postponed => ("postponed", 0, "served after the others"),
+        ReceiverEvent::Closed { complete, reason } => {
+            ("close", i64::from(!*complete), reason.name())
+        }
+    })
+}

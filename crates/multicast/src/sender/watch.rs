@@ -1,0 +1,104 @@
+//! What a sender tells an observer.
+
+use layercast_core::{Cause, Observer, Subject, TraceEvent};
+
+use super::*;
+use crate::watch;
+
+/// What the observer has been told.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    phase: Phase,
+    /// Events that wait for the user, of those that it has seen.
+    events: usize,
+    stats: SenderStats,
+}
+
+impl Seen {
+    pub fn nothing() -> Seen {
+        Seen {
+            phase: Phase::Idle,
+            events: 0,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// The user has taken an event.
+    pub fn taken(&mut self) {
+        self.events = self.events.saturating_sub(1);
+    }
+}
+
+impl<S: Source> Sender<S> {
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject {
+            node: &self.name,
+            machine: "sender",
+        }
+    }
+
+    /// Tells what has changed since the observer was told last.
+    #[inline]
+    pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        if !obs.enabled() {
+            return;
+        }
+        let (flow, subject) = (watch::flow(self.session), self.subject());
+        let (then, stats) = (&self.seen.stats, &self.stats);
+        let counts = [
+            (Cause::Unknown, then.strangers, stats.strangers),
+            (Cause::Stale, then.stale, stats.stale),
+            (Cause::Malformed, then.forged, stats.forged),
+        ];
+        watch::dropped(obs, now, subject, flow, &counts);
+        for event in self.events.iter().skip(self.seen.events) {
+            let (what, value, reason) = words(event);
+            obs.on(now, subject, || TraceEvent::Decision {
+                flow,
+                what,
+                value,
+                reason,
+            });
+        }
+        let phases = (self.seen.phase.name(), self.phase.name());
+        watch::state(obs, now, subject, flow, phases);
+        self.seen = Seen {
+            phase: self.phase,
+            events: self.events.len(),
+            stats: self.stats,
+        };
+    }
+}
+
+/// An event as a decision: what, the number that goes with it, and why.
+fn words(event: &SenderEvent) -> (&'static str, i64, &'static str) {
+    let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+    // A member's number is a hash that fills 64 bits; its bits are kept.
+    let who = |member: MemberId| member.0 as i64;
+    match event {
+        SenderEvent::Opened { yes, .. } => ("open", (*yes).into(), "so many take part"),
+        SenderEvent::Joined(member) => ("join", who(*member), "it came late"),
+        SenderEvent::PassDone { needy, .. } => ("pass", (*needy).into(), "so many lack something"),
+        SenderEvent::Released { upto } => ("release", number(*upto), "all have it"),
+        SenderEvent::Repair { from, .. } => ("repair", number(*from), "somebody lacks it"),
+        SenderEvent::Handshake { missing } => {
+            ("handshake", (*missing).into(), "so many are silent")
+        }
+        SenderEvent::Busy(member) => ("wait", who(*member), "it is busy"),
+        SenderEvent::Postponed(member) => ("postpone", who(*member), "it lacks too much"),
+        SenderEvent::Delivered(member) => ("delivered", who(*member), "its digest is right"),
+        SenderEvent::Ejected { member, .. } => ("eject", who(*member), "too slow for the others"),
+        SenderEvent::Failed { member, reason } => ("fail", who(*member), reason.name()),
+        SenderEvent::Degraded { group_rate } => {
+            ("degraded", number(*group_rate), "nobody is named")
+        }
+        SenderEvent::Rate(rate) => ("rate", number(rate.as_bps()), "by what receivers say"),
+        SenderEvent::Closed(Ok(())) => ("close", 0, "delivered"),
+        SenderEvent::Closed(Err(failure)) => match failure {
+            Failure::NoReceivers => ("close", 1, "no receivers"),
+            Failure::Integrity => ("close", 1, "group integrity"),
+            Failure::User => ("close", 1, "the user"),
+            Failure::Content(_) => ("close", 1, "the content"),
+        },
+    }
+}
