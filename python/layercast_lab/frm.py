@@ -21,15 +21,17 @@ def scenario(
     packets: int = 600,
     seed: int = 1,
     loss: float = LOSS,
+    cells: bool = False,
     fault: Sequence[dict[str, Any]] = (),
     **session: Any,
 ) -> dict[str, Any]:
     """Table 1: processors of 0.5 ms for control, echoes and the algorithm, 1.5 ms for data; 10 to 15 ms away.
 
-    `session` is what is not as in the profile `frm`; nobody is expelled unless it says so.
+    With `cells` it is cells of AAL5 that are lost. `session` is what is not as in the profile `frm`; nobody
+    is expelled unless it says so.
     """
     policy = {"profile": "frm", "packet_size": 2_000, "window": 32, "k": 1.5, "weak": "keep"} | session
-    branches = [star(receivers, loss)] if isinstance(receivers, int) else receivers
+    branches = [star(receivers, loss, cells=cells)] if isinstance(receivers, int) else receivers
     return group.scenario(
         "frm",
         policy,

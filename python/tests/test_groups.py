@@ -55,10 +55,10 @@ def test_frm_reacts_to_a_death_in_time(tmp_path):
     assert report.verdict == "reproduced", report.rows
 
 
-@pytest.mark.parametrize("name", ["e2", "e3", "e5"])
+@pytest.mark.parametrize("name", ["e2", "e3", "e5", "e8"])
 def test_frm_has_a_knee(name, tmp_path):
     report = run(f"fully-reliable-multicast/{name}", tmp_path)
-    shape = report.rows[-1 if name == "e5" else 0]
+    shape = report.rows[-1 if name in ("e5", "e8") else 0]
     assert shape.verdict in ("reproduced", "shape"), report.rows
 
 
