@@ -111,9 +111,16 @@ bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an e
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
 .PHONY: bench-multicast
-bench-multicast: build venv ## Files to 1, 5 and 20 receivers beside uftp and NORM, in network namespaces, as root (BENCH_MB, default 500)
+bench-multicast: build venv ## Files to 1, 5 and 20 receivers beside uftp and NORM, in network namespaces, as root (BENCH_MB, default 500; BENCH_ONLY)
 	scripts/install_tools.sh $(PY) uftp libnorm nft ethtool ip
-	$(URGENT) $(PY) scripts/peers/multicast.py $(LAYERCAST) $(TARGET)/bench $(or $(BENCH_MB),500)
+	$(URGENT) $(PY) scripts/peers/multicast.py $(LAYERCAST) $(TARGET)/bench $(or $(BENCH_MB),500) $(BENCH_ONLY)
+
+.PHONY: bench-files
+bench-files: build ## 2 GB on disk to 30 receivers on this machine, compared byte for byte: whole, receivers killed, sender killed
+	mkdir -p $(TARGET)/bench
+	for fault in '' '--fault receivers' '--fault sender'; do \
+	    python3 scripts/files_to_many.py $(LAYERCAST) $(TARGET)/bench $(FILES_ARGS) $$fault; \
+	done
 
 .PHONY: peers
 peers: ## SRT and GStreamer, for the comparisons

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """One file to 1, 5 and 20 receivers by `layercast send`, uftp and NORM, each host a network namespace.
 
-Usage: multicast.py LAYERCAST OUT_DIR [MEGABYTES]; needs root, ip, ethtool, nft, uftp and libnorm. Writes
-OUT_DIR/multicast.json; docs/benchmarks.md says what it means.
+Usage: multicast.py LAYERCAST OUT_DIR [MEGABYTES] [--receivers 1,5,20] [--loss 0,1,5] [--programs uftp,norm]
+
+Needs root, ip, ethtool, nft, uftp and libnorm. Writes OUT_DIR/multicast.json, in which runs of other calls
+with as many megabytes are kept; docs/benchmarks.md says what it means.
 
 Hosts hang on one bridge; each receiver drops a share of the datagrams that come in, independently, by a
 rule of nftables. Segmentation is done before the link, so that what is dropped are single packets for
 everybody.
 """
 
+import argparse
 import filecmp
 import json
 import os
@@ -22,6 +25,7 @@ from pathlib import Path
 
 GROUP, PORT, RATE = "239.77.2.1", 7611, 100_000_000
 RECEIVERS, LOSSES = (1, 5, 20), (0, 1, 5)
+PROGRAMS = ("layercast", "uftp", "norm")
 LIMIT = 300
 BRIDGE, PREFIX = "lcmbr", "lcm"
 
@@ -148,24 +152,46 @@ def measure(program: str, layercast: str, file: Path, receivers: int, loss: int)
         }
 
 
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(it) for it in text.split(",")]
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("layercast", type=os.path.abspath)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("megabytes", type=int, nargs="?", default=500)
+    parser.add_argument("--receivers", type=numbers, default=RECEIVERS)
+    parser.add_argument("--loss", type=numbers, default=LOSSES)
+    parser.add_argument("--programs", type=lambda text: text.split(","), default=PROGRAMS)
+    return parser.parse_args()
+
+
+def keep(path: Path, megabytes: int, run: dict) -> None:
+    """Puts a run into the results, in place of the one of the same kind."""
+    told = json.loads(path.read_text()) if path.exists() else {}
+    runs = told["runs"] if told.get("megabytes") == megabytes else []
+    kind = ("program", "receivers", "loss_percent")
+    others = [it for it in runs if any(it[key] != run[key] for key in kind)]
+    path.write_text(json.dumps({"megabytes": megabytes, "runs": [*others, run]}, indent=1))
+
+
 def main() -> None:
     """All runs."""
-    layercast, target = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
-    megabytes = int(sys.argv[3]) if len(sys.argv) > 3 else 500
+    args = arguments()
     if shutil.which("uftp") is None:
         raise SystemExit("uftp is not installed: apt-get install uftp libnorm1 nftables ethtool")
-    runs = []
+    args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as work:
         file = Path(work) / "file"
-        file.write_bytes(os.urandom(megabytes * 1_000_000))
-        for receivers in RECEIVERS:
-            for loss in LOSSES:
-                for program in ("layercast", "uftp", "norm"):
-                    it = measure(program, layercast, file, receivers, loss)
-                    runs.append(it)
+        file.write_bytes(os.urandom(args.megabytes * 1_000_000))
+        for receivers in args.receivers:
+            for loss in args.loss:
+                for program in args.programs:
+                    it = measure(program, args.layercast, file, receivers, loss)
                     print(json.dumps(it), flush=True)
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "multicast.json").write_text(json.dumps({"megabytes": megabytes, "runs": runs}, indent=1))
+                    keep(args.out / "multicast.json", args.megabytes, it)
 
 
 if __name__ == "__main__":
