@@ -47,6 +47,10 @@ pub struct Send {
         requires = "group"
     )]
     pub interface: Ipv4Addr,
+    /// A second group for receivers that lack too much and are served after the others, who need not hear it then;
+    /// receivers are to be told, too
+    #[arg(long, value_name = "GROUP:PORT", value_parser = group, requires = "group")]
+    pub side: Option<SocketAddrV4>,
     /// How far multicast goes: 1 stays in the local network
     #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
     pub ttl: u8,
@@ -116,6 +120,9 @@ pub struct Receive {
         requires = "group"
     )]
     pub interface: Ipv4Addr,
+    /// The sender's second group (send --side), joined only when this host lacks too much
+    #[arg(long, value_name = "GROUP:PORT", value_parser = group, requires = "group")]
+    pub side: Option<SocketAddrV4>,
     /// Where senders reach this host [default: 0.0.0.0:7600; with --group any port]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,

@@ -78,6 +78,7 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
             most: args.most.unwrap_or(u64::MAX),
         },
         group: args.group.map(|group| (group, args.interface)),
+        side: args.side,
         listen: args.listen.unwrap_or(any),
         member,
         key: key(args.key.as_deref())?,

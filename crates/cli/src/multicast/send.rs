@@ -24,7 +24,7 @@ use crate::output::Table;
 /// How long answers to an announcement are waited for before it is repeated.
 const REPEAT: Span = Span::from_ms(250);
 /// Packets of a block, and parities that can be made of it. Large blocks need fewer parities for the worst of many
-/// receivers, and are decoded with less work for each packet (Reed-Solomon by FFT); a file has time for them.
+/// receivers; a file has time for them.
 const BLOCK: (u16, u32) = (256, 768);
 /// Receivers of a session at most.
 const MOST: u32 = 65_536;
@@ -67,6 +67,7 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
             group,
             interface: args.interface,
             hops: args.ttl,
+            side: args.side,
         },
         None => Destination::Hosts(resolve(&args.to).await?),
     };

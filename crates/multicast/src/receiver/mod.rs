@@ -279,6 +279,11 @@ impl<T: Store> Receiver<T> {
         self.object.verified
     }
 
+    /// Whether it takes part and is served after the others: what is for it may come by a second multicast address.
+    pub fn is_postponed(&self) -> bool {
+        self.postponed && self.phase == Phase::Joined
+    }
+
     /// Whether the session is over.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed

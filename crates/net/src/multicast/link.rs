@@ -21,6 +21,8 @@ pub struct Link {
     pub timer: Timer,
     /// The multicast address, or every address that is to be sent to.
     pub all: Arc<[SocketAddr]>,
+    /// Where data for those go who were postponed.
+    pub side: Arc<[SocketAddr]>,
     pub multicast: bool,
     /// Octets of content that fit into a packet on all ways there; none: the system does not know.
     pub payload: Option<u16>,
@@ -36,6 +38,10 @@ impl Link {
             Destination::Group { group, .. } => ([SocketAddr::from(*group)].into(), true),
             Destination::Hosts(hosts) => (hosts.clone().into(), false),
         };
+        let side = match to {
+            Destination::Group { side, .. } => side.map(|it| [SocketAddr::from(it)].into()),
+            Destination::Hosts(_) => None,
+        };
         let any = match all.iter().any(SocketAddr::is_ipv6) {
             true => Ipv6Addr::UNSPECIFIED.into(),
             false => Ipv4Addr::UNSPECIFIED.into(),
@@ -47,6 +53,7 @@ impl Link {
             group,
             interface,
             hops,
+            ..
         } = to
         {
             by = *interface;
@@ -60,6 +67,7 @@ impl Link {
         Ok(Link {
             udp,
             timer,
+            side: side.unwrap_or_else(|| Arc::clone(&all)),
             all,
             multicast,
             payload,
@@ -118,7 +126,7 @@ impl Routes {
         Routes {
             multicast: link.multicast,
             group: Arc::clone(&link.all),
-            side: Arc::clone(&link.all),
+            side: Arc::clone(&link.side),
             all: Arc::clone(&link.all),
             nobody: Arc::new([]),
             postponed: BTreeSet::new(),

@@ -30,6 +30,8 @@ pub enum Destination {
         interface: Ipv4Addr,
         /// How many routers it crosses, plus one.
         hops: u8,
+        /// A second group for those who are served after the others, who join it then; none: all hear that too.
+        side: Option<SocketAddrV4>,
     },
     /// Each of these, all of one family.
     Hosts(Vec<SocketAddr>),

@@ -64,6 +64,7 @@ fn receiver_at(member: u64, out: &Path, listen: SocketAddr, most: u64) -> Receiv
             most,
         },
         group: None,
+        side: None,
         listen,
         member: MemberId(member),
         key: None,
@@ -431,6 +432,7 @@ async fn a_group_on_loopback() {
         group,
         interface: Ipv4Addr::LOCALHOST,
         hops: 1,
+        side: None,
     };
     config.members = Members::Anyone {
         expect: Some(3),
@@ -445,6 +447,67 @@ async fn a_group_on_loopback() {
         let out = it.out.clone();
         it.end().await;
         assert!(fs::read(out.join("film")).unwrap() == content);
+    }
+}
+
+/// A receiver that comes when most has been sent lacks too much: it is served in the second group, and the others, who
+/// have everything by then, hear none of that.
+#[real_time(tokio)]
+async fn who_comes_late_is_served_aside() {
+    let folder = folder("side");
+    let (path, content) = make(&folder, "film", 3_000_000);
+    let [group, side] =
+        [9, 10].map(|it| SocketAddrV4::new(Ipv4Addr::new(239, 255, 78, it), 47_811));
+    let begin_one = |member: u64| {
+        let out = folder.join(format!("r{member}"));
+        let mut config = receiver_at(member, &out, localhost(), u64::MAX);
+        config.group = Some((group, Ipv4Addr::LOCALHOST));
+        config.side = Some(side);
+        match FileReceiver::bind(config.clone()) {
+            Ok(probe) => drop(probe),
+            Err(error) => {
+                println!("skipped: the kernel refuses multicast on loopback: {error}");
+                return None;
+            }
+        }
+        Some(begin(config))
+    };
+    let early = [begin_one(0), begin_one(1), begin_one(2)];
+    if early.iter().any(Option::is_none) {
+        return;
+    }
+    let mut config = config(&[&path], Vec::new(), 20);
+    config.to = Destination::Group {
+        group,
+        interface: Ipv4Addr::LOCALHOST,
+        hops: 1,
+        side: Some(side),
+    };
+    config.members = Members::Anyone {
+        expect: Some(3),
+        most: 10,
+        late: true,
+    };
+    // The whole takes 1.2 s; announcements come each second.
+    let sending = start(config, &CancellationToken::new());
+    sleep(Duration::from_millis(600)).await;
+    let late = begin_one(3).unwrap();
+    let sent = timeout(LONG, sending).await.unwrap().unwrap().unwrap();
+    assert_eq!(delivered(&sent[0]), 4, "{sent:#?}");
+    let packets = 3_000_000_u64.div_ceil(1_400);
+    assert!(sent[0].stats.data > packets * 3 / 2, "{sent:#?}");
+    for (it, is_late) in early
+        .into_iter()
+        .flatten()
+        .zip([false; 3])
+        .chain([(late, true)])
+    {
+        let out = it.out.clone();
+        let files = it.end().await;
+        assert!(fs::read(out.join("film")).unwrap() == content);
+        // What was served aside is not heard by who did not need it.
+        let heard = files[0].stats.data;
+        assert!(is_late || heard < packets * 11 / 10, "{files:#?}");
     }
 }
 
@@ -513,6 +576,7 @@ async fn emulated(kind: Emulated, receivers: u32, port: u16, machine: SenderConf
         group,
         interface: Ipv4Addr::LOCALHOST,
         hops: 1,
+        side: None,
     };
     config.members = Members::Anyone {
         expect: Some(receivers),

@@ -39,6 +39,8 @@ pub struct ReceiveConfig {
     pub folder: Folder,
     /// The multicast group, and the address of the interface.
     pub group: Option<(SocketAddrV4, Ipv4Addr)>,
+    /// The sender's second group, which is joined by those who are served after the others.
+    pub side: Option<SocketAddrV4>,
     /// Where unicast is taken, and reports come from; port 0: any.
     pub listen: SocketAddr,
     /// Who this is.
@@ -55,6 +57,9 @@ pub struct ReceiveConfig {
 pub struct FileReceiver {
     udp: Udp,
     group: Option<Udp>,
+    /// The second group, and its socket while it is joined.
+    side: Option<(SocketAddrV4, Ipv4Addr)>,
+    aside: Option<Udp>,
     inbox: Inbox,
     sessions: Sessions,
     forever: bool,
@@ -68,13 +73,8 @@ impl FileReceiver {
     /// The port is in use, or the group cannot be joined.
     pub fn bind(config: ReceiveConfig) -> Result<FileReceiver, NetError> {
         let udp = Udp::bind(config.listen).map_err(|it| NetError::bind(config.listen, it))?;
-        let join = |(group, interface)| {
-            Udp::join_group(group, interface).map_err(|source| NetError::Group {
-                group: SocketAddr::from(group),
-                source,
-            })
-        };
         let group = config.group.map(join).transpose()?;
+        let side = config.side.zip(config.group);
         let machine = ReceiverConfig {
             buffer: BUFFER,
             ..ReceiverConfig::new(config.member, 0).with_key(config.key.as_ref())
@@ -82,6 +82,8 @@ impl FileReceiver {
         Ok(FileReceiver {
             udp,
             group,
+            side: side.map(|(side, (_, interface))| (side, interface)),
+            aside: None,
             inbox: Inbox::default(),
             sessions: Sessions::new(config.name, config.folder, machine),
             forever: config.forever,
@@ -97,7 +99,7 @@ impl FileReceiver {
     /// Receives until the last file of a sender is over, or `shutdown`; partial files are kept. `obs` sees the machines.
     ///
     /// # Errors
-    /// The system refuses timers.
+    /// The system refuses timers, or the second group cannot be joined.
     pub async fn run(
         mut self,
         shutdown: CancellationToken,
@@ -114,6 +116,7 @@ impl FileReceiver {
             timer.served(now);
             let mut more = self.receive(now, &events, obs);
             more |= self.sessions.work(now, &events, obs);
+            self.turn_aside()?;
             let full = !self.sessions.out.flush(&mut self.udp);
             if save_at <= now {
                 save_at = now + SAVE;
@@ -142,16 +145,11 @@ impl FileReceiver {
             timer
                 .arm(wake)
                 .map_err(NetError::system("setting a timer"))?;
-            let in_group = async {
-                match &self.group {
-                    Some(group) => group.readable().await,
-                    None => pending().await,
-                }
-            };
             tokio::select! {
                 _ = timer.expired() => {}
                 _ = self.udp.readable() => {}
-                _ = in_group => {}
+                _ = readable(self.group.as_ref()) => {}
+                _ = readable(self.aside.as_ref()) => {}
                 _ = self.udp.writable(), if full => {}
                 () = shutdown.cancelled() => {}
             }
@@ -165,6 +163,15 @@ impl FileReceiver {
         Ok((self.sessions.files, ended))
     }
 
+    /// Joins the second group while something is served there, and leaves it then.
+    fn turn_aside(&mut self) -> Result<(), NetError> {
+        let wanted = self.side.filter(|_| self.sessions.is_postponed());
+        if wanted.is_some() != self.aside.is_some() {
+            self.aside = wanted.map(join).transpose()?;
+        }
+        Ok(())
+    }
+
     /// Takes what came, but not for ever; says whether there may be more.
     fn receive(
         &mut self,
@@ -175,13 +182,14 @@ impl FileReceiver {
         let mut more = false;
         // What came to the group comes first: who is asked alone must not answer before it has seen what was sent to
         // all before.
-        for alone in [false, true] {
+        let sockets = [
+            self.group.as_mut(),
+            self.aside.as_mut(),
+            Some(&mut self.udp),
+        ];
+        for socket in sockets.into_iter().flatten() {
             for batch in 0..BATCHES {
-                let socket = match alone {
-                    true => Some(&mut self.udp),
-                    false => self.group.as_mut(),
-                };
-                if !socket.is_some_and(|it| it.receive(&mut self.inbox)) {
+                if !socket.receive(&mut self.inbox) {
                     break;
                 }
                 more |= batch + 1 == BATCHES;
@@ -191,5 +199,20 @@ impl FileReceiver {
             }
         }
         more
+    }
+}
+
+fn join((group, interface): (SocketAddrV4, Ipv4Addr)) -> Result<Udp, NetError> {
+    Udp::join_group(group, interface).map_err(|source| NetError::Group {
+        group: SocketAddr::from(group),
+        source,
+    })
+}
+
+/// When something came, or for ever.
+async fn readable(socket: Option<&Udp>) -> std::io::Result<()> {
+    match socket {
+        Some(socket) => socket.readable().await,
+        None => pending().await,
     }
 }

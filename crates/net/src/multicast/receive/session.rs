@@ -130,6 +130,11 @@ impl Session {
         self.machine.leave(Reason::User);
     }
 
+    /// Whether it is served after the others.
+    pub fn is_postponed(&self) -> bool {
+        self.machine.is_postponed()
+    }
+
     /// Keeps what is there for another life.
     pub fn save(&mut self) {
         // What cannot be saved is received again.

@@ -204,6 +204,11 @@ impl Sessions {
         self.files.push(file);
     }
 
+    /// Whether some session is served after others.
+    pub fn is_postponed(&self) -> bool {
+        self.all.values().any(Session::is_postponed)
+    }
+
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<Time> {
         let all = self.all.values().map(Session::poll_timeout);
