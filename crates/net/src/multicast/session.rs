@@ -37,7 +37,8 @@ pub struct Session<'a, S> {
     routes: Routes,
     out: Outgoing,
     inbox: Inbox,
-    repairs: BTreeMap<MemberId, u64>,
+    /// What each has asked for again, and after which pass last: it may be asked several times then.
+    repairs: BTreeMap<MemberId, (u64, Option<u16>)>,
     /// Packets of the pass that runs.
     pass: (u16, u64),
     report: SentFile,
@@ -214,10 +215,13 @@ impl<'a, S: Source> Session<'a, S> {
                     });
                     None
                 }
-                SenderEvent::PassDone { .. } => {
+                SenderEvent::PassDone { round, .. } => {
                     for it in self.sender.deliveries() {
                         if it.outcome == Outcome::Pending {
-                            *self.repairs.entry(it.member).or_default() += it.at;
+                            let (repairs, last) = self.repairs.entry(it.member).or_default();
+                            if last.replace(round) != Some(round) {
+                                *repairs += it.at;
+                            }
                         }
                     }
                     None
@@ -250,7 +254,7 @@ impl<'a, S: Source> Session<'a, S> {
             member: it.member,
             address: it.peer.and_then(|peer| self.peers.address(peer)),
             outcome: it.outcome,
-            repairs: self.repairs.get(&it.member).copied().unwrap_or(0),
+            repairs: self.repairs.get(&it.member).map_or(0, |it| it.0),
             lacks: match (it.outcome, &self.feed) {
                 (Outcome::Delivered, _) => 0,
                 (_, Some(feed)) => feed.packets().saturating_sub(it.at),

@@ -11,7 +11,8 @@ use layercast_core::{Off, Rate, Span, Stream};
 use layercast_multicast::{Failure, Members, Outcome, RateControl, SenderConfig, Weak};
 use layercast_net::{
     CancellationToken, Destination, EmulateConfig, Emulated, Ended, FileReceiver, Folder, NetError,
-    ReceiveConfig, ReceivedFile, SendConfig, SentFile, emulate_receivers, send_files,
+    ReceiveConfig, ReceivedFile, ReceiverReport, SendConfig, SentFile, emulate_receivers,
+    send_files,
 };
 use layercast_wire::Payload;
 use layercast_wire::multicast::{
@@ -496,6 +497,9 @@ async fn who_comes_late_is_served_aside() {
     assert_eq!(delivered(&sent[0]), 4, "{sent:#?}");
     let packets = 3_000_000_u64.div_ceil(1_400);
     assert!(sent[0].stats.data > packets * 3 / 2, "{sent:#?}");
+    let asked = |it: &ReceiverReport| it.repairs;
+    let asked: u64 = sent[0].receivers.iter().map(asked).sum();
+    assert!((packets / 2..=packets).contains(&asked), "{sent:#?}");
     for (it, is_late) in early
         .into_iter()
         .flatten()
