@@ -55,8 +55,8 @@ pub struct Send {
     #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
     pub ttl: u8,
     /// Octets of content per second and receiver, e.g. 400Mbit/s; auto: as fast as loses little, found out by
-    /// what receivers count
-    #[arg(long, value_name = "RATE|auto", default_value = "100Mbit/s", value_parser = speed)]
+    /// what receivers count; fair: as fast as TCP would send to the receiver that has it worst
+    #[arg(long, value_name = "RATE|auto|fair", default_value = "100Mbit/s", value_parser = speed)]
     pub rate: Speed,
     /// Begin when so many receivers are there, or when --wait is over
     #[arg(long, value_name = "N", conflicts_with = "members", value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -208,6 +208,8 @@ pub struct EmulateReceivers {
 pub enum Speed {
     /// As fast as loses little.
     Auto,
+    /// As fast as TCP would.
+    Fair,
     /// So many octets per second.
     Fixed(Rate),
 }
@@ -237,6 +239,7 @@ fn group(text: &str) -> Result<SocketAddrV4, String> {
 fn speed(text: &str) -> Result<Speed, String> {
     match text {
         "auto" => Ok(Speed::Auto),
+        "fair" => Ok(Speed::Fair),
         text => match units::rate(text)? {
             rate if rate.as_bps() == 0 => Err("a rate of 0 carries nothing".into()),
             rate => Ok(Speed::Fixed(rate)),
@@ -295,6 +298,7 @@ mod tests {
         assert_eq!(enough("3"), Ok(Completion::AtLeast(3)));
         assert!(enough("0").is_err() && enough("101%").is_err());
         assert_eq!(speed("auto"), Ok(Speed::Auto));
+        assert_eq!(speed("fair"), Ok(Speed::Fair));
         assert!(speed("0bit/s").is_err());
         assert_eq!(share("0.01"), Ok(0.01));
         assert!(share("1").is_err() && share("NaN").is_err());

@@ -73,7 +73,7 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     };
     let start = match args.rate {
         Speed::Fixed(rate) => rate,
-        Speed::Auto => Rate::from_bps(20_000_000),
+        Speed::Auto | Speed::Fair => Rate::from_bps(20_000_000),
     };
     let mut machine = match args.profile {
         Profile::Layercast => SenderConfig::layercast(start),
@@ -85,15 +85,16 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
         // At a low rate nobody is as fast as the paper's.
         *min_release = (*min_release).min(start.as_bps() / 8 * 9 / 10);
     }
+    let followed = || {
+        let (least, most) = (1_000_000, 10_000_000_000);
+        SenderConfig::monitor(start, Rate::from_bps(least), Rate::from_bps(most))
+    };
     machine.rate = match args.rate {
         Speed::Fixed(rate) => RateControl::Fixed(rate),
         // Its window and what it hears of the slowest are all the rate control that FRM has.
-        Speed::Auto if args.profile == Profile::Frm => RateControl::Free,
-        Speed::Auto => RateControl::Monitor(SenderConfig::monitor(
-            start,
-            Rate::from_bps(1_000_000),
-            Rate::from_bps(10_000_000_000),
-        )),
+        Speed::Auto | Speed::Fair if args.profile == Profile::Frm => RateControl::Free,
+        Speed::Auto => RateControl::Monitor(followed()),
+        Speed::Fair => RateControl::Friendly(followed()),
     };
     if let Repair::Parity { proactive, most } = &mut machine.repair {
         *proactive = args.redundancy;
