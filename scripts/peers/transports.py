@@ -57,12 +57,13 @@ device = "lc0"
 namespace = "lc-server"
 """
 BULK = {"mbit_s": "Mbit/s", "cpu_s_per_gb": "CPU s/GB"}
-OURS = ["tcp", "quic", "xtp", "xtp-loose", "xtp-open"]
+OURS = ["tcp", "quic", "xtp", "xtp-host", "xtp-loose", "xtp-open"]
 SRT = ["srt-live", "srt-file"]
 NAMES = {
     "tcp": "TCP (Linux)",
     "quic": "QUIC (quinn)",
     "xtp": "XTP, reliable",
+    "xtp-host": "XTP, reliable, XtpHost",
     "xtp-loose": "XTP, NOERR",
     "xtp-open": "XTP, NOERR and NOCHECK",
     "srt-live": "SRT, live",

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! PROTOCOL: `tcp` (of the system, no delay), `quic` (quinn), `xtp` (reliable), `xtp-loose` (no error control),
-//! `xtp-open` (no error control, data without checksum). Who takes reports bytes, time from the first to the
+//! `xtp-open` (no error control, data without checksum), `xtp-host` (reliable, as many tasks use it). Who takes reports bytes, time from the first to the
 //! last, processor time of the process, and how long the messages were under way; who sends its processor time.
 //! `scripts/peers/transports.py` puts the ends together, with SRT beside them (`python/layercast_lab/peers/srt.cpp`).
 
+mod host;
 mod load;
 mod quic;
 mod tcp;
@@ -52,6 +53,7 @@ async fn run(args: &[&str]) -> Result<Value, Failed> {
         match protocol {
             "tcp" => tcp::take(address, &mut taken).await?,
             "quic" => quic::take(address, &mut taken).await?,
+            "xtp-host" => host::take(address, &mut taken).await?,
             _ => xtp::take(address, protocol, &mut taken).await?,
         }
         return Ok(taken.report());
@@ -67,6 +69,7 @@ async fn run(args: &[&str]) -> Result<Value, Failed> {
     match protocol {
         "tcp" => tcp::send(address, &mut load).await?,
         "quic" => quic::send(address, &mut load).await?,
+        "xtp-host" => host::send(address, &mut load).await?,
         _ => {
             let stats = xtp::send(address, protocol, rate, &mut load).await?;
             return Ok(json!({

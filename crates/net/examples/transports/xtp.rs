@@ -11,10 +11,10 @@ use layercast_wire::{Payload, XtpService};
 use crate::load::{Load, Taken};
 use crate::{Failed, ready};
 
-const PORT: u16 = 7_000;
+pub const PORT: u16 = 7_000;
 /// Bytes on their way, or not read. A loss is repaired after a round trip, in which the rest must go on: twice what
 /// 92 Mbit/s and 43 ms take, and as much for what is lost again; less than the socket buffers of the system hold.
-const WINDOW: u32 = 2 << 20;
+pub const WINDOW: u32 = 2 << 20;
 
 fn config(node: &XtpNode, protocol: &str) -> Result<XtpConfig, Failed> {
     let config = XtpConfig {

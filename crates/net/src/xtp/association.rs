@@ -7,6 +7,7 @@ use layercast_transport::xtp::{
 };
 use layercast_wire::{Payload, XtpTrafficSpec};
 use tokio::sync::Notify;
+use tokio::task::coop;
 
 use super::call::XtpCallError;
 use super::seat::Seat;
@@ -36,7 +37,8 @@ impl XtpAssociation {
             .await
     }
 
-    /// Sends data; waits until the last of them found room.
+    /// Sends data; waits until the last of them found room. What is sent close behind something else may leave with what follows, at
+    /// the latest when the task waits for something.
     ///
     /// # Errors
     /// The context is closed for writing, or broke off.
@@ -45,6 +47,8 @@ impl XtpAssociation {
         data: impl Into<Payload>,
         how: &SendOptions,
     ) -> Result<(), XtpCallError> {
+        // Who never has to wait lets the task of the socket have its turn now and then.
+        coop::consume_budget().await;
         let mut rest = data.into();
         // A tag belongs to the first piece.
         let mut how = *how;
@@ -52,11 +56,18 @@ impl XtpAssociation {
             if let Err(error) = state.check() {
                 return Some(Err(error));
             }
-            let done = state.seat.offer(self.id, &mut rest, &mut how);
-            state.move_on();
-            match done {
+            let bytes = rest.len() + how.tag.map_or(0, |tag| tag.len());
+            match state.seat.offer(self.id, &mut rest, &mut how) {
                 Err(error) => Some(Err(error.into())),
-                Ok(done) => done.then_some(Ok(())),
+                Ok(true) => {
+                    state.sent(bytes);
+                    Some(Ok(()))
+                }
+                // Only what leaves makes room.
+                Ok(false) => {
+                    state.move_on();
+                    None
+                }
             }
         })
         .await
@@ -74,7 +85,7 @@ impl XtpAssociation {
             };
             if chunk.is_some() {
                 // Room may be worth telling.
-                state.move_on();
+                state.move_on_soon();
                 return Some(Ok(chunk));
             }
             match told.over {

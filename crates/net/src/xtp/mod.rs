@@ -5,6 +5,7 @@ mod association;
 mod call;
 mod carrier;
 mod channel;
+mod cork;
 mod daemon;
 mod far;
 mod host;

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::call::XtpCallError;
+use super::cork::Cork;
 use super::node::XtpNode;
 use super::seat::Seat;
 
@@ -32,6 +33,7 @@ pub(super) struct State {
     pub(super) seat: Seat,
     pub(super) places: HashMap<ContextId, Place>,
     pub(super) arrivals: HashMap<u16, Arc<Notify>>,
+    cork: Cork,
     answered: Arc<Notify>,
     broken: Option<XtpCallError>,
     driver: Option<Waker>,
@@ -65,6 +67,7 @@ impl Owner {
             seat,
             places: HashMap::new(),
             arrivals: HashMap::new(),
+            cork: Cork::default(),
             answered: Arc::new(Notify::new()),
             broken: None,
             driver: None,
@@ -148,8 +151,29 @@ impl State {
 
     /// After a call of a user: what it has to send leaves.
     pub(super) fn move_on(&mut self) {
+        self.cork.pop();
         if self.seat.hurry() {
             self.wake();
+        }
+    }
+
+    /// After a call that sent so many bytes: they leave now, or with those that follow.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        let leaves = match &self.seat {
+            Seat::Own(node) => self.cork.pops(node.now(), bytes),
+            // It has a queue of its own.
+            Seat::Far(_) => true,
+        };
+        match leaves {
+            true => self.move_on(),
+            false => self.wake(),
+        }
+    }
+
+    /// After a call whose news may be told with what waits to leave.
+    pub(super) fn move_on_soon(&mut self) {
+        if !self.cork.holds() {
+            self.move_on();
         }
     }
 
@@ -255,6 +279,7 @@ impl State {
 /// The task of the socket: until the last user is gone, or the socket breaks.
 fn drive(shared: &Mutex<State>, context: &mut Context<'_>) -> Poll<()> {
     let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    state.cork.turn();
     for _ in 0..EVENTS {
         match state.poll_one(context) {
             Poll::Ready(Ok(())) => {}

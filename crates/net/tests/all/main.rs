@@ -12,6 +12,7 @@ mod sealed;
 mod security;
 mod xtp;
 mod xtp_control;
+mod xtp_cork;
 mod xtp_daemon;
 mod xtp_group;
 mod xtp_host;

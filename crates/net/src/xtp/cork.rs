@@ -1,0 +1,89 @@
+use layercast_core::{Span, Time};
+
+/// Bytes that leave at once: what one call of the kernel takes.
+const BATCH: usize = 64 << 10;
+/// Sends as close as that are taken for those of one turn of a task.
+const CLOSE: Span = Span::from_us(50);
+
+/// Which sends leave in their own call, and which wait for those after them.
+///
+/// Whoever sends one thing and waits must not wait for a switch of tasks besides; whoever sends many small ones in a row should not
+/// pay a call of the kernel for each. So the first leaves at once. Those close behind it wait until the task of the socket
+/// has its turn, which is when the user's task waits for something, or until they fill a batch.
+#[derive(Default)]
+pub(super) struct Cork {
+    /// When something was sent last, if the task of the socket has not had its turn since.
+    last: Option<Time>,
+    /// Bytes that wait.
+    waiting: usize,
+}
+
+impl Cork {
+    /// So many bytes were sent `now`: whether they, and those that wait, leave.
+    pub(super) fn pops(&mut self, now: Time, bytes: usize) -> bool {
+        let first = self.last.is_none_or(|last| now.since(last) > CLOSE);
+        self.last = Some(now);
+        self.waiting += bytes;
+        let pops = first || self.waiting >= BATCH;
+        if pops {
+            self.waiting = 0;
+        }
+        pops
+    }
+
+    /// Whether something waits for the task of the socket, which knows of it.
+    pub(super) fn holds(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Everything leaves now.
+    pub(super) fn pop(&mut self) {
+        self.waiting = 0;
+    }
+
+    /// The task of the socket has its turn.
+    pub(super) fn turn(&mut self) {
+        *self = Cork::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    #[test]
+    fn one_that_comes_alone_leaves_at_once() {
+        let mut cork = Cork::default();
+        for us in [0, 51, 1_000, 1_051] {
+            assert!(cork.pops(at(us), 200));
+            assert!(!cork.holds());
+        }
+        cork.turn();
+        assert!(cork.pops(at(1_052), 200), "in a turn of its own");
+    }
+
+    #[test]
+    fn those_close_behind_wait_for_the_turn() {
+        let mut cork = Cork::default();
+        assert!(cork.pops(at(0), 200));
+        assert!(!cork.pops(at(1), 200) && !cork.pops(at(50), 200));
+        assert!(cork.holds());
+        cork.turn();
+        assert!(!cork.holds() && cork.pops(at(51), 200));
+    }
+
+    #[test]
+    fn what_waits_leaves_with_one_that_does_not_and_when_it_fills_a_batch() {
+        let mut cork = Cork::default();
+        assert!(cork.pops(at(0), 512));
+        let waited = (1..=1_000).take_while(|_| !cork.pops(at(1), 512)).count();
+        assert_eq!(waited, (64 << 10) / 512 - 1);
+        assert!(!cork.holds() && !cork.pops(at(2), 512));
+        assert!(cork.pops(at(60), 512) && !cork.holds());
+        assert!(cork.pops(at(61), 64 << 10), "a batch by itself");
+    }
+}
