@@ -1,5 +1,7 @@
 //! XTP as many tasks of one process use it: with a socket of its own, and by a daemon.
 
+use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,6 +41,27 @@ impl Hosts {
             far: far.host().await,
             _daemons: vec![near, far],
         }
+    }
+
+    /// The same over IP itself; `None` without the right to it. Of what comes to an address each socket of a protocol gets a
+    /// copy, so every test has addresses of its own.
+    async fn by_daemons_over_ip(addresses: [u8; 2]) -> Option<Hosts> {
+        let nodes = addresses.map(|host| XtpNode::raw(IpAddr::from([127, 0, 0, host])));
+        let (near, far) = match nodes.into() {
+            (Ok(near), Ok(far)) => (near, far),
+            (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                eprintln!("skipped: IP protocol 36 needs CAP_NET_RAW");
+                return None;
+            }
+            (near, far) => panic!("{:?} {:?}", near.err(), far.err()),
+        };
+        let daemon = |node| Serving::with(node, DeskLimits::default());
+        let (near, far) = (daemon(near), daemon(far));
+        Some(Hosts {
+            near: near.host().await,
+            far: far.host().await,
+            _daemons: vec![near, far],
+        })
     }
 
     /// Both ends by the same daemon, whose clients reach each other like strangers.
@@ -228,6 +251,21 @@ async fn many_associations_of_one_socket_at_once_by_daemons() {
 #[tokio::test]
 async fn many_associations_of_one_socket_at_once_by_one_daemon() {
     many_associations(Hosts::by_one_daemon().await).await;
+}
+
+#[tokio::test]
+async fn many_associations_of_one_socket_at_once_by_daemons_over_ip() {
+    if let Some(hosts) = Hosts::by_daemons_over_ip([3, 4]).await {
+        assert_eq!(hosts.far.local_addr().to_string(), "127.0.0.4:0");
+        many_associations(hosts).await;
+    }
+}
+
+#[tokio::test]
+async fn a_datagram_is_one_packet_and_a_delivery_is_told_by_daemons_over_ip() {
+    if let Some(hosts) = Hosts::by_daemons_over_ip([5, 6]).await {
+        datagram_and_delivery(hosts).await;
+    }
 }
 
 #[tokio::test]
