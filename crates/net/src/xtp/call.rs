@@ -1,4 +1,6 @@
 use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use layercast_transport::xtp::remote::Parting;
 use layercast_transport::xtp::{XtpError, XtpFailure};
@@ -16,6 +18,14 @@ pub enum XtpCallError {
     /// The daemon has nothing more to do with us.
     #[error(transparent)]
     Parted(#[from] Parting),
+    /// Nobody serves the path of a daemon, or not us.
+    #[error("{path}: {1}; `layercast xtpd {path}` starts a daemon there, for processes of the same user", path = .0.display())]
+    NoDaemon(PathBuf, io::ErrorKind),
+    /// XTP over IP itself is not for everybody.
+    #[error(
+        "XTP over IP at {0} takes CAP_NET_RAW, which root has; over UDP, or by a daemon that has it, anybody may"
+    )]
+    NoRight(IpAddr),
     /// The socket is of no use any more.
     #[error("socket: {0}")]
     Socket(io::ErrorKind),

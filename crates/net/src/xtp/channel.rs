@@ -23,6 +23,8 @@ const PORT: u16 = 7_400;
 const BACKLOG: usize = 64;
 /// Answers that may fail to come: it is the time without any that makes a neighbour a dead one.
 const RETRIES: u32 = 64;
+/// A node that takes calls over something else is silent, too.
+const NO_ANSWER: &str = "no answer within 3 s over XTP, which nodes with --control xtp speak";
 
 /// A [`SignalChannel`] of one JSON object per line on a reliable stream of XTP over UDP (xtp.md 2.6), in the clear.
 pub struct XtpChannel {
@@ -60,7 +62,7 @@ impl XtpChannel {
         match timeout(DEAD_AFTER, association.connected()).await {
             Ok(Ok(())) => Ok(XtpChannel { association }),
             Ok(Err(error)) => Err(unreachable(&error)),
-            Err(_) => Err(unreachable(&"no answer within 3 s")),
+            Err(_) => Err(unreachable(&NO_ANSWER)),
         }
     }
 }

@@ -29,7 +29,8 @@ impl Far {
     /// Greets the daemon at `path`.
     pub(super) async fn connect(path: &Path) -> Result<Far, XtpCallError> {
         let stream = UnixStream::connect(path).await;
-        let stream = stream.map_err(|error| XtpCallError::Socket(error.kind()))?;
+        let stream =
+            stream.map_err(|error| XtpCallError::NoDaemon(path.to_owned(), error.kind()))?;
         let mut far = Far {
             link: Link::new(),
             pipe: Pipe::new(stream),

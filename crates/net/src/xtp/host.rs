@@ -19,7 +19,8 @@ use super::state::{Owner, State};
 /// XTP for many tasks on one socket, in the life cycle of SandiaXTP (xtp.md 2.14): register, configure, bind, connect
 /// or listen, send, receive, close.
 ///
-/// A library in the address space of its user: what a task sends leaves in its own call. Packets that come, and
+/// A library in the address space of its user: what a task sends leaves in its own call, but for small pieces sent within 50 µs of
+/// each other, which leave together: when the task waits for something, or 64 KiB have come together. Packets that come, and
 /// timers, are the business of a task of the runtime in which the host was made, which lives as long as the host, one of
 /// its listeners or one of its associations does.
 #[derive(Clone)]
@@ -54,7 +55,13 @@ impl XtpHost {
     pub async fn open(place: &XtpPlace) -> Result<XtpHost, XtpCallError> {
         Ok(match place {
             XtpPlace::Udp(local) => XtpHost::new(XtpNode::udp(*local)?),
-            XtpPlace::Raw(local) => XtpHost::new(XtpNode::raw(*local)?),
+            XtpPlace::Raw(local) => {
+                let node = XtpNode::raw(*local).map_err(|error| match error.kind() {
+                    io::ErrorKind::PermissionDenied => XtpCallError::NoRight(*local),
+                    kind => XtpCallError::Socket(kind),
+                });
+                XtpHost::new(node?)
+            }
             XtpPlace::Daemon(path) => XtpHost::at(Seat::Far(Box::new(Far::connect(path).await?))),
         })
     }

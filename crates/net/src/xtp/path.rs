@@ -29,6 +29,9 @@ pub enum XtpDaemonError {
 /// by a daemon that died, and is replaced.
 pub(super) fn claim(path: &Path) -> Result<(UnixListener, File), XtpDaemonError> {
     let system = |error| XtpDaemonError::System(path.to_owned(), error);
+    // Where there can be no socket there must be no lock either.
+    let address = SockAddr::unix(path).map_err(system)?;
+    is_there(path)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
     // It stays when the daemon ends: whoever removed it could take it from under another.
@@ -40,20 +43,27 @@ pub(super) fn claim(path: &Path) -> Result<(UnixListener, File), XtpDaemonError>
         Err(TryLockError::WouldBlock) => return Err(XtpDaemonError::Taken(path.to_owned())),
         Err(TryLockError::Error(error)) => return Err(system(error)),
     }
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(system(error)),
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(system)?,
-        Ok(_) => return Err(XtpDaemonError::NoSocket(path.to_owned())),
+    if is_there(path)? {
+        fs::remove_file(path).map_err(system)?;
     }
-    let listener = bind(path).map_err(system)?;
+    let listener = bind(path, &address).map_err(system)?;
     Ok((listener, lock))
 }
 
+/// Whether a socket is there; anything else is not ours to remove.
+fn is_there(path: &Path) -> Result<bool, XtpDaemonError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(XtpDaemonError::System(path.to_owned(), error)),
+        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(XtpDaemonError::NoSocket(path.to_owned())),
+    }
+}
+
 /// Nobody else reaches it: it is made so before it listens.
-fn bind(path: &Path) -> io::Result<UnixListener> {
+fn bind(path: &Path, address: &SockAddr) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.bind(&SockAddr::unix(path)?)?;
+    socket.bind(address)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;

@@ -340,7 +340,10 @@ async fn one_daemon_for_a_path() {
     drop(first);
     assert!(path.exists());
     let nobody = XtpHost::open(&XtpPlace::Daemon(path.clone())).await;
-    assert!(matches!(nobody.err(), Some(XtpCallError::Socket(_))));
+    let nobody = nobody.err().unwrap();
+    assert!(matches!(nobody, XtpCallError::NoDaemon(..)), "{nobody}");
+    let advice = format!("`layercast xtpd {}` starts a daemon", path.display());
+    assert!(nobody.to_string().contains(&advice), "{nobody}");
     drop(bind().unwrap());
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "precious").unwrap();
