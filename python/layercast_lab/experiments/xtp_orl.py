@@ -161,7 +161,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
                 f"elsewhere steps of {np.delete(steps, at).max():.0%} at most",
                 "the largest step, and 5 % at least",
                 judge(bool(jump >= 0.05 and steps.argmax() == at), trend=bool(jump > 0)),
-                "what a block needs beyond one packet is another request of the receiving user to its daemon",
+                "neither library nor daemon is asked by its user for each packet",
             )
         )
         sender = found.sender[how, buffer, "ack-un"]
@@ -221,7 +221,7 @@ def o5(context: Context) -> Report:
             ", ".join(f"{MODES[mode]} {of.min():.1f} to {of.max():.1f} times" for mode, of in ratio.items()),
             "never slower",
             judge(least >= 1, trend=least >= 0.8),
-            "throughput by a library in the user's thread beside that by a daemon with a shared queue, 2 KB",
+            "throughput by a library in the user's thread beside that by a daemon process, 2 KB",
         )
     )
     return Report(
@@ -278,7 +278,7 @@ def draw_cost(found: Curves, context: Context) -> str:
     for mode, text in MODES.items():
         ratio = found.mbit_s["library", 2_048, mode] / found.mbit_s["daemon", 2_048, mode]
         right.plot(BLOCKS, ratio, "o-", ms=4, color=COLOURS[mode], label=text)
-    right.set(yscale="log", ylabel="library / daemon")
+    right.set(ylabel="library / daemon", ylim=(0, None))
     right.axhline(1, color="#98a2b3", ls=":", lw=1)
     right.legend()
     for axis in (left, right):
