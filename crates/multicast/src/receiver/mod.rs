@@ -132,9 +132,9 @@ pub struct Receiver<T> {
     out: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
     stats: ReceiverStats,
-    /// Its name to observers, and what they have seen.
+    /// Its name to observers, and what they have seen, if there are any: simulators have many receivers.
     name: Box<str>,
-    seen: Seen,
+    seen: Option<Box<Seen>>,
 }
 
 impl<T: Store> Receiver<T> {
@@ -161,7 +161,7 @@ impl<T: Store> Receiver<T> {
             events: VecDeque::new(),
             stats: ReceiverStats::default(),
             name: Box::default(),
-            seen: Seen::nothing(),
+            seen: None,
         }
     }
 
@@ -248,7 +248,9 @@ impl<T: Store> Receiver<T> {
 
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
-        self.seen.taken();
+        if let Some(seen) = &mut self.seen {
+            seen.taken();
+        }
         self.events.pop_front()
     }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use core::ops::Range;
 
 use super::answer::Asked;
 use super::*;
@@ -18,8 +18,8 @@ pub(super) struct ObjectState {
     pub held: Bits,
     /// Symbols that blocks lack; empty without a code.
     lacks: Box<[u16]>,
-    /// Of blocks that are not whole: the numbers of the parities that are there, in order.
-    parities: BTreeMap<u32, Vec<u32>>,
+    /// Numbers of the parities that are there, of blocks that are not whole, in order.
+    parities: Vec<(u32, u32)>,
     /// Number of the pass that runs.
     pub round: u16,
     /// Pass that was reported on last.
@@ -56,6 +56,19 @@ impl ObjectState {
     /// Symbols that a block lacks.
     pub fn lacks_of(&self, block: u32) -> u16 {
         self.lacks.get(block as usize).copied().unwrap_or(0)
+    }
+
+    /// Where the parities of a block are.
+    fn parities_of(&self, block: u32) -> Range<usize> {
+        let first = self.parities.partition_point(|&(at, _)| at < block);
+        let end = first + self.parities[first..].partition_point(|&(at, _)| at == block);
+        first..end
+    }
+
+    /// Numbers of parities of this block may come again.
+    fn forget_parities(&mut self, block: u32) {
+        let those = self.parities_of(block);
+        self.parities.drain(those);
     }
 
     /// What the sender was told it was told in another session.
@@ -170,19 +183,18 @@ impl<T: Store> Receiver<T> {
             return Ok(());
         }
         let lacks = self.object.lacks_of(block);
-        let there = self.object.parities.get(&block);
-        let there = there.map_or(&[][..], Vec::as_slice);
-        let (Err(place), true) = (there.binary_search(&index), lacks > 0) else {
+        let place = self.object.parities.binary_search(&(block, index));
+        let (Err(place), true) = (place, lacks > 0) else {
             self.stats.duplicates += 1;
             return Ok(());
         };
-        if there.len() >= usize::from(geometry.packets_of(block)) + SPARE {
+        let there = self.object.parities_of(block).len();
+        if there >= usize::from(geometry.packets_of(block)) + SPARE {
             self.stats.overflow += 1;
             return Ok(());
         }
         self.store.parity(&geometry, block, index, &data.payload)?;
-        let there = self.object.parities.entry(block).or_default();
-        there.insert(place, index);
+        self.object.parities.insert(place, (block, index));
         self.symbol_came(block)
     }
 
@@ -210,14 +222,14 @@ impl<T: Store> Receiver<T> {
                     let gaps = self.object.held.gaps(first, end);
                     let missing: u64 = gaps.map(|(from, to)| to - from).sum();
                     if u64::from(more) >= missing {
-                        self.object.parities.remove(&block);
+                        self.object.forget_parities(block);
                     }
                     self.object.lacks[block as usize] = more.max(1);
                     return Ok(());
                 }
             }
         }
-        self.object.parities.remove(&block);
+        self.object.forget_parities(block);
         Ok(())
     }
 

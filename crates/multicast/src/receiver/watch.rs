@@ -54,9 +54,13 @@ impl<T: Store> Receiver<T> {
         if !obs.enabled() {
             return;
         }
+        let mut seen = self
+            .seen
+            .take()
+            .unwrap_or_else(|| Box::new(Seen::nothing()));
         let flow = watch::flow(self.session.as_ref().map_or(0, |it| it.id));
         let subject = self.subject();
-        let (then, stats) = (&self.seen.stats, &self.stats);
+        let (then, stats) = (&seen.stats, &self.stats);
         let counts = [
             (Cause::Unknown, then.strangers, stats.strangers),
             (Cause::Duplicate, then.duplicates, stats.duplicates),
@@ -81,18 +85,19 @@ impl<T: Store> Receiver<T> {
             0 => {}
             reports => decide("suppress", reports, "the sender knows already"),
         }
-        for event in self.events.iter().skip(self.seen.events) {
+        for event in self.events.iter().skip(seen.events) {
             if let Some((what, value, reason)) = words(event) {
                 decide(what, value, reason);
             }
         }
-        let phases = (self.seen.phase.name(), self.phase.name());
+        let phases = (seen.phase.name(), self.phase.name());
         watch::state(obs, now, subject, flow, phases);
-        self.seen = Seen {
+        *seen = Seen {
             phase: self.phase,
             events: self.events.len(),
             stats: self.stats,
         };
+        self.seen = Some(seen);
     }
 }
 
