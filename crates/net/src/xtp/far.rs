@@ -64,11 +64,8 @@ impl Far {
         context: &mut Context<'_>,
     ) -> Poll<Result<Changed, XtpCallError>> {
         loop {
-            // What there is no room for goes when the kernel has woken us.
-            if let Poll::Ready(Err(error)) = self.pipe.poll_write(self.link.frames(), context) {
-                self.last_word()?;
-                return Poll::Ready(Err(error.into()));
-            }
+            // What there is no room for goes when the kernel has woken us. Who reads no more has said why, and the end follows.
+            let written = self.pipe.poll_write(self.link.frames(), context);
             while let Some(frame) = self.pipe.frame().map_err(|_| nonsense())? {
                 match self.link.handle(frame).map_err(|_| nonsense())? {
                     Changed::Nothing => {}
@@ -77,7 +74,11 @@ impl Far {
                 }
             }
             if !ready!(self.pipe.poll_read(context))? {
-                return Poll::Ready(Err(XtpCallError::Socket(ErrorKind::UnexpectedEof)));
+                let end = XtpCallError::Socket(ErrorKind::UnexpectedEof);
+                return Poll::Ready(Err(match written {
+                    Poll::Ready(Err(error)) => error.into(),
+                    _ => end,
+                }));
             }
         }
     }
@@ -93,19 +94,6 @@ impl Far {
     /// Sends what waits; `true` if nothing does any more, or nobody takes it.
     pub(super) fn flush(&mut self) -> bool {
         !matches!(self.pipe.write(self.link.frames()), Ok(false))
-    }
-
-    /// Why the daemon does not read any more, if it said so.
-    fn last_word(&mut self) -> Result<(), XtpCallError> {
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        while let Poll::Ready(Ok(true)) = self.pipe.poll_read(&mut context) {
-            while let Some(frame) = self.pipe.frame().map_err(|_| nonsense())? {
-                if let Ok(Changed::Parted(why)) = self.link.handle(frame) {
-                    return Err(why.into());
-                }
-            }
-        }
-        Ok(())
     }
 }
 
