@@ -1,10 +1,13 @@
 //! `layercast xtpd`: XTP as a daemon for the other processes of this machine.
 
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use layercast_net::{Clock, XtpDaemon, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace};
+use layercast_net::{
+    Clock, NetError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace,
+};
 use layercast_transport::xtp::remote::{DeskLimits, DeskStats};
 use serde_json::json;
 use tokio::time::Duration;
@@ -28,7 +31,7 @@ read holds up nobody but its peers, and none gets more memory than it may have.
 Examples:
   layercast xtpd /run/user/1000/xtpd --listen 0.0.0.0:7000
   layercast xtpd /run/xtpd --raw-ip 192.0.2.1                     protocol 36, which takes CAP_NET_RAW
-  layercast xtpd /run/user/1000/xtpd --group 239.1.2.3:7000 --interface 192.0.2.1
+  layercast xtpd /run/user/1000/xtpd --listen 192.0.2.1:7000 --group 239.1.2.3:7000 --interface 192.0.2.1
   layercast stats xtp+daemon:///run/user/1000/xtpd --json         who uses it, and what it counted
 
 Ctrl-C and SIGTERM: what clients have sent still goes to their peers, for up to 5 s; streams end there if they
@@ -81,7 +84,7 @@ pub fn run(args: &Xtpd) -> Outcome {
             contexts: args.contexts as usize,
             memory: u64::from(args.memory) << 20,
         };
-        let daemon = XtpDaemon::bind(&args.path, node, limits).map_err(Failure::new)?;
+        let daemon = XtpDaemon::bind(&args.path, node, limits).map_err(not_served)?;
         let teller = Teller::new(args.json, Lines::Stdout);
         let (address, path) = (daemon.local_addr(), args.path.display());
         let carrier = match args.raw_ip {
@@ -107,10 +110,9 @@ pub fn run(args: &Xtpd) -> Outcome {
 /// Runs `layercast stats xtp+daemon://PATH`.
 pub fn stats(path: &Path, as_json: bool) -> Outcome {
     let place = XtpPlace::Daemon(path.to_owned());
-    let fail = |error| Failure::new(format!("{}: {error}", path.display()));
     let stats = runtime()?.block_on(async {
-        let host = XtpHost::open(&place).await.map_err(fail)?;
-        host.daemon_stats().await.map_err(fail)
+        let host = XtpHost::open(&place).await.map_err(Failure::new)?;
+        host.daemon_stats().await.map_err(Failure::new)
     })?;
     // A daemon has them.
     let stats = stats.ok_or_else(|| Failure::new("no answer"))?;
@@ -121,20 +123,60 @@ pub fn stats(path: &Path, as_json: bool) -> Outcome {
 }
 
 fn node(args: &Xtpd) -> Result<XtpNode, Failure> {
-    let fail = |what: String| move |error| Failure::new(format!("{what}: {error}"));
     let mut node = match args.raw_ip {
-        Some(local) => XtpNode::raw(local).map_err(fail(format!("IP protocol 36 at {local}"))),
-        None => XtpNode::udp(args.listen).map_err(fail(args.listen.to_string())),
+        Some(local) => XtpNode::raw(local).map_err(|error| no_raw_ip(local, &error)),
+        None => XtpNode::udp(args.listen).map_err(|error| not_bound(args.listen, error)),
     }?;
     for &group in &args.group {
         let joined = node.join_group(group, args.interface);
-        joined.map_err(fail(format!("{group} at {}", args.interface)))?;
+        joined.map_err(|error| not_joined(group, args.interface, &error))?;
     }
     if !args.group.is_empty() {
         let told = node.send_to_groups(args.interface, args.hops);
-        told.map_err(fail(args.interface.to_string()))?;
+        told.map_err(|error| Failure::new(format!("{}: {error}", args.interface)))?;
     }
     Ok(node)
+}
+
+/// Why nobody can serve a path.
+fn not_served(error: XtpDaemonError) -> Failure {
+    let hint = match &error {
+        XtpDaemonError::Taken(_) => "use that daemon, or choose another path",
+        XtpDaemonError::NoSocket(_) => "choose a path where nothing is",
+        XtpDaemonError::System(_, why) => match why.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => "make its folder first",
+            ErrorKind::InvalidInput => "choose a shorter path, of 107 bytes at most",
+            _ => "choose a folder of your own, such as /run/user/1000",
+        },
+    };
+    Failure::new(error).hint(hint)
+}
+
+fn not_bound(addr: SocketAddr, source: io::Error) -> Failure {
+    match source.kind() {
+        ErrorKind::AddrInUse => Failure::new(NetError::PortInUse { addr }),
+        _ => Failure::new(NetError::Bind { addr, source }).hint("give an address of this host"),
+    }
+}
+
+fn no_raw_ip(local: IpAddr, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!("IP protocol 36 at {local}: {error}"));
+    failure.hint(match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "it takes CAP_NET_RAW: run it as root, or once `setcap cap_net_raw+ep` on this program"
+        }
+        _ => "give an address of this host",
+    })
+}
+
+fn not_joined(group: SocketAddrV4, interface: Ipv4Addr, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!("{group} at {interface}: {error}"));
+    failure.hint(match error.kind() {
+        ErrorKind::AddrInUse => {
+            "the port is taken for all addresses: give --listen another port, or one address"
+        }
+        _ => "a group is 224.0.0.0 to 239.255.255.255, --interface an address of this host",
+    })
 }
 
 fn describe(event: XtpDaemonEvent) -> String {

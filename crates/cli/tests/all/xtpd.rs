@@ -1,5 +1,7 @@
 //! `layercast xtpd` as a process, with clients in this one.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,7 +9,7 @@ use layercast_net::{XtpAssociation, XtpCallError, XtpHost, XtpListener, XtpPlace
 use layercast_transport::xtp::SendOptions;
 use layercast_wire::XtpService;
 
-use crate::common::{Running, complaint, folder, json, run, signal};
+use crate::common::{Running, complaint, folder, json, layercast, run, signal};
 
 const PORT: u16 = 7_000;
 
@@ -103,4 +105,129 @@ async fn a_daemon_that_was_killed_is_missed_and_replaced() {
         .unwrap();
     let chunk = in_time(there.receive(99)).await.unwrap().unwrap();
     assert_eq!(chunk.data.len(), 5);
+}
+
+/// Whoever asks for what cannot be is told what to do, and nothing is left behind.
+#[test]
+fn what_stands_in_the_way_of_a_daemon_is_told_with_what_to_do() {
+    let folder = folder("xtpd-told");
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("file"), "text").unwrap();
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (long, free) = (at(&"a".repeat(120)), at("xtpd"));
+    let cases: [(&[&str], &str); 7] = [
+        (&[&at("no/xtpd")], "make its folder first"),
+        (&[&at("file")], "choose a path where nothing is"),
+        (&[&long], "choose a shorter path"),
+        (
+            &[&free, "--listen", &taken],
+            "stop the other program, or choose another port",
+        ),
+        (
+            &[&free, "--listen", "192.0.2.1:0"],
+            "give an address of this host",
+        ),
+        (
+            &[&free, "--listen", "127.0.0.1:0", "--group", "10.0.0.1:7000"],
+            "a group is 224.0.0.0 to",
+        ),
+        (&[&free, "--raw-ip", "192.0.2.1"], "raw-ip"),
+    ];
+    for (args, advice) in cases {
+        let told = run(&[&["xtpd"], args].concat());
+        assert_eq!(told.status.code(), Some(1), "{args:?}");
+        let said = complaint(&told);
+        // Without the right to IP itself the address is not even looked at.
+        let right = ["CAP_NET_RAW", "give an address of this host"];
+        match advice {
+            "raw-ip" => assert!(right.iter().any(|it| said.contains(it)), "{said}"),
+            advice => assert!(said.contains(advice), "{said}"),
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let none = run(&["stats", &format!("xtp+daemon://{free}")]);
+    assert_eq!(none.status.code(), Some(1));
+    let said = complaint(&none);
+    assert!(
+        said.contains(&format!("`layercast xtpd {free}` starts a daemon there")),
+        "{said}"
+    );
+}
+
+/// Needs the right to IP itself; two addresses of the loopback.
+#[tokio::test]
+async fn daemons_over_ip_carry_a_message_and_tell_their_carrier() {
+    let path = |name: &str| folder(name).join("xtpd").to_str().unwrap().to_owned();
+    let (near, far) = (path("xtpd-ip-near"), path("xtpd-ip-far"));
+    let start = |path: &str, host: &str| RawDaemon::start(path, host);
+    let (Some(near), Some(mut far)) = (start(&near, "127.0.0.7"), start(&far, "127.0.0.8")) else {
+        eprintln!("skipped: IP protocol 36 needs CAP_NET_RAW");
+        return;
+    };
+    assert!(far.greeting.contains("127.0.0.8:0"), "{}", far.greeting);
+    let (here, there) = (client(&near.path).await, client(&far.path).await);
+    let (it, other, _listener) = pair(&here, &there).await;
+    let text = Bytes::from(vec![7; 100_000]);
+    in_time(it.send(text.clone(), &SendOptions::MESSAGE))
+        .await
+        .unwrap();
+    let mut got = 0;
+    while got < text.len() {
+        let chunk = in_time(other.receive(usize::MAX)).await.unwrap().unwrap();
+        got += chunk.data.len();
+    }
+    let stats = json(&run(&[
+        "stats",
+        &format!("xtp+daemon://{}", far.path),
+        "--json",
+    ]));
+    assert_eq!(stats["local"], "127.0.0.8:0");
+    signal(&far.child, "-TERM");
+    in_time(other.receive(1)).await.unwrap_err();
+    assert!(far.child.wait().unwrap().code().is_some());
+}
+
+/// A daemon over IP itself; killed when the test ends.
+struct RawDaemon {
+    child: Child,
+    path: String,
+    greeting: String,
+}
+
+impl RawDaemon {
+    /// `None` without the right to it.
+    fn start(path: &str, host: &str) -> Option<RawDaemon> {
+        let mut child = layercast()
+            .args(["xtpd", path, "--raw-ip", host, "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut greeting = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut greeting).unwrap();
+        if greeting.is_empty() {
+            let mut said = String::new();
+            let stderr = child.stderr.as_mut().unwrap();
+            stderr.read_to_string(&mut said).unwrap();
+            child.wait().unwrap();
+            assert!(said.contains("CAP_NET_RAW"), "{said}");
+            return None;
+        }
+        let path = path.to_owned();
+        Some(RawDaemon {
+            child,
+            path,
+            greeting,
+        })
+    }
+}
+
+impl Drop for RawDaemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
