@@ -21,7 +21,7 @@ const SOURCES: [(&str, &str); 8] = [
     ("mpeg2-tall", "-s 32x2832 -c:v mpeg2video -g 12 -bf 2"),
     (
         "mpeg2-interlaced",
-        "-s 720x576 -c:v mpeg2video -g 12 -bf 2 -flags +ildct+ilme -top 1 -q:v 2",
+        "-s 720x576 -c:v mpeg2video -g 12 -bf 2 -vf setfield=tff -flags +ildct+ilme -q:v 2",
     ),
 ];
 const FRAMES: usize = 75;
@@ -334,9 +334,9 @@ fn program_streams_hold_the_same_frames_as_their_elementary_stream() {
     if !have_ffmpeg() {
         return;
     }
-    for (codec, muxer) in [("mpeg1video", "mpeg"), ("mpeg2video", "vob")] {
+    for (codec, muxer, extension) in [("mpeg1video", "mpeg", "m1v"), ("mpeg2video", "vob", "m2v")] {
         let video = format!("-s 176x144 -c:v {codec} -g 12 -bf 2");
-        let plain = encode(&format!("ps-{codec}.m2v"), &video);
+        let plain = encode(&format!("ps-{codec}.{extension}"), &video);
         let name = format!("ps-{codec}.mpg");
         let arguments = format!(
             "-f lavfi -i testsrc2=rate=25 -f lavfi -i sine -frames:v {FRAMES} -shortest {video} \

@@ -19,7 +19,7 @@ const SOURCES: [(&str, &str); 4] = [
     ("mpeg2", "-c:v mpeg2video -q:v 3"),
     (
         "mpeg2-interlaced",
-        "-c:v mpeg2video -q:v 3 -flags +ildct+ilme -top 1 -intra_vlc 1 -alternate_scan 1",
+        "-c:v mpeg2video -q:v 3 -vf setfield=tff -flags +ildct+ilme -intra_vlc 1 -alternate_scan 1",
     ),
     // The quantiser changes inside slices.
     (
