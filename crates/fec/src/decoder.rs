@@ -85,6 +85,8 @@ pub struct DecoderStats {
     pub decode_corrupt: u64,
     /// Blocks given up.
     pub unrecoverable: u64,
+    /// Source packets that blocks lacked when they were given up; one of which nothing came counts like that before.
+    pub lost: u64,
     /// Times that the sequence began anew.
     pub restarts: u64,
 }
@@ -99,8 +101,9 @@ pub struct Decoder {
     codes: Codes,
     window: Window,
     held: usize,
-    /// Packets of a block, for blocks of which none came.
+    /// Packets of a block, and source packets among them, for blocks of which none came.
     usual: u64,
+    usual_sources: u64,
     past: LossCount,
     stats: DecoderStats,
     events: VecDeque<DecoderEvent>,
@@ -116,6 +119,7 @@ impl Decoder {
             window: Window::default(),
             held: 0,
             usual: 0,
+            usual_sources: 0,
             past: LossCount::default(),
             stats: DecoderStats::default(),
             events: VecDeque::new(),
@@ -293,12 +297,14 @@ impl Decoder {
         };
         let Some(slot) = slot else {
             self.past.expected += self.usual;
+            self.stats.lost += self.usual_sources;
             return;
         };
         let count = slot.count();
         self.past = self.past.plus(count);
-        if slot.shape.is_some() {
+        if let Some(shape) = slot.shape {
             self.usual = count.expected;
+            self.usual_sources = shape.n.into();
         }
         let Some(block) = slot.block else {
             return;
@@ -307,6 +313,7 @@ impl Decoder {
         let missing: Vec<u8> = block.missing().map(|it| it as u8).collect();
         if !missing.is_empty() {
             self.stats.unrecoverable += 1;
+            self.stats.lost += missing.len() as u64;
             self.events.push_back(DecoderEvent::Unrecoverable {
                 block: number,
                 missing,

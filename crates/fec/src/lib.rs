@@ -12,6 +12,7 @@
 //! - [`Encoder`] and [`Decoder`] protect a stream of packets: each gets an FEC [`Header`], blocks are closed when they are
 //!   full or by a timer, may be interleaved, and are given up after a while. Both are sans-I/O and bounded in memory.
 //!   A decoder counts the loss before decoding ([`LossCount`]); [`LossReporter`] makes reports of it.
+//! - [`FecEdge`] is one end of a tunnel that protects the datagrams of any program between two hosts.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -41,6 +42,7 @@ mod block;
 mod code;
 mod controller;
 mod decoder;
+mod edge;
 mod encoder;
 mod encoder_config;
 mod header;
@@ -48,6 +50,7 @@ mod loss;
 pub mod model;
 mod raptor;
 mod reed_solomon;
+mod steering;
 pub mod study;
 mod unit;
 mod window;
@@ -58,11 +61,13 @@ pub use block::{BlockDecoder, BlockEncoder, Put};
 pub use code::{Code, CodeError, Codes, Decoded, Scheme};
 pub use controller::{Choice, Controller, ControllerConfig, Objective};
 pub use decoder::{Arrival, Decoder, DecoderConfig, DecoderEvent, DecoderStats};
+pub use edge::{EdgeReceived, EdgeSent, EdgeStats, FecEdge, FecEdgeConfig};
 pub use encoder::{EncodeError, Encoder};
 pub use encoder_config::{ConfigError, EncoderConfig};
 pub use header::{Header, HeaderError, Shape};
 pub use loss::{LEAST_EXPECTED, LossCount, LossReport, LossReporter};
 pub use raptor::RaptorQ;
 pub use reed_solomon::ReedSolomon;
+pub use steering::Steering;
 pub use unit::MAX_PAYLOAD;
 pub use xorshift::XorShift;

@@ -2,6 +2,7 @@
 
 mod codes;
 mod controller;
+mod edge;
 mod hostile;
 mod models;
 mod placements;

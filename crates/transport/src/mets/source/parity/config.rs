@@ -2,19 +2,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use layercast_core::{CellRate, FlowSpec, LayerRate, Level, Span};
-use layercast_fec::{ConfigError, EncoderConfig, Scheme};
+use layercast_fec::{ConfigError, EncoderConfig, Scheme, Steering};
 use layercast_wire::{Carriage, METS_HEADER, ParityTable, Run};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Runs that every parity has room for; a block of more frames ends early.
 pub(super) const RUNS: usize = 8;
-/// Most packets of a block whose redundancy follows the receivers, its parities, and their share.
-pub(super) const AUTO_BLOCK: u8 = 20;
-pub(super) const AUTO_PARITIES: u8 = 4;
-pub(super) const AUTO_CAP: f64 = 1.0 / 3.0;
-/// What [`Redundancy::Auto`] begins with; no choice of it takes more.
-const AUTO_FIRST: (u8, u8) = (8, 4);
 /// How long a block waits for more packets at most, and without a delay bound: the round trip of the
 /// specification is not known to a source of a group.
 const FLUSH: Span = Span::from_ms(100);
@@ -58,7 +52,7 @@ impl ParityConfig {
     pub(super) fn most(&self) -> (u8, u8) {
         match self.redundancy {
             Redundancy::Fixed { n, m } => (n, m),
-            Redundancy::Auto => (AUTO_BLOCK - 1, AUTO_PARITIES),
+            Redundancy::Auto => (Steering::BLOCK - 1, Steering::PARITIES),
         }
     }
 
@@ -66,7 +60,7 @@ impl ParityConfig {
     pub(super) fn first(&self) -> (u8, u8) {
         match self.redundancy {
             Redundancy::Fixed { n, m } => (n, m),
-            Redundancy::Auto => AUTO_FIRST,
+            Redundancy::Auto => Steering::FIRST,
         }
     }
 
@@ -105,7 +99,7 @@ impl ParityConfig {
         match self.redundancy {
             Redundancy::Fixed { n, m } => room((n, m)),
             Redundancy::Auto => {
-                let shapes = (1..=AUTO_PARITIES).map(|m| (AUTO_BLOCK - m, m));
+                let shapes = (1..=Steering::PARITIES).map(|m| (Steering::BLOCK - m, m));
                 let rooms = shapes.map(room).collect::<Result<Vec<_>, _>>()?;
                 Ok(rooms.into_iter().min().unwrap_or_default())
             }

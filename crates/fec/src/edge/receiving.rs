@@ -1,0 +1,221 @@
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use layercast_core::{Serial, Span, Time, earliest};
+
+use super::stats::EdgeReceived;
+use super::wire::Session;
+use crate::{Arrival, Decoder, DecoderConfig, DecoderEvent, Header, LossCount};
+
+/// Arrivals that are remembered for the delay of recovered packets.
+const ARRIVALS: usize = 1_024;
+/// Blocks behind those that were handed on without decoding.
+const FAR: i32 = 1_024;
+
+/// The end of a tunnel that takes packets out.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    config: DecoderConfig,
+    decoder: Decoder,
+    /// The session of the peer, and that before: its last datagrams may come later than the first of the next.
+    session: Option<Session>,
+    before: Option<Session>,
+    bypass: bool,
+    /// The newest block of which something was handed on without decoding: what is recovered of it could be known.
+    bypassed: Option<Serial>,
+    arrivals: VecDeque<(Serial, u8, Time)>,
+    packets: VecDeque<Bytes>,
+    added: Span,
+    /// What was counted, by decoders that are gone and without any.
+    past: EdgeReceived,
+    /// When the peer is told what came.
+    report_at: Option<Time>,
+    /// Something came since it was told.
+    heard: bool,
+    /// Of decoders of the session that are gone; and what was told last.
+    session_past: LossCount,
+    told: LossCount,
+}
+
+impl Receiving {
+    /// How often the peer is told what came.
+    pub const PERIOD: Span = Span::from_secs(1);
+
+    pub fn new(config: DecoderConfig) -> Receiving {
+        Receiving {
+            config,
+            decoder: Decoder::new(config),
+            session: None,
+            before: None,
+            bypass: false,
+            bypassed: None,
+            arrivals: VecDeque::with_capacity(ARRIVALS),
+            packets: VecDeque::new(),
+            added: Span::ZERO,
+            past: EdgeReceived::default(),
+            report_at: None,
+            heard: false,
+            session_past: LossCount::default(),
+            told: LossCount::default(),
+        }
+    }
+
+    /// Takes a packet of the code.
+    pub fn coded(&mut self, now: Time, session: Session, packet: &Bytes) {
+        let Ok(header) = Header::decode(packet) else {
+            self.malformed();
+            return;
+        };
+        if !self.admits(session) {
+            return;
+        }
+        self.heard = true;
+        self.report_at.get_or_insert(now + Receiving::PERIOD);
+        if self.passes_by(&header) {
+            self.past.bypassed += 1;
+            if header.parity().is_none() {
+                self.hand_over(packet.slice(Header::SIZE..));
+            }
+            return;
+        }
+        if self.arrivals.len() == ARRIVALS {
+            self.arrivals.pop_front();
+        }
+        self.arrivals.push_back((header.block, header.index, now));
+        self.decoder.handle(now, packet);
+        self.take_events(now);
+    }
+
+    /// Takes a packet without protection.
+    pub fn plain(&mut self, session: Session, packet: Bytes) {
+        if self.admits(session) {
+            self.hand_over(packet);
+        }
+    }
+
+    pub fn malformed(&mut self) {
+        self.past.malformed += 1;
+    }
+
+    pub fn poll_packet(&mut self) -> Option<Bytes> {
+        self.packets.pop_front()
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        earliest(self.decoder.next_timeout(), self.report_at)
+    }
+
+    /// Gives up what was waited for long enough; gives what the peer is to be told, if anything.
+    pub fn on_timeout(&mut self, now: Time) -> Option<(Session, LossCount)> {
+        self.decoder.on_timeout(now);
+        self.take_events(now);
+        if self.report_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        // Once more after the last that came, when its block is done with.
+        let heard = std::mem::take(&mut self.heard);
+        self.report_at = heard.then_some(now + Receiving::PERIOD);
+        let total = self.session_past.plus(self.decoder.loss());
+        let told = std::mem::replace(&mut self.told, total);
+        self.session.zip((told != total).then_some(total))
+    }
+
+    /// Hands packets on without decoding, or decodes again.
+    pub fn set_bypass(&mut self, bypass: bool) {
+        if self.bypass && !bypass {
+            // What passed by was not lost: a decoder that begins here does not count it so.
+            self.renew();
+        }
+        self.bypass = bypass;
+    }
+
+    pub fn stats(&self) -> EdgeReceived {
+        let mut stats = self
+            .past
+            .with(self.decoder.stats(), self.decoder.loss())
+            .rated();
+        stats.added_ms = self.added.as_ms_f64() / stats.recovered.max(1) as f64;
+        stats
+    }
+
+    /// Whether a datagram belongs to the peer as it is now; one of a new session makes it so.
+    fn admits(&mut self, session: Session) -> bool {
+        if self.session == Some(session) {
+            return true;
+        }
+        if self.before == Some(session) {
+            self.past.malformed += 1;
+            return false;
+        }
+        if self.session.is_some() {
+            self.past.restarts += 1;
+            self.renew();
+        }
+        (self.session_past, self.told) = (LossCount::default(), LossCount::default());
+        self.bypassed = None;
+        self.before = self.session.replace(session);
+        true
+    }
+
+    /// Whether a packet is handed on without decoding.
+    fn passes_by(&mut self, header: &Header) -> bool {
+        let ahead = self.bypassed.map(|it| header.block.diff(it));
+        if self.bypass {
+            if ahead.is_none_or(|ahead| ahead > 0) {
+                self.bypassed = Some(header.block);
+            }
+            return true;
+        }
+        if ahead.is_some_and(|ahead| ahead > FAR) {
+            self.bypassed = None;
+        }
+        ahead.is_some_and(|ahead| ahead <= 0)
+    }
+
+    /// Begins with a decoder that knows nothing.
+    fn renew(&mut self) {
+        self.decoder.on_timeout(Time::MAX);
+        while self.decoder.poll_event().is_some() {}
+        let loss = self.decoder.loss();
+        self.past = self.past.with(self.decoder.stats(), loss);
+        self.session_past = self.session_past.plus(loss);
+        self.decoder = Decoder::new(self.config);
+        self.arrivals.clear();
+    }
+
+    fn take_events(&mut self, now: Time) {
+        while let Some(event) = self.decoder.poll_event() {
+            let DecoderEvent::Source {
+                block,
+                index,
+                payload,
+                how,
+            } = event
+            else {
+                continue;
+            };
+            match how {
+                // It may have been here: the user is to get it once.
+                Arrival::Late => continue,
+                Arrival::Recovered => self.note_delay(now, block, index),
+                Arrival::Plain => {}
+            }
+            self.hand_over(payload);
+        }
+    }
+
+    fn note_delay(&mut self, now: Time, block: Serial, index: u8) {
+        let of_block = self.arrivals.iter().filter(|it| it.0 == block);
+        let before = of_block.clone().filter(|it| it.1 < index);
+        let before = before.max_by_key(|it| it.1).or(of_block.clone().next());
+        let added = before.map_or(Span::ZERO, |it| now.since(it.2));
+        self.added += added;
+        self.past.most_added_ms = self.past.most_added_ms.max(added.as_ms_f64());
+    }
+
+    fn hand_over(&mut self, packet: Bytes) {
+        self.past.packets += 1;
+        self.past.octets += packet.len() as u64;
+        self.packets.push_back(packet);
+    }
+}

@@ -1,0 +1,176 @@
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use layercast_core::{Span, Time};
+
+use super::stats::EdgeSent;
+use super::wire::{ENVELOPE, Session};
+use crate::{ConfigError, Encoder, EncoderConfig, Header, LossCount, Steering};
+
+/// Packets that may stay lost where the code follows the peer's reports.
+const LOSS: f64 = 1e-3;
+
+/// What waits to be sent.
+#[derive(Debug)]
+enum Outgoing {
+    Source(Header, Bytes),
+    Plain(Bytes),
+    Parity(Vec<u8>),
+    Report(Session, LossCount),
+}
+
+/// The end of a tunnel that puts packets in.
+#[derive(Debug)]
+pub(super) struct Sending {
+    encoder: Encoder,
+    session: Session,
+    steering: Option<Steering>,
+    /// Longest datagram.
+    mtu: usize,
+    queue: VecDeque<Outgoing>,
+    /// Buffers for parities to come.
+    spare: Vec<Vec<u8>>,
+    stats: EdgeSent,
+    /// Packets when the last report came, and when that was.
+    before: (Time, u64),
+}
+
+impl Sending {
+    /// `auto`: the code follows what the peer reports.
+    pub fn new(
+        config: EncoderConfig,
+        auto: bool,
+        session: Session,
+    ) -> Result<Sending, ConfigError> {
+        let mtu = config.mtu;
+        let config = EncoderConfig {
+            mtu: mtu.saturating_sub(ENVELOPE),
+            ..config
+        };
+        let encoder = Encoder::new(config).map_err(|error| match error {
+            ConfigError::Mtu { needed, .. } => {
+                let needed = needed + ENVELOPE;
+                ConfigError::Mtu { mtu, needed }
+            }
+            other => other,
+        })?;
+        Ok(Sending {
+            encoder,
+            session,
+            steering: auto.then(|| Steering::new(LOSS, u32::from(Steering::BLOCK))),
+            mtu,
+            queue: VecDeque::new(),
+            spare: Vec::new(),
+            stats: EdgeSent::default(),
+            before: (Time::ZERO, 0),
+        })
+    }
+
+    /// Takes a packet of the user.
+    pub fn push(&mut self, now: Time, packet: Bytes) {
+        if packet.len() + ENVELOPE > self.mtu {
+            self.stats.refused += 1;
+            return;
+        }
+        self.stats.octets += packet.len() as u64;
+        let Ok(header) = self.encoder.push(now, packet.clone()) else {
+            self.stats.unprotected += 1;
+            self.queue.push_back(Outgoing::Plain(packet));
+            return;
+        };
+        self.stats.packets += 1;
+        self.queue.push_back(Outgoing::Source(header, packet));
+        self.take_parities();
+    }
+
+    /// The peer is told what came of its session.
+    pub fn report(&mut self, session: Session, total: LossCount) {
+        self.queue.push_back(Outgoing::Report(session, total));
+    }
+
+    /// The peer tells what came of a session; `false` if it is not this one.
+    pub fn on_report(
+        &mut self,
+        now: Time,
+        session: Session,
+        total: LossCount,
+        period: Span,
+    ) -> bool {
+        if session != self.session || total.received > total.expected {
+            return false;
+        }
+        self.stats.peer_loss = Some(total.rate());
+        let (then, packets) = std::mem::replace(&mut self.before, (now, self.stats.packets));
+        let Some(steering) = &mut self.steering else {
+            return true;
+        };
+        // As many packets as come while a block may stay open share one.
+        let rate = (self.stats.packets - packets) as f64 / now.since(then).as_secs_f64();
+        let batch = rate * self.encoder.config().flush.as_secs_f64();
+        steering.set(LOSS, batch.clamp(1.0, 1e6) as u32);
+        if let Some((n, m)) = steering.on_report(now, 0, total, period) {
+            // One for which packets are too short is not taken.
+            let _ = self.encoder.set_redundancy(n, m);
+            self.take_parities();
+        }
+        true
+    }
+
+    /// Puts the next datagram into `out` in place of what is there; `false` if there is none.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(next) = self.queue.pop_front() else {
+            return false;
+        };
+        out.clear();
+        match next {
+            Outgoing::Source(header, packet) => {
+                out.extend_from_slice(&self.session.coded());
+                out.extend_from_slice(&header.encode());
+                out.extend_from_slice(&packet);
+            }
+            Outgoing::Plain(packet) => {
+                out.extend_from_slice(&self.session.plain());
+                out.extend_from_slice(&packet);
+            }
+            Outgoing::Parity(parity) => {
+                out.extend_from_slice(&self.session.coded());
+                out.extend_from_slice(&parity);
+                // No more than there were parities at once.
+                self.spare.push(parity);
+            }
+            Outgoing::Report(session, total) => out.extend_from_slice(&session.report(total)),
+        }
+        self.stats.tunnel_octets += out.len() as u64;
+        true
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.encoder.next_timeout()
+    }
+
+    pub fn on_timeout(&mut self, now: Time) {
+        self.encoder.on_timeout(now);
+        self.take_parities();
+    }
+
+    pub fn stats(&self) -> EdgeSent {
+        let config = self.encoder.config();
+        EdgeSent {
+            code: (config.n, config.m),
+            ..self.stats
+        }
+    }
+
+    /// Parities leave behind the packets of their block, before those of the next.
+    fn take_parities(&mut self) {
+        loop {
+            let mut parity = self.spare.pop().unwrap_or_default();
+            if !self.encoder.poll_parity(&mut parity) {
+                self.spare.push(parity);
+                return;
+            }
+            self.stats.parities += 1;
+            self.queue.push_back(Outgoing::Parity(parity));
+        }
+    }
+}

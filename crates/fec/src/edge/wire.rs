@@ -1,0 +1,75 @@
+use bytes::Bytes;
+
+use crate::LossCount;
+
+/// Octets in front of what a datagram of a tunnel carries: its kind, and the session of its sender.
+pub(super) const ENVELOPE: usize = 4;
+/// Octets of a report.
+pub(super) const REPORT: usize = ENVELOPE + 16;
+
+/// Which start of an edge: its blocks have nothing to do with those of the start before. 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Session(u32);
+
+/// What a datagram of a tunnel is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Datagram {
+    /// A packet of the code, FEC header in front.
+    Coded(Session, Bytes),
+    /// A packet without protection.
+    Plain(Session, Bytes),
+    /// What came of the session before decoding, since its start.
+    Report(Session, LossCount),
+}
+
+const CODED: u8 = 0xe1;
+const PLAIN: u8 = 0xe2;
+const TOLD: u8 = 0xe3;
+
+impl Session {
+    pub fn new(number: u32) -> Session {
+        Session(number & 0x00ff_ffff)
+    }
+
+    pub fn coded(self) -> [u8; ENVELOPE] {
+        self.envelope(CODED)
+    }
+
+    pub fn plain(self) -> [u8; ENVELOPE] {
+        self.envelope(PLAIN)
+    }
+
+    /// The report on this session.
+    pub fn report(self, total: LossCount) -> [u8; REPORT] {
+        let mut out = [0; REPORT];
+        out[..4].copy_from_slice(&self.envelope(TOLD));
+        out[4..12].copy_from_slice(&total.expected.to_be_bytes());
+        out[12..].copy_from_slice(&total.received.to_be_bytes());
+        out
+    }
+
+    fn envelope(self, kind: u8) -> [u8; ENVELOPE] {
+        let [_, a, b, c] = self.0.to_be_bytes();
+        [kind, a, b, c]
+    }
+}
+
+/// Reads a datagram of a tunnel; `None` if it is none.
+pub(super) fn open(datagram: &Bytes) -> Option<Datagram> {
+    let (&[kind, a, b, c], rest) = datagram.split_first_chunk()?;
+    let session = Session(u32::from_be_bytes([0, a, b, c]));
+    let carried = || datagram.slice(ENVELOPE..);
+    match kind {
+        CODED => Some(Datagram::Coded(session, carried())),
+        PLAIN => Some(Datagram::Plain(session, carried())),
+        TOLD => {
+            let (expected, received) = rest.split_first_chunk()?;
+            let total = LossCount {
+                expected: u64::from_be_bytes(*expected),
+                received: u64::from_be_bytes(received.try_into().ok()?),
+            };
+            Some(Datagram::Report(session, total))
+        }
+        _ => None,
+    }
+}

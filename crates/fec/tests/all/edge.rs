@@ -1,0 +1,317 @@
+//! Two edges and a path between them that loses, reorders and duplicates.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use layercast_core::{Span, Stream, Time};
+use layercast_fec::model::residual;
+use layercast_fec::{ConfigError, FecEdge, FecEdgeConfig, Header, Scheme};
+use proptest::prelude::*;
+
+const CONFIG: FecEdgeConfig = FecEdgeConfig {
+    scheme: Scheme::XorShift,
+    code: Some((6, 2)),
+    mtu: 1_472,
+    flush: Span::from_ms(20),
+    session: 7,
+};
+/// Octets in front of the FEC header.
+const ENVELOPE: usize = 4;
+
+fn edge(config: FecEdgeConfig) -> FecEdge {
+    FecEdge::new(config).expect("a configuration")
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+/// A packet that says which it is, of a length of its own.
+fn packet(number: u32, octets: usize) -> Bytes {
+    let mut packet = number.to_be_bytes().to_vec();
+    packet.resize(4 + octets, number as u8);
+    packet.into()
+}
+
+fn number(packet: &Bytes) -> u32 {
+    u32::from_be_bytes(packet[..4].try_into().expect("four octets"))
+}
+
+fn datagrams(edge: &mut FecEdge) -> Vec<Bytes> {
+    let mut out = Vec::new();
+    let next = || {
+        edge.poll_transmit(&mut out)
+            .then(|| Bytes::copy_from_slice(&out))
+    };
+    std::iter::from_fn(next).collect()
+}
+
+fn packets(edge: &mut FecEdge) -> Vec<Bytes> {
+    std::iter::from_fn(|| edge.poll_packet()).collect()
+}
+
+/// The datagrams of so many packets, one in a millisecond.
+fn sent(edge: &mut FecEdge, packets: &[Bytes]) -> Vec<Bytes> {
+    let mut all = Vec::new();
+    for (ms, packet) in packets.iter().enumerate() {
+        edge.on_timeout(at(ms as u64));
+        edge.send(at(ms as u64), packet.clone());
+        all.append(&mut datagrams(edge));
+    }
+    edge.on_timeout(at(packets.len() as u64 + 20));
+    all.append(&mut datagrams(edge));
+    all
+}
+
+/// What the path does to a datagram: lost, how often it comes, how many others overtake it.
+type Fate = (bool, usize, u32);
+
+proptest! {
+    #[test]
+    fn out_come_packets_that_went_in_once_each_and_blocks_that_lack_few_are_whole(
+        lengths in prop::collection::vec(0_usize..1_400, 1..120),
+        (n, m) in (1_u8..12, 0_u8..5),
+        fates in prop::collection::vec((prop::bool::weighted(0.2), 1_usize..3, 0_u32..40), 720),
+        scheme in prop::sample::select(Scheme::ALL.to_vec()),
+    ) {
+        let config = FecEdgeConfig { scheme, code: Some((n, m)), ..CONFIG };
+        let (mut near, mut far) = (edge(config), edge(config));
+        let given: Vec<Bytes> = (0..).zip(&lengths).map(|(it, &len)| packet(it, len)).collect();
+        let all = sent(&mut near, &given);
+        prop_assert_eq!(near.stats().sent.packets, given.len() as u64);
+        // A block: its sources, and how many of its packets were lost.
+        let mut blocks: BTreeMap<u32, (Vec<u32>, usize)> = BTreeMap::new();
+        let mut arriving = Vec::new();
+        for (place, datagram) in (0..).zip(&all) {
+            let header = Header::decode(&datagram[ENVELOPE..]).expect("a header");
+            let block = blocks.entry(header.block.0).or_default();
+            if header.parity().is_none() {
+                block.0.push(number(&datagram.slice(ENVELOPE + Header::SIZE..)));
+            }
+            // The first of all says where the sequence begins.
+            let (lost, copies, late): Fate = if place == 0 { (false, 1, 0) } else { fates[place as usize] };
+            block.1 += usize::from(lost);
+            if !lost {
+                arriving.extend((0..copies as u32).map(|copy| (place + late * (copy + 1), datagram)));
+            }
+        }
+        arriving.sort_by_key(|it| it.0);
+        for (ms, datagram) in arriving {
+            far.on_timeout(at(ms.into()));
+            far.receive(at(ms.into()), datagram);
+        }
+        let mut got: Vec<Bytes> = packets(&mut far);
+        got.sort_by_key(number);
+        for pair in got.windows(2) {
+            prop_assert!(number(&pair[0]) < number(&pair[1]), "{} came twice", number(&pair[0]));
+        }
+        for it in &got {
+            prop_assert_eq!(it, &given[number(it) as usize]);
+        }
+        for (sources, lost) in blocks.values() {
+            // Of RaptorQ any N + 2 suffice, but for one block in millions.
+            let spare = usize::from(m).saturating_sub(if scheme == Scheme::RaptorQ { 2 } else { 0 });
+            if *lost <= spare {
+                let whole = sources.iter().all(|it| got.binary_search_by_key(it, number).is_ok());
+                prop_assert!(whole, "{lost} lost of {sources:?} with {m} parities");
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_comes_is_counted_and_harms_nothing(
+        noise in prop::collection::vec(
+            (prop::sample::select(vec![0_u8, 0xe1, 0xe2, 0xe3]), prop::collection::vec(any::<u8>(), 0..60)), 0..60),
+    ) {
+        let mut far = edge(CONFIG);
+        for (ms, (kind, rest)) in (0..).zip(noise) {
+            far.receive(at(ms), &[&[kind][..], &rest].concat().into());
+            far.on_timeout(at(ms));
+        }
+        datagrams(&mut far);
+        packets(&mut far);
+        let mut near = edge(CONFIG);
+        let given: Vec<Bytes> = (0..6).map(|it| packet(it, 100)).collect();
+        // A start of its own, after all that.
+        let all = sent(&mut near, &given);
+        all[1..].iter().for_each(|it| far.receive(at(100), it));
+        prop_assert_eq!(packets(&mut far).len(), 6);
+    }
+}
+
+#[test]
+fn at_three_percent_loss_as_much_stays_lost_as_the_formula_says() {
+    let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
+    let mut path = Stream::new(1, "path");
+    let count = 1_200_000_u32;
+    let lost = |edge: &FecEdge| edge.stats().received.lost;
+    // Losses of a block come together: their spread is that of blocks.
+    let (mut squares, mut before) = (0_u64, 0);
+    let mut out = Vec::new();
+    for it in 0..count {
+        let now = at(it.into());
+        near.send(now, packet(it, 8));
+        while near.poll_transmit(&mut out) {
+            if !path.chance(0.03) {
+                far.receive(now, &Bytes::copy_from_slice(&out));
+            }
+        }
+        far.on_timeout(now);
+        while far.poll_packet().is_some() {}
+        squares += (lost(&far) - before).pow(2);
+        before = lost(&far);
+    }
+    far.on_timeout(at(u64::from(count) + 3_000));
+    let stats = far.stats().received;
+    let stayed = u64::from(count) - stats.packets;
+    let wanted = residual(6, 2, 0.03) * f64::from(count);
+    let spread = (squares as f64).sqrt();
+    let off = stayed as f64 - wanted;
+    assert!(
+        off.abs() < 3.0 * spread && spread < 0.1 * wanted,
+        "{off} of {wanted}, {spread}"
+    );
+    // Of a block that lost its last packet and both parities nothing tells that there was a last packet.
+    let unseen = stayed - stats.lost;
+    assert!(unseen < stayed / 50, "{unseen} of {stayed}");
+    assert!((stats.raw_loss - 0.03).abs() < 5e-4, "{stats:?}");
+    // The block's parities follow its packets: at most five packets later.
+    assert!(
+        stats.added_ms > 1.0 && stats.most_added_ms <= 6.0,
+        "{stats:?}"
+    );
+    let sent = near.stats().sent;
+    assert_eq!(sent.parities, u64::from(count) / 3);
+}
+
+#[test]
+fn a_lonely_packet_is_recovered_when_its_block_is_flushed() {
+    let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
+    near.send(at(0), packet(1, 10));
+    assert_eq!(datagrams(&mut near).len(), 1);
+    assert_eq!(near.next_timeout(), Some(at(20)));
+    near.on_timeout(at(20));
+    let parities = datagrams(&mut near);
+    assert_eq!(parities.len(), 2);
+    far.receive(at(30), &parities[1]);
+    assert_eq!(packets(&mut far), [packet(1, 10)]);
+}
+
+#[test]
+fn long_packets_go_without_protection_longer_ones_not_at_all() {
+    let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
+    let most = CONFIG.mtu - ENVELOPE;
+    // Envelope, header, length, and the shift of the second parity.
+    let protected = most - Header::SIZE - 2 - 5;
+    for octets in [protected, protected + 1, most, most + 1, 65_000] {
+        near.send(at(0), packet(0, octets - 4));
+    }
+    near.on_timeout(at(20));
+    for datagram in datagrams(&mut near) {
+        assert!(datagram.len() <= CONFIG.mtu);
+        far.receive(at(20), &datagram);
+    }
+    let lengths: Vec<usize> = packets(&mut far).iter().map(Bytes::len).collect();
+    assert_eq!(lengths, [protected, protected + 1, most]);
+    let sent = near.stats().sent;
+    assert_eq!((sent.packets, sent.unprotected, sent.refused), (1, 2, 2));
+    let refused = FecEdge::new(FecEdgeConfig { mtu: 15, ..CONFIG }).unwrap_err();
+    assert_eq!(
+        refused,
+        ConfigError::Mtu {
+            mtu: 15,
+            needed: 19
+        }
+    );
+}
+
+#[test]
+fn a_peer_that_begins_anew_is_heard_at_once() {
+    let mut far = edge(CONFIG);
+    let given: Vec<Bytes> = (0..60).map(|it| packet(it, 10)).collect();
+    let first = sent(&mut edge(CONFIG), &given);
+    let anew = FecEdgeConfig {
+        session: 8,
+        ..CONFIG
+    };
+    let second = sent(&mut edge(anew), &given);
+    first.iter().for_each(|it| far.receive(at(0), it));
+    // Its first packet is lost, and one of the session before is late.
+    second[1..].iter().for_each(|it| far.receive(at(1), it));
+    far.receive(at(2), &first[0]);
+    assert_eq!(packets(&mut far).len(), 120);
+    let stats = far.stats().received;
+    assert_eq!(
+        (stats.restarts, stats.recovered, stats.malformed),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn who_cannot_keep_up_hands_on_without_decoding_and_goes_on_later() {
+    let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
+    let given: Vec<Bytes> = (0..60).map(|it| packet(it, 10)).collect();
+    let all = sent(&mut near, &given);
+    // Ten blocks of eight datagrams; the second of each is lost.
+    for (place, datagram) in all.iter().enumerate() {
+        match place {
+            20 => far.set_bypass(true),
+            44 => far.set_bypass(false),
+            _ => {}
+        }
+        if place % 8 != 1 {
+            far.receive(at(0), datagram);
+        }
+    }
+    let mut numbers: Vec<u32> = packets(&mut far).iter().map(number).collect();
+    numbers.sort_unstable();
+    // From the third block on nothing is recovered; the sixth is not decoded to its end either, as some of it passed by.
+    let lost: Vec<u32> = (0..60)
+        .filter(|it| numbers.binary_search(it).is_err())
+        .collect();
+    assert_eq!(lost, [13, 19, 25, 31]);
+    numbers.dedup();
+    assert_eq!(numbers.len(), 56);
+    let stats = far.stats().received;
+    assert_eq!((stats.recovered, stats.bypassed), (6, 25));
+}
+
+/// The code, after `seconds` of a thousand packets each, over a path that loses so many both ways.
+fn followed(loss: f64, seconds: u64) -> ((u8, u8), FecEdge) {
+    let auto = FecEdgeConfig {
+        code: None,
+        ..CONFIG
+    };
+    let (mut near, mut far) = (edge(auto), edge(auto));
+    let mut path = Stream::new(1, "path");
+    for ms in 0..1_000 * seconds {
+        near.on_timeout(at(ms));
+        near.send(at(ms), packet(ms as u32, 8));
+        for datagram in datagrams(&mut near) {
+            if !path.chance(loss) {
+                far.receive(at(ms), &datagram);
+            }
+        }
+        far.on_timeout(at(ms));
+        packets(&mut far);
+        for report in datagrams(&mut far) {
+            if !path.chance(loss) {
+                near.receive(at(ms), &report);
+            }
+        }
+    }
+    let told = near.stats().sent.peer_loss.expect("reports");
+    assert!((told - loss).abs() < 0.01, "{told}");
+    (near.stats().sent.code, far)
+}
+
+#[test]
+fn the_code_follows_what_the_peer_reports() {
+    let (quiet, _) = followed(0.0, 30);
+    assert_eq!(quiet, (19, 1));
+    let ((n, m), far) = followed(0.03, 60);
+    let left = residual(n.into(), m.into(), 0.03);
+    assert!(m > 1 && left < 1.1e-3, "{n}+{m}");
+    let stats = far.stats().received;
+    assert!(stats.residual_loss < 2e-3, "{stats:?}");
+}
