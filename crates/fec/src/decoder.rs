@@ -235,6 +235,11 @@ impl Decoder {
             .saturating_add_signed(block.octets() as isize - held as isize);
         match put {
             Put::Refused => self.stats.malformed += 1,
+            // A parity of a short block that is whole: the first to tell that it is.
+            Put::Known if slot.see(header.index) => {
+                self.stats.unused += 1;
+                self.decode(place, header.block);
+            }
             Put::Known => self.stats.duplicate += 1,
             Put::New => {
                 slot.see(header.index);

@@ -67,9 +67,12 @@ pub struct EdgeReceived {
 }
 
 impl EdgeSent {
-    /// Octets of the tunnel beyond those of the user, as a share of these.
+    /// Octets of the tunnel beyond those of the user, as a share of these; 0 if the user sent nothing.
     pub fn overhead(&self) -> f64 {
-        self.tunnel_octets.saturating_sub(self.octets) as f64 / self.octets.max(1) as f64
+        match self.octets {
+            0 => 0.0,
+            octets => self.tunnel_octets.saturating_sub(octets) as f64 / octets as f64,
+        }
     }
 }
 

@@ -96,6 +96,21 @@ fn a_short_block_is_closed_by_its_timer() {
 }
 
 #[test]
+fn parities_of_a_short_block_that_is_whole_count_as_received() {
+    let mut encoder = Encoder::new(CONFIG).expect("a configuration");
+    let all = sent(&mut encoder, 2);
+    let mut decoder = Decoder::new(DecoderConfig::default());
+    all.iter().for_each(|it| decoder.handle(Time::ZERO, it));
+    decoder.handle(Time::ZERO, &all[2]);
+    assert_eq!(decoder.next_timeout(), None);
+    decoder.on_timeout(Time::MAX);
+    let loss = decoder.loss();
+    assert_eq!((loss.expected, loss.received), (4, 4));
+    let stats = decoder.stats();
+    assert_eq!((stats.unused, stats.duplicate, stats.lost), (2, 1, 0));
+}
+
+#[test]
 fn the_last_source_of_a_full_block_knows_its_shape() {
     let mut encoder = Encoder::new(EncoderConfig { m: 0, ..CONFIG }).expect("a configuration");
     let all = sent(&mut encoder, 6);
