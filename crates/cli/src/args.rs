@@ -68,7 +68,7 @@ pub enum Command {
     Emulate(Emulate),
     /// Measure the rate and the burst of a policer on a path, by trains of datagrams
     PolicerProbe(PolicerProbe),
-    /// Packet-level FEC: where in a multicast tree redundancy pays
+    /// Packet-level FEC: where in a multicast tree redundancy pays, and a tunnel of parities between two hosts
     Fec(Fec),
     /// Models of application traffic: sample them, compare them with data, see what they offer
     Workload(crate::workload::args::Workload),
@@ -660,6 +660,8 @@ pub struct Fec {
 pub enum FecCommand {
     /// Rank all placements of codes on the parts of a tree
     Plan(FecPlan),
+    /// Protect the datagrams of any program between two hosts by parities
+    Edge(crate::edge::FecEdge),
 }
 
 /// `layercast fec plan`.

@@ -1,16 +1,22 @@
-//! `layercast fec`: where in a tree redundancy pays.
+//! `layercast fec`: where in a tree redundancy pays, and an edge that adds it.
 
 use std::fs;
 
 use layercast_fec::model::{Effect, Plan, Ranked, TreeFile, plan};
 
-use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
+use crate::{args, edge};
 
 /// Runs the command.
 pub fn run(args: &args::Fec) -> Outcome {
-    let args::FecCommand::Plan(args) = &args.command;
+    match &args.command {
+        args::FecCommand::Plan(args) => rank(args),
+        args::FecCommand::Edge(args) => edge::run(args),
+    }
+}
+
+fn rank(args: &args::FecPlan) -> Outcome {
     let path = &args.tree;
     let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
     let of_file =

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use layercast_core::PerLayer;
+use layercast_net::FecTunnelStats;
 use layercast_switch::PathStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub enum Line {
     Path(PathStatus),
     /// An emulated internetwork, once a second.
     Emulation(EmulationStatus),
+    /// An end of a tunnel of parities, once a second.
+    Edge(Box<EdgeStatus>),
     /// The last line: everything that was counted.
     Summary(Value),
 }
@@ -51,6 +54,16 @@ pub struct PathStatus {
     pub there: PathStats,
     /// To the clients.
     pub back: PathStats,
+}
+
+/// What an end of a tunnel of parities did so far.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EdgeStatus {
+    /// Seconds since the start.
+    pub t_s: f64,
+    /// What it did.
+    #[serde(flatten)]
+    pub stats: FecTunnelStats,
 }
 
 /// How a receiver does.

@@ -4,6 +4,7 @@ mod address;
 mod args;
 mod demo;
 mod drive;
+mod edge;
 mod emulate;
 mod emulation;
 mod failure;

@@ -13,6 +13,7 @@
 //! | [`XtpHost`] | the same for many tasks, with a socket of its own or by a daemon |
 //! | [`XtpDaemon`] | the same for many processes |
 //! | [`Relay`] | an impaired path for the datagrams of any program |
+//! | [`FecTunnel`] | one end of a tunnel of parities, for the datagrams of any program |
 //! | [`list_flows`], [`get_stats`] | questions to any node |
 //!
 //! Run each within a tokio runtime of one thread; several in one process are fine.
@@ -50,6 +51,7 @@ mod sources;
 mod tcp;
 mod timer;
 mod tls;
+mod tunnel;
 mod turn;
 mod udp;
 mod writing;
@@ -92,6 +94,7 @@ pub use tcp::TcpChannel;
 pub use timer::Lateness;
 pub use tls::{Authorities, Trust};
 pub use tokio_util::sync::{CancellationToken, DropGuard};
+pub use tunnel::{FecTunnel, FecTunnelConfig, FecTunnelError, FecTunnelStats};
 pub use udp::UdpStats;
 pub use xtp::{
     XtpAssociation, XtpCallError, XtpChannel, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHalf,

@@ -223,6 +223,7 @@ impl<'a> Crew<'a> {
                 | Line::Node(_)
                 | Line::Path(_)
                 | Line::Emulation(_)
+                | Line::Edge(_)
                 | Line::Event { .. },
             ) => {}
             News::Gone(status, last) => {

@@ -4,6 +4,7 @@
 mod architecture;
 mod commands;
 mod common;
+mod edge;
 mod fec;
 mod internet;
 mod sweep;

@@ -10,6 +10,7 @@ mod parity;
 mod relay;
 mod sealed;
 mod security;
+mod tunnel;
 mod xtp;
 mod xtp_control;
 mod xtp_cork;

@@ -1,0 +1,285 @@
+//! One end of a tunnel of parities between two hosts: [`FecEdge`] on sockets.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use layercast_core::{Span, Time, earliest};
+use layercast_fec::{ConfigError, EdgeStats, FecEdge, FecEdgeConfig};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::error::NetError;
+use crate::outbox::Outbox;
+use crate::timer::Timer;
+use crate::udp::{Inbound, Udp};
+
+/// How often it tells what happened.
+const SECOND: Span = Span::from_secs(1);
+/// Batches of datagrams taken from a socket before the next look at the other.
+const BATCHES_PER_TURN: usize = 8;
+
+/// One end of a tunnel.
+#[derive(Clone, Debug)]
+pub struct FecTunnelConfig {
+    /// Where datagrams of the peer come.
+    pub listen: SocketAddr,
+    /// The other end; datagrams from elsewhere are dropped.
+    pub peer: SocketAddr,
+    /// Where programs of this side send to, and what they get comes from.
+    pub inside: SocketAddr,
+    /// Which program gets what comes out; `None`: whoever sent to `inside` last.
+    pub out: Option<SocketAddr>,
+    /// What protects the packets.
+    pub edge: FecEdgeConfig,
+}
+
+/// What one end of a tunnel did since its start.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct FecTunnelStats {
+    /// Packets, loss and parities.
+    #[serde(flatten)]
+    pub edge: EdgeStats,
+    /// Datagrams from somebody else than the peer, dropped.
+    pub strangers: u64,
+    /// Packets that came out before any program was known that wants them, dropped.
+    pub nobody: u64,
+    /// Datagrams of the tunnel that this host dropped before they could be read.
+    pub host_lost: u64,
+    /// Datagrams, to the peer or to programs, that this host could not send.
+    pub send_failed: u64,
+}
+
+/// One end of a tunnel that is bound to its addresses and ready to run.
+pub struct FecTunnel {
+    edge: FecEdge,
+    tunnel: Side,
+    inside: Side,
+    /// Who gets what comes out.
+    user: Option<SocketAddr>,
+    fixed: bool,
+    nobody: u64,
+    peer: SocketAddr,
+    datagram: Vec<u8>,
+    /// What the host had dropped a second ago.
+    host_lost: u64,
+}
+
+/// A socket and what waits for it.
+struct Side {
+    udp: Udp,
+    outbox: Outbox,
+}
+
+/// Why a tunnel cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum FecTunnelError {
+    /// An address is not to be had.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// Packets cannot be protected so.
+    #[error(transparent)]
+    Code(#[from] ConfigError),
+}
+
+impl FecTunnel {
+    /// Takes both addresses. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// An address is in use or not one of this machine, or the code has no room in such datagrams.
+    pub fn bind(config: &FecTunnelConfig) -> Result<FecTunnel, FecTunnelError> {
+        let edge = FecEdge::new(config.edge)?;
+        Ok(FecTunnel {
+            edge,
+            tunnel: Side::bind(config.listen, config.peer)?,
+            inside: Side::bind(config.inside, config.out.unwrap_or(config.inside))?,
+            user: config.out,
+            fixed: config.out.is_some(),
+            nobody: 0,
+            peer: config.peer,
+            datagram: Vec::new(),
+            host_lost: 0,
+        })
+    }
+
+    /// Where datagrams of the peer come.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.tunnel.udp.local_addr()
+    }
+
+    /// Where programs of this side send to.
+    pub fn inside_addr(&self) -> SocketAddr {
+        self.inside.udp.local_addr()
+    }
+
+    /// Carries packets until `shutdown`; gives `told` what happened so far once a second.
+    ///
+    /// Where this host drops datagrams of the tunnel, because it is too slow, the next second goes without decoding
+    /// ([`FecEdge::set_bypass`]).
+    ///
+    /// # Errors
+    /// The system refuses timers.
+    pub async fn run(
+        mut self,
+        shutdown: CancellationToken,
+        mut told: impl FnMut(&FecTunnelStats),
+    ) -> Result<FecTunnelStats, NetError> {
+        let clock = Clock::get();
+        let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
+        let mut tell_at = clock.now() + SECOND;
+        loop {
+            let now = clock.now();
+            timer.served(now);
+            let more = self.receive(now);
+            self.edge.on_timeout(now);
+            self.send();
+            if shutdown.is_cancelled() {
+                return Ok(self.stats());
+            }
+            if tell_at <= now {
+                tell_at = now + SECOND;
+                let stats = self.stats();
+                self.edge.set_bypass(stats.host_lost > self.host_lost);
+                self.host_lost = stats.host_lost;
+                told(&stats);
+            }
+            if more {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            timer
+                .arm(earliest(self.edge.next_timeout(), Some(tell_at)))
+                .map_err(NetError::system("setting a timer"))?;
+            tokio::select! {
+                expired = timer.expired() => expired.map_err(NetError::system("waiting for a timer"))?,
+                // An error of a socket is one that another host caused: reading clears it.
+                _ = self.tunnel.udp.readable() => {}
+                _ = self.inside.udp.readable() => {}
+                _ = self.tunnel.drained() => {}
+                _ = self.inside.drained() => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> FecTunnelStats {
+        let (tunnel, inside) = (self.tunnel.udp.stats(), self.inside.udp.stats());
+        FecTunnelStats {
+            edge: self.edge.stats(),
+            strangers: tunnel.unknown,
+            nobody: self.nobody,
+            host_lost: tunnel.host_lost,
+            send_failed: tunnel.send_failed + inside.send_failed,
+        }
+    }
+
+    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    fn receive(&mut self, now: Time) -> bool {
+        let mut from_peer = FromPeer {
+            now,
+            peer: self.peer,
+            edge: &mut self.edge,
+        };
+        let mut more = (0..BATCHES_PER_TURN).all(|_| self.tunnel.udp.receive(&mut from_peer));
+        let mut from_user = FromUser {
+            now,
+            user: (!self.fixed).then_some(&mut self.user),
+            edge: &mut self.edge,
+        };
+        more |= (0..BATCHES_PER_TURN).all(|_| self.inside.udp.receive(&mut from_user));
+        more
+    }
+
+    /// Hands everything that the machine has to the kernel.
+    fn send(&mut self) {
+        while self.edge.poll_transmit(&mut self.datagram) {
+            self.tunnel.push(&self.datagram);
+        }
+        self.tunnel.flush();
+        if let Some(user) = self.user {
+            // What waits for a program that is not asked any more goes there still.
+            self.inside.outbox.redirect(user);
+        }
+        while let Some(packet) = self.edge.poll_packet() {
+            match self.user {
+                Some(_) => self.inside.push(&packet),
+                None => self.nobody += 1,
+            }
+        }
+        self.inside.flush();
+    }
+}
+
+impl Side {
+    fn bind(local: SocketAddr, to: SocketAddr) -> Result<Side, NetError> {
+        let failed = |source| NetError::bind(local, source);
+        // Marks of congestion do not cross the tunnel: routers are to drop instead.
+        let udp = Udp::bind(local).map_err(failed)?.without_ecn();
+        let outbox = Outbox::new(to);
+        Ok(Side { udp, outbox })
+    }
+
+    fn push(&mut self, datagram: &[u8]) {
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(datagram);
+        if !self.outbox.push(datagram.len(), false, write) {
+            self.udp.count_send_failed(1);
+        }
+    }
+
+    fn flush(&mut self) {
+        // What the kernel does not take waits in the box.
+        let _ = self.udp.flush(&mut self.outbox);
+    }
+
+    /// Waits until the kernel takes what waits; for ever if nothing does.
+    async fn drained(&self) -> io::Result<()> {
+        match self.outbox.waiting() {
+            0 => std::future::pending().await,
+            _ => self.udp.writable().await,
+        }
+    }
+}
+
+/// Datagrams of the tunnel.
+struct FromPeer<'a> {
+    now: Time,
+    peer: SocketAddr,
+    edge: &'a mut FecEdge,
+}
+
+impl Inbound for FromPeer<'_> {
+    type Key = ();
+
+    fn known(&mut self, addr: SocketAddr) -> Option<()> {
+        (addr == self.peer).then_some(())
+    }
+
+    fn deliver(&mut self, (): (), datagram: Bytes, _congestion: bool) {
+        self.edge.receive(self.now, &datagram);
+    }
+}
+
+/// Packets of the programs of this side.
+struct FromUser<'a> {
+    now: Time,
+    /// Who gets the answers, if that is whoever sent last.
+    user: Option<&'a mut Option<SocketAddr>>,
+    edge: &'a mut FecEdge,
+}
+
+impl Inbound for FromUser<'_> {
+    type Key = ();
+
+    fn known(&mut self, addr: SocketAddr) -> Option<()> {
+        if let Some(user) = &mut self.user {
+            **user = Some(addr);
+        }
+        Some(())
+    }
+
+    fn deliver(&mut self, (): (), packet: Bytes, _congestion: bool) {
+        self.edge.send(self.now, packet);
+    }
+}
