@@ -105,7 +105,9 @@ impl Sending {
             return true;
         };
         // As many packets as come while a block may stay open share one.
-        let rate = (self.stats.packets - packets) as f64 / now.since(then).as_secs_f64();
+        // Reports may come at one instant; honest ones do not.
+        let time = now.since(then).as_secs_f64().max(1e-3);
+        let rate = (self.stats.packets - packets) as f64 / time;
         let batch = rate * self.encoder.config().flush.as_secs_f64();
         steering.set(LOSS, batch.clamp(1.0, 1e6) as u32);
         if let Some((n, m)) = steering.on_report(now, 0, total, period) {
