@@ -6,6 +6,7 @@ mod edge;
 mod hostile;
 mod models;
 mod placements;
+mod replay;
 mod stream;
 mod studies;
 mod trees;

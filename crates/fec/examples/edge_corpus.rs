@@ -1,0 +1,69 @@
+//! Writes the seeds of the fuzz corpus for tunnels of parities: what a peer sends, and each with one thing wrong.
+//!
+//! `cargo run -p layercast-fec --example edge_corpus -- fuzz/corpus`
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use layercast_core::{Span, Time};
+use layercast_fec::{FecEdge, FecEdgeConfig, Scheme};
+
+fn main() -> io::Result<()> {
+    let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        return Err(io::Error::other("usage: edge_corpus DIRECTORY"));
+    };
+    let folder = root.join("edge");
+    fs::create_dir_all(&folder)?;
+    let schemes = ["xor-shift", "reed-solomon", "raptorq"];
+    for (name, scheme) in schemes.into_iter().zip(Scheme::ALL) {
+        let bytes = conversation(scheme);
+        fs::write(folder.join(name), &bytes)?;
+        fs::write(
+            folder.join(format!("{name}-short")),
+            &bytes[..bytes.len() - 1],
+        )?;
+        let mut wrong = bytes;
+        let middle = wrong.len() / 2;
+        wrong[middle] ^= 0x81;
+        fs::write(folder.join(format!("{name}-wrong")), &wrong)?;
+    }
+    Ok(())
+}
+
+/// What an edge sends in two seconds to one of session 7 that sends something itself; every third datagram is lost.
+fn conversation(scheme: Scheme) -> Vec<u8> {
+    let config = |session| FecEdgeConfig {
+        scheme,
+        code: Some((4, 2)),
+        mtu: 1_472,
+        flush: Span::from_ms(20),
+        session,
+    };
+    let [mut edge, mut peer] =
+        [9, 7].map(|session| FecEdge::new(config(session)).expect("a configuration"));
+    let (mut all, mut out, mut sent) = (Vec::new(), Vec::new(), 0_u32);
+    for step in 0..20_u8 {
+        let now = Time::ZERO + Span::from_ms(u64::from(step) * 100);
+        let mut wait = 100;
+        for it in [&mut edge, &mut peer] {
+            it.on_timeout(now);
+            it.send(now, Bytes::from(vec![step; usize::from(step) * 3]));
+        }
+        while peer.poll_transmit(&mut out) {
+            edge.receive(now, &Bytes::copy_from_slice(&out));
+        }
+        while edge.poll_packet().is_some() {}
+        while edge.poll_transmit(&mut out) {
+            sent += 1;
+            if !sent.is_multiple_of(3) {
+                all.push(wait);
+                all.extend_from_slice(&(out.len() as u16).to_be_bytes());
+                all.extend_from_slice(&out);
+                wait = 0;
+            }
+        }
+    }
+    all
+}
