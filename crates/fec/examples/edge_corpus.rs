@@ -2,34 +2,16 @@
 //!
 //! `cargo run -p layercast-fec --example edge_corpus -- fuzz/corpus`
 
-use std::fs;
-use std::io;
-use std::path::PathBuf;
-
 use bytes::Bytes;
 use layercast_core::{Span, Time};
 use layercast_fec::{FecEdge, FecEdgeConfig, Scheme};
 
-fn main() -> io::Result<()> {
-    let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        return Err(io::Error::other("usage: edge_corpus DIRECTORY"));
-    };
-    let folder = root.join("edge");
-    fs::create_dir_all(&folder)?;
-    let schemes = ["xor-shift", "reed-solomon", "raptorq"];
-    for (name, scheme) in schemes.into_iter().zip(Scheme::ALL) {
-        let bytes = conversation(scheme);
-        fs::write(folder.join(name), &bytes)?;
-        fs::write(
-            folder.join(format!("{name}-short")),
-            &bytes[..bytes.len() - 1],
-        )?;
-        let mut wrong = bytes;
-        let middle = wrong.len() / 2;
-        wrong[middle] ^= 0x81;
-        fs::write(folder.join(format!("{name}-wrong")), &wrong)?;
-    }
-    Ok(())
+#[path = "../../../fuzz/src/seeds.rs"]
+mod seeds;
+
+fn main() -> std::io::Result<()> {
+    let names = ["xor-shift", "reed-solomon", "raptorq"];
+    seeds::write("edge", names.into_iter().zip(Scheme::ALL.map(conversation)))
 }
 
 /// What an edge sends in two seconds to one of session 7 that sends something itself; every third datagram is lost.

@@ -2,29 +2,11 @@
 //!
 //! `cargo run -p layercast-transport --example xtpd_corpus -- fuzz/corpus`
 
-use std::fs;
-use std::io;
-use std::path::PathBuf;
-
 #[path = "../tests/xtp/remote/samples.rs"]
 mod samples;
+#[path = "../../../fuzz/src/seeds.rs"]
+mod seeds;
 
-fn main() -> io::Result<()> {
-    let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        return Err(io::Error::other("usage: xtpd_corpus DIRECTORY"));
-    };
-    let folder = root.join("xtpd");
-    fs::create_dir_all(&folder)?;
-    for (name, bytes) in samples::conversations() {
-        fs::write(folder.join(name), &bytes)?;
-        fs::write(
-            folder.join(format!("{name}-short")),
-            &bytes[..bytes.len() - 1],
-        )?;
-        let mut wrong = bytes;
-        let middle = wrong.len() / 2;
-        wrong[middle] ^= 0x81;
-        fs::write(folder.join(format!("{name}-wrong")), &wrong)?;
-    }
-    Ok(())
+fn main() -> std::io::Result<()> {
+    seeds::write("xtpd", samples::conversations())
 }
