@@ -58,11 +58,18 @@ pub struct OutputQueue {
     /// When the first of them goes to its ring.
     due: Time,
     circuits: Vec<Circuit>,
+    /// Regulators that no circuit needs any more, for those to come.
+    #[expect(clippy::vec_box, reason = "a circuit has its regulator in a box")]
+    spare: Vec<Box<Regulator>>,
     len: u32,
     /// Cells in the shared buffer.
     shared: u32,
     /// Most cells of one circuit in the shared buffer, now.
     limit: u32,
+    /// With less than so many cells there, nobody has to ask whether there is room for one more.
+    ample: u32,
+    /// Bit `i` is set if the cells of ring `i` are in the shared buffer.
+    shares: u8,
     stats: QueueStats,
 }
 
@@ -70,8 +77,18 @@ impl OutputQueue {
     /// An empty queue without circuits.
     pub fn new(config: QueueConfig) -> Result<OutputQueue, QueueConfigError> {
         config.validate()?;
+        let ample = config.port_limit.min(config.low_limit);
+        let ample = match config.discard {
+            Discard::Epd { threshold } => ample.min(threshold),
+            Discard::None | Discard::Ppd => ample,
+        };
         Ok(OutputQueue {
             config,
+            ample,
+            shares: match config.discipline.regulates() {
+                true => 1 << SIGNALLING | 1 << BEST_EFFORT,
+                false => u8::MAX,
+            },
             grid: config.grid(),
             rings: Default::default(),
             waiting: 0,
@@ -79,6 +96,7 @@ impl OutputQueue {
             heads: BinaryHeap::new(),
             due: Time::MAX,
             circuits: Vec::new(),
+            spare: Vec::new(),
             len: 0,
             shared: 0,
             limit: config.per_vc_limit,
@@ -118,8 +136,14 @@ impl OutputQueue {
         circuit.fate = Fate::Whole;
         match (&mut circuit.regulator, contract) {
             (Some(regulator), Some(traffic)) => regulator.change(&traffic),
-            (slot @ None, Some(traffic)) => *slot = Some(Box::new(Regulator::new(&traffic))),
-            (slot @ Some(_), None) if circuit.count == 0 => *slot = None,
+            (slot @ None, Some(traffic)) => {
+                let mut regulator = self.spare.pop().unwrap_or_default();
+                regulator.change(&traffic);
+                *slot = Some(regulator);
+            }
+            (slot, None) if circuit.count == 0 => {
+                self.spare.extend(slot.take().map(Regulator::spare))
+            }
             (_, None) => {}
         }
     }
@@ -129,9 +153,16 @@ impl OutputQueue {
         if let Some(circuit) = self.circuits.get_mut(usize::from(vc.0)) {
             circuit.open = false;
             if circuit.count == 0 {
-                *circuit = Circuit::CLOSED;
+                self.forget(vc);
             }
         }
+    }
+
+    /// A circuit is closed and has no cells.
+    fn forget(&mut self, vc: Vcid) {
+        let circuit = &mut self.circuits[usize::from(vc.0)];
+        let circuit = std::mem::replace(circuit, Circuit::CLOSED);
+        self.spare.extend(circuit.regulator.map(Regulator::spare));
     }
 
     /// Takes a cell, or drops it and says why.
@@ -141,17 +172,40 @@ impl OutputQueue {
             self.promote(now);
         }
         self.stats.received += 1;
-        let index = usize::from(cell.vc.0);
-        let ring = match self.circuits.get(index) {
-            Some(circuit) if circuit.open => circuit.ring,
+        let circuit = match self.circuits.get_mut(usize::from(cell.vc.0)) {
+            Some(circuit) if circuit.open => circuit,
             _ => {
                 self.stats.dropped.count(DropCause::UnknownVc);
                 let cause = DropCause::UnknownVc;
                 return Err(Dropped { cause });
             }
         };
-        let class = &mut self.stats.classes[usize::from(ring)];
-        class.received += 1;
+        let ring = circuit.ring;
+        self.stats.classes[usize::from(ring)].received += 1;
+        // What most cells are: there is room for them, whatever the rules.
+        let is_plain = circuit.fate == Fate::Whole && !circuit.regulated && self.order.is_none();
+        if is_plain && circuit.count < self.limit && self.shared < self.ample {
+            circuit.count += 1;
+            self.put(cell, ring);
+        } else {
+            self.judge(now, cell, ring)?;
+        }
+        self.len += 1;
+        self.stats.max_len = self.stats.max_len.max(self.len);
+        self.check();
+        Ok(())
+    }
+
+    /// Puts a cell into its ring.
+    #[inline]
+    fn put(&mut self, cell: Cell, ring: u8) {
+        self.rings[usize::from(ring)].push_back(cell);
+        self.waiting |= 1 << ring;
+        self.shared += self.share(ring);
+    }
+
+    /// Takes a cell of this ring to where it belongs, if there is room.
+    fn judge(&mut self, now: Time, cell: Cell, ring: u8) -> Result<(), Dropped> {
         let place = match self.find_room(now, cell) {
             Ok(place) => place,
             Err(cause) => {
@@ -160,47 +214,48 @@ impl OutputQueue {
                 return Err(Dropped { cause });
             }
         };
-        self.circuits[index].count += 1;
-        match place {
-            Place::Ring => {
-                match &mut self.order {
-                    Some(order) if ring != SIGNALLING => {
-                        self.limit = order.put(now, cell, ring, &self.config);
-                    }
-                    _ => {
-                        self.rings[usize::from(ring)].push_back(cell);
-                        self.waiting |= 1 << ring;
-                    }
-                }
-                self.shared += u32::from(self.shares(ring));
+        self.circuits[usize::from(cell.vc.0)].count += 1;
+        match (place, &mut self.order) {
+            (Place::Ring, Some(order)) if ring != SIGNALLING => {
+                self.limit = order.put(now, cell, ring, &self.config);
+                self.shared += 1;
             }
-            Place::Regulator(eligible) => self.hold(cell, eligible, ring),
+            (Place::Ring, _) => self.put(cell, ring),
+            (Place::Regulator(eligible), _) => self.hold(cell, eligible, ring),
         }
-        self.len += 1;
-        self.stats.max_len = self.stats.max_len.max(self.len);
-        self.check();
         Ok(())
     }
 
-    /// Sends on a cell at once, as [`OutputQueue::enqueue`] and [`OutputQueue::dequeue`] would; not if it has to
-    /// wait, may have to, or is dropped, and then nothing has happened.
+    /// Whether a cell of this circuit would be sent on at once if it came while the link is free, whatever it is.
     #[inline]
-    pub fn pass(&mut self, cell: Cell) -> bool {
-        let circuit = match self.circuits.get(usize::from(cell.vc.0)) {
-            Some(circuit) if circuit.open && !circuit.regulated => circuit,
-            _ => return false,
-        };
+    pub fn passes(&self, vc: Vcid) -> bool {
         // A limit is one cell at least.
-        if self.len > 0 || circuit.fate != Fate::Whole {
-            return false;
+        let circuit = self.circuits.get(usize::from(vc.0));
+        self.len == 0
+            && circuit.is_some_and(|it| it.open && !it.regulated && it.fate == Fate::Whole)
+    }
+
+    /// Sends on a cell of this circuit at once, as [`OutputQueue::enqueue`] and [`OutputQueue::dequeue`] would; not if
+    /// it has to wait, may have to, or is dropped, and then nothing has happened.
+    #[inline]
+    pub fn pass(&mut self, vc: Vcid) -> bool {
+        let passes = self.passes(vc);
+        if passes {
+            self.passed(vc, 1);
         }
-        let class = &mut self.stats.classes[usize::from(circuit.ring)];
-        class.received += 1;
-        class.sent += 1;
-        self.stats.received += 1;
-        self.stats.sent += 1;
+        passes
+    }
+
+    /// So many cells of a circuit were sent on, each of which [`OutputQueue::passes`].
+    #[inline]
+    pub fn passed(&mut self, vc: Vcid, count: u64) {
+        let ring = self.circuits[usize::from(vc.0)].ring;
+        let class = &mut self.stats.classes[usize::from(ring)];
+        class.received += count;
+        class.sent += count;
+        self.stats.received += count;
+        self.stats.sent += count;
         self.stats.max_len = self.stats.max_len.max(1);
-        true
     }
 
     /// The next cell to send now; none if nothing is held or nothing may go yet.
@@ -216,18 +271,10 @@ impl OutputQueue {
             if cells.is_empty() {
                 self.waiting &= !(1 << ring);
             }
-            self.shared -= u32::from(self.shares(ring));
+            self.shared -= self.share(ring);
             (cell, ring)
-        } else if let Some(order) = &mut self.order {
-            let (cell, ring, limit) = order.take(&self.circuits, &self.config)?;
-            self.limit = limit;
-            self.shared -= 1;
-            (cell, ring)
-        } else if self.config.discipline == Discipline::RcspWc {
-            let held = self.take_held()?;
-            (held.cell, held.ring)
         } else {
-            return None;
+            self.choose()?
         };
         self.len -= 1;
         self.stats.sent += 1;
@@ -235,16 +282,74 @@ impl OutputQueue {
         let circuit = &mut self.circuits[usize::from(cell.vc.0)];
         circuit.count -= 1;
         if circuit.count == 0 && !circuit.open {
-            *circuit = Circuit::CLOSED;
+            self.forget(cell.vc);
         }
         self.check();
         Some(cell)
+    }
+
+    /// The next cell to send while none waits in a ring, and its class.
+    fn choose(&mut self) -> Option<(Cell, u8)> {
+        if let Some(order) = &mut self.order {
+            let (cell, ring, limit) = order.take(&self.circuits, &self.config)?;
+            self.limit = limit;
+            self.shared -= 1;
+            Some((cell, ring))
+        } else if self.config.discipline == Discipline::RcspWc {
+            let held = self.take_held()?;
+            Some((held.cell, held.ring))
+        } else {
+            None
+        }
+    }
+
+    /// Sends cells, the first at `at`, the others as soon as the link is free and they may go, but none at `until` or
+    /// later; `out` is told of each. When the next one is to be sent, or asked for, if any is held.
+    #[inline]
+    pub fn drain(&mut self, at: Time, until: Time, mut out: impl FnMut(Time, Cell)) -> Time {
+        let mut at = at;
+        while at < until {
+            at = match self.dequeue(at) {
+                Some(cell) => {
+                    out(at, cell);
+                    match self.is_empty() {
+                        true => Time::MAX,
+                        false => at + self.config.cell_time,
+                    }
+                }
+                None => self.next_eligible().unwrap_or(Time::MAX),
+            };
+        }
+        at
     }
 
     /// When to ask again after [`OutputQueue::dequeue`] gave nothing, though cells are held: only under
     /// [`Discipline::RcspNwc`]. A cell that comes in between may go earlier.
     pub fn next_eligible(&self) -> Option<Time> {
         (self.waiting == 0 && !self.heads.is_empty()).then_some(self.due)
+    }
+
+    /// How many of the cells held leave before the last that came of a circuit, at least.
+    pub fn ahead(&self, vc: Vcid) -> u32 {
+        let circuit = match self.circuits.get(usize::from(vc.0)) {
+            Some(circuit) if !circuit.regulated => circuit,
+            _ => return 0,
+        };
+        if circuit.ring != SIGNALLING && self.order.is_some() {
+            return 0;
+        }
+        let rings = &self.rings[..=usize::from(circuit.ring)];
+        let cells: usize = rings.iter().map(VecDeque::len).sum();
+        cells.saturating_sub(1) as u32
+    }
+
+    /// How many of the cells held leave before the first of some kind, at least.
+    pub fn ahead_of(&self, kind: impl Fn(Cell) -> bool) -> u32 {
+        if self.order.is_some() || !self.heads.is_empty() {
+            return 0;
+        }
+        let cells = self.rings.iter().flatten();
+        cells.take_while(|&&cell| !kind(cell)).count() as u32
     }
 
     /// Cells held, ineligible ones included.
@@ -277,9 +382,10 @@ impl OutputQueue {
         in_bounds.max(in_horizon).min(u64::from(u32::MAX)) as u32
     }
 
-    /// Whether the cells of this ring are in the shared buffer.
-    fn shares(&self, ring: u8) -> bool {
-        ring >= SIGNALLING || !self.config.discipline.regulates()
+    /// How much of the shared buffer a cell of this ring takes: one cell, or nothing.
+    #[inline]
+    fn share(&self, ring: u8) -> u32 {
+        u32::from(self.shares >> ring & 1)
     }
 
     /// Where the cell of an open circuit goes, if anywhere. Only a cell that is taken counts for its contract.

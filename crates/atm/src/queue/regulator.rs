@@ -42,7 +42,7 @@ pub(super) struct Head {
 ///
 /// The grid is no concern of this recursion: a cell waits for the next instant of the grid after its ET,
 /// but the next cell counts from the ET itself. Otherwise a contract would lose up to a grid for each cell.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Regulator {
     x_min: Span,
     interval: Span,
@@ -55,21 +55,15 @@ pub(super) struct Regulator {
 }
 
 impl Regulator {
-    /// For a valid contract.
-    pub fn new(traffic: &TrafficSpec) -> Regulator {
-        let mut regulator = Regulator {
-            x_min: Span::ZERO,
-            interval: Span::ZERO,
-            per_interval: 1,
-            last: None,
-            recent: VecDeque::new(),
-            held: VecDeque::new(),
-        };
-        regulator.change(traffic);
-        regulator
+    /// As new, for any other circuit.
+    pub fn spare(mut self: Box<Regulator>) -> Box<Regulator> {
+        self.last = None;
+        self.recent.clear();
+        self.held.clear();
+        self
     }
 
-    /// Another contract for the cells to come.
+    /// A valid contract for the cells to come.
     pub fn change(&mut self, traffic: &TrafficSpec) {
         let cells = traffic.cells_per_interval();
         let kept = cells.clamp(1, MEMORY);
@@ -120,7 +114,8 @@ mod tests {
 
     #[test]
     fn an_enormous_contract_takes_bounded_memory_and_keeps_its_mean() {
-        let mut regulator = Regulator::new(&TrafficSpec {
+        let mut regulator = Regulator::default();
+        regulator.change(&TrafficSpec {
             x_min: Span::from_ps(1),
             x_ave: Span::from_ns(1),
             interval: Span::from_secs(1),

@@ -3,6 +3,7 @@ use layercast_core::{Rate, Span, Time};
 use super::*;
 use crate::{CellFlags, FrameId};
 
+mod ahead;
 mod conservation;
 mod order;
 mod runs;
@@ -347,10 +348,7 @@ fn a_cell_passes_if_nothing_is_in_its_way_and_leaves_the_same_counts() {
     }
     let mut held = queue(Discipline::RcspNwc);
     held.open(A, Class::Level(1), Some(traffic(20, 50, 500)));
-    assert!(
-        !held.pass(Cell::of(FrameId(1), A, 0, 3)),
-        "its contract counts"
-    );
+    assert!(!held.pass(A), "its contract counts");
 }
 
 fn passes(mut queue: OutputQueue) {
@@ -359,16 +357,16 @@ fn passes(mut queue: OutputQueue) {
     let mut slow = queue_with(*queue.config());
     slow.open(A, Class::Level(1), None);
     for index in 0..3 {
-        assert!(queue.pass(cell(index)));
+        assert!(queue.pass(A));
         assert!(slow.enqueue(ms(0), cell(index)).is_ok());
         assert_eq!(slow.dequeue(ms(0)), Some(cell(index)));
     }
     assert_eq!(queue.stats(), slow.stats());
     assert!(queue.enqueue(ms(0), cell(0)).is_ok());
-    assert!(!queue.pass(cell(1)), "it would overtake");
+    assert!(!queue.pass(A), "it would overtake");
     queue.dequeue(ms(0));
     queue.close(A);
-    assert!(!queue.pass(cell(1)), "nobody expects it");
+    assert!(!queue.pass(A), "nobody expects it");
 }
 
 #[test]

@@ -125,11 +125,7 @@ impl Backbone {
                     cells.put(fabric, port, Cell::of(frame, vc, index, count));
                 }
             }
-            Mover::Sites(sites) => {
-                for index in 0..count {
-                    sites.put(fabric, port, Cell::of(frame, vc, index, count));
-                }
-            }
+            Mover::Sites(sites) => sites.put_frame(fabric, port, frame, vc, count),
             Mover::Trains(trains) => {
                 let run = Run::frame(frame, vc, count, fabric.now.at);
                 trains.put(fabric, port, run);

@@ -14,7 +14,8 @@ mod frames;
 mod lane;
 mod port;
 mod report;
-mod site_port;
+mod site_lines;
+mod site_wires;
 mod sites;
 mod spacing;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! to be told something, or when it has gone as far as its neighbours' cells are known.
 
 use layercast_atm::signal::{ControllerEvent, ControllerInput};
-use layercast_atm::{Cell, OutputQueue};
+use layercast_atm::{Cell, FrameId, OutputQueue, Vcid};
 use layercast_core::{Machine, Off, PortId, Span, Time};
 
 use super::SIGNALLING;
@@ -17,7 +17,7 @@ use super::due::{Due, Moment};
 use super::fabric::{Arrival, Fabric};
 use super::frames::FrameBody;
 use super::port::Line;
-use super::site_port::Lines;
+use super::site_lines::{Lines, just_after};
 
 #[derive(Debug)]
 pub(super) struct Sites {
@@ -111,38 +111,58 @@ impl Sites {
     #[inline]
     pub fn next(&self) -> Option<Time> {
         let at = |due: &Due| due.first().map_or(Time::MAX, |(moment, _)| moment.at);
-        let next = at(&self.due).min(at(&self.lines.told));
+        let next = at(&self.due).min(at(&self.lines.wires.told));
         (next < Time::MAX).then_some(next)
     }
 
     pub fn queue(&self, port: u32) -> &OutputQueue {
-        &self.lines.ports[port as usize].queue
+        self.lines.queue(port)
     }
 
     /// The queue of the port of an adapter, at a moment when what left it has.
     pub fn settled(&mut self, fabric: &mut Fabric, n: u32) -> &mut OutputQueue {
-        self.lines.serve(fabric, n, just_after(fabric.now.at));
-        &mut self.lines.ports[n as usize].queue
+        self.lines.settled(fabric, n, just_after(fabric.now.at))
     }
 
     /// A cell comes to the queue of the port of an adapter now.
     pub fn put(&mut self, fabric: &mut Fabric, n: u32, cell: Cell) {
-        let now = fabric.now.at;
-        self.lines.take(fabric, n, now, cell);
-        let home = self.homes[n as usize];
+        self.lines.take(fabric, n, fabric.now.at, cell);
+        self.has_come(fabric.now.at, n);
+    }
+
+    /// A frame comes to the queue of the port of an adapter now, all its cells at once.
+    pub fn put_frame(&mut self, fabric: &mut Fabric, n: u32, frame: FrameId, vc: Vcid, count: u32) {
+        for index in 0..count {
+            let cell = Cell::of(frame, vc, index, count);
+            self.lines.take(fabric, n, fabric.now.at, cell);
+        }
+        self.has_come(fabric.now.at, n);
+    }
+
+    /// Something has come to the port of an adapter.
+    fn has_come(&mut self, now: Time, n: u32) {
         if self.asleep.take().is_some() {
             for n in 0..self.sites.len() as u32 {
                 self.look_by(n, now.saturating_add(self.lead));
             }
-        } else if self.lines.ports[n as usize].marks(cell) {
-            let near = self.sites[home as usize].near;
-            self.look_by(home, now.saturating_add(near).saturating_add(self.lead));
+        } else {
+            let mark = self.next_mark(n);
+            self.look_by(self.homes[n as usize], mark.saturating_add(self.lead));
+        }
+    }
+
+    /// Before when nothing comes to a switch from the port of an adapter that may matter to one.
+    fn next_mark(&mut self, n: u32) -> Time {
+        let by = self.lines.wires.ports[n as usize].peer;
+        match self.lines.wires.marks[by as usize] {
+            Time::MAX => self.lines.next_queued_mark(n),
+            at => at,
         }
     }
 
     /// What is due happens.
     pub fn step(&mut self, fabric: &mut Fabric, nodes: &mut [AtmNode]) -> Arrival {
-        let told = self.lines.told.first();
+        let told = self.lines.wires.told.first();
         match (told, self.due.first()) {
             (_, Some((due, site))) if told.is_none_or(|(moment, _)| due.at <= moment.at) => {
                 self.look(fabric, nodes, site as usize, due.at);
@@ -150,7 +170,7 @@ impl Sites {
             }
             (Some((moment, n)), _) => {
                 fabric.now = fabric.now.max(moment);
-                self.lines.deliver(fabric, n, moment.next())
+                self.lines.wires.deliver(fabric, n, moment.next())
             }
             (None, _) => Arrival::Nothing,
         }
@@ -168,17 +188,17 @@ impl Sites {
         }
         fabric.now = Moment::after(fabric.now.at);
         for n in 0..self.homes.len() as u32 {
-            if self.lines.ports[n as usize].ends {
-                self.lines.deliver(fabric, n, fabric.now);
+            if self.lines.wires.ports[n as usize].ends {
+                self.lines.wires.deliver(fabric, n, fabric.now);
             }
         }
     }
 
     /// Gives the adapter at the other end of a port what comes there before now.
     pub fn collect(&mut self, fabric: &mut Fabric, nodes: &mut [AtmNode], n: u32) {
-        let site = self.homes[self.lines.ports[n as usize].peer as usize];
+        let site = self.homes[self.lines.wires.ports[n as usize].peer as usize];
         self.look(fabric, nodes, site as usize, fabric.now.at);
-        self.lines.deliver(fabric, n, fabric.now);
+        self.lines.wires.deliver(fabric, n, fabric.now);
     }
 
     /// Makes a site due by an instant.
@@ -239,9 +259,7 @@ impl Sites {
             return;
         }
         self.serve_adapters(fabric, n, now);
-        if self.first(&self.sites[n]) < until {
-            self.run(fabric, nodes, n, until);
-        }
+        self.run(fabric, nodes, n, until);
         self.sites[n].done = until;
     }
 
@@ -260,10 +278,12 @@ impl Sites {
     }
 
     /// When something happens next at a switch, as far as it is known.
-    #[inline]
     fn first(&self, site: &Site) -> Time {
         let ports = site.first as usize..site.after as usize;
-        let (heads, leaves) = (&self.lines.heads[ports.clone()], &self.lines.leaves[ports]);
+        let (heads, leaves) = (
+            &self.lines.wires.heads[ports.clone()],
+            &self.lines.leaves[ports],
+        );
         let mut first = site.timer;
         for (&head, &leaves) in heads.iter().zip(leaves) {
             first = first.min(head).min(leaves);
@@ -277,9 +297,15 @@ impl Sites {
         let site = &self.sites[n];
         let mut switch = self.known(site).min(site.timer);
         let mut adapter = Time::MAX;
-        for port in site.first..site.after {
-            switch = switch.min(self.lines.next_mark(port));
-            adapter = adapter.min(self.lines.next_sent_mark(port));
+        for &at in &self.lines.wires.marks[site.first as usize..site.after as usize] {
+            switch = switch.min(at);
+        }
+        for &n in &site.adapters {
+            let back = self.lines.wires.ports[n as usize].peer;
+            if self.lines.wires.marks[back as usize] == Time::MAX {
+                switch = switch.min(self.lines.next_queued_mark(n));
+            }
+            adapter = adapter.min(self.lines.next_queued_mark(back));
         }
         let at = switch.saturating_add(self.lead).min(adapter);
         let moment = (at < Time::MAX).then_some(Moment { at, tie: 0 });
@@ -296,14 +322,21 @@ impl Sites {
             let timer = self.sites[n].timer;
             let mut limit = until.min(timer);
             let (mut next, mut by) = (Time::MAX, first);
-            for port in first..after {
-                let at = self.lines.heads[port as usize];
-                if at < next || at == next && self.lines.precedes(fabric, port, by, at) {
+            let heads = &self.lines.wires.heads[first as usize..after as usize];
+            for (&at, port) in heads.iter().zip(first..) {
+                if at < next || at == next && self.lines.wires.precedes(fabric, port, by, at) {
                     limit = limit.min(next);
                     (next, by) = (at, port);
                 } else {
                     limit = limit.min(at);
                 }
+            }
+            if after - first == 2 {
+                // What comes by one leaves by the other, and waits for nothing but what the controller sends.
+                let other = first + after - 1 - by;
+                let marks = &self.lines.wires.marks;
+                let told = marks[by as usize].max(limit).min(marks[other as usize]);
+                limit = until.min(timer).min(told);
             }
             if timer < until && timer <= next {
                 self.wakes += 1;
@@ -315,10 +348,10 @@ impl Sites {
                 break;
             }
             // The first in any case, and those that come before any other.
-            while let Some(cell) = self.lines.arrive(by) {
+            while let Some(cell) = self.lines.wires.arrive(by) {
                 fabric.cell_hops += 1;
                 if cell.vc == SIGNALLING {
-                    let from = self.lines.ports[by as usize].peer;
+                    let from = self.lines.wires.ports[by as usize].peer;
                     if let Arrival::Signal(_, cell) = fabric.signal(from, cell.frame) {
                         let port = PortId((by - first) as u16);
                         let input = ControllerInput::Cell { port, cell };
@@ -328,19 +361,13 @@ impl Sites {
                     break;
                 }
                 match fabric.ports[by as usize].line(cell.vc) {
-                    Some(line) => {
-                        let cell = Cell {
-                            vc: line.vc,
-                            ..cell
-                        };
-                        self.lines.take(fabric, line.port, next, cell);
-                    }
+                    Some(line) => self.lines.go_on(fabric, by, next, cell, line, limit),
                     None => {
                         fabric.unknown_vc += 1;
                         fabric.gone(cell.frame, 1);
                     }
                 }
-                next = self.lines.heads[by as usize];
+                next = self.lines.wires.heads[by as usize];
                 if next >= limit {
                     break;
                 }
@@ -376,19 +403,17 @@ impl Sites {
             return;
         };
         let Line { port, vc } = change.to;
-        self.lines.serve(fabric, port, just_after(now));
-        let queue = &mut self.lines.ports[port as usize].queue;
+        let queue = self.lines.settled(fabric, port, just_after(now));
         match change.opens {
             Some((class, traffic)) => queue.open(vc, class, traffic),
             None => queue.close(vc),
         }
         if let Some((port, vc)) = change.from {
-            fabric.ports[port as usize].set_line(vc, change.line(port));
+            let line = change.line(port);
+            fabric.ports[port as usize].set_line(vc, line);
+            if line.is_some_and(|line| self.lines.wires.ports[line.port as usize].ends) {
+                self.lines.wires.turn(fabric, port, vc);
+            }
         }
     }
-}
-
-/// The instant after this one.
-fn just_after(at: Time) -> Time {
-    at.saturating_add(Span::from_ps(1))
 }

@@ -1,0 +1,269 @@
+use std::collections::VecDeque;
+
+use layercast_atm::{Cell, Run, Vcid};
+use layercast_core::{Span, Time};
+
+use super::SIGNALLING;
+use super::due::{Due, Moment};
+use super::fabric::{Arrival, Fabric};
+use super::port::Line;
+
+/// What is between the queues if cells move site after site.
+#[derive(Debug)]
+pub(super) struct SiteWires {
+    pub ports: Vec<SitePort>,
+    /// For each port of a switch when the next cell comes in by it, if one is on its way.
+    pub heads: Vec<Time>,
+    /// For each port when the first mark on the way to it comes in, if there is one.
+    pub marks: Vec<Time>,
+    /// For each port to an adapter when that is told the next thing that is on its way.
+    pub told: Due,
+}
+
+#[derive(Debug)]
+pub(super) struct SitePort {
+    /// When the cell being sent has left.
+    pub busy_until: Time,
+    cell_time: Span,
+    delay: Span,
+    pub peer: u32,
+    /// Whether it is that of the only adapter at a switch, from which nothing but answers to what it signals
+    /// comes back.
+    alone: bool,
+    /// Whether an adapter is at this end, and at the other.
+    begins: bool,
+    pub ends: bool,
+    wire: VecDeque<(Time, Cell)>,
+    /// When the marks on the wire are at its end: what may matter to an adapter, which is cells of signalling and
+    /// the last ones of frames, unless they come from the only one there or go on to another switch.
+    marks: VecDeque<Time>,
+    /// How many marks are in the queue of a port of or to an adapter, and how many cells, of all it ever sends,
+    /// go before the first of them at least.
+    pub queued_marks: u32,
+    pub first_mark: u64,
+}
+
+impl SitePort {
+    #[inline]
+    pub fn marks(&self, cell: Cell) -> bool {
+        cell.vc == SIGNALLING || cell.is_last() && !self.alone
+    }
+
+    /// A mark has come to the queue, before which go so many cells of all it ever sends, at least.
+    pub fn mark_waits(&mut self, before: u64) {
+        if self.begins || self.ends {
+            self.first_mark = match self.queued_marks {
+                0 => before,
+                _ => before.min(self.first_mark),
+            };
+            self.queued_marks += 1;
+        }
+    }
+
+    /// A mark has left the queue.
+    fn mark_goes(&mut self) {
+        if self.begins || self.ends {
+            self.queued_marks -= 1;
+            self.first_mark = 0;
+        }
+    }
+
+    /// How long the cell after so many others takes to the other end.
+    pub fn way(&self, others: u64) -> Span {
+        self.cell_time.times(others + 1) + self.delay
+    }
+
+    /// Puts a cell on the wire that begins to leave now; when it is at the other end.
+    #[inline]
+    fn send(&mut self, now: Time, cell: Cell) -> Time {
+        self.busy_until = now + self.cell_time;
+        let arrives = self.busy_until + self.delay;
+        self.wire.push_back((arrives, cell));
+        arrives
+    }
+
+    /// When the first cell on the wire is at its end.
+    #[inline]
+    fn head(&self) -> Time {
+        self.wire.front().map_or(Time::MAX, |&(at, _)| at)
+    }
+
+    /// The first mark on the wire has left it; when the next one does.
+    fn next_mark(&mut self) -> Time {
+        self.marks.pop_front();
+        self.marks.front().copied().unwrap_or(Time::MAX)
+    }
+}
+
+impl SiteWires {
+    /// Nothing is on its way; `alone` are the ports of the only adapters at their switches.
+    pub fn new(fabric: &Fabric, alone: impl Fn(u32) -> bool) -> SiteWires {
+        let facts = &fabric.ports;
+        let ports = facts.iter().zip(0..).map(|(port, n)| SitePort {
+            busy_until: Time::ZERO,
+            cell_time: port.cell_time,
+            delay: port.delay,
+            peer: port.peer,
+            alone: alone(n),
+            begins: fabric.reassemblers[port.node as usize].is_some(),
+            ends: fabric.ends(n),
+            wire: VecDeque::new(),
+            marks: VecDeque::new(),
+            queued_marks: 0,
+            first_mark: 0,
+        });
+        SiteWires {
+            ports: ports.collect(),
+            heads: vec![Time::MAX; facts.len()],
+            marks: vec![Time::MAX; facts.len()],
+            told: Due::new(facts.len()),
+        }
+    }
+
+    /// Puts a cell on the wire of a port that begins to leave now, after it waited in the queue or not.
+    #[inline]
+    pub fn emit(&mut self, fabric: &mut Fabric, n: u32, now: Time, cell: Cell, waited: bool) {
+        let port = &mut self.ports[n as usize];
+        let is_first = port.wire.is_empty();
+        let arrives = port.send(now, cell);
+        if is_first {
+            self.heads[port.peer as usize] = arrives;
+        }
+        if port.marks(cell) {
+            if waited {
+                port.mark_goes();
+            }
+            self.mark(fabric, n, arrives, cell);
+        }
+        #[cfg(test)]
+        fabric.departs(n, &Run::of(cell, now));
+    }
+
+    /// What may matter to an adapter is on the wire of a port.
+    fn mark(&mut self, fabric: &Fabric, n: u32, arrives: Time, cell: Cell) {
+        if !self.matters(fabric, n, cell) {
+            return;
+        }
+        let port = &mut self.ports[n as usize];
+        port.marks.push_back(arrives);
+        let first = &mut self.marks[port.peer as usize];
+        if *first == Time::MAX {
+            *first = arrives;
+            if port.ends {
+                self.told.set(n, Some(fabric.moment(n, arrives)));
+            }
+        }
+    }
+
+    /// Whether a cell on the wire of a port may matter to an adapter at its end, or at the switch there.
+    fn matters(&self, fabric: &Fabric, n: u32, cell: Cell) -> bool {
+        let port = &self.ports[n as usize];
+        let to_adapter = || match fabric.ports[port.peer as usize].line(cell.vc) {
+            Some(line) => self.ports[line.port as usize].ends,
+            None => true,
+        };
+        port.marks(cell) && (port.ends || cell.vc == SIGNALLING || to_adapter())
+    }
+
+    /// Cells of a circuit that come in by a port of a switch go to an adapter from now on, those on their way, too.
+    pub fn turn(&mut self, fabric: &Fabric, by: u32, vc: Vcid) {
+        let from = self.ports[by as usize].peer;
+        let wire = &self.ports[from as usize].wire;
+        if wire.iter().any(|(_, cell)| cell.vc == vc) {
+            let all = wire.iter();
+            let marks = all.filter(|(_, cell)| self.matters(fabric, from, *cell));
+            let marks: VecDeque<_> = marks.map(|&(at, _)| at).collect();
+            self.marks[by as usize] = marks.front().copied().unwrap_or(Time::MAX);
+            self.ports[from as usize].marks = marks;
+        }
+    }
+
+    /// Takes the next cell that comes in by a port of a switch from its wire.
+    #[inline]
+    pub fn arrive(&mut self, by: u32) -> Option<Cell> {
+        let from = self.ports[by as usize].peer;
+        let port = &mut self.ports[from as usize];
+        let (at, cell) = port.wire.pop_front()?;
+        if self.marks[by as usize] == at {
+            self.marks[by as usize] = port.next_mark();
+        }
+        self.heads[by as usize] = port.head();
+        Some(cell)
+    }
+
+    /// Sends on the cells that come in by a port before a limit, as long as they are of this circuit, end no frame and
+    /// find the link free; how many.
+    #[inline]
+    pub fn pass(&mut self, fabric: &mut Fabric, by: u32, vc: Vcid, line: Line, limit: Time) -> u64 {
+        let from = self.ports[by as usize].peer as usize;
+        let Ok([from, to]) = self.ports.get_disjoint_mut([from, line.port as usize]) else {
+            return 0;
+        };
+        let mut count = 0;
+        while let Some(&(at, cell)) = from.wire.front()
+            && at < limit
+            && at >= to.busy_until
+            && cell.vc == vc
+            && !cell.is_last()
+        {
+            from.wire.pop_front();
+            let is_first = to.wire.is_empty();
+            let cell = Cell {
+                vc: line.vc,
+                ..cell
+            };
+            let arrives = to.send(at, cell);
+            if is_first {
+                self.heads[to.peer as usize] = arrives;
+            }
+            count += 1;
+            #[cfg(test)]
+            fabric.departs(line.port, &Run::of(cell, at));
+        }
+        self.heads[by as usize] = from.head();
+        fabric.cell_hops += count;
+        count
+    }
+
+    /// Which of two ports of a switch a cell comes in by first, if one comes by each at this instant.
+    pub fn precedes(&self, fabric: &Fabric, one: u32, other: u32, at: Time) -> bool {
+        let moment = |port: u32| fabric.moment(self.ports[port as usize].peer, at);
+        at < Time::MAX && moment(one) < moment(other)
+    }
+
+    /// Gives the adapter at the other end of a port what comes there before a moment.
+    pub fn deliver(&mut self, fabric: &mut Fabric, n: u32, until: Moment) -> Arrival {
+        let port = &mut self.ports[n as usize];
+        let node = fabric.ports[port.peer as usize].node;
+        let mark = &mut self.marks[port.peer as usize];
+        let mut arrival = Arrival::Nothing;
+        // Cells of one frame that come one after the other.
+        let mut run: Option<Run> = None;
+        while let Some(&(at, cell)) = port.wire.front()
+            && (at < until.at || at == until.at && fabric.moment(n, at) < until)
+        {
+            port.wire.pop_front();
+            if *mark == at {
+                *mark = port.next_mark();
+            }
+            fabric.cell_hops += 1;
+            let next = Run::of(cell, at);
+            if run.as_mut().is_some_and(|run| run.join(&next)) {
+                continue;
+            }
+            if let Some(run) = run.take() {
+                arrival = fabric.reassemble(node, &run);
+            }
+            match cell.vc == SIGNALLING {
+                true => arrival = fabric.signal(n, cell.frame),
+                false => run = Some(next),
+            }
+        }
+        if let Some(run) = run {
+            arrival = fabric.reassemble(node, &run);
+        }
+        let moment = (*mark < Time::MAX).then(|| fabric.moment(n, *mark));
+        self.told.set(n, moment);
+        arrival
+    }
+}
