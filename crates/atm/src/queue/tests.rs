@@ -1,4 +1,5 @@
 use layercast_core::{Rate, Span, Time};
+use proptest::prelude::*;
 
 use super::*;
 use crate::{CellFlags, FrameId};
@@ -60,6 +61,18 @@ fn traffic(x_min_ms: u64, x_ave_ms: u64, interval_ms: u64) -> TrafficSpec {
         x_ave: Span::from_ms(x_ave_ms),
         interval: Span::from_ms(interval_ms),
     }
+}
+
+/// Any of all disciplines.
+fn discipline() -> impl Strategy<Value = Discipline> {
+    prop::sample::select(vec![
+        Discipline::Fcfs,
+        Discipline::Sp,
+        Discipline::RcspWc,
+        Discipline::RcspNwc,
+        Discipline::Drr,
+        Discipline::Edf,
+    ])
 }
 
 /// Opens one circuit of each class, numbers 0 to 5, lowest class first in the queue.

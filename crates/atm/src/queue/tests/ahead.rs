@@ -1,7 +1,5 @@
 //! What is told of cells before they leave, and cells that leave many at a time.
 
-use proptest::prelude::*;
-
 use super::*;
 
 /// Circuits of all kinds, by number: two of level 1, the second with a contract, signalling, two of best effort.
@@ -13,17 +11,6 @@ fn mixed(discipline: Discipline) -> OutputQueue {
     queue.open(Vcid(3), Class::BestEffort, None);
     queue.open(Vcid(4), Class::BestEffort, None);
     queue
-}
-
-fn discipline() -> impl Strategy<Value = Discipline> {
-    prop::sample::select(vec![
-        Discipline::Fcfs,
-        Discipline::Sp,
-        Discipline::RcspWc,
-        Discipline::RcspNwc,
-        Discipline::Drr,
-        Discipline::Edf,
-    ])
 }
 
 /// Circuits that cells come on, and how many cell times after the one before.

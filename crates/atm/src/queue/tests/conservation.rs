@@ -29,21 +29,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn config() -> impl Strategy<Value = QueueConfig> {
-    let discipline = prop::sample::select(vec![
-        Discipline::Fcfs,
-        Discipline::Sp,
-        Discipline::RcspWc,
-        Discipline::RcspNwc,
-        Discipline::Drr,
-        Discipline::Edf,
-    ]);
     let discard = prop_oneof![
         Just(Discard::None),
         Just(Discard::Ppd),
         (0u32..9).prop_map(|threshold| Discard::Epd { threshold })
     ];
     let limits = (1u32..9, 1u32..20, 1u64..400);
-    (discipline, discard, limits).prop_map(|(discipline, discard, limits)| QueueConfig {
+    (discipline(), discard, limits).prop_map(|(discipline, discard, limits)| QueueConfig {
         discipline,
         discard,
         per_vc_limit: limits.0,
