@@ -267,3 +267,65 @@ impl SiteWires {
         arrival
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use layercast_atm::Reassembler;
+
+    use super::*;
+    use crate::internet::atm::due::CellTies;
+    use crate::internet::atm::frames::{FrameBody, Frames};
+    use crate::internet::atm::port::Port;
+    use crate::internet::packet::PacketId;
+
+    const VC: Vcid = Vcid(5);
+
+    /// Adapters 0 and 3 at switches 1 and 2, with ports 0 to 5 from one end to the other.
+    fn chain() -> Fabric {
+        let port = |(n, node): (u32, u32)| Port {
+            node,
+            id: u16::from(n == 2 || n == 4),
+            peer: n ^ 1,
+            cell_time: Span::from_us(10),
+            delay: Span::from_ms(1),
+            table: Vec::new(),
+        };
+        Fabric {
+            ports: (0..).zip([0, 1, 1, 2, 2, 3]).map(port).collect(),
+            degrees: vec![1, 2, 2, 1],
+            reassemblers: [true, false, false, true]
+                .map(|ends| ends.then(|| Reassembler::new(None)))
+                .into(),
+            frames: Frames::new(4),
+            now: Moment::default(),
+            ties: CellTies::Ports,
+            lost: Vec::new(),
+            cell_hops: 0,
+            unknown_vc: 0,
+            departures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_last_cell_matters_as_soon_as_it_goes_to_an_adapter() {
+        let mut fabric = chain();
+        let mut wires = SiteWires::new(&fabric, |_| false);
+        let to = |port| Some(Line { port, vc: VC });
+        fabric.ports[3].set_line(VC, to(2));
+        let body = FrameBody::Packet(PacketId(0));
+        let frame = fabric.frames.add(0, body, 2);
+        let now = Time::ZERO;
+        for index in 0..2 {
+            let at = now + Span::from_us(10).times(u64::from(index));
+            wires.emit(&mut fabric, 2, at, Cell::of(frame, VC, index, 2), false);
+        }
+        assert_eq!(wires.marks[3], Time::MAX, "it goes on to a switch");
+        fabric.ports[3].set_line(VC, to(4));
+        wires.turn(&fabric, 3, VC);
+        assert_eq!(wires.marks[3], now + Span::from_us(1_020));
+        assert!(wires.arrive(3).is_some_and(|cell| !cell.is_last()));
+        assert_eq!(wires.marks[3], now + Span::from_us(1_020));
+        assert!(wires.arrive(3).is_some_and(|cell| cell.is_last()));
+        assert_eq!(wires.marks[3], Time::MAX);
+    }
+}
