@@ -101,6 +101,16 @@ impl Lines {
         self.leaves[n as usize] = self.queues[n as usize].drain(at, until, emit);
     }
 
+    /// Before when nothing comes to a switch from the port of an adapter that may matter to one.
+    #[inline]
+    pub fn next_mark(&mut self, n: u32) -> Time {
+        let by = self.wires.ports[n as usize].peer;
+        match self.wires.marks[by as usize] {
+            Time::MAX => self.next_queued_mark(n),
+            at => at,
+        }
+    }
+
     /// Before when nothing that may matter to an adapter and waits at a port, of one or to one, is at the other end.
     #[inline]
     pub fn next_queued_mark(&mut self, n: u32) -> Time {

@@ -73,11 +73,14 @@ impl SitePort {
         self.cell_time.times(others + 1) + self.delay
     }
 
-    /// Puts a cell on the wire that begins to leave now; when it is at the other end.
+    /// Puts a cell on the wire that begins to leave now; when it is at the other end, which is told if it is the first.
     #[inline]
-    fn send(&mut self, now: Time, cell: Cell) -> Time {
+    fn send(&mut self, now: Time, cell: Cell, heads: &mut [Time]) -> Time {
         self.busy_until = now + self.cell_time;
         let arrives = self.busy_until + self.delay;
+        if self.wire.is_empty() {
+            heads[self.peer as usize] = arrives;
+        }
         self.wire.push_back((arrives, cell));
         arrives
     }
@@ -88,10 +91,13 @@ impl SitePort {
         self.wire.front().map_or(Time::MAX, |&(at, _)| at)
     }
 
-    /// The first mark on the wire has left it; when the next one does.
-    fn next_mark(&mut self) -> Time {
-        self.marks.pop_front();
-        self.marks.front().copied().unwrap_or(Time::MAX)
+    /// What came first has left the wire at its end: if it was the first mark, the next one is that now.
+    #[inline]
+    fn leaves(&mut self, at: Time, first: &mut Time) {
+        if *first == at {
+            self.marks.pop_front();
+            *first = self.marks.front().copied().unwrap_or(Time::MAX);
+        }
     }
 }
 
@@ -124,11 +130,7 @@ impl SiteWires {
     #[inline]
     pub fn emit(&mut self, fabric: &mut Fabric, n: u32, now: Time, cell: Cell, waited: bool) {
         let port = &mut self.ports[n as usize];
-        let is_first = port.wire.is_empty();
-        let arrives = port.send(now, cell);
-        if is_first {
-            self.heads[port.peer as usize] = arrives;
-        }
+        let arrives = port.send(now, cell, &mut self.heads);
         if port.marks(cell) {
             if waited {
                 port.mark_goes();
@@ -184,9 +186,7 @@ impl SiteWires {
         let from = self.ports[by as usize].peer;
         let port = &mut self.ports[from as usize];
         let (at, cell) = port.wire.pop_front()?;
-        if self.marks[by as usize] == at {
-            self.marks[by as usize] = port.next_mark();
-        }
+        port.leaves(at, &mut self.marks[by as usize]);
         self.heads[by as usize] = port.head();
         Some(cell)
     }
@@ -207,15 +207,11 @@ impl SiteWires {
             && !cell.is_last()
         {
             from.wire.pop_front();
-            let is_first = to.wire.is_empty();
             let cell = Cell {
                 vc: line.vc,
                 ..cell
             };
-            let arrives = to.send(at, cell);
-            if is_first {
-                self.heads[to.peer as usize] = arrives;
-            }
+            to.send(at, cell, &mut self.heads);
             count += 1;
             #[cfg(test)]
             fabric.departs(line.port, &Run::of(cell, at));
@@ -243,9 +239,7 @@ impl SiteWires {
             && (at < until.at || at == until.at && fabric.moment(n, at) < until)
         {
             port.wire.pop_front();
-            if *mark == at {
-                *mark = port.next_mark();
-            }
+            port.leaves(at, mark);
             fabric.cell_hops += 1;
             let next = Run::of(cell, at);
             if run.as_mut().is_some_and(|run| run.join(&next)) {

@@ -146,17 +146,8 @@ impl Sites {
                 self.look_by(n, now.saturating_add(self.lead));
             }
         } else {
-            let mark = self.next_mark(n);
+            let mark = self.lines.next_mark(n);
             self.look_by(self.homes[n as usize], mark.saturating_add(self.lead));
-        }
-    }
-
-    /// Before when nothing comes to a switch from the port of an adapter that may matter to one.
-    fn next_mark(&mut self, n: u32) -> Time {
-        let by = self.lines.wires.ports[n as usize].peer;
-        match self.lines.wires.marks[by as usize] {
-            Time::MAX => self.lines.next_queued_mark(n),
-            at => at,
         }
     }
 
@@ -302,9 +293,7 @@ impl Sites {
         }
         for &n in &site.adapters {
             let back = self.lines.wires.ports[n as usize].peer;
-            if self.lines.wires.marks[back as usize] == Time::MAX {
-                switch = switch.min(self.lines.next_queued_mark(n));
-            }
+            switch = switch.min(self.lines.next_mark(n));
             adapter = adapter.min(self.lines.next_queued_mark(back));
         }
         let at = switch.saturating_add(self.lead).min(adapter);
