@@ -18,8 +18,6 @@ use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
 
-/// Batches of datagrams taken before the next look at timers and signals.
-const BATCHES_PER_TURN: usize = 8;
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
 /// Events that nobody takes are dropped; `obs` sees what the sink does.
@@ -142,7 +140,7 @@ impl Actor for Runtime {
             .into_iter()
             .flatten()
         {
-            more |= (0..BATCHES_PER_TURN).all(|_| socket.receive(&mut hearing));
+            more |= socket.receive_turn(&mut hearing);
         }
         more
     }

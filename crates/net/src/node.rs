@@ -22,11 +22,9 @@ use crate::quic;
 use crate::rates::Rates;
 use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
-use crate::udp::Udp;
+use crate::udp::{BATCHES_PER_TURN, Udp};
 use crate::xtp::{XtpDoor, XtpNode};
 
-/// Batches of datagrams taken before the next look at timers and signals.
-const BATCHES_PER_TURN: usize = 8;
 /// How long sources get to send what is queued when the node is asked to stop.
 const GRACE: Span = Span::from_secs(2);
 /// How long neighbours get to read the farewell after everything has been sent.

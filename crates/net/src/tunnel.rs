@@ -17,8 +17,6 @@ use crate::udp::{Inbound, Udp};
 
 /// How often it tells what happened.
 const SECOND: Span = Span::from_secs(1);
-/// Batches of datagrams taken from a socket before the next look at the other.
-const BATCHES_PER_TURN: usize = 8;
 
 /// One end of a tunnel.
 #[derive(Clone, Debug)]
@@ -182,13 +180,13 @@ impl FecTunnel {
             peer: self.peer,
             edge: &mut self.edge,
         };
-        let mut more = (0..BATCHES_PER_TURN).all(|_| self.tunnel.udp.receive(&mut from_peer));
+        let mut more = self.tunnel.udp.receive_turn(&mut from_peer);
         let mut from_user = FromUser {
             now,
             user: (!self.fixed).then_some(&mut self.user),
             edge: &mut self.edge,
         };
-        more |= (0..BATCHES_PER_TURN).all(|_| self.inside.udp.receive(&mut from_user));
+        more |= self.inside.udp.receive_turn(&mut from_user);
         more
     }
 

@@ -20,6 +20,8 @@ const MAX_RECV: usize = 65_536;
 /// Received datagrams are packed into arenas of this many bytes, so that a queued datagram does
 /// not keep a 64 KiB receive buffer alive.
 const ARENA: usize = 256 << 10;
+/// Batches of datagrams taken from a socket before the next look at others, timers and signals.
+pub const BATCHES_PER_TURN: usize = 8;
 
 /// One UDP socket with batched, congestion-marked input and output.
 pub struct Udp {
@@ -201,6 +203,11 @@ impl Udp {
             }
         }
         true
+    }
+
+    /// Takes what is there, but not for ever: [`BATCHES_PER_TURN`] batches at most; says whether there may be more.
+    pub fn receive_turn<I: Inbound>(&mut self, inbound: &mut I) -> bool {
+        (0..BATCHES_PER_TURN).all(|_| self.receive(inbound))
     }
 
     /// Hands `outbox` to the kernel; `false` if the kernel is full and it must be tried again.

@@ -30,8 +30,6 @@ use crate::udp::{Inbound, Udp};
 const UDP_IP_HEADER: usize = 28;
 /// How often it tells what happened.
 const SECOND: Span = Span::from_secs(1);
-/// Batches of datagrams taken from a socket before the next look at the others.
-const BATCHES_PER_TURN: usize = 8;
 
 /// An emulated path.
 #[derive(Clone, Debug)]
@@ -199,13 +197,11 @@ impl Paths {
             sessions: &mut self.sessions,
             path: &mut self.there,
         };
-        more |= (0..BATCHES_PER_TURN).all(|_| self.front.receive(&mut from_clients));
+        more |= self.front.receive_turn(&mut from_clients);
         let path = &mut self.back;
-        more | self
-            .sessions
-            .receive(BATCHES_PER_TURN, |id, bytes, congestion| {
-                path.handle(now, on_line((id, bytes), congestion), &mut Off);
-            })
+        more | self.sessions.receive(|id, bytes, congestion| {
+            path.handle(now, on_line((id, bytes), congestion), &mut Off);
+        })
     }
 
     /// Hands on what has arrived at the ends of the paths.

@@ -137,12 +137,8 @@ impl Sessions {
         .await;
     }
 
-    /// Takes up to so many batches from each client's socket; says whether there may be more.
-    pub fn receive(
-        &mut self,
-        batches: usize,
-        mut take: impl FnMut(SessionId, Bytes, bool),
-    ) -> bool {
+    /// Takes what each client's socket has, but not for ever; says whether there may be more.
+    pub fn receive(&mut self, mut take: impl FnMut(SessionId, Bytes, bool)) -> bool {
         let mut more = false;
         for (&id, session) in &mut self.all {
             let mut inbound = FromFar {
@@ -150,7 +146,7 @@ impl Sessions {
                 far: session.far.to(),
                 take: &mut take,
             };
-            more |= (0..batches).all(|_| session.socket.receive(&mut inbound));
+            more |= session.socket.receive_turn(&mut inbound);
         }
         more
     }

@@ -21,9 +21,6 @@ use crate::random::random_number;
 use crate::timer::Timer;
 use crate::udp::Udp;
 
-/// Batches taken off the socket of the group before something else is done.
-const BATCHES: usize = 8;
-
 /// Receivers that are emulated, and how.
 #[derive(Clone, Debug)]
 pub struct EmulateConfig {
@@ -120,7 +117,7 @@ async fn run(
     loop {
         let now = clock.now();
         timer.served(now);
-        let more = (0..BATCHES).all(|_| udp.receive(&mut inbox));
+        let more = udp.receive_turn(&mut inbox);
         for (from, packet) in inbox.packets.drain(..) {
             heard = now;
             many.hear(now, from, &packet);
