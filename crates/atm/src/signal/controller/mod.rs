@@ -1,13 +1,16 @@
+mod ports;
 mod setup;
+mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use layercast_core::{Machine, Observer, PortId, RequestId, Time, earliest};
 
-use super::vcids::Vcids;
+use self::ports::Ports;
+use self::waiting::Waiting;
 use super::{
     Body, CallId, Connection, ControllerConfig, ControllerEvent, ControllerInput, ControllerStats,
-    GoBackN, Message, PortAdmission, Setup, SignalCell,
+    Message, PortAdmission, Setup, SignalCell,
 };
 use crate::{AtmAddress, RejectCause, Vcid};
 
@@ -19,26 +22,15 @@ use crate::{AtmAddress, RejectCause, Vcid};
 pub struct Controller<A> {
     config: ControllerConfig,
     admission: A,
-    ports: BTreeMap<PortId, Port>,
+    ports: Ports,
     routes: BTreeMap<AtmAddress, PortId>,
     calls: BTreeMap<CallId, Call>,
-    /// Calls without answer, by the end of their patience.
-    waiting: BTreeSet<(Time, CallId)>,
+    waiting: Waiting,
     /// Messages being understood, with the time when they are.
     backlog: VecDeque<(Time, PortId, Message)>,
     next_number: u32,
     events: VecDeque<ControllerEvent>,
     stats: ControllerStats,
-}
-
-/// A link to a neighbour.
-#[derive(Debug)]
-struct Port {
-    channel: GoBackN,
-    /// Numbers of the circuits that go out.
-    vcids: Vcids,
-    /// Numbers of the circuits that come in.
-    incoming: BTreeMap<Vcid, CallId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,10 +54,10 @@ impl<A: PortAdmission> Controller<A> {
         Controller {
             config,
             admission,
-            ports: BTreeMap::new(),
+            ports: Ports::default(),
             routes: BTreeMap::new(),
             calls: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            waiting: Waiting::default(),
             backlog: VecDeque::new(),
             next_number: 0,
             events: VecDeque::new(),
@@ -75,15 +67,9 @@ impl<A: PortAdmission> Controller<A> {
 
     /// Adds a link to a neighbour; one of the same id stays as it is, [`PortId::LOCAL`] is none.
     pub fn add_port(&mut self, id: PortId) {
-        let config = self.config;
-        if id == PortId::LOCAL {
-            return;
+        if id != PortId::LOCAL {
+            self.ports.add(id, &self.config);
         }
-        self.ports.entry(id).or_insert_with(|| Port {
-            channel: GoBackN::new(config.channel),
-            vcids: Vcids::new(config.max_vcs, config.vcid_rest),
-            incoming: BTreeMap::new(),
-        });
     }
 
     /// Circuits to `to` leave by `port` from now on.
@@ -95,7 +81,7 @@ impl<A: PortAdmission> Controller<A> {
     pub fn stats(&self) -> ControllerStats {
         let mut stats = self.stats;
         stats.calls = self.calls.len();
-        for port in self.ports.values() {
+        for port in self.ports.iter() {
             stats.vcids += port.vcids.used();
             stats.channels.add(port.channel.stats());
         }
@@ -104,7 +90,7 @@ impl<A: PortAdmission> Controller<A> {
 
     /// Messages that wait on a link, or are not acknowledged.
     pub fn channel_len(&self, port: PortId) -> usize {
-        self.ports.get(&port).map_or(0, |port| port.channel.len())
+        self.ports.get(port).map_or(0, |port| port.channel.len())
     }
 
     /// The admission tests of its queues.
@@ -113,7 +99,7 @@ impl<A: PortAdmission> Controller<A> {
     }
 
     fn cell(&mut self, now: Time, id: PortId, cell: SignalCell) {
-        let Some(port) = self.ports.get_mut(&id) else {
+        let Some(port) = self.ports.get_mut(id) else {
             self.stats.unknown_port += 1;
             return;
         };
@@ -173,7 +159,7 @@ impl<A: PortAdmission> Controller<A> {
             self.stats.duplicate += 1;
             return;
         };
-        self.waiting.remove(&(end, id));
+        self.waiting.remove(end, id);
         if let Some(call) = self.calls.get_mut(&id) {
             call.state = State::Connected;
         }
@@ -192,7 +178,7 @@ impl<A: PortAdmission> Controller<A> {
 
     /// The host gives a circuit back.
     fn give_back(&mut self, now: Time, port: PortId, vc: Vcid) {
-        let id = self.ports.get(&port).and_then(|port| port.vcids.call(vc));
+        let id = self.ports.get(port).and_then(|port| port.vcids.call(vc));
         let call = id.and_then(|id| Some((id, *self.calls.get(&id)?)));
         // Only what was given can be given back: the host does not know the number before.
         let given =
@@ -219,7 +205,7 @@ impl<A: PortAdmission> Controller<A> {
     /// Tells the next node that the call is over. This must not get lost, and cannot pile up: a further
     /// call is refused while the channel is full.
     fn tell_onward(&mut self, id: CallId, call: Call) {
-        if let Some(port) = self.ports.get_mut(&call.line.out_port) {
+        if let Some(port) = self.ports.get_mut(call.line.out_port) {
             port.channel.send_always(Message {
                 call: id,
                 body: Body::Release,
@@ -244,7 +230,7 @@ impl<A: PortAdmission> Controller<A> {
 
     /// An answer to the node before.
     fn reply(&mut self, port: PortId, call: CallId, body: Body) {
-        let Some(port) = self.ports.get_mut(&port) else {
+        let Some(port) = self.ports.get_mut(port) else {
             return;
         };
         if port.channel.send(Message { call, body }).is_err() {
@@ -256,10 +242,10 @@ impl<A: PortAdmission> Controller<A> {
     fn undo(&mut self, now: Time, id: CallId, call: Call) {
         let Call { line, state, .. } = call;
         self.calls.remove(&id);
-        if let Some(port) = self.ports.get_mut(&line.in_port) {
-            port.incoming.remove(&line.in_vc);
+        if let Some(port) = self.ports.get_mut(line.in_port) {
+            port.set_incoming(line.in_vc, false);
         }
-        if let Some(port) = self.ports.get_mut(&line.out_port) {
+        if let Some(port) = self.ports.get_mut(line.out_port) {
             let tired = state == State::Connected;
             port.vcids.give_back(now, line.out_vc, tired);
             self.admission.release(line.out_port, id);
@@ -268,18 +254,18 @@ impl<A: PortAdmission> Controller<A> {
             }
         }
         if let State::Waiting(end) = state {
-            self.waiting.remove(&(end, id));
+            self.waiting.remove(end, id);
         }
     }
 
     /// Gives up calls that nobody answered.
     fn watch(&mut self, now: Time) {
-        while let Some(&(end, id)) = self.waiting.first() {
+        while let Some((end, id)) = self.waiting.first() {
             if end > now {
                 break;
             }
             let Some(&call) = self.calls.get(&id) else {
-                self.waiting.pop_first();
+                self.waiting.remove(end, id);
                 continue;
             };
             self.stats.timeouts += 1;
@@ -321,7 +307,7 @@ impl<A: PortAdmission> Machine for Controller<A> {
     fn on_timeout<O: Observer>(&mut self, now: Time, _: &mut O) {
         self.understand(now);
         self.watch(now);
-        for port in self.ports.values_mut() {
+        for port in self.ports.iter_mut() {
             port.channel.on_timeout(now);
         }
     }
@@ -329,7 +315,7 @@ impl<A: PortAdmission> Machine for Controller<A> {
     fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<(PortId, SignalCell)> {
         self.ports
             .iter_mut()
-            .find_map(|(&id, port)| Some((id, port.channel.poll(now)?)))
+            .find_map(|port| Some((port.id, port.channel.poll(now)?)))
     }
 
     fn poll_event(&mut self) -> Option<ControllerEvent> {
@@ -338,8 +324,8 @@ impl<A: PortAdmission> Machine for Controller<A> {
 
     fn next_timeout(&self) -> Option<Time> {
         let understood = self.backlog.front().map(|&(due, ..)| due);
-        let watchdog = self.waiting.first().map(|&(end, _)| end);
-        let channels = self.ports.values().map(|port| port.channel.next_timeout());
+        let watchdog = self.waiting.first().map(|(end, _)| end);
+        let channels = self.ports.iter().map(|port| port.channel.next_timeout());
         channels.fold(earliest(understood, watchdog), earliest)
     }
 }

@@ -49,9 +49,8 @@ impl<A: PortAdmission> Controller<A> {
             return;
         }
         let valid = 1..=self.config.max_vcs;
-        let incoming = self.ports.get(&port).map(|port| &port.incoming);
-        if !valid.contains(&setup.vc.0) || incoming.is_none_or(|used| used.contains_key(&setup.vc))
-        {
+        let link = self.ports.get(port);
+        if !valid.contains(&setup.vc.0) || link.is_none_or(|link| link.comes_in(setup.vc)) {
             self.stats.bad_vcid += 1;
             self.stats.refused += 1;
             return self.reply(port, id, Body::Reject(RejectCause::NoVcid));
@@ -104,7 +103,7 @@ impl<A: PortAdmission> Controller<A> {
         let out_port = route
             .filter(|&out| out != in_port)
             .ok_or(RejectCause::UnknownDestination)?;
-        let port = self.ports.get_mut(&out_port);
+        let port = self.ports.get_mut(out_port);
         let port = port.ok_or(RejectCause::UnknownDestination)?;
         if port.channel.is_full() {
             return Err(RejectCause::Congested);
@@ -131,7 +130,7 @@ impl<A: PortAdmission> Controller<A> {
             service: setup.service,
         };
         let end = now.saturating_add(self.config.watchdog);
-        self.waiting.insert((end, id));
+        self.waiting.add(end, id);
         let call = Call {
             line,
             request,
@@ -142,8 +141,8 @@ impl<A: PortAdmission> Controller<A> {
     }
 
     fn remember(&mut self, id: CallId, call: Call) {
-        if let Some(port) = self.ports.get_mut(&call.line.in_port) {
-            port.incoming.insert(call.line.in_vc, id);
+        if let Some(port) = self.ports.get_mut(call.line.in_port) {
+            port.set_incoming(call.line.in_vc, true);
         }
         self.calls.insert(id, call);
         self.stats.max_calls = self.stats.max_calls.max(self.calls.len());

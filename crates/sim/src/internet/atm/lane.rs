@@ -10,6 +10,8 @@ use super::fabric::Fabric;
 #[derive(Debug)]
 pub(super) struct Lane {
     runs: VecDeque<Run>,
+    /// When the first cell arrives, if there is one: known without a look at the runs, as most lanes have none.
+    first: Time,
     /// When the first last cell of a frame arrives, if there is one.
     last: Time,
 }
@@ -18,6 +20,7 @@ impl Lane {
     pub fn new() -> Lane {
         Lane {
             runs: VecDeque::new(),
+            first: Time::MAX,
             last: Time::MAX,
         }
     }
@@ -25,7 +28,7 @@ impl Lane {
     /// When the first cell arrives, if there is one.
     #[inline]
     pub fn first(&self) -> Time {
-        self.runs.front().map_or(Time::MAX, |run| run.at)
+        self.first
     }
 
     /// When the first last cell of a frame arrives, if there is one.
@@ -43,6 +46,7 @@ impl Lane {
         if run.is_last() && self.last == Time::MAX {
             self.last = run.last_at();
         }
+        self.first = self.first.min(run.at);
         if !self.runs.back_mut().is_some_and(|last| last.join(&run)) {
             self.runs.push_back(run);
         }
@@ -77,8 +81,10 @@ impl Lane {
     fn pop(&mut self, count: u32) -> Option<Run> {
         let head = self.runs.front_mut()?;
         let run = head.take(count);
+        self.first = head.at;
         if head.count == 0 {
             self.runs.pop_front();
+            self.first = self.runs.front().map_or(Time::MAX, |run| run.at);
         }
         if run.is_last() {
             let last = self.runs.iter().find(|run| run.is_last());
@@ -89,7 +95,7 @@ impl Lane {
 
     /// Takes all its cells away.
     pub fn clear(&mut self) -> Vec<Run> {
-        self.last = Time::MAX;
+        (self.first, self.last) = (Time::MAX, Time::MAX);
         self.runs.drain(..).collect()
     }
 
