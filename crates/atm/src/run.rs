@@ -48,10 +48,8 @@ impl Run {
     /// When the last of them does.
     #[inline]
     pub fn last_at(&self) -> Time {
-        match self.count {
-            0 | 1 => self.at,
-            count => self.at + self.gap.times(u64::from(count - 1)),
-        }
+        // In one way for one cell and for many: a processor cannot guess how many they are.
+        self.at + self.gap.times(u64::from(self.count.saturating_sub(1)))
     }
 
     /// Whether the first of them is the first of its frame.

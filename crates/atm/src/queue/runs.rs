@@ -213,9 +213,8 @@ impl RunQueue {
             return self.signals.push_back(run);
         }
         self.came += u64::from(run.count);
-        if run.is_last() && self.last == NONE {
-            self.last = self.came - 1;
-        }
+        let last = if run.is_last() { self.came - 1 } else { NONE };
+        self.last = self.last.min(last);
         let last = self.waiting.back_mut();
         if !last.is_some_and(|last| last.join(&run)) {
             self.waiting.push_back(run);
@@ -339,12 +338,9 @@ impl Circuit {
 /// How many cells of a run leave until `now` at equal distances, the first of them at `start`, and at which.
 #[inline]
 fn leaving(run: &Run, start: Time, now: Time, cell_time: Span) -> (u32, Span) {
-    if run.count == 1 {
-        return (1, Span::ZERO);
-    }
     let mut most = run.count;
     let mut gap = cell_time;
-    if run.gap > cell_time {
+    if (run.gap > cell_time) & (run.count > 1) {
         if start == run.at {
             gap = run.gap;
         } else {

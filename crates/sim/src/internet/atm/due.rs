@@ -1,3 +1,5 @@
+use core::hint::select_unpredictable;
+
 use layercast_core::{Stream, Time};
 use rand_core::RngCore;
 
@@ -26,7 +28,7 @@ impl PartialOrd for Moment {
 
     #[inline]
     fn lt(&self, other: &Moment) -> bool {
-        self.at < other.at || self.at == other.at && self.tie < other.tie
+        self.key() < other.key()
     }
 }
 
@@ -34,6 +36,12 @@ impl Moment {
     /// After all that happens at an instant.
     pub const fn after(at: Time) -> Moment {
         Moment { at, tie: u64::MAX }
+    }
+
+    /// In the same order.
+    #[inline]
+    fn key(self) -> u128 {
+        u128::from(self.at.as_ps()) << 64 | u128::from(self.tie)
     }
 
     /// Just after this.
@@ -125,25 +133,22 @@ impl Due {
     /// Makes a port due, or not.
     #[inline]
     pub fn set(&mut self, port: u32, moment: Option<Moment>) {
-        let mut best = moment.unwrap_or(NEVER);
+        let best = moment.unwrap_or(NEVER);
         if self.moments[port as usize] == best {
             return;
         }
         self.moments[port as usize] = best;
         let mut node = self.moments.len() + port as usize;
-        let mut winner = port;
+        let (mut winner, mut key) = (port, best.key());
+        // Who wins is anybody's guess: every round is played, so that the processor need not make one.
         while node > 1 {
             let other = self.winners[node ^ 1];
-            let rival = self.moments[other as usize];
-            if rival < best {
-                (winner, best) = (other, rival);
-            }
+            let rival = self.moments[other as usize].key();
+            let wins = rival < key;
+            winner = select_unpredictable(wins, other, winner);
+            key = select_unpredictable(wins, rival, key);
             node /= 2;
-            // Who won before and does so again is as it was.
-            let before = std::mem::replace(&mut self.winners[node], winner);
-            if before == winner && winner != port {
-                return;
-            }
+            self.winners[node] = winner;
         }
     }
 }

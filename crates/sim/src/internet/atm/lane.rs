@@ -43,9 +43,8 @@ impl Lane {
 
     #[inline(always)]
     pub fn push(&mut self, run: Run) {
-        if run.is_last() && self.last == Time::MAX {
-            self.last = run.last_at();
-        }
+        let last = if run.is_last() { run.last_at() } else { Time::MAX };
+        self.last = self.last.min(last);
         self.first = self.first.min(run.at);
         if !self.runs.back_mut().is_some_and(|last| last.join(&run)) {
             self.runs.push_back(run);
