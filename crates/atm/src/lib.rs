@@ -16,6 +16,7 @@ pub mod policy;
 mod queue;
 mod reassembly;
 mod run;
+mod runs;
 mod setup;
 mod shaper;
 pub mod signal;
@@ -35,6 +36,7 @@ pub use queue::{
 };
 pub use reassembly::{Outcome, Reassembler, ReassemblyStats};
 pub use run::Run;
+pub use runs::Runs;
 pub use setup::{AtmAddress, RejectCause, Tag};
 pub use shaper::{CellShaper, TaggingShaper, TickedShaper};
 pub use signal::Controller;

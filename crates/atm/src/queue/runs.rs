@@ -1,12 +1,10 @@
-use std::collections::VecDeque;
-
 use layercast_core::{Span, Time};
 
 use super::circuit::Fate;
 use super::{
     BEST_EFFORT, Discard, DropCause, QueueConfig, QueueConfigError, QueueStats, SIGNALLING,
 };
-use crate::{Class, Run, Vcid};
+use crate::{Class, Run, Runs, Vcid};
 
 /// An [`OutputQueue`](super::OutputQueue) under [`Discipline::Fcfs`](super::Discipline::Fcfs) with its
 /// transmitter, for many cells at a time.
@@ -18,8 +16,8 @@ use crate::{Class, Run, Vcid};
 pub struct RunQueue {
     config: QueueConfig,
     circuits: Vec<Circuit>,
-    signals: VecDeque<Run>,
-    waiting: VecDeque<Run>,
+    signals: Runs,
+    waiting: Runs,
     /// How many of best effort came before the first last cell that waits; none does: `NONE`.
     last: u64,
     /// Cells of best effort that came in, and that have begun to leave.
@@ -57,8 +55,8 @@ impl RunQueue {
         Ok(RunQueue {
             config,
             circuits: Vec::new(),
-            signals: VecDeque::new(),
-            waiting: VecDeque::new(),
+            signals: Runs::default(),
+            waiting: Runs::default(),
             last: NONE,
             came: 0,
             begun: 0,
@@ -210,38 +208,34 @@ impl RunQueue {
         circuit.count += run.count;
         self.len += run.count;
         if circuit.signals {
-            return self.signals.push_back(run);
+            return self.signals.push(run);
         }
         self.came += u64::from(run.count);
         let last = if run.is_last() { self.came - 1 } else { NONE };
         self.last = self.last.min(last);
-        let last = self.waiting.back_mut();
-        if !last.is_some_and(|last| last.join(&run)) {
-            self.waiting.push_back(run);
-        }
+        self.waiting.push(run);
     }
 
     /// What begins to leave until `now`, that instant included, goes to `out`.
     #[inline]
     pub fn serve(&mut self, now: Time, out: &mut impl FnMut(Run)) {
-        while self.len > 0 {
+        loop {
+            let start = self.next();
+            if start > now {
+                return;
+            }
             let signals = !self.signals.is_empty();
             let ring = match signals {
                 true => &mut self.signals,
                 false => &mut self.waiting,
             };
-            let Some(head) = ring.front_mut() else {
+            let Some(head) = ring.head() else {
                 return;
             };
-            let start = self.free.max(head.at);
-            if start > now {
-                return;
-            }
             let (count, gap) = leaving(head, start, now, self.config.cell_time);
-            let taken = head.take(count);
-            if head.count == 0 {
-                ring.pop_front();
-            }
+            let Some(taken) = ring.take(count) else {
+                return;
+            };
             let run = Run {
                 at: start,
                 gap,
@@ -272,7 +266,7 @@ impl RunQueue {
     #[inline]
     fn seek_last(&mut self) {
         let mut came = self.begun;
-        for run in &self.waiting {
+        for run in self.waiting.iter() {
             came += u64::from(run.count);
             if run.is_last() {
                 self.last = came - 1;
@@ -282,29 +276,31 @@ impl RunQueue {
         self.last = NONE;
     }
 
-    /// Before when nothing that waits begins to leave.
+    /// Before when nothing that waits begins to leave; the end of time if nothing waits.
     #[inline]
-    pub fn next(&self) -> Option<Time> {
-        let head = self.signals.front().or(self.waiting.front())?;
-        Some(self.free.max(head.at))
+    pub fn next(&self) -> Time {
+        let head = match self.signals.is_empty() {
+            true => self.waiting.first(),
+            false => self.signals.first(),
+        };
+        self.free.max(head)
     }
 
-    /// Before when no cell of signalling begins to leave: then one does, unless another comes before it.
+    /// Before when no cell of signalling begins to leave, or the end of time: then one does, unless another comes
+    /// before it.
     #[inline]
-    pub fn next_signal(&self) -> Option<Time> {
-        self.signals.front().map(|head| self.free.max(head.at))
+    pub fn next_signal(&self) -> Time {
+        self.free.max(self.signals.first())
     }
 
-    /// Before when no last cell of best effort begins to leave. Up to date after [`RunQueue::serve`], one does
-    /// then unless signalling comes before it.
+    /// Before when no last cell of best effort begins to leave, or the end of time. Up to date after
+    /// [`RunQueue::serve`], one does then unless signalling comes before it.
     #[inline]
-    pub fn next_last(&self) -> Option<Time> {
-        if self.last == NONE {
-            return None;
-        }
-        let ahead = self.last - self.begun + self.signals.len() as u64;
-        let next = self.next()?;
-        Some(next.saturating_add(self.config.cell_time.times(ahead)))
+    pub fn next_last(&self) -> Time {
+        // With none there are as many ahead of it as take for ever.
+        let ahead = (self.last - self.begun).saturating_add(self.signals.len() as u64);
+        let ahead = self.config.cell_time.times(ahead);
+        self.next().saturating_add(ahead)
     }
 
     /// Cells that wait.

@@ -1,6 +1,4 @@
-use std::collections::VecDeque;
-
-use layercast_atm::Run;
+use layercast_atm::{Run, Runs};
 use layercast_core::{Span, Time};
 
 use super::due::Moment;
@@ -9,9 +7,7 @@ use super::fabric::Fabric;
 /// Cells on their way from one port to another, or to an adapter.
 #[derive(Debug)]
 pub(super) struct Lane {
-    runs: VecDeque<Run>,
-    /// When the first cell arrives, if there is one: known without a look at the runs, as most lanes have none.
-    first: Time,
+    runs: Runs,
     /// When the first last cell of a frame arrives, if there is one.
     last: Time,
 }
@@ -19,8 +15,7 @@ pub(super) struct Lane {
 impl Lane {
     pub fn new() -> Lane {
         Lane {
-            runs: VecDeque::new(),
-            first: Time::MAX,
+            runs: Runs::default(),
             last: Time::MAX,
         }
     }
@@ -28,7 +23,7 @@ impl Lane {
     /// When the first cell arrives, if there is one.
     #[inline]
     pub fn first(&self) -> Time {
-        self.first
+        self.runs.first()
     }
 
     /// When the first last cell of a frame arrives, if there is one.
@@ -43,12 +38,13 @@ impl Lane {
 
     #[inline(always)]
     pub fn push(&mut self, run: Run) {
-        let last = if run.is_last() { run.last_at() } else { Time::MAX };
+        let last = if run.is_last() {
+            run.last_at()
+        } else {
+            Time::MAX
+        };
         self.last = self.last.min(last);
-        self.first = self.first.min(run.at);
-        if !self.runs.back_mut().is_some_and(|last| last.join(&run)) {
-            self.runs.push_back(run);
-        }
+        self.runs.push(run);
     }
 
     /// When whoever takes its cells is due: so long after the first last cell, or after the first cell.
@@ -61,7 +57,7 @@ impl Lane {
     /// Takes the first cell, and what comes with it before an instant.
     #[inline(always)]
     pub fn take(&mut self, limit: Time) -> Option<Run> {
-        let head = self.runs.front()?;
+        let head = self.runs.head()?;
         let count = head.before(limit).max(1);
         self.pop(count)
     }
@@ -69,7 +65,7 @@ impl Lane {
     /// Takes cells from the front that come from a port before a moment, if one does.
     #[inline]
     pub fn shift(&mut self, fabric: &Fabric, from: u32, until: Moment) -> Option<Run> {
-        let head = self.runs.front()?;
+        let head = self.runs.head()?;
         match fabric.before(from, head, until) {
             0 => None,
             count => self.pop(count),
@@ -78,13 +74,7 @@ impl Lane {
 
     #[inline(always)]
     fn pop(&mut self, count: u32) -> Option<Run> {
-        let head = self.runs.front_mut()?;
-        let run = head.take(count);
-        self.first = head.at;
-        if head.count == 0 {
-            self.runs.pop_front();
-            self.first = self.runs.front().map_or(Time::MAX, |run| run.at);
-        }
+        let run = self.runs.take(count)?;
         if run.is_last() {
             let last = self.runs.iter().find(|run| run.is_last());
             self.last = last.map_or(Time::MAX, Run::last_at);
@@ -94,8 +84,8 @@ impl Lane {
 
     /// Takes all its cells away.
     pub fn clear(&mut self) -> Vec<Run> {
-        (self.first, self.last) = (Time::MAX, Time::MAX);
-        self.runs.drain(..).collect()
+        self.last = Time::MAX;
+        self.runs.drain().collect()
     }
 
     /// Holds these cells, in the order in which they come.

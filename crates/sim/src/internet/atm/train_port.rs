@@ -29,7 +29,9 @@ pub(super) struct TrainPort {
     pub taken: Moment,
     /// What begins to leave before it is on the wire.
     pub begun: Time,
+    /// Cells of signalling on their way, and when the first of them arrives, if there is one.
     pub signals: VecDeque<(Time, FrameId)>,
+    pub signal: Time,
     /// When it is due for what is on its way to it.
     pub awaits: Time,
     /// It is catching up.
@@ -88,6 +90,7 @@ impl TrainPort {
                 taken: Moment::default(),
                 begun: Time::ZERO,
                 signals: VecDeque::new(),
+                signal: Time::MAX,
                 awaits: Time::MAX,
                 busy: false,
             }

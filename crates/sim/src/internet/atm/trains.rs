@@ -135,6 +135,7 @@ impl Trains {
         let signal = port.signals.front().filter(|it| it.0 == moment.at);
         let arrival = if let Some(&(_, frame)) = signal {
             port.signals.pop_front();
+            port.signal = port.signals.front().map_or(Time::MAX, |it| it.0);
             fabric.cell_hops += 1;
             fabric.signal(n, frame)
         } else if port.ends && self.wires.lanes[n as usize].last() == moment.at {
@@ -292,10 +293,9 @@ impl Trains {
             .iter()
             .map(|it| self.wires.lanes[it.lane].first());
         let ports = self.wires.ports.iter().zip(&self.queues);
-        let queued = ports.filter(|(port, _)| !port.ends).map(|(port, queue)| {
-            let next = queue.next();
-            next.map_or(Time::MAX, |at| at.saturating_add(port.lead))
-        });
+        let queued = ports
+            .filter(|(port, _)| !port.ends)
+            .map(|(port, queue)| queue.next().saturating_add(port.lead));
         // What is sent from now on comes later still.
         self.oldest = wire.chain(queued).fold(now, Time::min);
         until < self.oldest

@@ -41,6 +41,7 @@ impl Wires {
         let port = &mut self.ports[n as usize];
         run.at += port.lead;
         if run.vc == SIGNALLING {
+            port.signal = port.signal.min(run.at);
             let cells = run.cells();
             port.signals.extend(cells.map(|it| (it.at, it.frame)));
             return;
@@ -69,21 +70,15 @@ impl Wires {
     #[inline]
     pub fn settle(&mut self, fabric: &Fabric, n: u32, queue: &RunQueue) {
         let port = &self.ports[n as usize];
-        let mut at = port.awaits;
-        if let Some(signal) = port.signals.front() {
-            at = at.min(signal.0);
-        }
-        if let Some(next) = queue.next() {
-            at = at.min(next.saturating_add(port.lagged));
-            let signal = queue.next_signal().map(|it| it.saturating_add(port.lead));
-            let last = queue.next_last().map(|it| it.saturating_add(port.beyond));
-            for it in [signal, last].into_iter().flatten() {
-                at = at.min(it);
-            }
-        }
-        if port.ends {
-            at = at.min(self.lanes[n as usize].last());
-        }
+        // Nothing but minima, as it is anybody's guess which of them is the least.
+        let arrives = self.lanes[n as usize].last();
+        let at = if port.ends { arrives } else { Time::MAX };
+        let at = at
+            .min(port.awaits)
+            .min(port.signal)
+            .min(queue.next().saturating_add(port.lagged))
+            .min(queue.next_signal().saturating_add(port.lead))
+            .min(queue.next_last().saturating_add(port.beyond));
         if at != self.due.at(n) {
             let moment = (at < Time::MAX).then(|| fabric.moment(n, at));
             self.due.set(n, moment);
