@@ -7,6 +7,7 @@
 use layercast_core::prefetch;
 
 use super::packet::PacketId;
+use super::paths::NO_STEP;
 use super::routes::Interface;
 use super::{Internet, NodeIndex};
 
@@ -33,6 +34,8 @@ struct Coming {
     host: Option<u32>,
     /// Where the packet goes that is sent for it: itself, or an answer.
     next_dst: NodeIndex,
+    /// Its next step.
+    step: u32,
     /// The pipe this one takes.
     pipe: Option<u32>,
 }
@@ -44,6 +47,7 @@ impl Coming {
             to,
             host: None,
             next_dst: to,
+            step: NO_STEP,
             pipe: None,
         }
     }
@@ -89,10 +93,13 @@ impl Internet {
             let at = coming.to.0 as usize;
             if let Some(packet) = self.packets.find(coming.packet) {
                 coming.next_dst = packet.dst;
+                coming.step = packet.step;
                 if packet.dst == coming.to {
                     coming.next_dst = packet.src;
                     coming.host = self.nodes[at].host;
+                    self.packets.prepare_body(coming.packet);
                 }
+                self.paths.prepare(coming.step);
                 self.routes.prepare(coming.next_dst);
                 prefetch(&self.node_addresses[coming.next_dst.0 as usize]);
             }
@@ -101,13 +108,24 @@ impl Internet {
             }
 
             let coming = ahead.before(2);
-            let hop = self.routes.next(coming.to, coming.next_dst, coming.to);
-            if let Some(Interface::Pipe(n)) = hop.map(|hop| hop.interface) {
-                coming.pipe = Some(n);
-                prefetch(&self.pipes[n as usize]);
-            }
             if let Some(host) = coming.host {
-                self.hosts[host as usize].endpoint.prepare_table();
+                let host = &self.hosts[host as usize];
+                coming.step = host.last_step();
+                self.paths.prepare(coming.step);
+                host.endpoint.prepare_table();
+            }
+            coming.pipe = match self.paths.find(coming.step) {
+                Some(step) => Some(step.pipe),
+                None => {
+                    let hop = self.routes.next(coming.to, coming.next_dst, coming.to);
+                    hop.and_then(|hop| match hop.interface {
+                        Interface::Pipe(n) => Some(n),
+                        Interface::Atm(_) => None,
+                    })
+                }
+            };
+            if let Some(pipe) = coming.pipe {
+                prefetch(&self.pipes[pipe as usize]);
             }
 
             let coming = ahead.before(3);

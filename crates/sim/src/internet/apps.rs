@@ -7,6 +7,7 @@ use layercast_workload::{Composite, PopulationError};
 
 use super::hosts::{TTL, User};
 use super::packet::{Body, Datagram, Owner, Packet};
+use super::paths::NO_STEP;
 use super::world::Source;
 use super::{ApplicationReport, Internet, Population, Sample};
 use crate::kernel::SourceId;
@@ -310,6 +311,7 @@ impl Internet {
                     src,
                     dst,
                     bytes: bytes + 28,
+                    step: NO_STEP,
                     ttl: TTL,
                     body: Body::Udp(Datagram {
                         owner,

@@ -5,6 +5,7 @@ use layercast_wire::{IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram, Xtp
 
 use super::group::group_address;
 use super::packet::{Body, IP_HEADER, Packet, PacketId};
+use super::pipe::Pipe;
 use super::{Internet, NodeIndex};
 
 /// A packet that a pipe took.
@@ -18,7 +19,7 @@ pub(super) struct Captured {
 impl Internet {
     /// The links, each direction apart, and the LANs.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
-        self.pipes.iter().map(|pipe| pipe.name.as_str())
+        self.pipes.iter().map(Pipe::name)
     }
 
     /// From now on the watcher is told of every packet that a link or LAN takes, as it goes on the wire. Data

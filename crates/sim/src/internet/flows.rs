@@ -7,6 +7,7 @@ use layercast_transport::xtp::{ContextId, XtpCounts};
 use super::group::Group;
 use super::hosts::{TTL, User};
 use super::packet::{Body, Datagram, Owner, Packet};
+use super::paths::NO_STEP;
 use super::report::MeanSpan;
 use super::{Bursts, Flow, FlowReport, Internet, Law, SizeLaw, Traffic};
 use crate::kernel::SourceId;
@@ -203,6 +204,7 @@ impl Internet {
             src,
             dst,
             bytes,
+            step: NO_STEP,
             ttl: TTL,
             body,
         });

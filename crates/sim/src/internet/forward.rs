@@ -3,6 +3,7 @@
 use layercast_core::{Off, Span, Time};
 
 use super::packet::{Body, Packet, PacketId};
+use super::paths::NO_STEP;
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
 use super::world::NodeCpu;
@@ -12,6 +13,15 @@ impl Internet {
     /// A packet comes to a node, in so many cells if it came over ATM.
     #[inline(always)]
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
+        let it = self.packets.get_mut(packet);
+        if it.step != NO_STEP && it.dst != at {
+            // On a path: the node does nothing but pass it on, at once.
+            it.ttl -= 1;
+            if it.ttl == 0 {
+                return self.expired(at, packet);
+            }
+            return self.follow(at, packet);
+        }
         let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
             return self.process(at, packet);
         };
@@ -106,6 +116,7 @@ impl Internet {
             dst,
             bytes,
             ttl,
+            step,
             ..
         } = *self.packets.get(id);
         let body = self.packets.take(id);
@@ -113,41 +124,90 @@ impl Internet {
             src,
             dst,
             bytes,
+            step,
             ttl,
             body,
         };
         self.spread(at, packet);
     }
 
+    /// Sends a packet on the next link of its path, and on those after it as long as nobody can come in between.
+    #[inline(always)]
+    fn follow(&mut self, at: NodeIndex, id: PacketId) {
+        let packet = self.packets.get_mut(id);
+        let bytes = packet.bytes;
+        let mut step = self.paths.step(packet.step);
+        let mtu = self.pipes[step.pipe as usize].mtu();
+        if bytes > mtu {
+            return self.send_in_parts(at, None, id, mtu);
+        }
+        let mut now = self.now;
+        loop {
+            packet.step += 1;
+            let pipe = &mut self.pipes[step.pipe as usize];
+            let offered = pipe.offer(now, bytes);
+            let goes_straight = step.straight && self.now > pipe.plain_until && packet.ttl > 1;
+            match offered {
+                Offered::Arrives(then) if goes_straight && then <= self.paths.straight_until => {
+                    // As it would when it arrives there: nobody comes before it, whatever happens meanwhile.
+                    packet.ttl -= 1;
+                    self.packet_hops += 1;
+                    now = then;
+                    step = self.paths.step(packet.step);
+                }
+                Offered::Arrives(then) => {
+                    pipe.plain_until = then;
+                    self.arrivals.add(then, (id, step.next));
+                    break;
+                }
+                Offered::Lost | Offered::Dropped => {
+                    if self.captured.is_some() && offered == Offered::Lost {
+                        self.see(step.pipe, id);
+                    }
+                    return self.packets.lose(id);
+                }
+            }
+        }
+        if self.captured.is_some() {
+            self.see(step.pipe, id);
+        }
+    }
+
     /// Sends a packet of this node, or one it forwards, on its way.
     #[inline(always)]
     pub(super) fn send(&mut self, at: NodeIndex, id: PacketId) {
         let packet = self.packets.get(id);
+        if packet.step != NO_STEP {
+            return self.follow(at, id);
+        }
         let Some(hop) = self.routes.next(at, packet.dst, packet.src) else {
             return self.no_route(at, id);
         };
         let bytes = packet.bytes;
         let mtu = match hop.interface {
-            Interface::Pipe(n) => self.pipes[n as usize].mtu,
+            Interface::Pipe(n) => self.pipes[n as usize].mtu(),
             Interface::Atm(_) => self.atm_mtu,
         };
         if bytes <= mtu {
             self.send_on(hop, id, bytes);
         } else {
-            self.send_in_parts(at, hop, id, mtu);
+            self.send_in_parts(at, Some(hop), id, mtu);
         }
     }
 
+    /// Cuts a packet for a hop, or for its path.
     #[cold]
-    fn send_in_parts(&mut self, at: NodeIndex, hop: Hop, id: PacketId, mtu: u32) {
+    fn send_in_parts(&mut self, at: NodeIndex, hop: Option<Hop>, id: PacketId, mtu: u32) {
         if self.must_stay_whole(id) {
             return self.too_big(at, id, mtu);
         }
         let mut parts = std::mem::take(&mut self.parts);
         self.packets.cut(id, mtu, &mut parts);
         for &part in &parts {
-            let bytes = self.packets.get(part).bytes;
-            self.send_on(hop, part, bytes);
+            match hop {
+                Some(hop) => self.send_on(hop, part, self.packets.get(part).bytes),
+                None => self.follow(at, part),
+            }
         }
         self.parts = parts;
     }
@@ -174,8 +234,11 @@ impl Internet {
 
     /// Puts a new packet on its way.
     #[inline(always)]
-    pub(super) fn originate(&mut self, packet: Packet) {
+    pub(super) fn originate(&mut self, mut packet: Packet) {
         let at = packet.src;
+        if packet.step == NO_STEP {
+            packet.step = self.path(at, packet.dst);
+        }
         let id = self.packets.add(packet);
         self.depart(at, id);
     }

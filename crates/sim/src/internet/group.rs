@@ -10,6 +10,7 @@ use layercast_wire::{XtpPacket, XtpService};
 
 use super::hosts::TTL;
 use super::packet::{Body, IP_HEADER, Packet};
+use super::paths::NO_STEP;
 use super::pipe::Offered;
 use super::report::ReceiverReport;
 use super::tree::Tree;
@@ -202,6 +203,7 @@ impl Internet {
             src: at,
             dst: at,
             bytes,
+            step: NO_STEP,
             ttl: TTL,
             body: Body::Group(Arc::new(packet), flow),
         });

@@ -1,6 +1,6 @@
 //! TCP of the hosts: who uses which connection, and what its endpoint says to them.
 
-use core::net::SocketAddrV4;
+use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Off};
@@ -9,6 +9,7 @@ use layercast_wire::Payload;
 use layercast_workload::app;
 
 use super::packet::{Body, IP_HEADER, Packet};
+use super::paths::NO_STEP;
 use super::xtp::XtpHost;
 use super::{Internet, NodeIndex};
 use crate::kernel::SourceId;
@@ -25,6 +26,8 @@ const CHUNK: u64 = 1 << 20;
 pub(super) struct Host {
     pub node: NodeIndex,
     pub endpoint: Endpoint,
+    /// Whom it sent to last.
+    peer: Peer,
     /// Only where a flow of XTP begins or ends.
     pub xtp: Option<Box<XtpHost>>,
     timer: SourceId,
@@ -35,6 +38,15 @@ pub(super) struct Host {
     is_touched: bool,
     /// Next port for a connection that the other side opens.
     next_port: u16,
+}
+
+/// Where a host is found.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    address: Ipv4Addr,
+    node: NodeIndex,
+    /// The first step there.
+    step: u32,
 }
 
 /// One side of a connection.
@@ -66,6 +78,11 @@ impl Host {
         Host {
             node,
             endpoint,
+            peer: Peer {
+                address: Ipv4Addr::UNSPECIFIED,
+                node,
+                step: NO_STEP,
+            },
             xtp: None,
             timer,
             sockets: Vec::new(),
@@ -73,6 +90,12 @@ impl Host {
             is_touched: false,
             next_port: 0,
         }
+    }
+
+    /// The first step to whom it sent to last.
+    #[inline]
+    pub fn last_step(&self) -> u32 {
+        self.peer.step
     }
 
     fn attach(&mut self, id: ConnId, user: User) {
@@ -147,15 +170,26 @@ impl Internet {
 
     #[inline]
     fn send_segment(&mut self, host: u32, packet: TcpPacket) {
-        let Some(dst) = self.addresses.find(packet.dst) else {
-            self.drops.no_route += 1;
-            return;
-        };
+        let state = &self.hosts[host as usize];
+        let (src, mut peer) = (state.node, state.peer);
+        if peer.address != packet.dst {
+            let Some(node) = self.addresses.find(packet.dst) else {
+                self.drops.no_route += 1;
+                return;
+            };
+            peer = Peer {
+                address: packet.dst,
+                node,
+                step: self.path(src, node),
+            };
+            self.hosts[host as usize].peer = peer;
+        }
         let bytes = IP_HEADER + packet.segment.encoded_len() as u32;
         self.originate(Packet {
-            src: self.hosts[host as usize].node,
-            dst,
+            src,
+            dst: peer.node,
             bytes,
+            step: peer.step,
             ttl: TTL,
             body: Body::Tcp(packet.segment),
         });

@@ -20,6 +20,7 @@ mod icmp;
 mod measure;
 mod network;
 mod packet;
+mod paths;
 mod pipe;
 mod report;
 mod routes;

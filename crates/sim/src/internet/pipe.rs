@@ -2,45 +2,58 @@ use std::collections::VecDeque;
 
 use layercast_core::{Rate, Span, Stream, Time, prefetch};
 
-use super::report::MeanSpan;
 use super::{Limit, Queue, QueueReport, Red};
 
 /// A FIFO queue, the link behind it, and what is under way on it.
 ///
 /// Who comes first leaves first, so that all about a packet is known when it comes: it costs one event,
-/// its arrival.
+/// its arrival. What each packet needs is on two lines of the caches.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Pipe {
-    pub name: String,
-    rate: Rate,
+    /// When it has sent all that is waiting.
+    busy_until: Time,
     delay: Span,
-    pub mtu: u32,
-    limit: Limit,
+    /// Packets that may wait.
+    most_waiting: u32,
+    /// Of the last packet how many bytes it had and how long it took to send: most are as long as the one before.
+    last_bytes: u32,
+    last_sending: Span,
+    /// When those that wait start to be sent, and their bytes.
+    waiting: VecDeque<(Time, u32)>,
+    /// When the last of those arrives that do not enter the next link [at once](super::paths), though others may.
+    pub plain_until: Time,
+    max_waiting: u32,
+    mtu: u16,
+    /// Bytes limit it, packets get lost on it, or it is RED.
+    is_special: bool,
+    offered: u64,
+    bytes: u64,
+    seen: u64,
+    /// How long all together waited, but for what is in `more.waited`.
+    waited: Span,
+    /// How long it had nothing to send between packets.
+    idle: Span,
+    more: Box<More>,
+}
+
+/// What most packets do not need.
+#[derive(Debug)]
+struct More {
+    name: String,
+    rate: Rate,
     red: Option<RedState>,
     loss: f64,
     chance: Stream,
-    /// When it has sent all that is waiting.
-    busy_until: Time,
-    /// When those that wait start to be sent, and their bytes.
-    waiting: VecDeque<(Time, u32)>,
+    /// Most bytes that may wait, and those that do.
+    most_bytes: Option<u64>,
     waiting_bytes: u64,
-    /// How long the last packet took to send: most are as long as the one before.
-    last: (u32, Span),
-    counts: Counts,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Counts {
-    offered: u64,
-    bytes: u64,
+    /// Since when it counts.
+    since: Time,
     full: u64,
     early: u64,
     lost: u64,
-    /// Time to send all that was accepted.
-    busy: u128,
-    seen: u64,
-    wait: MeanSpan,
-    max_waiting: u32,
+    waited: u128,
 }
 
 /// What became of a packet that was offered.
@@ -56,29 +69,61 @@ pub(crate) enum Offered {
 
 impl Pipe {
     pub fn new(name: String, rate: Rate, delay: Span, mtu: u32, seed: u64) -> Pipe {
+        // No IP packet is longer.
+        let mtu = mtu.min(u16::MAX.into()) as u16;
         let chance = Stream::new(seed, &format!("pipe/{name}"));
         Pipe {
-            name,
-            rate,
-            delay,
-            mtu,
-            limit: Limit::Unlimited,
-            red: None,
-            loss: 0.0,
-            chance,
             busy_until: Time::ZERO,
+            delay,
+            most_waiting: u32::MAX,
+            last_bytes: 0,
+            last_sending: rate.time_for(0),
             waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            last: (0, rate.time_for(0)),
-            counts: Counts::default(),
+            plain_until: Time::ZERO,
+            max_waiting: 0,
+            mtu,
+            is_special: false,
+            offered: 0,
+            bytes: 0,
+            seen: 0,
+            waited: Span::ZERO,
+            idle: Span::ZERO,
+            more: Box::new(More {
+                name,
+                rate,
+                red: None,
+                loss: 0.0,
+                chance,
+                most_bytes: None,
+                waiting_bytes: 0,
+                since: Time::ZERO,
+                full: 0,
+                early: 0,
+                lost: 0,
+                waited: 0,
+            }),
         }
     }
 
     pub fn with_queue(mut self, queue: Queue, loss: f64) -> Pipe {
-        self.limit = queue.limit;
-        self.red = queue.red.map(RedState::new);
-        self.loss = loss;
+        match queue.limit {
+            Limit::Unlimited => {}
+            Limit::Packets(limit) => self.most_waiting = limit,
+            Limit::Bytes(limit) => self.more.most_bytes = Some(limit),
+        }
+        self.more.red = queue.red.map(RedState::new);
+        self.more.loss = loss;
+        let more = &self.more;
+        self.is_special = more.most_bytes.is_some() || more.red.is_some() || loss > 0.0;
         self
+    }
+
+    pub fn mtu(&self) -> u32 {
+        self.mtu.into()
+    }
+
+    pub fn name(&self) -> &str {
+        &self.more.name
     }
 
     /// A packet is offered soon.
@@ -97,73 +142,102 @@ impl Pipe {
             && start <= now
         {
             self.waiting.pop_front();
-            self.waiting_bytes -= u64::from(bytes);
+            if self.is_special {
+                self.more.waiting_bytes -= u64::from(bytes);
+            }
         }
         let waiting = self.waiting.len() as u32;
-        self.counts.offered += 1;
-        self.counts.seen += u64::from(waiting);
-        if bytes != self.last.0 {
-            self.last = (bytes, self.rate.time_for(u64::from(bytes)));
+        self.offered += 1;
+        self.seen += u64::from(waiting);
+        if bytes != self.last_bytes {
+            self.last_bytes = bytes;
+            self.last_sending = self.more.rate.time_for(u64::from(bytes));
         }
-        let sending = self.last.1;
-        let idle = now.since(self.busy_until);
-        if let Some(red) = &mut self.red
-            && red.drops(waiting, idle, sending, &mut self.chance)
-        {
-            self.counts.early += 1;
-            return Offered::Dropped;
+        let sending = self.last_sending;
+        let mut full = waiting >= self.most_waiting;
+        if self.is_special {
+            let idle = now.since(self.busy_until);
+            let more = &mut *self.more;
+            if let Some(red) = &mut more.red
+                && red.drops(waiting, idle, sending, &mut more.chance)
+            {
+                more.early += 1;
+                return Offered::Dropped;
+            }
+            let bytes = more.waiting_bytes + u64::from(bytes);
+            full |= more.most_bytes.is_some_and(|most| bytes > most);
         }
-        let start = self.busy_until.max(now);
-        let full = match self.limit {
-            Limit::Unlimited => false,
-            Limit::Packets(limit) => waiting >= limit,
-            Limit::Bytes(limit) => self.waiting_bytes + u64::from(bytes) > limit,
+        let start = if self.busy_until > now {
+            if full {
+                self.more.full += 1;
+                return Offered::Dropped;
+            }
+            self.wait(now, bytes, waiting);
+            self.busy_until
+        } else {
+            self.idle += now.since(self.busy_until);
+            now
         };
-        if full && start > now {
-            self.counts.full += 1;
-            return Offered::Dropped;
-        }
-        if start > now {
-            self.waiting.push_back((start, bytes));
-            self.waiting_bytes += u64::from(bytes);
-            self.counts.max_waiting = self.counts.max_waiting.max(waiting + 1);
-        }
-        self.counts.wait.add(start.since(now));
-        self.counts.bytes += u64::from(bytes);
-        self.counts.busy += u128::from(sending.as_ps());
+        self.bytes += u64::from(bytes);
         self.busy_until = start.saturating_add(sending);
-        if self.loss > 0.0 && self.chance.chance(self.loss) {
-            self.counts.lost += 1;
+        if self.is_special && self.more.loss > 0.0 && self.more.chance.chance(self.more.loss) {
+            self.more.lost += 1;
             return Offered::Lost;
         }
         Offered::Arrives(self.busy_until.saturating_add(self.delay))
     }
 
+    /// A packet waits behind so many others.
+    #[inline(always)]
+    fn wait(&mut self, now: Time, bytes: u32, waiting: u32) {
+        self.waiting.push_back((self.busy_until, bytes));
+        self.max_waiting = self.max_waiting.max(waiting + 1);
+        let waits = self.busy_until.since(now);
+        self.waited = match self.waited.as_ps().checked_add(waits.as_ps()) {
+            Some(waited) => Span::from_ps(waited),
+            None => {
+                self.more.waited += u128::from(self.waited.as_ps());
+                waits
+            }
+        };
+        if self.is_special {
+            self.more.waiting_bytes += u64::from(bytes);
+        }
+    }
+
     /// Forgets what was counted until now.
     pub fn restart(&mut self, now: Time) {
-        self.counts = Counts {
-            busy: u128::from(self.busy_until.since(now).as_ps()),
-            ..Counts::default()
-        };
+        (self.offered, self.bytes, self.seen, self.max_waiting) = (0, 0, 0, 0);
+        (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
+        let more = &mut *self.more;
+        (more.full, more.early, more.lost, more.waited) = (0, 0, 0, 0);
+        // The pause that may go on now counts as one from its start, which is after nothing that was sent.
+        more.since = self.busy_until.min(now);
     }
 
     pub fn report(&self, now: Time, since: Time) -> QueueReport {
-        let counts = &self.counts;
-        let to_come = u128::from(self.busy_until.since(now).as_ps());
-        let busy = counts.busy.saturating_sub(to_come);
+        let more = &*self.more;
+        let to_come = self.busy_until.since(now);
+        let counted = self.busy_until.since(more.since);
+        let busy = counted.saturating_sub(self.idle).saturating_sub(to_come);
+        let sent = self.offered - more.full - more.early;
+        let waited = more.waited + u128::from(self.waited.as_ps());
         let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
         QueueReport {
-            name: self.name.clone(),
-            offered: counts.offered,
-            sent: counts.offered - counts.full - counts.early,
-            bytes: counts.bytes,
-            dropped_full: counts.full,
-            dropped_red: counts.early,
-            lost: counts.lost,
-            utilisation: ratio(busy as f64, now.since(since).as_ps() as f64),
-            mean_waiting: ratio(counts.seen as f64, counts.offered as f64),
-            mean_wait: counts.wait.seconds(),
-            max_waiting: counts.max_waiting,
+            name: more.name.clone(),
+            offered: self.offered,
+            sent,
+            bytes: self.bytes,
+            dropped_full: more.full,
+            dropped_red: more.early,
+            lost: more.lost,
+            utilisation: ratio(busy.as_ps() as f64, now.since(since).as_ps() as f64),
+            mean_waiting: ratio(self.seen as f64, self.offered as f64),
+            mean_wait: match sent {
+                0 => 0.0,
+                sent => waited as f64 / sent as f64 / 1e12,
+            },
+            max_waiting: self.max_waiting,
         }
     }
 }
@@ -228,6 +302,11 @@ impl RedState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_lines_hold_what_a_packet_needs() {
+        assert_eq!(size_of::<Pipe>(), 128);
+    }
 
     /// What an endless queue takes may be years to send.
     #[test]

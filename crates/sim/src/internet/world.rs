@@ -13,6 +13,7 @@ use super::flows::FlowState;
 use super::group::Group;
 use super::hosts::Host;
 use super::packet::{PacketId, Packets};
+use super::paths::Paths;
 use super::pipe::Pipe;
 use super::routes::{Addresses, Routes};
 use super::{
@@ -39,6 +40,7 @@ pub struct Internet {
     pub(super) pipes: Vec<Pipe>,
     pub(super) packets: Packets,
     pub(super) routes: Routes,
+    pub(super) paths: Paths,
     pub(super) addresses: Addresses,
     pub(super) hosts: Vec<Host>,
     pub(super) flows: Vec<FlowState>,
@@ -66,7 +68,7 @@ pub struct Internet {
     steps: u64,
     /// Events but packets and cells that arrive.
     others: u64,
-    packet_hops: u64,
+    pub(super) packet_hops: u64,
 }
 
 /// What happens next.
@@ -137,6 +139,7 @@ impl Internet {
             pipes: built.pipes,
             packets: Packets::default(),
             routes: built.routes,
+            paths: Paths::default(),
             addresses: built.addresses,
             hosts: Vec::new(),
             flows: Vec::new(),
@@ -231,6 +234,7 @@ impl Internet {
             let source = world.source(Source::Warm);
             world.kernel.schedule(source, Some(world.warm));
         }
+        world.lay_paths(network);
         Ok(world)
     }
 
@@ -248,6 +252,7 @@ impl Internet {
     /// Lets everything happen that is due by `until` or by the end, unless the watcher or the budget stops it.
     pub fn run_until<W: Watch>(&mut self, until: Time, watch: &mut W) -> Option<Stopped> {
         let until = until.min(self.end);
+        self.go_straight_until(until);
         while let Some((at, event)) = self.next()
             && at <= until
         {
@@ -403,8 +408,21 @@ impl Internet {
             Source::Warm => {
                 self.kernel.schedule(source, None);
                 self.restart_counts();
+                self.go_straight_until(self.end);
             }
         }
+    }
+
+    /// Lets packets [go straight](super::paths) until then, or until something is counted.
+    ///
+    /// Not at all where packets are seen, or others may come than was thought.
+    fn go_straight_until(&mut self, until: Time) {
+        let until = match self.now < self.warm {
+            true => until.min(self.warm),
+            false => until,
+        };
+        let never = self.captured.is_some() || self.external.is_some();
+        self.paths.straight_until = if never { Time::ZERO } else { until };
     }
 
     fn restart_counts(&mut self) {

@@ -13,6 +13,7 @@ use rand_core::RngCore;
 use super::group::{flow_of, group_address};
 use super::hosts::{TTL, hand_over};
 use super::packet::{Body, IP_HEADER, Packet};
+use super::paths::NO_STEP;
 use super::world::Source;
 use super::{Internet, NodeIndex, Traffic, XtpDelivery};
 use crate::kernel::SourceId;
@@ -269,6 +270,7 @@ impl Internet {
             src: self.hosts[host as usize].node,
             dst,
             bytes: below + packet.encoded_len() as u32,
+            step: NO_STEP,
             ttl: TTL,
             body: Body::Xtp(Box::new(packet), carrier),
         });
