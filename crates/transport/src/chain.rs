@@ -12,7 +12,10 @@ const IDLE_CHUNKS: usize = 8;
 /// A queue of bytes, real or virtual, addressed by their offset in the stream.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    chunks: VecDeque<(u64, Payload)>,
+    /// The first chunk, which lies at `start`; most streams of a simulator have no other.
+    first: Payload,
+    /// The others, with their offsets; none if the first is empty.
+    rest: VecDeque<(u64, Payload)>,
     start: u64,
     end: u64,
 }
@@ -21,100 +24,137 @@ impl Chain {
     /// An empty queue whose first byte will be at `start`.
     pub(crate) fn new(start: u64) -> Chain {
         Chain {
-            chunks: VecDeque::new(),
+            first: Payload::default(),
+            rest: VecDeque::new(),
             start,
             end: start,
         }
     }
 
     /// Offset after the last byte.
+    #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Appends bytes.
+    #[inline]
     pub(crate) fn push(&mut self, payload: Payload) {
-        let len = payload.len();
-        if len == 0 {
-            return;
-        }
         let at = self.end;
-        self.end += len as u64;
-        let payload = match (self.chunks.back_mut(), payload) {
-            (Some((_, Payload::Zeros(last))), Payload::Zeros(more))
-                if last.checked_add(more).is_some() =>
-            {
-                *last += more;
-                return;
-            }
-            (Some((_, Payload::Bytes(last))), Payload::Bytes(more))
-                if last.len() + more.len() <= MERGE =>
-            {
-                *last = Bytes::from([&last[..], &more[..]].concat());
-                return;
-            }
-            (_, payload) => payload,
+        self.end += payload.len() as u64;
+        if at == self.start {
+            self.first = payload;
+        } else if at != self.end {
+            self.push_behind(at, payload);
+        }
+    }
+
+    fn push_behind(&mut self, at: u64, payload: Payload) {
+        let last = match self.rest.back_mut() {
+            Some((_, last)) => last,
+            None => &mut self.first,
         };
-        self.chunks.push_back((at, payload));
+        match (last, payload) {
+            (Payload::Zeros(last), Payload::Zeros(more)) if last.checked_add(more).is_some() => {
+                *last += more;
+            }
+            (Payload::Bytes(last), Payload::Bytes(more)) if last.len() + more.len() <= MERGE => {
+                *last = Bytes::from([&last[..], &more[..]].concat());
+            }
+            (_, payload) => self.rest.push_back((at, payload)),
+        }
     }
 
     /// The bytes `from..to`, which must be in the queue; copied only if no chunk has them all.
+    #[inline]
     pub(crate) fn slice(&self, from: u64, to: u64) -> Payload {
-        let place = self.chunks.partition_point(|&(at, _)| at <= from);
-        let Some(place) = place.checked_sub(1).filter(|_| from < to) else {
+        if from >= to {
             return Payload::default();
+        }
+        let range = (from - self.start) as usize..(to - self.start) as usize;
+        match range.end <= self.first.len() {
+            true => self.first.slice(range),
+            false => self.slice_of_all(from, to),
+        }
+    }
+
+    fn slice_of_all(&self, from: u64, to: u64) -> Payload {
+        let after = self.rest.partition_point(|&(at, _)| at <= from);
+        let (at, chunk) = match after.checked_sub(1) {
+            Some(place) => (self.rest[place].0, &self.rest[place].1),
+            None => (self.start, &self.first),
         };
-        let (at, chunk) = &self.chunks[place];
         let range = (from - at) as usize..(to - at) as usize;
         if range.end <= chunk.len() {
             return chunk.slice(range);
         }
         let mut bytes = Vec::with_capacity((to - from) as usize);
-        for (at, chunk) in self.chunks.range(place..).take_while(|(at, _)| *at < to) {
-            let first = from.saturating_sub(*at) as usize;
-            chunk.slice(first..(to - at) as usize).append_to(&mut bytes);
+        chunk.slice(range.start..chunk.len()).append_to(&mut bytes);
+        for (at, chunk) in self.rest.range(after..).take_while(|(at, _)| *at < to) {
+            chunk.slice(0..(to - at) as usize).append_to(&mut bytes);
         }
         Payload::Bytes(bytes.into())
     }
 
     /// Drops everything before `at`.
+    #[inline]
     pub(crate) fn drop_to(&mut self, at: u64) {
         let at = at.clamp(self.start, self.end);
-        while let Some((start, chunk)) = self.chunks.front_mut() {
-            let end = *start + chunk.len() as u64;
-            if end > at {
-                if *start < at {
-                    chunk.advance((at - *start) as usize);
-                    *start = at;
-                }
+        loop {
+            let len = self.first.len() as u64;
+            if self.start + len > at {
+                self.first.advance((at - self.start) as usize);
                 break;
             }
-            self.chunks.pop_front();
+            self.drop_first();
+            if self.is_empty() || self.start == at {
+                break;
+            }
         }
         self.start = at;
-        self.rest();
     }
 
     /// Takes up to `max` bytes off the front: as many as lie together.
     pub(crate) fn pop(&mut self, max: usize) -> Option<Payload> {
-        let (_, chunk) = self.chunks.front()?;
-        if chunk.len() > max {
-            let taken = chunk.slice(0..max);
+        if self.is_empty() {
+            return None;
+        }
+        if self.first.len() > max {
+            let taken = self.first.slice(0..max);
             self.drop_to(self.start + max as u64);
             return Some(taken).filter(|taken| !taken.is_empty());
         }
-        let (_, chunk) = self.chunks.pop_front()?;
-        self.start += chunk.len() as u64;
-        self.rest();
-        Some(chunk)
+        Some(self.drop_first())
+    }
+
+    /// The first chunk gives way to the next.
+    #[inline]
+    fn drop_first(&mut self) -> Payload {
+        let first = std::mem::take(&mut self.first);
+        self.start += first.len() as u64;
+        if !self.rest.is_empty() {
+            self.next_is_first();
+        }
+        first
+    }
+
+    fn next_is_first(&mut self) {
+        if let Some((_, next)) = self.rest.pop_front() {
+            self.first = next;
+        }
+        if self.rest.is_empty() && self.rest.capacity() > IDLE_CHUNKS {
+            self.rest = VecDeque::new();
+        }
     }
 
     /// Drops everything.
@@ -124,13 +164,7 @@ impl Chain {
 
     /// Bytes of memory beside the bytes themselves.
     pub(crate) fn memory(&self) -> usize {
-        self.chunks.capacity() * size_of::<(u64, Payload)>()
-    }
-
-    fn rest(&mut self) {
-        if self.chunks.is_empty() && self.chunks.capacity() > IDLE_CHUNKS {
-            self.chunks = VecDeque::new();
-        }
+        self.rest.capacity() * size_of::<(u64, Payload)>()
     }
 }
 
@@ -189,10 +223,10 @@ mod tests {
         for _ in 0..10_000 {
             chain.push(Payload::Bytes(Bytes::from_static(b"x")));
         }
-        assert_eq!(chain.chunks.len(), 10_000_usize.div_ceil(MERGE));
+        assert_eq!(1 + chain.rest.len(), 10_000_usize.div_ceil(MERGE));
         for _ in 0..10_000 {
             chain.push(Payload::Zeros(1));
         }
-        assert_eq!(chain.chunks.len(), 10_000_usize.div_ceil(MERGE) + 1);
+        assert_eq!(chain.rest.len(), 10_000_usize.div_ceil(MERGE));
     }
 }

@@ -11,8 +11,73 @@ use crate::chain::Chain;
 const LEAST_COST: usize = 256;
 
 /// What arrived beyond a hole, waiting for it to be filled.
+///
+/// Most streams have no holes most of the time: what it takes to hold anything is apart, and stays for the next hole.
 #[derive(Default, Debug)]
 pub(crate) struct Reassembly {
+    holds_any: bool,
+    held: Option<Box<Held>>,
+}
+
+impl Reassembly {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.holds_any
+    }
+
+    /// Offset after the last byte held.
+    pub(crate) fn end(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.end())
+    }
+
+    /// Keeps the bytes at `from`, as far as they are new and `budget` bytes suffice.
+    pub(crate) fn insert(&mut self, from: u64, payload: &Payload, budget: usize) {
+        let held = self.held.get_or_insert_default();
+        held.insert(from, payload, budget);
+        self.holds_any = !held.islands.is_empty();
+    }
+
+    /// Appends to `chain` what follows its end; gives how many bytes.
+    pub(crate) fn drain_into(&mut self, chain: &mut Chain) -> usize {
+        let before = chain.end();
+        let end = self.drain(before, |piece| chain.push(piece));
+        (end - before) as usize
+    }
+
+    /// Gives what follows `at` without a hole to `each`; tells where it ends.
+    #[inline]
+    pub(crate) fn drain(&mut self, at: u64, each: impl FnMut(Payload)) -> u64 {
+        let Some(held) = self.held.as_mut().filter(|_| self.holds_any) else {
+            return at;
+        };
+        let end = held.drain(at, each);
+        self.holds_any = !held.islands.is_empty();
+        end
+    }
+
+    /// What is held, without holes, in order.
+    pub(crate) fn islands(&self) -> &RangeSet {
+        const NONE: &RangeSet = &RangeSet::new();
+        self.held.as_ref().map_or(NONE, |held| &held.islands)
+    }
+
+    /// The islands to report, the one of the latest segment first (RFC 2018 4).
+    #[inline]
+    pub(crate) fn reports(&self) -> &[(u64, u64)] {
+        match &self.held {
+            Some(held) if self.holds_any => &held.reports.0[..held.reports.1],
+            _ => &[],
+        }
+    }
+
+    /// Bytes of memory beside the bytes themselves.
+    pub(crate) fn memory(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| held.memory())
+    }
+}
+
+#[derive(Default, Debug)]
+struct Held {
     pieces: BTreeMap<u64, Payload>,
     islands: RangeSet,
     cost: usize,
@@ -22,18 +87,14 @@ pub(crate) struct Reassembly {
     reports: ([(u64, u64); MAX_SACK], usize),
 }
 
-impl Reassembly {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.islands.is_empty()
-    }
-
+impl Held {
     /// Offset after the last byte held.
-    pub(crate) fn end(&self) -> u64 {
+    fn end(&self) -> u64 {
         self.islands.iter().next_back().map_or(0, |(_, end)| end)
     }
 
     /// Keeps the bytes at `from`, as far as they are new and `budget` bytes suffice.
-    pub(crate) fn insert(&mut self, from: u64, payload: &Payload, budget: usize) {
+    fn insert(&mut self, from: u64, payload: &Payload, budget: usize) {
         let to = from + payload.len() as u64;
         // Each gap becomes a piece of its own; pieces never overlap.
         while let Some((start, end)) = { self.islands.gaps(from, to).next() } {
@@ -88,16 +149,8 @@ impl Reassembly {
         self.recent[0] = at;
     }
 
-    /// Appends to `chain` what follows its end; gives how many bytes.
-    pub(crate) fn drain_into(&mut self, chain: &mut Chain) -> usize {
-        let before = chain.end();
-        let end = self.drain(before, |piece| chain.push(piece));
-        (end - before) as usize
-    }
-
     /// Gives what follows `at` without a hole to `each`; tells where it ends.
-    #[inline]
-    pub(crate) fn drain(&mut self, at: u64, mut each: impl FnMut(Payload)) -> u64 {
+    fn drain(&mut self, at: u64, mut each: impl FnMut(Payload)) -> u64 {
         let mut end = at;
         while let Some(entry) = self.pieces.first_entry() {
             if *entry.key() > end {
@@ -113,21 +166,11 @@ impl Reassembly {
         }
         self.islands.remove_below(end);
         if self.islands.is_empty() {
-            *self = Reassembly::default();
+            *self = Held::default();
         } else {
             self.find_reports();
         }
         end
-    }
-
-    /// What is held, without holes, in order.
-    pub(crate) fn islands(&self) -> &RangeSet {
-        &self.islands
-    }
-
-    /// The islands to report, the one of the latest segment first (RFC 2018 4).
-    pub(crate) fn reports(&self) -> &[(u64, u64)] {
-        &self.reports.0[..self.reports.1]
     }
 
     fn find_reports(&mut self) {
@@ -144,8 +187,10 @@ impl Reassembly {
     }
 
     /// Bytes of memory beside the bytes themselves.
-    pub(crate) fn memory(&self) -> usize {
-        self.islands.memory() + self.pieces.len() * 2 * size_of::<(u64, Payload)>()
+    fn memory(&self) -> usize {
+        size_of::<Held>()
+            + self.islands.memory()
+            + self.pieces.len() * 2 * size_of::<(u64, Payload)>()
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Slots<T, M> {
     free: Vec<u32>,
     /// At most one entry for each tenant, never later than its deadline.
     deadlines: BTreeSet<(Time, u32)>,
+    /// The first of them.
+    next: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,7 @@ impl<T, M> Default for Slots<T, M> {
             slots: Vec::new(),
             free: Vec::new(),
             deadlines: BTreeSet::new(),
+            next: None,
         }
     }
 }
@@ -74,12 +77,17 @@ impl<T: Timed, M: Default> Slots<T, M> {
         prefetch(&self.slots[..self.slots.len().min(most)]);
     }
 
-    /// Prefetches whom these belong to.
+    /// Prefetches whom a place belongs to.
     #[inline]
-    pub fn prepare_tenants(&self, most: usize) {
-        for slot in self.slots.iter().take(most) {
-            slot.tenant.as_deref().map(prefetch);
-        }
+    pub fn prepare_tenant(&self, slot: u32) {
+        let tenant = self.slots.get(slot as usize).map(|it| &it.tenant);
+        tenant.and_then(|it| it.as_deref()).map(prefetch);
+    }
+
+    /// The marks of the first places, if there are no more than so many.
+    #[inline]
+    pub fn marks(&self, most: usize) -> Option<impl Iterator<Item = &M>> {
+        (self.slots.len() <= most).then(|| self.slots.iter().map(|slot| &slot.mark))
     }
 
     /// The name of whom a place, which there is, belongs to now.
@@ -128,6 +136,7 @@ impl<T: Timed, M: Default> Slots<T, M> {
         let tenant = slot.tenant.take()?;
         if let Some(at) = slot.armed.take() {
             self.deadlines.remove(&(at, id.slot));
+            self.next = self.deadlines.first().map(|it| it.0);
         }
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);
@@ -149,19 +158,22 @@ impl<T: Timed, M: Default> Slots<T, M> {
             self.deadlines.remove(&(at, id.slot));
         }
         self.deadlines.insert((wanted, id.slot));
+        self.next = self.deadlines.first().map(|it| it.0);
     }
 
     /// Takes the next tenant whose deadline may have come.
     pub fn due(&mut self, now: Time) -> Option<SlotId> {
-        let &(at, slot) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        self.next.filter(|at| *at <= now)?;
+        let (at, slot) = *self.deadlines.first()?;
         self.deadlines.remove(&(at, slot));
+        self.next = self.deadlines.first().map(|it| it.0);
         self.slots[slot as usize].armed = None;
         Some(self.id_of(slot))
     }
 
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.first().map(|&(at, _)| at)
+        self.next
     }
 }
 

@@ -39,35 +39,36 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
-/// Up to [`MAX_SACK`] blocks, each from its first byte to the one after its last.
+/// Up to [`MAX_SACK`] blocks, each from its first byte to the one after its last; none is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SackBlocks {
+    /// Those that are empty are not there: a count would make every segment longer.
     blocks: [(Serial, Serial); MAX_SACK],
-    len: u8,
 }
 
 impl SackBlocks {
     /// The blocks, the most recent first.
     #[inline]
     pub fn as_slice(&self) -> &[(Serial, Serial)] {
-        &self.blocks[..usize::from(self.len)]
+        let len = self.blocks.iter().position(|(from, to)| from == to);
+        &self.blocks[..len.unwrap_or(MAX_SACK)]
     }
 
-    /// Appends a block; `false` if there is no room.
+    /// Appends a block; `false` if there is no room, or nothing in it.
     #[inline]
     pub fn push(&mut self, from: Serial, to: Serial) -> bool {
-        let Some(place) = self.blocks.get_mut(usize::from(self.len)) else {
+        let free = self.blocks.iter_mut().find(|(from, to)| from == to);
+        let Some(place) = free.filter(|_| from != to) else {
             return false;
         };
         *place = (from, to);
-        self.len += 1;
         true
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.blocks[0].0 == self.blocks[0].1
     }
 }
 
@@ -98,7 +99,10 @@ impl TcpOptions {
     /// SACK blocks that fit behind the others.
     #[inline]
     fn sack_room(&self, fixed: usize) -> usize {
-        ((MAX_OPTIONS - fixed - 4) / 8).min(usize::from(self.sack.len))
+        match self.sack.is_empty() {
+            true => 0,
+            false => ((MAX_OPTIONS - fixed - 4) / 8).min(self.sack.as_slice().len()),
+        }
     }
 
     /// Writes the options at the front of `out` in the order every stack writes them (RFC 7323 A);

@@ -6,7 +6,7 @@
 
 use layercast_core::prefetch;
 
-use super::packet::PacketId;
+use super::packet::{Body, PacketId};
 use super::paths::NO_STEP;
 use super::routes::Interface;
 use super::{Internet, NodeIndex};
@@ -132,8 +132,14 @@ impl Internet {
             if let Some(pipe) = coming.pipe {
                 self.pipes[pipe as usize].prepare_queue();
             }
-            if let Some(host) = coming.host {
-                self.hosts[host as usize].endpoint.prepare_connections();
+            if let Some(host) = coming.host
+                && let Some(packet) = self.packets.find(coming.packet)
+                && let Body::Tcp(segment) = &packet.body
+            {
+                let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+                let ends = (address(packet.src), address(packet.dst));
+                let host = &self.hosts[host as usize];
+                host.endpoint.prepare_connection(ends, segment);
             }
         }
     }

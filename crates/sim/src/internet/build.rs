@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use layercast_core::Stream;
-use layercast_transport::tcp::Endpoint;
+use layercast_transport::tcp::{Endpoint, TcpConfig};
 use rand_core::RngCore;
 
 use super::pipe::Pipe;
@@ -70,11 +72,16 @@ fn pipe_of(network: &Network, link: &Link, way: usize) -> Pipe {
 
 fn endpoints(network: &Network) -> Result<Vec<(Endpoint, NodeIndex)>, NetworkError> {
     let mut found = Vec::new();
+    // Most hosts are alike, and one configuration in the caches serves them all.
+    let mut last: Option<Arc<TcpConfig>> = None;
     for (n, node) in network.nodes.iter().enumerate() {
         if let Role::Host(config) = &node.role {
+            let same = last.take().filter(|it| **it == **config);
+            let config = same.unwrap_or_else(|| Arc::new((**config).clone()));
+            last = Some(config.clone());
             let mut secret = [0; 32];
             Stream::new(network.seed, &format!("tcp/{}", node.name)).fill_bytes(&mut secret);
-            let endpoint = Endpoint::new((**config).clone(), &node.name, &secret);
+            let endpoint = Endpoint::new(config, &node.name, &secret);
             let endpoint = endpoint.map_err(|error| NetworkError::Tcp {
                 host: node.name.clone(),
                 error,

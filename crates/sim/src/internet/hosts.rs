@@ -3,7 +3,7 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
-use layercast_core::{Machine, Off};
+use layercast_core::{Machine, Off, Time};
 use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent, TcpPacket};
 use layercast_wire::Payload;
 use layercast_workload::app;
@@ -31,6 +31,8 @@ pub(super) struct Host {
     /// Only where a flow of XTP begins or ends.
     pub xtp: Option<Box<XtpHost>>,
     timer: SourceId,
+    /// For when the timer is scheduled.
+    pub scheduled: Option<Time>,
     /// By the slot of the connection.
     sockets: Vec<Socket>,
     /// Who waits for a connection from a peer to one of our ports.
@@ -85,6 +87,7 @@ impl Host {
             },
             xtp: None,
             timer,
+            scheduled: None,
             sockets: Vec::new(),
             expected: BTreeMap::new(),
             is_touched: false,
@@ -162,7 +165,10 @@ impl Internet {
         }
         let state = &self.hosts[host as usize];
         let next = state.endpoint.next_timeout().map(|at| at.max(self.now));
-        self.kernel.schedule(state.timer, next);
+        if next != state.scheduled {
+            self.kernel.schedule(state.timer, next);
+            self.hosts[host as usize].scheduled = next;
+        }
         if self.hosts[host as usize].xtp.is_some() {
             self.settle_xtp(host);
         }
@@ -211,10 +217,7 @@ impl Internet {
                 _ => {}
             },
             TcpEvent::Readable(id) => {
-                let mut bytes = 0;
-                while let Ok(Some(data)) = state.endpoint.read(id, usize::MAX) {
-                    bytes += data.len() as u64;
-                }
+                let bytes = state.endpoint.discard(id).unwrap_or(0) as u64;
                 match state.user(id) {
                     User::Receiver(flow) => self.flow_received(flow, bytes),
                     User::Conversation {

@@ -381,6 +381,7 @@ impl Internet {
             Source::Tcp(n) => {
                 self.kernel.schedule(source, None);
                 let host = &mut self.hosts[n as usize];
+                host.scheduled = None;
                 host.endpoint.on_timeout(self.now, &mut Off);
                 self.touch(n);
             }

@@ -1,6 +1,7 @@
 use core::hash::Hasher;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use layercast_core::{FlowId, Machine, Observer, Serial, Span, Stream, Subject, Time, TraceEvent};
 use layercast_protect::Seed;
@@ -13,6 +14,7 @@ use super::ticks::Ticks;
 use super::{
     ConnId, TcpConfig, TcpConfigError, TcpCounts, TcpError, TcpEvent, TcpInfo, TcpPacket, TcpStats,
 };
+use crate::line::Line;
 
 /// The ports an active open chooses from (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
@@ -36,25 +38,26 @@ struct Listener {
 #[derive(Debug)]
 pub struct Endpoint {
     host: Host,
-    name: String,
-    secret: Seed,
     table: Table,
+    ready: Line<ConnId>,
+    events: Line<TcpEvent>,
+    resets: VecDeque<TcpPacket>,
+    stats: TcpStats,
     listeners: BTreeMap<u16, Listener>,
     next_port: u16,
-    ready: VecDeque<ConnId>,
-    resets: VecDeque<TcpPacket>,
-    events: VecDeque<TcpEvent>,
-    stats: TcpStats,
+    name: Box<str>,
+    secret: Box<Seed>,
 }
 
 impl Endpoint {
     /// The TCP of the host `name`; phases of its timers, port numbers and initial sequence numbers
     /// follow from `secret`, which nobody else may know where strangers can send (RFC 6528).
     pub fn new(
-        config: TcpConfig,
+        config: impl Into<Arc<TcpConfig>>,
         name: &str,
         secret: &[u8; 32],
     ) -> Result<Endpoint, TcpConfigError> {
+        let config = config.into();
         config.validate()?;
         let mut seed = [0; 8];
         let derived = Seed::derived(secret, name);
@@ -68,15 +71,15 @@ impl Endpoint {
         let first = Stream::new(u64::from_le_bytes(seed), "tcp/port").below(ports);
         Ok(Endpoint {
             host: Host { config, slow, fast },
-            name: name.into(),
-            secret: derived,
             table: Table::default(),
+            ready: Line::default(),
+            events: Line::default(),
+            resets: VecDeque::new(),
+            stats: TcpStats::default(),
             listeners: BTreeMap::new(),
             next_port: EPHEMERAL.start() + first as u16,
-            ready: VecDeque::new(),
-            resets: VecDeque::new(),
-            events: VecDeque::new(),
-            stats: TcpStats::default(),
+            name: name.into(),
+            secret: Box::new(derived),
         })
     }
 
@@ -235,10 +238,7 @@ impl Endpoint {
         obs: &mut O,
     ) {
         self.stats.received += 1;
-        let key = Key {
-            local: SocketAddrV4::new(dst, segment.dst_port),
-            remote: SocketAddrV4::new(src, segment.src_port),
-        };
+        let key = key_of(src, dst, segment);
         let Some(id) = self.table.find(&key) else {
             return self.on_stray(now, key, segment, obs);
         };
@@ -257,17 +257,27 @@ impl Endpoint {
         self.settle(now, id, before, obs);
     }
 
+    /// Forgets all bytes that can be read now, as who has seen enough of them; gives how many.
+    pub fn discard(&mut self, id: ConnId) -> Result<usize, TcpError> {
+        let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
+        let count = connection.discard();
+        if count > 0 {
+            self.touch(id);
+        }
+        Ok(count)
+    }
+
     /// Segments come soon, and what is needed for them may be [prefetched](layercast_core::prefetch): first this, somewhat
-    /// later [the connections](Self::prepare_connections).
+    /// later [the connection](Self::prepare_connection).
     #[inline]
     pub fn prepare_table(&self) {
         self.table.prepare();
     }
 
-    /// The second step after [`prepare_table`](Self::prepare_table).
+    /// The second step after [`prepare_table`](Self::prepare_table), for a segment from `src` to `dst`.
     #[inline]
-    pub fn prepare_connections(&self) {
-        self.table.prepare_connections();
+    pub fn prepare_connection(&self, (src, dst): (Ipv4Addr, Ipv4Addr), segment: &TcpSegment) {
+        self.table.prepare_connection(&key_of(src, dst, segment));
     }
 
     fn choose_port(&mut self, local: Ipv4Addr, remote: SocketAddrV4) -> Result<Key, TcpError> {
@@ -362,11 +372,13 @@ impl Endpoint {
         };
         let outcome = connection.take_outcome();
         let (key, state) = (connection.key, connection.state);
-        self.stats.retransmitted += outcome.retransmitted;
-        self.stats.timeouts += outcome.timeouts;
-        connection.counts.retransmitted += outcome.retransmitted;
-        connection.counts.timeouts += outcome.timeouts;
-        self.stats.fast_retransmits += outcome.fast_retransmits;
+        let retransmitted = u64::from(outcome.retransmitted);
+        let timeouts = u64::from(outcome.timeouts);
+        self.stats.retransmitted += retransmitted;
+        self.stats.timeouts += timeouts;
+        connection.counts.retransmitted += retransmitted;
+        connection.counts.timeouts += timeouts;
+        self.stats.fast_retransmits += u64::from(outcome.fast_retransmits);
         let passive = connection.passive;
         if before != state {
             report(now, &self.name, key, before, state, obs);
@@ -442,8 +454,17 @@ impl Endpoint {
     }
 }
 
+/// What names the connection that a segment is for.
+#[inline]
+fn key_of(src: Ipv4Addr, dst: Ipv4Addr, segment: &TcpSegment) -> Key {
+    Key {
+        local: SocketAddrV4::new(dst, segment.dst_port),
+        remote: SocketAddrV4::new(src, segment.src_port),
+    }
+}
+
 /// Tells the user what can be read and written now; of what nobody has accepted, nobody hears yet.
-fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut VecDeque<TcpEvent>) {
+fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut Line<TcpEvent>) {
     if connection.passive {
         return;
     }

@@ -28,15 +28,22 @@ impl From<ConnId> for SlotId {
 /// All connections of a host: found by name and by address, woken by time.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// The mark: it stands in the line of those that may have something to send.
-    slots: Slots<Connection, bool>,
+    slots: Slots<Connection, Mark>,
     by_key: BTreeMap<Key, u32>,
     /// Slot of the one found last: most often the next segment is for it, too (4.4BSD-Lite `tcp_last_inpcb`).
     recent: u32,
 }
 
-/// Connections that are prefetched: one each way.
-const PREPARED: usize = 2;
+/// What is known of a connection without a look at it.
+#[derive(Default, Debug)]
+struct Mark {
+    /// It stands in the line of those that may have something to send.
+    is_ready: bool,
+    key: Option<Key>,
+}
+
+/// As long as a host has no more, connections are found by looking at the keys of all.
+const FEW: usize = 4;
 
 impl Table {
     pub(crate) fn len(&self) -> usize {
@@ -45,6 +52,9 @@ impl Table {
 
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<ConnId> {
+        if let Some(slot) = self.find_of_few(key) {
+            return slot.map(|slot| self.slots.id_of(slot).into());
+        }
         if let Some((id, connection)) = self.slots.at(self.recent)
             && connection.key == *key
         {
@@ -55,22 +65,35 @@ impl Table {
         Some(self.slots.id_of(slot).into())
     }
 
+    /// Where a connection is, if there are few.
+    #[inline]
+    fn find_of_few(&self, key: &Key) -> Option<Option<u32>> {
+        let mut marks = self.slots.marks(FEW)?;
+        let slot = marks.position(|mark| mark.key.as_ref() == Some(key));
+        Some(slot.map(|slot| slot as u32))
+    }
+
     /// Prefetches where the connections are, of as many as most hosts have.
     #[inline]
     pub(crate) fn prepare(&self) {
-        self.slots.prepare(PREPARED);
+        self.slots.prepare(2);
     }
 
-    /// Prefetches these connections.
+    /// Prefetches a connection, if it is easily found.
     #[inline]
-    pub(crate) fn prepare_connections(&self) {
-        self.slots.prepare_tenants(PREPARED);
+    pub(crate) fn prepare_connection(&self, key: &Key) {
+        if let Some(Some(slot)) = self.find_of_few(key) {
+            self.slots.prepare_tenant(slot);
+        }
     }
 
     pub(crate) fn insert(&mut self, connection: Connection) -> ConnId {
         let key = connection.key;
         let id = self.slots.insert(connection);
         self.by_key.insert(key, id.slot);
+        if let Some(mark) = self.slots.mark_of(id) {
+            mark.key = Some(key);
+        }
         id.into()
     }
 
@@ -93,15 +116,15 @@ impl Table {
     /// Marks a connection as having something to send; `true` if it was not.
     #[inline]
     pub(crate) fn mark_ready(&mut self, id: ConnId) -> bool {
-        let ready = self.slots.mark_of(id.into());
-        ready.is_some_and(|ready| !std::mem::replace(ready, true))
+        let mark = self.slots.mark_of(id.into());
+        mark.is_some_and(|mark| !std::mem::replace(&mut mark.is_ready, true))
     }
 
     /// A connection has nothing to send for now: its deadline counts.
     #[inline]
     pub(crate) fn rest(&mut self, id: ConnId) {
-        if let Some(ready) = self.slots.mark_of(id.into()) {
-            *ready = false;
+        if let Some(mark) = self.slots.mark_of(id.into()) {
+            mark.is_ready = false;
         }
         self.arm(id);
     }

@@ -4,7 +4,7 @@ use layercast_core::Time;
 use layercast_wire::TcpSegment;
 
 use super::input::Ack;
-use super::{Connection, Host, State};
+use super::{Alarm, Connection, Host, State};
 use crate::tcp::Variant;
 use crate::tcp::congestion::Acked;
 
@@ -39,7 +39,7 @@ impl Connection {
     /// RFC 5681 2: nothing new, something outstanding, no data, no window update; with SACK, news.
     fn is_duplicate(&self, ack: &Ack, news: bool) -> bool {
         let silent = ack.pure && ack.window == self.wnd;
-        let waiting = self.max > self.una && self.timers.rexmt.is_some();
+        let waiting = self.max > self.una && !self.timers.rexmt.is_off();
         waiting && if self.sack { news } else { silent }
     }
 
@@ -102,7 +102,7 @@ impl Connection {
         self.congestion.on_loss(window, flight);
         self.outcome().fast_retransmits += 1;
         self.timing = None;
-        self.timers.rexmt = None;
+        self.timers.rexmt = Alarm::OFF;
         self.front = true;
         let threshold = self.congestion.ssthresh();
         let inflated = threshold + u64::from(self.dups) * self.mss;
@@ -151,10 +151,10 @@ impl Connection {
         self.dups = 0;
         self.measure(host, now, at, segment);
         if at == self.max {
-            self.timers.rexmt = None;
-        } else if self.timers.persist.is_none() && (restarts || self.timers.rexmt.is_none()) {
+            self.timers.rexmt = Alarm::OFF;
+        } else if self.timers.persist.is_off() && (restarts || self.timers.rexmt.is_off()) {
             let ticks = u64::from(self.rtt.rto());
-            self.timers.rexmt = Some(host.slow.after(now, ticks));
+            self.timers.rexmt = Alarm::at(host.slow.after(now, ticks));
         }
         // The SYN is no data, but 4.4BSD-Lite counts it for the passive opener.
         let counts = bytes > u64::from(first) || (first && config.quirks.passive_open_counts);
@@ -230,7 +230,7 @@ impl Connection {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.abandoned {
-                    self.timers.life = Some(now.saturating_add(host.config.fin_wait_2));
+                    self.timers.life = Alarm::at(now.saturating_add(host.config.fin_wait_2));
                 }
             }
             State::Closing => self.wait(host, now),

@@ -3,7 +3,7 @@
 use layercast_core::{Span, Time};
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
 
-use super::{Connection, Host, State};
+use super::{Alarm, Connection, Host, State};
 use crate::tcp::Failure;
 
 /// Challenge acknowledgements of a connection come no faster (RFC 5961 7).
@@ -24,9 +24,9 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<Failure>,
     /// A reset to send.
     pub(crate) reset: Option<Box<TcpSegment>>,
-    pub(crate) retransmitted: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) fast_retransmits: u64,
+    pub(crate) retransmitted: u32,
+    pub(crate) timeouts: u32,
+    pub(crate) fast_retransmits: u32,
 }
 
 /// The acknowledgement of a segment, in our offsets.
@@ -112,7 +112,7 @@ impl Connection {
         self.learn(host, now, segment);
         self.ack_now = true;
         self.last_heard = now;
-        self.timers.rexmt = None;
+        self.timers.rexmt = Alarm::OFF;
         if acked {
             (self.una, self.nxt) = (1, 1);
             self.measure(host, now, 1, segment);
@@ -159,7 +159,7 @@ impl Connection {
         } else {
             State::Established
         };
-        self.timers.life = None;
+        self.timers.life = Alarm::OFF;
         self.outcome().connected = true;
     }
 
@@ -357,7 +357,9 @@ impl Connection {
         }
         match &host.fast {
             Some(fast) if self.rcv_nxt - self.rcv_acked < 2 * self.rcv_mss => {
-                self.timers.delack.get_or_insert(fast.after(now, 1));
+                if self.timers.delack.is_off() {
+                    self.timers.delack = Alarm::at(fast.after(now, 1));
+                }
             }
             _ => self.ack_now = true,
         }
@@ -368,7 +370,7 @@ impl Connection {
         self.state = State::TimeWait;
         self.timers = super::Timers {
             delack: self.timers.delack,
-            life: Some(now.saturating_add(host.config.time_wait)),
+            life: Alarm::at(now.saturating_add(host.config.time_wait)),
             ..super::Timers::default()
         };
     }

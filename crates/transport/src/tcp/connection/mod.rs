@@ -10,6 +10,7 @@ mod output;
 mod timers;
 
 use core::net::SocketAddrV4;
+use std::sync::Arc;
 
 use layercast_core::{Serial, Time};
 use layercast_wire::{Payload, TcpFlags, TcpSegment};
@@ -27,7 +28,7 @@ pub(crate) use input::{Outcome, reset_for};
 /// What all connections of a host share.
 #[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) config: TcpConfig,
+    pub(crate) config: Arc<TcpConfig>,
     pub(crate) slow: Ticks,
     pub(crate) fast: Option<Ticks>,
 }
@@ -91,13 +92,50 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Timers {
     /// Retransmission.
-    pub(crate) rexmt: Option<Time>,
+    pub(crate) rexmt: Alarm,
     /// Window probe.
-    pub(crate) persist: Option<Time>,
+    pub(crate) persist: Alarm,
     /// Delayed acknowledgement.
-    pub(crate) delack: Option<Time>,
+    pub(crate) delack: Alarm,
     /// Establishment, FIN-WAIT-2 or TIME-WAIT takes too long.
-    pub(crate) life: Option<Time>,
+    pub(crate) life: Alarm,
+}
+
+/// When a timer is due, if it runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Alarm(Time);
+
+impl Default for Alarm {
+    fn default() -> Alarm {
+        Alarm::OFF
+    }
+}
+
+impl Alarm {
+    pub(crate) const OFF: Alarm = Alarm(Time::MAX);
+
+    pub(crate) const fn at(time: Time) -> Alarm {
+        Alarm(time)
+    }
+
+    #[inline]
+    pub(crate) fn is_off(self) -> bool {
+        self == Alarm::OFF
+    }
+
+    #[inline]
+    pub(crate) fn time(self) -> Option<Time> {
+        (!self.is_off()).then_some(self.0)
+    }
+
+    /// Turns it off if it is due; whether it was.
+    pub(crate) fn rings(&mut self, now: Time) -> bool {
+        let due = self.0 <= now && !self.is_off();
+        if due {
+            *self = Alarm::OFF;
+        }
+        due
+    }
 }
 
 /// What was told to the user, so that it is told once.
@@ -204,7 +242,7 @@ impl Connection {
             abandoned: false,
             told: Told::default(),
             timers: Timers {
-                life: Some(now.saturating_add(config.connect_timeout)),
+                life: Alarm::at(now.saturating_add(config.connect_timeout)),
                 ..Timers::default()
             },
             outcome: None,
@@ -290,6 +328,15 @@ impl Connection {
         taken
     }
 
+    /// Forgets what arrived; gives how many bytes.
+    pub(crate) fn discard(&mut self) -> usize {
+        let count = self.rcv.len();
+        self.rcv.clear();
+        self.told.read |= count > 0;
+        self.told.readable = false;
+        count
+    }
+
     /// Bytes that can be read, and whether the end of the stream follows them.
     #[inline]
     pub(crate) fn available(&self) -> (usize, bool) {
@@ -354,7 +401,7 @@ impl Connection {
         }
         self.shutdown();
         if self.state == State::FinWait2 {
-            self.timers.life = Some(now.saturating_add(host.config.fin_wait_2));
+            self.timers.life = Alarm::at(now.saturating_add(host.config.fin_wait_2));
         }
         true
     }

@@ -3,7 +3,7 @@
 use layercast_core::Time;
 use layercast_wire::{Payload, SackBlocks, TcpFlags, TcpOptions, TcpSegment, Timestamps};
 
-use super::{Connection, Host, Key, State};
+use super::{Alarm, Connection, Host, Key, State};
 use crate::tcp::{TcpPacket, Variant};
 
 /// The largest window a header can tell.
@@ -54,7 +54,7 @@ impl Connection {
     fn is_held_back(&self) -> bool {
         let in_flight = self.nxt - self.una;
         let plain = in_flight > 0 && self.nxt == self.max && self.dups == 0 && !self.recovering;
-        if !plain || self.is_due() || self.timers.rexmt.is_none() || !self.reassembly.is_empty() {
+        if !plain || self.is_due() || self.timers.rexmt.is_off() || !self.reassembly.is_empty() {
             return false;
         }
         let usable = self.wnd.min(self.congestion.cwnd());
@@ -130,13 +130,13 @@ impl Connection {
         if probe {
             window = 1;
         } else if forced {
-            self.timers.persist = None;
+            self.timers.persist = Alarm::OFF;
             self.rtt.forgive();
         }
         let mut len = queued.min(window).saturating_sub(off);
         if queued.min(window) < off && window == 0 && queued > 0 {
             // The window was closed over what is in flight: back to its edge, to probe.
-            self.timers.rexmt = None;
+            self.timers.rexmt = Alarm::OFF;
             self.nxt = self.una;
             len = 0;
         }
@@ -163,7 +163,7 @@ impl Connection {
         if self.ack_now || (has_read && self.opens_window(host)) {
             return Some(self.bare_ack(host, now));
         }
-        let stuck = self.timers.rexmt.is_none() && self.timers.persist.is_none();
+        let stuck = self.timers.rexmt.is_off() && self.timers.persist.is_off();
         if queued > 0 && stuck {
             self.rtt.forgive();
             self.set_persist(host, now);
@@ -214,9 +214,9 @@ impl Connection {
         let packet = self.build(host, now, from, payload, flags);
         self.resent = self.resent.max(to + u64::from(fin));
         self.outcome().retransmitted += 1;
-        if self.timers.rexmt.is_none() {
+        if self.timers.rexmt.is_off() {
             let ticks = u64::from(self.rtt.rto());
-            self.timers.rexmt = Some(host.slow.after(now, ticks));
+            self.timers.rexmt = Alarm::at(host.slow.after(now, ticks));
         }
         packet
     }
@@ -275,10 +275,10 @@ impl Connection {
             // Karn: what was sent twice cannot be timed.
             self.timing = self.timing.filter(|&(start, _)| start >= to);
         }
-        if self.timers.rexmt.is_none() && self.nxt != self.una {
+        if self.timers.rexmt.is_off() && self.nxt != self.una {
             let ticks = u64::from(self.rtt.rto());
-            self.timers.rexmt = Some(host.slow.after(now, ticks));
-            if self.timers.persist.take().is_some() {
+            self.timers.rexmt = Alarm::at(host.slow.after(now, ticks));
+            if !std::mem::take(&mut self.timers.persist).is_off() {
                 self.rtt.forgive();
             }
         }
@@ -317,7 +317,7 @@ impl Connection {
         let options = self.options(host, now, syn);
         self.rcv_acked = self.rcv_nxt;
         self.ack_now = false;
-        self.timers.delack = None;
+        self.timers.delack = Alarm::OFF;
         let Key { local, remote } = self.key;
         TcpPacket {
             src: *local.ip(),

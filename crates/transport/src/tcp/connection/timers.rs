@@ -1,8 +1,8 @@
 //! What happens when nothing happens (4.4BSD-Lite `tcp_timers`).
 
-use layercast_core::{Time, earliest};
+use layercast_core::Time;
 
-use super::{Connection, Host, State};
+use super::{Alarm, Connection, Host, State};
 use crate::tcp::Failure;
 
 impl Connection {
@@ -10,15 +10,13 @@ impl Connection {
     #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let timers = &self.timers;
-        earliest(
-            earliest(timers.rexmt, timers.persist),
-            earliest(timers.delack, timers.life),
-        )
+        let sending = timers.rexmt.min(timers.persist);
+        sending.min(timers.delack).min(timers.life).time()
     }
 
     /// Runs the timers that are due.
     pub(crate) fn on_timeout(&mut self, host: &Host, now: Time) {
-        let due = |timer: &mut Option<Time>| timer.take_if(|at| *at <= now).is_some();
+        let due = |timer: &mut Alarm| timer.rings(now);
         if due(&mut self.timers.life) {
             match self.state {
                 State::SynReceived if self.passive => self.end(),
@@ -88,6 +86,6 @@ impl Connection {
         let (least, most) = host.config.persist;
         let (least, most) = (host.slow.lasting(least), host.slow.lasting(most));
         let ticks = u64::from(self.rtt.probe(&host.config)).clamp(least, most);
-        self.timers.persist = Some(host.slow.after(now, ticks));
+        self.timers.persist = Alarm::at(host.slow.after(now, ticks));
     }
 }

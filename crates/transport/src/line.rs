@@ -1,0 +1,71 @@
+use std::collections::VecDeque;
+
+/// A queue that is empty or has one item most of the time, which then needs no memory of its own.
+#[derive(Debug)]
+pub(crate) struct Line<T> {
+    first: Option<T>,
+    /// Those behind the first; empty if there is no first.
+    rest: VecDeque<T>,
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Line<T> {
+        Line {
+            first: None,
+            rest: VecDeque::new(),
+        }
+    }
+}
+
+impl<T> Line<T> {
+    #[inline]
+    pub fn push_back(&mut self, item: T) {
+        match self.first {
+            None => self.first = Some(item),
+            Some(_) => self.rest.push_back(item),
+        }
+    }
+
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        self.first.as_ref()
+    }
+
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<T> {
+        let first = self.first.take()?;
+        if !self.rest.is_empty() {
+            self.first = self.rest.pop_front();
+        }
+        Some(first)
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layercast_core::Stream;
+
+    #[test]
+    fn behaves_like_a_queue() {
+        let (mut line, mut model) = (Line::default(), VecDeque::new());
+        let mut random = Stream::new(1, "line");
+        for n in 0..10_000 {
+            if random.below(2) == 0 {
+                line.push_back(n);
+                model.push_back(n);
+            } else {
+                assert_eq!(line.pop_front(), model.pop_front());
+            }
+            assert_eq!(
+                (line.front(), line.is_empty()),
+                (model.front(), model.is_empty())
+            );
+        }
+    }
+}
