@@ -109,6 +109,16 @@ impl Chain {
     /// Drops everything before `at`.
     #[inline]
     pub(crate) fn drop_to(&mut self, at: u64) {
+        match &mut self.first {
+            Payload::Zeros(len) if at >= self.start && at - self.start < u64::from(*len) => {
+                *len -= (at - self.start) as u32;
+                self.start = at;
+            }
+            _ => self.drop_chunks_to(at),
+        }
+    }
+
+    fn drop_chunks_to(&mut self, at: u64) {
         let at = at.clamp(self.start, self.end);
         loop {
             let len = self.first.len() as u64;
@@ -158,8 +168,15 @@ impl Chain {
     }
 
     /// Drops everything.
+    #[inline]
     pub(crate) fn clear(&mut self) {
-        self.drop_to(self.end);
+        match self.rest.is_empty() {
+            true => {
+                self.first = Payload::default();
+                self.start = self.end;
+            }
+            false => self.drop_to(self.end),
+        }
     }
 
     /// Bytes of memory beside the bytes themselves.

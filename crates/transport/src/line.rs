@@ -39,11 +39,6 @@ impl<T> Line<T> {
         }
         Some(first)
     }
-
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
 }
 
 #[cfg(test)]

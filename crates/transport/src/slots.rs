@@ -144,20 +144,26 @@ impl<T: Timed, M: Default> Slots<T, M> {
     }
 
     /// Queues the tenant's deadline, unless it stands there for an earlier time: then it is looked at again at that time,
-    /// which is cheaper than moving it for each acknowledgement.
-    #[inline]
-    pub fn arm(&mut self, id: SlotId) {
-        let Some(wanted) = self.get(id).and_then(Timed::next_timeout) else {
-            return;
-        };
-        let slot = &mut self.slots[id.slot as usize];
-        if slot.armed.is_some_and(|at| at <= wanted) {
-            return;
+    /// which is cheaper than moving it for each acknowledgement. Gives the mark.
+    #[inline(always)]
+    pub fn arm(&mut self, id: SlotId) -> Option<&mut M> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        let tenant = slot.tenant.as_deref();
+        let tenant = tenant.filter(|_| slot.generation == id.generation)?;
+        if let Some(wanted) = tenant.next_timeout()
+            && slot.armed.is_none_or(|at| at > wanted)
+        {
+            let before = slot.armed.replace(wanted);
+            self.move_deadline(id.slot, before, wanted);
         }
-        if let Some(at) = slot.armed.replace(wanted) {
-            self.deadlines.remove(&(at, id.slot));
+        Some(&mut self.slots[id.slot as usize].mark)
+    }
+
+    fn move_deadline(&mut self, slot: u32, before: Option<Time>, wanted: Time) {
+        if let Some(at) = before {
+            self.deadlines.remove(&(at, slot));
         }
-        self.deadlines.insert((wanted, id.slot));
+        self.deadlines.insert((wanted, slot));
         self.next = self.deadlines.first().map(|it| it.0);
     }
 

@@ -239,6 +239,10 @@ impl Internet {
         if packet.step == NO_STEP {
             packet.step = self.path(at, packet.dst);
         }
+        if packet.step != NO_STEP && !self.has_processors {
+            let id = self.packets.add(packet);
+            return self.follow(at, id);
+        }
         let id = self.packets.add(packet);
         self.depart(at, id);
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use layercast_core::{Time, prefetch};
-use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
+use layercast_wire::{Ipv4Packet, Payload, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
 use super::NodeIndex;
@@ -48,6 +48,18 @@ pub(crate) enum Body {
         group: u32,
         offset: u32,
     },
+}
+
+impl Body {
+    /// Whether it is here with all it has.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        match self {
+            Body::Free | Body::Udp(_) => true,
+            Body::Tcp(segment) => matches!(segment.payload, Payload::Zeros(_)),
+            _ => false,
+        }
+    }
 }
 
 /// A UDP datagram.
@@ -100,7 +112,13 @@ impl Packets {
     pub fn add(&mut self, packet: Packet) -> PacketId {
         match self.free.pop() {
             Some(id) => {
-                self.all[id.0 as usize] = packet;
+                let place = &mut self.all[id.0 as usize];
+                if place.body.is_plain() {
+                    // There is nothing to drop, which need not be found out again.
+                    std::mem::forget(std::mem::replace(place, packet));
+                } else {
+                    *place = packet;
+                }
                 id
             }
             None => {
@@ -146,11 +164,10 @@ impl Packets {
         std::mem::replace(&mut self.all[id.0 as usize].body, Body::Free)
     }
 
-    /// Forgets a packet that arrived, or was cut.
+    /// Forgets a packet that arrived, or was cut. What it carried stays until another one has its place.
     #[inline]
     pub fn remove(&mut self, id: PacketId) {
         self.free.push(id);
-        self.all[id.0 as usize].body = Body::Free;
     }
 
     /// Forgets a packet that got lost, and with the last part of one the whole of it.

@@ -135,7 +135,7 @@ impl Pipe {
     }
 
     /// Takes a packet of so many bytes.
-    #[inline]
+    #[inline(always)]
     pub fn offer(&mut self, now: Time, bytes: u32) -> Offered {
         // At one instant what leaves the queue does so before what comes.
         while let Some(&(start, bytes)) = self.waiting.front()

@@ -36,6 +36,8 @@ pub struct Internet {
     /// What each event source is.
     pub(super) sources: Vec<Source>,
     pub(super) nodes: Vec<NodeState>,
+    /// Some node has a processor that costs time.
+    pub(super) has_processors: bool,
     pub(super) node_addresses: Vec<Ipv4Addr>,
     pub(super) pipes: Vec<Pipe>,
     pub(super) packets: Packets,
@@ -135,6 +137,10 @@ impl Internet {
             kernel: Kernel::new(network.ties, network.seed),
             sources: Vec::new(),
             nodes: Vec::new(),
+            has_processors: network
+                .nodes
+                .iter()
+                .any(|node| node.cpu != CpuCost::default()),
             node_addresses: network.nodes.iter().map(|node| node.address).collect(),
             pipes: built.pipes,
             packets: Packets::default(),

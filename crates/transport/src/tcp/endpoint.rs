@@ -541,20 +541,25 @@ impl Machine for Endpoint {
             };
             let before = connection.state;
             let packet = connection.poll(&self.host, now);
-            if let Some(packet) = packet {
+            let mut is_ready = false;
+            if let Some(packet) = &packet {
                 connection.counts.sent += 1;
                 connection.counts.bytes_sent += packet.segment.payload.len() as u64;
                 self.stats.sent += 1;
-                if connection.has_said_all() {
-                    self.ready.pop_front();
-                    self.table.rest(id);
-                    self.settle(now, id, before, obs);
-                }
-                return Some(packet);
+                is_ready = !connection.has_said_all();
             }
-            self.ready.pop_front();
-            self.table.rest(id);
-            self.settle(now, id, before, obs);
+            if !is_ready {
+                // What is sent makes nothing to read, and no room to write.
+                let is_unchanged = connection.is_unchanged(before);
+                self.ready.pop_front();
+                self.table.rest(id);
+                if !is_unchanged {
+                    self.settle_changes(now, id, before, obs);
+                }
+            }
+            if packet.is_some() {
+                return packet;
+            }
         }
         None
     }

@@ -123,10 +123,9 @@ impl Table {
     /// A connection has nothing to send for now: its deadline counts.
     #[inline]
     pub(crate) fn rest(&mut self, id: ConnId) {
-        if let Some(mark) = self.slots.mark_of(id.into()) {
+        if let Some(mark) = self.slots.arm(id.into()) {
             mark.is_ready = false;
         }
-        self.arm(id);
     }
 
     /// Queues the connection's deadline.
