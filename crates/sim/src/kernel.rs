@@ -89,6 +89,12 @@ impl Kernel {
             .map(|key| (key.at(), SourceId(key.source)))
     }
 
+    /// Those whose events come soon after the earliest, most likely.
+    pub fn soon(&self) -> impl Iterator<Item = SourceId> {
+        let next = self.heap.iter().skip(1).take(ARITY);
+        next.map(|key| SourceId(key.source))
+    }
+
     fn fill_root(&mut self) {
         self.vacant = false;
         if let Some(last) = self.heap.pop()

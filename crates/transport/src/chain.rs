@@ -15,7 +15,8 @@ pub(crate) struct Chain {
     /// The first chunk, which lies at `start`; most streams of a simulator have no other.
     first: Payload,
     /// The others, with their offsets; none if the first is empty.
-    rest: VecDeque<(u64, Payload)>,
+    #[allow(clippy::box_collection)]
+    rest: Option<Box<VecDeque<(u64, Payload)>>>,
     start: u64,
     end: u64,
 }
@@ -25,7 +26,7 @@ impl Chain {
     pub(crate) fn new(start: u64) -> Chain {
         Chain {
             first: Payload::default(),
-            rest: VecDeque::new(),
+            rest: None,
             start,
             end: start,
         }
@@ -60,10 +61,8 @@ impl Chain {
     }
 
     fn push_behind(&mut self, at: u64, payload: Payload) {
-        let last = match self.rest.back_mut() {
-            Some((_, last)) => last,
-            None => &mut self.first,
-        };
+        let back = self.rest.as_mut().and_then(|rest| rest.back_mut());
+        let last = back.map_or(&mut self.first, |(_, last)| last);
         match (last, payload) {
             (Payload::Zeros(last), Payload::Zeros(more)) if last.checked_add(more).is_some() => {
                 *last += more;
@@ -71,7 +70,7 @@ impl Chain {
             (Payload::Bytes(last), Payload::Bytes(more)) if last.len() + more.len() <= MERGE => {
                 *last = Bytes::from([&last[..], &more[..]].concat());
             }
-            (_, payload) => self.rest.push_back((at, payload)),
+            (_, payload) => self.rest.get_or_insert_default().push_back((at, payload)),
         }
     }
 
@@ -89,9 +88,11 @@ impl Chain {
     }
 
     fn slice_of_all(&self, from: u64, to: u64) -> Payload {
-        let after = self.rest.partition_point(|&(at, _)| at <= from);
+        const NONE: &VecDeque<(u64, Payload)> = &VecDeque::new();
+        let rest = self.rest.as_deref().unwrap_or(NONE);
+        let after = rest.partition_point(|&(at, _)| at <= from);
         let (at, chunk) = match after.checked_sub(1) {
-            Some(place) => (self.rest[place].0, &self.rest[place].1),
+            Some(place) => (rest[place].0, &rest[place].1),
             None => (self.start, &self.first),
         };
         let range = (from - at) as usize..(to - at) as usize;
@@ -100,7 +101,7 @@ impl Chain {
         }
         let mut bytes = Vec::with_capacity((to - from) as usize);
         chunk.slice(range.start..chunk.len()).append_to(&mut bytes);
-        for (at, chunk) in self.rest.range(after..).take_while(|(at, _)| *at < to) {
+        for (at, chunk) in rest.range(after..).take_while(|(at, _)| *at < to) {
             chunk.slice(0..(to - at) as usize).append_to(&mut bytes);
         }
         Payload::Bytes(bytes.into())
@@ -152,25 +153,28 @@ impl Chain {
     fn drop_first(&mut self) -> Payload {
         let first = std::mem::take(&mut self.first);
         self.start += first.len() as u64;
-        if !self.rest.is_empty() {
+        if self.rest.is_some() {
             self.next_is_first();
         }
         first
     }
 
     fn next_is_first(&mut self) {
-        if let Some((_, next)) = self.rest.pop_front() {
+        let Some(rest) = &mut self.rest else {
+            return;
+        };
+        if let Some((_, next)) = rest.pop_front() {
             self.first = next;
         }
-        if self.rest.is_empty() && self.rest.capacity() > IDLE_CHUNKS {
-            self.rest = VecDeque::new();
+        if rest.is_empty() && rest.capacity() > IDLE_CHUNKS {
+            self.rest = None;
         }
     }
 
     /// Drops everything.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        match self.rest.is_empty() {
+        match self.rest.is_none() {
             true => {
                 self.first = Payload::default();
                 self.start = self.end;
@@ -181,7 +185,8 @@ impl Chain {
 
     /// Bytes of memory beside the bytes themselves.
     pub(crate) fn memory(&self) -> usize {
-        self.rest.capacity() * size_of::<(u64, Payload)>()
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.capacity());
+        rest * size_of::<(u64, Payload)>()
     }
 }
 
@@ -240,10 +245,11 @@ mod tests {
         for _ in 0..10_000 {
             chain.push(Payload::Bytes(Bytes::from_static(b"x")));
         }
-        assert_eq!(1 + chain.rest.len(), 10_000_usize.div_ceil(MERGE));
+        let chunks = |chain: &Chain| 1 + chain.rest.as_ref().map_or(0, |rest| rest.len());
+        assert_eq!(chunks(&chain), 10_000_usize.div_ceil(MERGE));
         for _ in 0..10_000 {
             chain.push(Payload::Zeros(1));
         }
-        assert_eq!(chain.rest.len(), 10_000_usize.div_ceil(MERGE));
+        assert_eq!(chunks(&chain), 10_000_usize.div_ceil(MERGE) + 1);
     }
 }

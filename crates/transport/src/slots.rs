@@ -19,12 +19,21 @@ pub(crate) trait Timed {
 #[derive(Debug)]
 pub(crate) struct Slots<T, M> {
     slots: Vec<Slot<T, M>>,
-    free: Vec<u32>,
-    /// At most one entry for each tenant, never later than its deadline.
-    deadlines: BTreeSet<(Time, u32)>,
-    /// The first of them.
+    /// Who has no tenant now, and when those that have are to be woken.
+    rest: Box<Rest>,
+    /// When the first is woken.
     next: Option<Time>,
 }
+
+#[derive(Default, Debug)]
+struct Rest {
+    free: Vec<u32>,
+    /// At most one entry for each tenant, never later than its deadline; unused as long as there are few places.
+    deadlines: BTreeSet<(Time, u32)>,
+}
+
+/// So many places are searched for the first deadline, which costs less than keeping them in order.
+const FEW: usize = 4;
 
 #[derive(Debug)]
 struct Slot<T, M> {
@@ -39,8 +48,7 @@ impl<T, M> Default for Slots<T, M> {
     fn default() -> Slots<T, M> {
         Slots {
             slots: Vec::new(),
-            free: Vec::new(),
-            deadlines: BTreeSet::new(),
+            rest: Box::default(),
             next: None,
         }
     }
@@ -49,17 +57,23 @@ impl<T, M> Default for Slots<T, M> {
 impl<T: Timed, M: Default> Slots<T, M> {
     /// Tenants.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.rest.free.len()
     }
 
     /// The place that the next tenant gets.
     pub fn next_slot(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+        let free = self.rest.free.last();
+        free.copied().unwrap_or(self.slots.len() as u32)
     }
 
     pub fn insert(&mut self, tenant: T) -> SlotId {
         let slot = self.next_slot();
-        if self.free.pop().is_none() {
+        if self.rest.free.pop().is_none() {
+            if self.slots.len() == FEW {
+                let armed = self.slots.iter().zip(0..);
+                let armed = armed.filter_map(|(slot, n)| Some((slot.armed?, n)));
+                self.rest.deadlines = armed.collect();
+            }
             self.slots.push(Slot {
                 generation: 0,
                 armed: None,
@@ -82,6 +96,16 @@ impl<T: Timed, M: Default> Slots<T, M> {
     pub fn prepare_tenant(&self, slot: u32) {
         let tenant = self.slots.get(slot as usize).map(|it| &it.tenant);
         tenant.and_then(|it| it.as_deref()).map(prefetch);
+    }
+
+    /// Prefetches who is due next, of few.
+    #[inline]
+    pub fn prepare_due(&self) {
+        if self.slots.len() <= FEW
+            && let Some((_, slot)) = self.first()
+        {
+            self.prepare_tenant(slot);
+        }
     }
 
     /// The marks of the first places, if there are no more than so many.
@@ -134,13 +158,13 @@ impl<T: Timed, M: Default> Slots<T, M> {
             return None;
         }
         let tenant = slot.tenant.take()?;
-        if let Some(at) = slot.armed.take() {
-            self.deadlines.remove(&(at, id.slot));
-            self.next = self.deadlines.first().map(|it| it.0);
-        }
         slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(id.slot);
-        Some((tenant, core::mem::take(&mut slot.mark)))
+        let (armed, mark) = (slot.armed.take(), core::mem::take(&mut slot.mark));
+        self.rest.free.push(id.slot);
+        if armed.is_some() {
+            self.move_deadline(id.slot, armed, None);
+        }
+        Some((tenant, mark))
     }
 
     /// Queues the tenant's deadline, unless it stands there for an earlier time: then it is looked at again at that time,
@@ -154,26 +178,36 @@ impl<T: Timed, M: Default> Slots<T, M> {
             && slot.armed.is_none_or(|at| at > wanted)
         {
             let before = slot.armed.replace(wanted);
-            self.move_deadline(id.slot, before, wanted);
+            self.move_deadline(id.slot, before, Some(wanted));
         }
         Some(&mut self.slots[id.slot as usize].mark)
     }
 
-    fn move_deadline(&mut self, slot: u32, before: Option<Time>, wanted: Time) {
-        if let Some(at) = before {
-            self.deadlines.remove(&(at, slot));
+    /// The deadline of a place has changed.
+    fn move_deadline(&mut self, slot: u32, before: Option<Time>, now: Option<Time>) {
+        if self.slots.len() > FEW {
+            let deadlines = &mut self.rest.deadlines;
+            before.map(|at| deadlines.remove(&(at, slot)));
+            now.map(|at| deadlines.insert((at, slot)));
         }
-        self.deadlines.insert((wanted, slot));
-        self.next = self.deadlines.first().map(|it| it.0);
+        self.next = self.first().map(|it| it.0);
+    }
+
+    /// The first deadline, and whose it is.
+    fn first(&self) -> Option<(Time, u32)> {
+        if self.slots.len() > FEW {
+            return self.rest.deadlines.first().copied();
+        }
+        let armed = self.slots.iter().zip(0..);
+        armed.filter_map(|(slot, n)| Some((slot.armed?, n))).min()
     }
 
     /// Takes the next tenant whose deadline may have come.
     pub fn due(&mut self, now: Time) -> Option<SlotId> {
         self.next.filter(|at| *at <= now)?;
-        let (at, slot) = *self.deadlines.first()?;
-        self.deadlines.remove(&(at, slot));
-        self.next = self.deadlines.first().map(|it| it.0);
+        let (at, slot) = self.first()?;
         self.slots[slot as usize].armed = None;
+        self.move_deadline(slot, Some(at), None);
         Some(self.id_of(slot))
     }
 
@@ -185,6 +219,8 @@ impl<T: Timed, M: Default> Slots<T, M> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     struct Sleeper(u64);
@@ -217,5 +253,43 @@ mod tests {
             [slots.due(late), slots.due(late), slots.due(late)],
             [Some(b), Some(c), None]
         );
+    }
+
+    proptest! {
+        /// Few tenants and many, who come, go, and change their minds.
+        #[test]
+        fn wakes_like_a_sorted_list(steps in prop::collection::vec((0..4_u8, 0..9_usize, 1..60_u64), 1..200)) {
+            let mut slots = Slots::<Sleeper, bool>::default();
+            // Who there is, when each wants to be woken, and when it will be looked at.
+            let mut model: Vec<(SlotId, u64, Option<u64>)> = Vec::new();
+            for (what, who, at) in steps {
+                let place = who % model.len().max(1);
+                match what {
+                    0 if model.len() < 9 => model.push((slots.insert(Sleeper(at)), at, None)),
+                    1 if !model.is_empty() => {
+                        let (id, ..) = model.remove(place);
+                        prop_assert!(slots.remove(id).is_some());
+                    }
+                    2 if !model.is_empty() => {
+                        let (id, wanted, armed) = &mut model[place];
+                        slots.get_mut(*id).unwrap().0 = at;
+                        *wanted = at;
+                        slots.arm(*id);
+                        *armed = Some(armed.map_or(at, |armed| armed.min(at)));
+                    }
+                    _ => {
+                        let due = model.iter_mut().filter(|it| it.2.is_some_and(|armed| armed <= at));
+                        let first = due.min_by_key(|it| (it.2, it.0.slot));
+                        let found = slots.due(Time::from_ps(at));
+                        prop_assert_eq!(found, first.as_ref().map(|it| it.0));
+                        if let Some(first) = first {
+                            first.2 = None;
+                        }
+                    }
+                }
+                let next = model.iter().filter_map(|it| it.2).min();
+                prop_assert_eq!(slots.next_deadline(), next.map(Time::from_ps));
+            }
+        }
     }
 }

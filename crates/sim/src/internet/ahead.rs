@@ -2,17 +2,19 @@
 //!
 //! The caches do not hold a network of many thousand hosts, and events go from host to host all over it. An event would
 //! wait for some fifteen loads, most of them one after the other, as each is found by the one before. So they are begun
-//! some events earlier, a step at a time. It is a hint: results are the same without.
+//! some events earlier, a step at a time, and only those that are needed most likely: the processor has room for a few
+//! dozen at a time. It is a hint: results are the same without.
 
 use layercast_core::prefetch;
 
 use super::packet::{Body, PacketId};
 use super::paths::NO_STEP;
 use super::routes::Interface;
+use super::world::Source;
 use super::{Internet, NodeIndex};
 
 /// Packets from one step of what they need to the next.
-const STEP: usize = 6;
+const STEP: usize = 4;
 /// Packets that are remembered: those of all steps.
 const REMEMBERED: usize = 32;
 /// Smaller networks stay in the caches by themselves: 1,311 nodes gain nothing.
@@ -23,6 +25,8 @@ const LEAST_NODES: usize = 2_000;
 pub(super) struct Ahead {
     packets: [Coming; REMEMBERED],
     count: usize,
+    /// Hosts whose timers were due soon when the last one was, and when the one before was.
+    hosts: [[u32; 4]; 2],
 }
 
 /// What is known of a packet that comes soon.
@@ -30,41 +34,45 @@ pub(super) struct Ahead {
 struct Coming {
     packet: PacketId,
     to: NodeIndex,
-    /// The host it is for, if it comes to that.
-    host: Option<u32>,
-    /// Where the packet goes that is sent for it: itself, or an answer.
-    next_dst: NodeIndex,
-    /// Its next step.
-    step: u32,
-    /// The pipe this one takes.
-    pipe: Option<u32>,
+    needs: Needs,
 }
 
-impl Coming {
-    fn new(packet: PacketId, to: NodeIndex) -> Coming {
-        Coming {
-            packet,
-            to,
-            host: None,
-            next_dst: to,
-            step: NO_STEP,
-            pipe: None,
-        }
-    }
+/// What will be needed for a packet, as far as is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Needs {
+    Nothing,
+    /// A host, by its number: it is for that.
+    Host(u32),
+    /// The link of a step.
+    Step(u32),
+    /// The link to a node.
+    WayTo(NodeIndex),
+    /// One link, and perhaps another, which it enters at once.
+    Pipes(u32, Option<u32>),
 }
 
 impl Ahead {
     /// For a network of so many nodes; none if that is small.
     pub fn new(nodes: usize) -> Option<Ahead> {
-        (nodes >= LEAST_NODES).then(|| Ahead {
-            packets: [Coming::new(PacketId(0), NodeIndex(0)); REMEMBERED],
+        let nobody = Coming {
+            packet: PacketId(0),
+            to: NodeIndex(0),
+            needs: Needs::Nothing,
+        };
+        (nodes >= LEAST_NODES).then_some(Ahead {
+            packets: [nobody; REMEMBERED],
             count: 0,
+            hosts: [[0; 4]; 2],
         })
     }
 
     fn add(&mut self, packet: PacketId, to: NodeIndex) {
         self.count += 1;
-        self.packets[self.count % REMEMBERED] = Coming::new(packet, to);
+        self.packets[self.count % REMEMBERED] = Coming {
+            packet,
+            to,
+            needs: Needs::Nothing,
+        };
     }
 
     /// The one that was told of so many steps ago.
@@ -77,70 +85,154 @@ impl Internet {
     /// Begins to load what the packets will need that come next; called for each that comes.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
+        if self.ahead.is_none() {
+            return;
+        }
+        self.prepare_next();
+        if self.arrivals.is_late() {
+            self.prepare_next();
+        }
+    }
+
+    #[inline(always)]
+    fn prepare_next(&mut self) {
+        let Some((packet, to)) = self.arrivals.soon() else {
+            return;
+        };
+        if let Some(ahead) = &mut self.ahead {
+            ahead.add(packet, to);
+        }
+        self.packets.prepare(packet);
+        prefetch(&self.nodes[to.0 as usize]);
+        self.prepare_way();
+        self.prepare_link();
+        self.prepare_machine();
+        self.prepare_answer();
+    }
+
+    /// Begins to load the hosts whose timers are due next; called for each timer.
+    pub(super) fn look_at_timers(&mut self) {
         let Some(ahead) = &mut self.ahead else {
             return;
         };
-        for _ in 0..2 {
-            let Some((packet, to)) = self.arrivals.soon() else {
-                return;
-            };
-            ahead.add(packet, to);
-            self.packets.prepare(packet);
-            self.routes.prepare(to);
-            prefetch(&self.nodes[to.0 as usize]);
-
-            let coming = ahead.before(1);
-            let at = coming.to.0 as usize;
-            if let Some(packet) = self.packets.find(coming.packet) {
-                coming.next_dst = packet.dst;
-                coming.step = packet.step;
-                if packet.dst == coming.to {
-                    coming.next_dst = packet.src;
-                    coming.host = self.nodes[at].host;
-                    self.packets.prepare_body(coming.packet);
-                }
-                self.paths.prepare(coming.step);
-                self.routes.prepare(coming.next_dst);
-                prefetch(&self.node_addresses[coming.next_dst.0 as usize]);
-            }
-            if let Some(host) = coming.host {
+        let [first, second] = ahead.hosts;
+        for host in second {
+            self.hosts[host as usize].endpoint.prepare_due();
+        }
+        for host in first {
+            self.hosts[host as usize].endpoint.prepare_table();
+        }
+        let mut hosts = [0; 4];
+        for (place, source) in hosts.iter_mut().zip(self.kernel.soon()) {
+            if let Source::Tcp(host) = self.sources[source.0 as usize] {
                 prefetch(&self.hosts[host as usize]);
+                *place = host;
             }
+        }
+        ahead.hosts = [hosts, first];
+    }
 
-            let coming = ahead.before(2);
-            if let Some(host) = coming.host {
-                let host = &self.hosts[host as usize];
-                coming.step = host.last_step();
-                self.paths.prepare(coming.step);
-                host.endpoint.prepare_table();
+    /// First: the packet is there. Whom it is for, or the step it takes.
+    #[inline(always)]
+    fn prepare_way(&mut self) {
+        let Some(ahead) = &mut self.ahead else {
+            return;
+        };
+        let coming = ahead.before(1);
+        let Some(packet) = self.packets.find(coming.packet) else {
+            return;
+        };
+        coming.needs = if packet.dst == coming.to {
+            self.packets.prepare_body(coming.packet);
+            for end in [packet.src, packet.dst] {
+                prefetch(&self.node_addresses[end.0 as usize]);
             }
-            coming.pipe = match self.paths.find(coming.step) {
-                Some(step) => Some(step.pipe),
-                None => {
-                    let hop = self.routes.next(coming.to, coming.next_dst, coming.to);
-                    hop.and_then(|hop| match hop.interface {
-                        Interface::Pipe(n) => Some(n),
-                        Interface::Atm(_) => None,
-                    })
+            match self.nodes[coming.to.0 as usize].host {
+                Some(host) => {
+                    prefetch(&self.hosts[host as usize]);
+                    Needs::Host(host)
                 }
-            };
-            if let Some(pipe) = coming.pipe {
-                prefetch(&self.pipes[pipe as usize]);
+                None => Needs::Nothing,
             }
+        } else if packet.step == NO_STEP {
+            self.routes.prepare(coming.to);
+            self.routes.prepare(packet.dst);
+            Needs::WayTo(packet.dst)
+        } else {
+            self.paths.prepare(packet.step);
+            Needs::Step(packet.step)
+        };
+    }
 
-            let coming = ahead.before(3);
-            if let Some(pipe) = coming.pipe {
-                self.pipes[pipe as usize].prepare_queue();
+    /// Second: the way is known. Its link, or where the connections of a host are.
+    #[inline(always)]
+    fn prepare_link(&mut self) {
+        let Some(ahead) = &mut self.ahead else {
+            return;
+        };
+        let coming = ahead.before(2);
+        match coming.needs {
+            Needs::Step(step) => coming.needs = self.paths.pipes(step),
+            Needs::WayTo(dst) => {
+                let hop = self.routes.next(coming.to, dst, coming.to);
+                if let Some(Interface::Pipe(pipe)) = hop.map(|hop| hop.interface) {
+                    coming.needs = Needs::Pipes(pipe, None);
+                }
             }
-            if let Some(host) = coming.host
-                && let Some(packet) = self.packets.find(coming.packet)
-                && let Body::Tcp(segment) = &packet.body
-            {
-                let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
-                let ends = (address(packet.src), address(packet.dst));
+            Needs::Host(host) => {
                 let host = &self.hosts[host as usize];
-                host.endpoint.prepare_connection(ends, segment);
+                host.prepare_sockets();
+                host.endpoint.prepare_table();
+                self.paths.prepare(host.last_step());
             }
+            Needs::Pipes(..) | Needs::Nothing => {}
+        }
+        if let Needs::Pipes(first, second) = coming.needs {
+            prefetch(&self.pipes[first as usize]);
+            second.map(|pipe| prefetch(&self.pipes[pipe as usize]));
+        }
+    }
+
+    /// Third: the link, or the places of connections, are there. Its queue, or the connection and the link of an answer.
+    #[inline(always)]
+    fn prepare_machine(&mut self) {
+        let Some(ahead) = &mut self.ahead else {
+            return;
+        };
+        let coming = ahead.before(3);
+        match coming.needs {
+            Needs::Pipes(first, second) => {
+                self.pipes[first as usize].prepare_queue();
+                second.map(|pipe| self.pipes[pipe as usize].prepare_queue());
+            }
+            Needs::Host(host) => {
+                let host = &self.hosts[host as usize];
+                if let Some(packet) = self.packets.find(coming.packet)
+                    && let Body::Tcp(segment) = &packet.body
+                {
+                    let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
+                    let ends = (address(packet.src), address(packet.dst));
+                    host.endpoint.prepare_connection(ends, segment);
+                }
+                coming.needs = self.paths.pipes(host.last_step());
+                if let Needs::Pipes(first, _) = coming.needs {
+                    prefetch(&self.pipes[first as usize]);
+                }
+            }
+            Needs::Step(_) | Needs::WayTo(_) | Needs::Nothing => {}
+        }
+    }
+
+    /// Last: the queue of the link that an answer takes.
+    #[inline(always)]
+    fn prepare_answer(&mut self) {
+        let coming = self.ahead.as_mut().map(|ahead| *ahead.before(4));
+        if let Some(Coming {
+            needs: Needs::Pipes(first, _),
+            ..
+        }) = coming
+        {
+            self.pipes[first as usize].prepare_queue();
         }
     }
 }
@@ -181,4 +273,15 @@ mod tests {
         assert!(with.packet_hops > 10_000, "{}", with.packet_hops);
         assert_eq!(with, report(None));
     }
+}
+#[cfg(test)]
+#[test]
+fn sizes() {
+    eprintln!(
+        "SIZES host {} endpoint {} packet {} flow {}",
+        size_of::<super::hosts::Host>(),
+        size_of::<layercast_transport::tcp::Endpoint>(),
+        size_of::<super::packet::Packet>(),
+        size_of::<super::flows::FlowState>()
+    );
 }

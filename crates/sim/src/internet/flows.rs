@@ -46,7 +46,6 @@ pub(super) struct FlowState {
     /// Counts of the connection when the warm-up ended, and when it was last looked at.
     before: TcpCounts,
     last: TcpCounts,
-    bytes: u64,
     sent: u64,
     received: u64,
     delay: MeanSpan,
@@ -68,7 +67,6 @@ impl FlowState {
             started: false,
             before: TcpCounts::default(),
             last: TcpCounts::default(),
-            bytes: 0,
             sent: 0,
             received: 0,
             delay: MeanSpan::default(),
@@ -217,7 +215,7 @@ impl Internet {
                 let delay = self.now.since(datagram.sent);
                 let flow = &mut self.flows[n as usize];
                 flow.received += 1;
-                flow.bytes += u64::from(bytes - 28);
+                self.flow_bytes[n as usize] += u64::from(bytes - 28);
                 flow.delay.add(delay);
             }
             Owner::Conversation(slot, number) => {
@@ -232,7 +230,7 @@ impl Internet {
     }
 
     pub(super) fn flow_received(&mut self, n: u32, bytes: u64) {
-        self.flows[n as usize].bytes += bytes;
+        self.flow_bytes[n as usize] += bytes;
     }
 
     pub(super) fn flow_completed(&mut self, n: u32) {
@@ -264,7 +262,8 @@ impl Internet {
         let before = self.count_flow(n);
         let flow = &mut self.flows[n];
         flow.before = before;
-        (flow.bytes, flow.sent, flow.received) = (0, 0, 0);
+        (flow.sent, flow.received) = (0, 0);
+        self.flow_bytes[n] = 0;
         flow.delay = MeanSpan::default();
         if let Some(group) = &mut flow.group {
             group.restart();
@@ -288,9 +287,9 @@ impl Internet {
         let seconds = to.min(self.now).since(from).as_secs_f64();
         FlowReport {
             name: flow.flow.name.clone(),
-            bytes: flow.bytes,
+            bytes: self.flow_bytes[n],
             goodput_bps: match seconds > 0.0 {
-                true => flow.bytes as f64 * 8.0 / seconds,
+                true => self.flow_bytes[n] as f64 * 8.0 / seconds,
                 false => 0.0,
             },
             sent: if has_ends {

@@ -3,7 +3,7 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
-use layercast_core::{Machine, Off, Time};
+use layercast_core::{Machine, Off, Time, prefetch};
 use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent, TcpPacket};
 use layercast_wire::Payload;
 use layercast_workload::app;
@@ -99,6 +99,12 @@ impl Host {
     #[inline]
     pub fn last_step(&self) -> u32 {
         self.peer.step
+    }
+
+    /// Segments come soon.
+    #[inline]
+    pub fn prepare_sockets(&self) {
+        self.sockets.first().map(prefetch);
     }
 
     fn attach(&mut self, id: ConnId, user: User) {

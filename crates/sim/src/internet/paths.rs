@@ -9,6 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use layercast_core::{Time, prefetch};
 
+use super::ahead::Needs;
 use super::routes::Interface;
 use super::{Internet, Network, NodeIndex, Traffic};
 
@@ -51,9 +52,17 @@ impl Paths {
         self.steps.get(place as usize).map(prefetch);
     }
 
-    /// A step that may be taken, as far as is known.
-    pub fn find(&self, place: u32) -> Option<Step> {
-        self.steps.get(place as usize).copied()
+    /// The link of a step, and the one that is entered from it at once.
+    #[inline]
+    pub fn pipes(&self, place: u32) -> Needs {
+        let step = |place: u32| self.steps.get(place as usize);
+        match step(place) {
+            Some(first) if first.straight => {
+                Needs::Pipes(first.pipe, step(place + 1).map(|it| it.pipe))
+            }
+            Some(first) => Needs::Pipes(first.pipe, None),
+            None => Needs::Nothing,
+        }
     }
 }
 

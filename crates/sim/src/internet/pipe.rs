@@ -16,7 +16,8 @@ pub(crate) struct Pipe {
     delay: Span,
     /// Packets that may wait.
     most_waiting: u32,
-    /// Of the last packet how many bytes it had and how long it took to send: most are as long as the one before.
+    /// Of the last packet how many bytes it had and how long it took to send: many are as long as the one before.
+    /// Where a byte takes whole picoseconds, [`EACH`] and how many.
     last_bytes: u32,
     last_sending: Span,
     /// When those that wait start to be sent, and their bytes.
@@ -36,6 +37,9 @@ pub(crate) struct Pipe {
     idle: Span,
     more: Box<More>,
 }
+
+/// No packet has so many bytes.
+const EACH: u32 = u32::MAX;
 
 /// What most packets do not need.
 #[derive(Debug)]
@@ -72,12 +76,15 @@ impl Pipe {
         // No IP packet is longer.
         let mtu = mtu.min(u16::MAX.into()) as u16;
         let chance = Stream::new(seed, &format!("pipe/{name}"));
+        let byte = rate.time_for(1);
+        let most = u64::from(u16::MAX);
+        let is_whole = byte.times(most) == rate.time_for(most);
         Pipe {
             busy_until: Time::ZERO,
             delay,
             most_waiting: u32::MAX,
-            last_bytes: 0,
-            last_sending: rate.time_for(0),
+            last_bytes: if is_whole { EACH } else { 0 },
+            last_sending: if is_whole { byte } else { Span::ZERO },
             waiting: VecDeque::new(),
             plain_until: Time::ZERO,
             max_waiting: 0,
@@ -149,11 +156,7 @@ impl Pipe {
         let waiting = self.waiting.len() as u32;
         self.offered += 1;
         self.seen += u64::from(waiting);
-        if bytes != self.last_bytes {
-            self.last_bytes = bytes;
-            self.last_sending = self.more.rate.time_for(u64::from(bytes));
-        }
-        let sending = self.last_sending;
+        let sending = self.time_for(bytes);
         let mut full = waiting >= self.most_waiting;
         if self.is_special {
             let idle = now.since(self.busy_until);
@@ -185,6 +188,18 @@ impl Pipe {
             return Offered::Lost;
         }
         Offered::Arrives(self.busy_until.saturating_add(self.delay))
+    }
+
+    #[inline(always)]
+    fn time_for(&mut self, bytes: u32) -> Span {
+        if self.last_bytes == EACH {
+            return self.last_sending.times(bytes.into());
+        }
+        if bytes != self.last_bytes {
+            self.last_bytes = bytes;
+            self.last_sending = self.more.rate.time_for(bytes.into());
+        }
+        self.last_sending
     }
 
     /// A packet waits behind so many others.

@@ -46,6 +46,8 @@ pub struct Internet {
     pub(super) addresses: Addresses,
     pub(super) hosts: Vec<Host>,
     pub(super) flows: Vec<FlowState>,
+    /// What each of them has received, in bytes: each segment counts.
+    pub(super) flow_bytes: Vec<u64>,
     pub(super) apps: Option<Apps>,
     pub(super) atm: Option<Box<Backbone>>,
     /// For each node its address on the backbone, if it has one.
@@ -149,6 +151,7 @@ impl Internet {
             addresses: built.addresses,
             hosts: Vec::new(),
             flows: Vec::new(),
+            flow_bytes: vec![0; network.flows.len()],
             apps: None,
             atm: None,
             atm_addresses: Vec::new(),
@@ -274,6 +277,7 @@ impl Internet {
                 Event::Arrival => self.next_arrives(),
                 Event::Other(source) => {
                     self.others += 1;
+                    self.look_at_timers();
                     self.event(source);
                 }
                 Event::Cells => self.cell_event(),

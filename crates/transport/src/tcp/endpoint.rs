@@ -41,12 +41,23 @@ pub struct Endpoint {
     table: Table,
     ready: Line<ConnId>,
     events: Line<TcpEvent>,
-    resets: VecDeque<TcpPacket>,
-    stats: TcpStats,
+    /// Some segment of `rare.resets` waits.
+    has_resets: bool,
+    sent: u64,
+    received: u64,
+    rare: Box<Rare>,
+}
+
+/// What few segments need.
+#[derive(Debug)]
+struct Rare {
+    name: String,
+    secret: Seed,
     listeners: BTreeMap<u16, Listener>,
     next_port: u16,
-    name: Box<str>,
-    secret: Box<Seed>,
+    resets: VecDeque<TcpPacket>,
+    /// All but what is sent and received.
+    stats: TcpStats,
 }
 
 impl Endpoint {
@@ -74,18 +85,23 @@ impl Endpoint {
             table: Table::default(),
             ready: Line::default(),
             events: Line::default(),
-            resets: VecDeque::new(),
-            stats: TcpStats::default(),
-            listeners: BTreeMap::new(),
-            next_port: EPHEMERAL.start() + first as u16,
-            name: name.into(),
-            secret: Box::new(derived),
+            has_resets: false,
+            sent: 0,
+            received: 0,
+            rare: Box::new(Rare {
+                name: name.into(),
+                secret: derived,
+                listeners: BTreeMap::new(),
+                next_port: EPHEMERAL.start() + first as u16,
+                resets: VecDeque::new(),
+                stats: TcpStats::default(),
+            }),
         })
     }
 
     /// Takes connections to `port`, up to `backlog` that are not accepted yet.
     pub fn listen(&mut self, port: u16, backlog: usize) -> Result<(), TcpError> {
-        if self.listeners.contains_key(&port) || port == 0 {
+        if self.rare.listeners.contains_key(&port) || port == 0 {
             return Err(TcpError::PortInUse(port));
         }
         let listener = Listener {
@@ -93,13 +109,13 @@ impl Endpoint {
             opening: 0,
             waiting: VecDeque::new(),
         };
-        self.listeners.insert(port, listener);
+        self.rare.listeners.insert(port, listener);
         Ok(())
     }
 
     /// Takes no more connections to `port`; those not accepted yet are reset.
     pub fn unlisten(&mut self, port: u16) {
-        self.listeners.remove(&port);
+        self.rare.listeners.remove(&port);
         let theirs = |id: &ConnId| {
             let connection = self.table.get(*id);
             connection.is_some_and(|c| c.passive && c.key.local.port() == port)
@@ -113,7 +129,7 @@ impl Endpoint {
 
     /// The next connection to `port` that was established, with its peer.
     pub fn accept(&mut self, port: u16) -> Option<(ConnId, SocketAddrV4)> {
-        let id = self.listeners.get_mut(&port)?.waiting.pop_front()?;
+        let id = self.rare.listeners.get_mut(&port)?.waiting.pop_front()?;
         let connection = self.table.get_mut(id)?;
         connection.passive = false;
         let remote = connection.key.remote;
@@ -145,7 +161,7 @@ impl Endpoint {
         let (iss, stamp) = self.initial(now, &key);
         let connection = Connection::connect(&self.host, now, key, iss, stamp);
         let id = self.table.insert(connection);
-        self.stats.active_opens += 1;
+        self.rare.stats.active_opens += 1;
         self.touch(id);
         Ok(id)
     }
@@ -220,7 +236,11 @@ impl Endpoint {
 
     /// What was counted so far.
     pub fn stats(&self) -> TcpStats {
-        self.stats
+        TcpStats {
+            sent: self.sent,
+            received: self.received,
+            ..self.rare.stats
+        }
     }
 
     /// Connections there are, in whatever state.
@@ -237,7 +257,7 @@ impl Endpoint {
         segment: &mut TcpSegment,
         obs: &mut O,
     ) {
-        self.stats.received += 1;
+        self.received += 1;
         let key = key_of(src, dst, segment);
         let Some(id) = self.table.find(&key) else {
             return self.on_stray(now, key, segment, obs);
@@ -280,10 +300,16 @@ impl Endpoint {
         self.table.prepare_connection(&key_of(src, dst, segment));
     }
 
+    /// The second step after [`prepare_table`](Self::prepare_table), for a timer.
+    #[inline]
+    pub fn prepare_due(&self) {
+        self.table.prepare_due();
+    }
+
     fn choose_port(&mut self, local: Ipv4Addr, remote: SocketAddrV4) -> Result<Key, TcpError> {
         for _ in EPHEMERAL {
-            let port = self.next_port;
-            self.next_port = match port {
+            let port = self.rare.next_port;
+            self.rare.next_port = match port {
                 u16::MAX => *EPHEMERAL.start(),
                 port => port + 1,
             };
@@ -291,7 +317,7 @@ impl Endpoint {
                 local: SocketAddrV4::new(local, port),
                 remote,
             };
-            if self.table.find(&key).is_none() && !self.listeners.contains_key(&port) {
+            if self.table.find(&key).is_none() && !self.rare.listeners.contains_key(&port) {
                 return Ok(key);
             }
         }
@@ -301,7 +327,7 @@ impl Endpoint {
     /// Initial sequence number, and what the timestamp clock starts with (RFC 6528, RFC 7323 5.4).
     fn initial(&self, now: Time, key: &Key) -> (Serial, u32) {
         // What Linux takes for it: much cheaper than HMAC, and enough for 64 bits that live as long.
-        let secret = std::array::from_fn(|n| self.secret.0[n]);
+        let secret = std::array::from_fn(|n| self.rare.secret.0[n]);
         let mut hasher = SipHasher24::new_with_key(&secret);
         for end in [key.local, key.remote] {
             hasher.write(&end.ip().octets());
@@ -316,8 +342,9 @@ impl Endpoint {
     }
 
     fn queue_reset(&mut self, local: SocketAddrV4, remote: SocketAddrV4, segment: TcpSegment) {
-        if self.resets.len() < MAX_RESETS {
-            self.resets.push_back(TcpPacket {
+        if self.rare.resets.len() < MAX_RESETS {
+            self.has_resets = true;
+            self.rare.resets.push_back(TcpPacket {
                 src: *local.ip(),
                 dst: *remote.ip(),
                 segment,
@@ -345,7 +372,7 @@ impl Endpoint {
             return;
         };
         if connection.passive
-            && let Some(listener) = self.listeners.get_mut(&connection.key.local.port())
+            && let Some(listener) = self.rare.listeners.get_mut(&connection.key.local.port())
         {
             listener.opening -= usize::from(opening);
             listener.waiting.retain(|&other| other != id);
@@ -374,14 +401,14 @@ impl Endpoint {
         let (key, state) = (connection.key, connection.state);
         let retransmitted = u64::from(outcome.retransmitted);
         let timeouts = u64::from(outcome.timeouts);
-        self.stats.retransmitted += retransmitted;
-        self.stats.timeouts += timeouts;
+        self.rare.stats.retransmitted += retransmitted;
+        self.rare.stats.timeouts += timeouts;
         connection.counts.retransmitted += retransmitted;
         connection.counts.timeouts += timeouts;
-        self.stats.fast_retransmits += u64::from(outcome.fast_retransmits);
+        self.rare.stats.fast_retransmits += u64::from(outcome.fast_retransmits);
         let passive = connection.passive;
         if before != state {
-            report(now, &self.name, key, before, state, obs);
+            report(now, &self.rare.name, key, before, state, obs);
         }
         if outcome.connected {
             self.on_connected(id, key, passive);
@@ -416,12 +443,12 @@ impl Endpoint {
             return;
         }
         let port = key.local.port();
-        if let Some(listener) = self.listeners.get_mut(&port) {
+        if let Some(listener) = self.rare.listeners.get_mut(&port) {
             listener.opening -= 1;
             listener.waiting.push_back(id);
             self.events.push_back(TcpEvent::Incoming(port));
         }
-        self.stats.passive_opens += 1;
+        self.rare.stats.passive_opens += 1;
     }
 
     /// A segment that belongs to no connection.
@@ -434,22 +461,34 @@ impl Endpoint {
             return;
         }
         let opens = flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK);
-        if let Some(listener) = self.listeners.get_mut(&key.local.port()).filter(|_| opens) {
+        if let Some(listener) = self
+            .rare
+            .listeners
+            .get_mut(&key.local.port())
+            .filter(|_| opens)
+        {
             let full = listener.opening + listener.waiting.len() >= listener.backlog;
             if full || self.table.len() >= self.host.config.max_connections {
                 // The peer will try again; a reset would make it give up.
-                self.stats.refused_syns += 1;
+                self.rare.stats.refused_syns += 1;
                 return;
             }
             listener.opening += 1;
             let initial = self.initial(now, &key);
             let connection = Connection::accept(&self.host, now, key, initial, segment);
             let id = self.table.insert(connection);
-            report(now, &self.name, key, State::Closed, State::SynReceived, obs);
+            report(
+                now,
+                &self.rare.name,
+                key,
+                State::Closed,
+                State::SynReceived,
+                obs,
+            );
             self.touch(id);
             return;
         }
-        self.stats.stray += 1;
+        self.rare.stats.stray += 1;
         self.queue_reset(key.local, key.remote, reset_for(segment));
     }
 }
@@ -530,9 +569,13 @@ impl Machine for Endpoint {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<TcpPacket> {
-        if let Some(packet) = self.resets.pop_front() {
-            self.stats.sent += 1;
-            return Some(packet);
+        if self.has_resets {
+            let packet = self.rare.resets.pop_front();
+            self.has_resets = !self.rare.resets.is_empty();
+            self.sent += u64::from(packet.is_some());
+            if packet.is_some() {
+                return packet;
+            }
         }
         while let Some(&id) = self.ready.front() {
             let Some(connection) = self.table.get_mut(id) else {
@@ -545,7 +588,7 @@ impl Machine for Endpoint {
             if let Some(packet) = &packet {
                 connection.counts.sent += 1;
                 connection.counts.bytes_sent += packet.segment.payload.len() as u64;
-                self.stats.sent += 1;
+                self.sent += 1;
                 is_ready = !connection.has_said_all();
             }
             if !is_ready {

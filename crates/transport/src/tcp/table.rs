@@ -87,6 +87,12 @@ impl Table {
         }
     }
 
+    /// Prefetches the connection whose deadline is the first, if it is easily found.
+    #[inline]
+    pub(crate) fn prepare_due(&self) {
+        self.slots.prepare_due();
+    }
+
     pub(crate) fn insert(&mut self, connection: Connection) -> ConnId {
         let key = connection.key;
         let id = self.slots.insert(connection);
