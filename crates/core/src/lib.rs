@@ -32,7 +32,7 @@ pub use policy::{
     AdaptMode, Alarm, AlarmOp, FilterKind, MaintMode, Metric, OnPlenty, OnScarce, PolicyError,
     QosPolicy,
 };
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_between};
 pub use ranges::RangeSet;
 pub use rate::{CellRate, Rate};
 pub use refusal::{Refusal, Resource};

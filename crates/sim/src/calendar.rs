@@ -23,6 +23,8 @@ pub(crate) struct Calendar<T> {
     entries: Vec<Entry<T>>,
     free: u32,
     waiting: usize,
+    /// What was added last, for days after today, and their days: they are filed when where is loaded.
+    added: Vec<(u64, Time, T)>,
     /// How far [`soon`](Self::soon) has looked: the day, and what of it is next.
     scouted: (u64, u32),
     /// Items taken since the length of a day was looked at, and when that was.
@@ -46,6 +48,8 @@ const DAYS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
 const LEAST_DAY: u64 = 1 << 10;
 /// How many days [`Calendar::soon`] is ahead at most.
 const SCOUTED: u64 = 8;
+/// How many are added before they are filed.
+const ADDED: usize = 8;
 /// How often the length of a day is looked at, in items taken.
 const LOOK: u32 = 4_096;
 
@@ -62,6 +66,7 @@ impl<T: Copy> Calendar<T> {
             entries: Vec::new(),
             free: NONE,
             waiting: 0,
+            added: Vec::with_capacity(ADDED),
             scouted: (0, NONE),
             taken: 0,
             since: Time::ZERO,
@@ -77,7 +82,14 @@ impl<T: Copy> Calendar<T> {
     pub fn add(&mut self, at: Time, item: T) {
         let day = at.as_ps() >> self.shift;
         if day > self.today {
-            return self.file(day, at, item);
+            let place = day as usize & (self.days.len() - 1);
+            self.days.get(place).map(prefetch);
+            self.waiting += 1;
+            self.added.push((day, at, item));
+            if self.added.len() == ADDED {
+                self.file_added();
+            }
+            return;
         }
         if day < self.today {
             self.go_back_to(day);
@@ -155,7 +167,17 @@ impl<T: Copy> Calendar<T> {
         }
     }
 
-    /// Puts an item to those of its day.
+    /// Puts all that was added to those of their days.
+    #[inline]
+    fn file_added(&mut self) {
+        for n in 0..self.added.len() {
+            let (day, at, item) = self.added[n];
+            self.file(day, at, item);
+        }
+        self.added.clear();
+    }
+
+    /// Puts an item, which is counted, to those of its day.
     #[inline]
     fn file(&mut self, day: u64, at: Time, item: T) {
         let day = day as usize & (self.days.len() - 1);
@@ -172,11 +194,11 @@ impl<T: Copy> Calendar<T> {
             }
         }
         self.busy[day / 64] |= 1 << (day % 64);
-        self.waiting += 1;
     }
 
     /// Goes on to the first day on which something is due; there is one.
     fn begin_day(&mut self) {
+        self.file_added();
         let year = self.days.len() as u64;
         let mut day = self.today;
         loop {
@@ -271,8 +293,10 @@ impl<T: Copy> Calendar<T> {
     /// Something is due before today, which was only looked at.
     #[cold]
     fn go_back_to(&mut self, day: u64) {
+        self.file_added();
         let due = std::mem::take(&mut self.due);
         self.today = day;
+        self.waiting += due.len();
         // The latest was first; among equals, too.
         for &(at, item) in due.iter().rev() {
             self.file(at.as_ps() >> self.shift, at, item);
@@ -295,6 +319,7 @@ impl<T: Copy> Calendar<T> {
         if is_near && days <= 2 * self.days.len() && 8 * days > self.days.len() {
             return;
         }
+        self.file_added();
         // In the order they were added, as far as their times are the same.
         let mut all = std::mem::take(&mut self.due);
         all.reverse();

@@ -91,11 +91,10 @@ impl<T: Timed, M: Default> Slots<T, M> {
         prefetch(&self.slots[..self.slots.len().min(most)]);
     }
 
-    /// Prefetches whom a place belongs to.
+    /// Whom a place belongs to.
     #[inline]
-    pub fn prepare_tenant(&self, slot: u32) {
-        let tenant = self.slots.get(slot as usize).map(|it| &it.tenant);
-        tenant.and_then(|it| it.as_deref()).map(prefetch);
+    pub fn tenant(&self, slot: u32) -> Option<&T> {
+        self.slots.get(slot as usize)?.tenant.as_deref()
     }
 
     /// Prefetches who is due next, of few.
@@ -104,7 +103,7 @@ impl<T: Timed, M: Default> Slots<T, M> {
         if self.slots.len() <= FEW
             && let Some((_, slot)) = self.first()
         {
-            self.prepare_tenant(slot);
+            self.tenant(slot).map(prefetch);
         }
     }
 

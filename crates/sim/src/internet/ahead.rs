@@ -144,9 +144,6 @@ impl Internet {
         };
         coming.needs = if packet.dst == coming.to {
             self.packets.prepare_body(coming.packet);
-            for end in [packet.src, packet.dst] {
-                prefetch(&self.node_addresses[end.0 as usize]);
-            }
             match self.nodes[coming.to.0 as usize].host {
                 Some(host) => {
                     prefetch(&self.hosts[host as usize]);
@@ -209,9 +206,8 @@ impl Internet {
                 let host = &self.hosts[host as usize];
                 if let Some(packet) = self.packets.find(coming.packet)
                     && let Body::Tcp(segment) = &packet.body
+                    && let Some(ends) = host.ends(packet.src)
                 {
-                    let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
-                    let ends = (address(packet.src), address(packet.dst));
                     host.endpoint.prepare_connection(ends, segment);
                 }
                 coming.needs = self.paths.pipes(host.last_step());

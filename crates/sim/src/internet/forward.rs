@@ -89,10 +89,11 @@ impl Internet {
         let packet = self.packets.get_mut(id);
         let (src, bytes) = (packet.src, packet.bytes);
         if let (Body::Tcp(segment), Some(host)) = (&mut packet.body, host) {
+            let state = &mut self.hosts[host as usize];
             let address = |node: NodeIndex| self.node_addresses[node.0 as usize];
-            let ends = (address(src), address(at));
-            let endpoint = &mut self.hosts[host as usize].endpoint;
-            endpoint.receive(self.now, ends, segment, &mut Off);
+            let ends = state.ends(src);
+            let ends = ends.unwrap_or_else(|| (address(src), address(at)));
+            state.endpoint.receive(self.now, ends, segment, &mut Off);
             self.packets.remove(id);
             return self.touch(host);
         }

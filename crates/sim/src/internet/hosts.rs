@@ -26,6 +26,7 @@ const CHUNK: u64 = 1 << 20;
 pub(super) struct Host {
     pub node: NodeIndex,
     pub endpoint: Endpoint,
+    address: Ipv4Addr,
     /// Whom it sent to last.
     peer: Peer,
     /// Only where a flow of XTP begins or ends.
@@ -76,10 +77,11 @@ pub(super) enum User {
 }
 
 impl Host {
-    pub fn new(endpoint: Endpoint, node: NodeIndex, timer: SourceId) -> Host {
+    pub fn new(endpoint: Endpoint, node: NodeIndex, address: Ipv4Addr, timer: SourceId) -> Host {
         Host {
             node,
             endpoint,
+            address,
             peer: Peer {
                 address: Ipv4Addr::UNSPECIFIED,
                 node,
@@ -93,6 +95,12 @@ impl Host {
             is_touched: false,
             next_port: 0,
         }
+    }
+
+    /// The addresses of another node and of itself, if it has sent to that one last.
+    #[inline]
+    pub fn ends(&self, other: NodeIndex) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        (self.peer.node == other).then_some((self.peer.address, self.address))
     }
 
     /// The first step to whom it sent to last.

@@ -175,7 +175,8 @@ impl Internet {
             let host = host.map(|(endpoint, node)| {
                 let number = world.hosts.len() as u32;
                 let timer = world.source(Source::Tcp(number));
-                world.hosts.push(Host::new(endpoint, node, timer));
+                let address = world.node_addresses[n];
+                world.hosts.push(Host::new(endpoint, node, address, timer));
                 number
             });
             let cpu = (node.cpu != CpuCost::default()).then(|| {

@@ -297,7 +297,9 @@ impl Endpoint {
     /// The second step after [`prepare_table`](Self::prepare_table), for a segment from `src` to `dst`.
     #[inline]
     pub fn prepare_connection(&self, (src, dst): (Ipv4Addr, Ipv4Addr), segment: &TcpSegment) {
-        self.table.prepare_connection(&key_of(src, dst, segment));
+        let has_data = !segment.payload.is_empty();
+        self.table
+            .prepare_connection(&key_of(src, dst, segment), has_data);
     }
 
     /// The second step after [`prepare_table`](Self::prepare_table), for a timer.

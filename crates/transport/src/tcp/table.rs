@@ -81,9 +81,11 @@ impl Table {
 
     /// Prefetches a connection, if it is easily found.
     #[inline]
-    pub(crate) fn prepare_connection(&self, key: &Key) {
-        if let Some(Some(slot)) = self.find_of_few(key) {
-            self.slots.prepare_tenant(slot);
+    pub(crate) fn prepare_connection(&self, key: &Key, has_data: bool) {
+        if let Some(Some(slot)) = self.find_of_few(key)
+            && let Some(connection) = self.slots.tenant(slot)
+        {
+            connection.prepare(has_data);
         }
     }
 
