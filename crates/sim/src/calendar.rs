@@ -23,6 +23,8 @@ pub(crate) struct Calendar<T> {
     entries: Vec<Entry<T>>,
     free: u32,
     waiting: usize,
+    /// Its days do not stay in the caches.
+    is_large: bool,
     /// What was added last, for days after today, and their days: they are filed when where is loaded.
     added: Vec<(u64, Time, T)>,
     /// How far [`soon`](Self::soon) has looked: the day, and what of it is next.
@@ -48,8 +50,9 @@ const DAYS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
 const LEAST_DAY: u64 = 1 << 10;
 /// How many days [`Calendar::soon`] is ahead at most.
 const SCOUTED: u64 = 8;
-/// How many are added before they are filed.
+/// How many are added before they are filed, if there are more days than these.
 const ADDED: usize = 8;
+const LARGE: usize = 1 << 13;
 /// How often the length of a day is looked at, in items taken.
 const LOOK: u32 = 4_096;
 
@@ -66,6 +69,7 @@ impl<T: Copy> Calendar<T> {
             entries: Vec::new(),
             free: NONE,
             waiting: 0,
+            is_large: false,
             added: Vec::with_capacity(ADDED),
             scouted: (0, NONE),
             taken: 0,
@@ -82,9 +86,12 @@ impl<T: Copy> Calendar<T> {
     pub fn add(&mut self, at: Time, item: T) {
         let day = at.as_ps() >> self.shift;
         if day > self.today {
+            self.waiting += 1;
+            if !self.is_large {
+                return self.file(day, at, item);
+            }
             let place = day as usize & (self.days.len() - 1);
             self.days.get(place).map(prefetch);
-            self.waiting += 1;
             self.added.push((day, at, item));
             if self.added.len() == ADDED {
                 self.file_added();
@@ -343,6 +350,7 @@ impl<T: Copy> Calendar<T> {
 
     fn set_year(&mut self, days: usize) {
         self.days = vec![NONE; days];
+        self.is_large = days > LARGE;
         self.busy = vec![0; days / 64];
     }
 }

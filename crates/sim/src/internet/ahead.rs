@@ -7,6 +7,7 @@
 
 use layercast_core::prefetch;
 
+use super::inbox::INBOX;
 use super::packet::{Body, PacketId};
 use super::paths::NO_STEP;
 use super::routes::Interface;
@@ -99,6 +100,9 @@ impl Internet {
         let Some((packet, to)) = self.arrivals.soon() else {
             return;
         };
+        if packet == INBOX {
+            return;
+        }
         if let Some(ahead) = &mut self.ahead {
             ahead.add(packet, to);
         }

@@ -3,7 +3,7 @@
 use layercast_core::{Off, Span, Time};
 
 use super::packet::{Body, Packet, PacketId};
-use super::paths::NO_STEP;
+use super::paths::{NO_INBOX, NO_STEP, Then};
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
 use super::world::NodeCpu;
@@ -20,7 +20,7 @@ impl Internet {
             if it.ttl == 0 {
                 return self.expired(at, packet);
             }
-            return self.follow(at, packet);
+            return self.go_on(at, packet);
         }
         let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {
             return self.process(at, packet);
@@ -132,45 +132,64 @@ impl Internet {
         self.spread(at, packet);
     }
 
-    /// Sends a packet on the next link of its path, and on those after it as long as nobody can come in between.
+    /// Sends a packet on the next link of its path, then, and on those after it as far as nobody else has a say.
     #[inline(always)]
-    fn follow(&mut self, at: NodeIndex, id: PacketId) {
+    pub(super) fn follow(&mut self, at: Time, id: PacketId) {
         let packet = self.packets.get_mut(id);
         let bytes = packet.bytes;
         let mut step = self.paths.step(packet.step);
-        let mtu = self.pipes[step.pipe as usize].mtu();
-        if bytes > mtu {
-            return self.send_in_parts(at, None, id, mtu);
-        }
-        let mut now = self.now;
-        loop {
+        let mut now = at;
+        let offered = loop {
             packet.step += 1;
             let pipe = &mut self.pipes[step.pipe as usize];
             let offered = pipe.offer(now, bytes);
-            let goes_straight = step.straight && self.now > pipe.plain_until && packet.ttl > 1;
-            match offered {
-                Offered::Arrives(then) if goes_straight && then <= self.paths.straight_until => {
-                    // As it would when it arrives there: nobody comes before it, whatever happens meanwhile.
+            let Offered::Arrives(then) = offered else {
+                break offered;
+            };
+            match step.then {
+                // As it would when it arrives there: nobody comes before it, whatever happens meanwhile.
+                Then::Enters
+                    if then <= self.paths.straight_until
+                        && self.now > pipe.plain_until
+                        && packet.ttl > 1 =>
+                {
                     packet.ttl -= 1;
                     self.packet_hops += 1;
                     now = then;
                     step = self.paths.step(packet.step);
                 }
-                Offered::Arrives(then) => {
+                Then::Waits(inbox) if self.paths.may_wait && packet.ttl > 1 => {
+                    packet.ttl -= 1;
+                    self.put(inbox, then, id);
+                    break offered;
+                }
+                _ => {
                     pipe.plain_until = then;
                     self.arrivals.add(then, (id, step.next));
-                    break;
-                }
-                Offered::Lost | Offered::Dropped => {
-                    if self.captured.is_some() && offered == Offered::Lost {
-                        self.see(step.pipe, id);
-                    }
-                    return self.packets.lose(id);
+                    break offered;
                 }
             }
-        }
-        if self.captured.is_some() {
+        };
+        if self.captured.is_some() && offered != Offered::Dropped {
             self.see(step.pipe, id);
+        }
+        if !matches!(offered, Offered::Arrives(_)) {
+            self.packets.lose(id);
+        }
+    }
+
+    /// Sends a packet of a node on its path.
+    #[inline(always)]
+    fn go_on(&mut self, at: NodeIndex, id: PacketId) {
+        let packet = self.packets.get(id);
+        let step = self.paths.step(packet.step);
+        let mtu = self.pipes[step.pipe as usize].mtu();
+        if packet.bytes > mtu {
+            self.send_in_parts(at, None, id, mtu);
+        } else if step.inbox != NO_INBOX && self.paths.may_wait {
+            self.put(step.inbox, self.now, id);
+        } else {
+            self.follow(self.now, id);
         }
     }
 
@@ -179,7 +198,7 @@ impl Internet {
     pub(super) fn send(&mut self, at: NodeIndex, id: PacketId) {
         let packet = self.packets.get(id);
         if packet.step != NO_STEP {
-            return self.follow(at, id);
+            return self.go_on(at, id);
         }
         let Some(hop) = self.routes.next(at, packet.dst, packet.src) else {
             return self.no_route(at, id);
@@ -207,7 +226,7 @@ impl Internet {
         for &part in &parts {
             match hop {
                 Some(hop) => self.send_on(hop, part, self.packets.get(part).bytes),
-                None => self.follow(at, part),
+                None => self.go_on(at, part),
             }
         }
         self.parts = parts;
@@ -242,7 +261,7 @@ impl Internet {
         }
         if packet.step != NO_STEP && !self.has_processors {
             let id = self.packets.add(packet);
-            return self.follow(at, id);
+            return self.go_on(at, id);
         }
         let id = self.packets.add(packet);
         self.depart(at, id);

@@ -17,6 +17,7 @@ mod forward;
 mod group;
 mod hosts;
 mod icmp;
+mod inbox;
 mod measure;
 mod network;
 mod packet;

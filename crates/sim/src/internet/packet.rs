@@ -113,11 +113,13 @@ impl Packets {
         match self.free.pop() {
             Some(id) => {
                 let place = &mut self.all[id.0 as usize];
+                (place.src, place.dst) = (packet.src, packet.dst);
+                (place.bytes, place.step, place.ttl) = (packet.bytes, packet.step, packet.ttl);
                 if place.body.is_plain() {
                     // There is nothing to drop, which need not be found out again.
-                    std::mem::forget(std::mem::replace(place, packet));
+                    std::mem::forget(std::mem::replace(&mut place.body, packet.body));
                 } else {
-                    *place = packet;
+                    place.body = packet.body;
                 }
                 id
             }

@@ -2,7 +2,8 @@
 //!
 //! Routes are static, so a packet need not ask for the way at each node: it carries its next step. Where nobody but the
 //! packets of one link ever go into another, what leaves the first enters the second in the same order, at instants that
-//! are known when it enters the first. Then it does so without an event between.
+//! are known when it enters the first. Then it does so without an event between. Where packets of several links do, they
+//! [wait for each other](super::inbox).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,6 +16,8 @@ use super::{Internet, Network, NodeIndex, Traffic};
 
 /// No step: where a packet goes is asked at each node.
 pub(super) const NO_STEP: u32 = u32::MAX;
+/// Who comes to a link enters it.
+pub(super) const NO_INBOX: u32 = u32::MAX;
 /// Steps that are remembered; packets of pairs that come later ask at each node.
 const MOST_STEPS: usize = 1 << 24;
 /// Nodes on a path at most: what goes further is expired before.
@@ -26,8 +29,20 @@ pub(super) struct Step {
     pub pipe: u32,
     /// The node at its end.
     pub next: NodeIndex,
-    /// What comes out of it enters the next link at once.
-    pub straight: bool,
+    pub then: Then,
+    /// The inbox of the link, or `NO_INBOX`.
+    pub inbox: u32,
+}
+
+/// What comes out of a link of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    /// Comes to the node, which is an event.
+    Arrives,
+    /// Enters the next link at once: nobody else ever does.
+    Enters,
+    /// Comes to the [inbox](super::inbox) of the next link.
+    Waits(u32),
 }
 
 /// The paths that are known.
@@ -38,6 +53,8 @@ pub(super) struct Paths {
     firsts: HashMap<(NodeIndex, NodeIndex), u32, BuildHasherDefault<PairHasher>>,
     /// Until when links may be entered without an event: what happens later is not counted yet then.
     pub straight_until: Time,
+    /// Whether packets may wait for each other.
+    pub may_wait: bool,
 }
 
 impl Paths {
@@ -57,7 +74,7 @@ impl Paths {
     pub fn pipes(&self, place: u32) -> Needs {
         let step = |place: u32| self.steps.get(place as usize);
         match step(place) {
-            Some(first) if first.straight => {
+            Some(first) if first.then == Then::Enters => {
                 Needs::Pipes(first.pipe, step(place + 1).map(|it| it.pipe))
             }
             Some(first) => Needs::Pipes(first.pipe, None),
@@ -108,7 +125,8 @@ impl Internet {
             self.paths.steps.push(Step {
                 pipe,
                 next: hop.next,
-                straight: false,
+                then: Then::Arrives,
+                inbox: NO_INBOX,
             });
             if hop.next == dst {
                 return Some(());
@@ -152,6 +170,7 @@ impl Internet {
                 before = Feeder::Pipe(step.pipe);
             }
         }
+        let mut inboxes = vec![None; self.pipes.len()];
         for (first, dst) in firsts {
             let count = self.steps_to(first, dst).count();
             for place in first as usize..first as usize + count - 1 {
@@ -159,10 +178,23 @@ impl Internet {
                     self.paths.steps[place].pipe,
                     self.paths.steps[place + 1].pipe,
                 );
-                let mtu = |pipe: u32| self.pipes[pipe as usize].mtu();
-                self.paths.steps[place].straight =
-                    feeders[next as usize] == Feeder::Pipe(this) && mtu(this) <= mtu(next);
+                let pipe = |pipe: u32| &self.pipes[pipe as usize];
+                self.paths.steps[place].then = match feeders[next as usize] {
+                    _ if pipe(this).mtu() > pipe(next).mtu() => Then::Arrives,
+                    Feeder::Pipe(_) => Then::Enters,
+                    _ => match pipe(next).worth_waiting() {
+                        Some(delay) => {
+                            let inbox = &mut inboxes[next as usize];
+                            let inbox = inbox.get_or_insert_with(|| self.inboxes.add(delay));
+                            Then::Waits(*inbox)
+                        }
+                        None => Then::Arrives,
+                    },
+                };
             }
+        }
+        for step in &mut self.paths.steps {
+            step.inbox = inboxes[step.pipe as usize].unwrap_or(NO_INBOX);
         }
     }
 

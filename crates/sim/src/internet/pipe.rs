@@ -38,6 +38,8 @@ pub(crate) struct Pipe {
     more: Box<More>,
 }
 
+/// So many bytes are several packets.
+const WORTH_WAITING: u64 = 12_000;
 /// No packet has so many bytes.
 const EACH: u32 = u32::MAX;
 
@@ -127,6 +129,12 @@ impl Pipe {
 
     pub fn mtu(&self) -> u32 {
         self.mtu.into()
+    }
+
+    /// Its delay, if many packets leave it in such a time.
+    pub fn worth_waiting(&self) -> Option<Span> {
+        let some = self.more.rate.time_for(WORTH_WAITING);
+        (some <= self.delay).then_some(self.delay)
     }
 
     pub fn name(&self) -> &str {

@@ -12,6 +12,7 @@ use super::external::External;
 use super::flows::FlowState;
 use super::group::Group;
 use super::hosts::Host;
+use super::inbox::{INBOX, Inboxes};
 use super::packet::{PacketId, Packets};
 use super::paths::Paths;
 use super::pipe::Pipe;
@@ -43,6 +44,7 @@ pub struct Internet {
     pub(super) packets: Packets,
     pub(super) routes: Routes,
     pub(super) paths: Paths,
+    pub(super) inboxes: Inboxes,
     pub(super) addresses: Addresses,
     pub(super) hosts: Vec<Host>,
     pub(super) flows: Vec<FlowState>,
@@ -148,6 +150,7 @@ impl Internet {
             packets: Packets::default(),
             routes: built.routes,
             paths: Paths::default(),
+            inboxes: Inboxes::new(network.ties, network.seed),
             addresses: built.addresses,
             hosts: Vec::new(),
             flows: Vec::new(),
@@ -291,6 +294,7 @@ impl Internet {
             }
         }
         self.now = self.now.max(until);
+        self.empty_inboxes();
         if let Some(backbone) = &mut self.atm {
             backbone.passed(self.now);
         }
@@ -305,6 +309,7 @@ impl Internet {
 
     /// What was found until now, when nothing more is to happen; `stopped` says why that is before the end.
     pub fn finish<W: Watch>(&mut self, stopped: Option<Stopped>, watch: &mut W) -> Report {
+        self.empty_inboxes();
         if let Some(backbone) = &mut self.atm {
             backbone.finish(self.now);
         }
@@ -334,9 +339,13 @@ impl Internet {
     #[inline]
     fn next_arrives(&mut self) {
         self.look_ahead();
-        if let Some((packet, to)) = self.arrivals.take() {
-            self.packet_hops += 1;
-            self.arrive(to, packet, 0);
+        match self.arrivals.take() {
+            Some((INBOX, NodeIndex(inbox))) => self.open(inbox),
+            Some((packet, to)) => {
+                self.packet_hops += 1;
+                self.arrive(to, packet, 0);
+            }
+            None => {}
         }
     }
 
@@ -419,6 +428,7 @@ impl Internet {
             }
             Source::Warm => {
                 self.kernel.schedule(source, None);
+                self.empty_inboxes();
                 self.restart_counts();
                 self.go_straight_until(self.end);
             }
@@ -435,6 +445,7 @@ impl Internet {
         };
         let never = self.captured.is_some() || self.external.is_some();
         self.paths.straight_until = if never { Time::ZERO } else { until };
+        self.paths.may_wait = !never;
     }
 
     fn restart_counts(&mut self) {

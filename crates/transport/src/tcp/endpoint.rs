@@ -363,6 +363,14 @@ impl Endpoint {
         }
     }
 
+    #[cold]
+    fn next_reset(&mut self) -> Option<TcpPacket> {
+        let packet = self.rare.resets.pop_front();
+        self.has_resets = !self.rare.resets.is_empty();
+        self.sent += u64::from(packet.is_some());
+        packet
+    }
+
     fn is_over(&self, id: ConnId) -> bool {
         let connection = self.table.get(id);
         connection.is_some_and(|c| c.state == State::Closed && c.abandoned)
@@ -571,42 +579,37 @@ impl Machine for Endpoint {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<TcpPacket> {
+        // One variable, so that the packet is made where it is returned.
+        let mut packet = None;
         if self.has_resets {
-            let packet = self.rare.resets.pop_front();
-            self.has_resets = !self.rare.resets.is_empty();
-            self.sent += u64::from(packet.is_some());
-            if packet.is_some() {
-                return packet;
-            }
+            packet = self.next_reset();
         }
-        while let Some(&id) = self.ready.front() {
+        while packet.is_none()
+            && let Some(&id) = self.ready.front()
+        {
             let Some(connection) = self.table.get_mut(id) else {
                 self.ready.pop_front();
                 continue;
             };
             let before = connection.state;
-            let packet = connection.poll(&self.host, now);
-            let mut is_ready = false;
+            packet = connection.poll(&self.host, now);
             if let Some(packet) = &packet {
                 connection.counts.sent += 1;
                 connection.counts.bytes_sent += packet.segment.payload.len() as u64;
                 self.sent += 1;
-                is_ready = !connection.has_said_all();
-            }
-            if !is_ready {
-                // What is sent makes nothing to read, and no room to write.
-                let is_unchanged = connection.is_unchanged(before);
-                self.ready.pop_front();
-                self.table.rest(id);
-                if !is_unchanged {
-                    self.settle_changes(now, id, before, obs);
+                if !connection.has_said_all() {
+                    break;
                 }
             }
-            if packet.is_some() {
-                return packet;
+            // What is sent makes nothing to read, and no room to write.
+            let is_unchanged = connection.is_unchanged(before);
+            self.ready.pop_front();
+            self.table.rest(id);
+            if !is_unchanged {
+                self.settle_changes(now, id, before, obs);
             }
         }
-        None
+        packet
     }
 
     fn poll_event(&mut self) -> Option<TcpEvent> {

@@ -15,7 +15,7 @@ impl Connection {
         let packet = match self.state {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(host, now),
-            _ if self.is_quiet() || self.is_held_back() => None,
+            _ if self.is_quiet() => None,
             _ if self.owes_an_ack_only(now) => {
                 self.told.read = false;
                 return Some(self.bare_ack(host, now));

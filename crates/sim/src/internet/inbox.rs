@@ -1,0 +1,130 @@
+//! Links that are entered from several others, a batch at a time.
+//!
+//! Whatever enters a link leaves it one delay later, at the earliest. So who comes to it need not be dealt with when it
+//! comes: once the first has waited for as long as the delay, all that came meanwhile enter one after the other, in the
+//! order they came. All of them are known by then, as each left a host or another link before it came here.
+
+use std::collections::VecDeque;
+
+use layercast_core::{Span, Stream, Time};
+
+use super::packet::PacketId;
+use super::{Internet, NodeIndex};
+use crate::scenario::Ties;
+
+/// Packets that come to a link.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    delay: Span,
+    /// When the packets come, the first first.
+    line: VecDeque<(Time, PacketId)>,
+    /// When the first of them enter the link.
+    due: Time,
+}
+
+/// All links that have one.
+#[derive(Debug)]
+pub(super) struct Inboxes {
+    all: Vec<Inbox>,
+    ties: Ties,
+    stream: Stream,
+}
+
+/// In the place of a packet, for an arrival that is an inbox, whose number is in the place of the node.
+pub(super) const INBOX: PacketId = PacketId(u32::MAX);
+
+impl Inboxes {
+    pub fn new(ties: Ties, seed: u64) -> Inboxes {
+        Inboxes {
+            all: Vec::new(),
+            ties,
+            stream: Stream::new(seed, "inboxes"),
+        }
+    }
+
+    /// Adds one, for a link with such a delay.
+    pub fn add(&mut self, delay: Span) -> u32 {
+        self.all.push(Inbox {
+            delay,
+            line: VecDeque::new(),
+            due: Time::MAX,
+        });
+        self.all.len() as u32 - 1
+    }
+
+    /// A packet comes to an inbox then; when that is due, if it was not known.
+    #[inline]
+    fn push(&mut self, number: u32, at: Time, packet: PacketId) -> Option<Time> {
+        let inbox = &mut self.all[number as usize];
+        let line = &mut inbox.line;
+        line.push_back((at, packet));
+        let mut place = line.len() - 1;
+        // Most come in their order, or nearly so.
+        while place > 0 && line[place - 1].0 > at {
+            line.swap(place - 1, place);
+            place -= 1;
+        }
+        if self.ties == Ties::Random && place > 0 && line[place - 1].0 == at {
+            let equals = line
+                .range(..place)
+                .rev()
+                .take_while(|it| it.0 == at)
+                .count();
+            for back in 0..self.stream.below(equals as u64 + 1) as usize {
+                line.swap(place - back - 1, place - back);
+            }
+        }
+        let due = at.saturating_add(inbox.delay);
+        (due < inbox.due).then(|| {
+            inbox.due = due;
+            due
+        })
+    }
+}
+
+impl Internet {
+    /// A packet comes to a link with an inbox, then.
+    #[inline(always)]
+    pub(super) fn put(&mut self, inbox: u32, at: Time, packet: PacketId) {
+        if let Some(due) = self.inboxes.push(inbox, at, packet) {
+            self.arrivals.add(due, (INBOX, NodeIndex(inbox)));
+        }
+    }
+
+    /// An inbox may be due.
+    pub(super) fn open(&mut self, number: u32) {
+        let inbox = &mut self.inboxes.all[number as usize];
+        // Else an earlier packet came, and it was opened for that.
+        if inbox.due == self.now {
+            inbox.due = Time::MAX;
+            self.empty(number, self.now);
+            let inbox = &mut self.inboxes.all[number as usize];
+            if let Some(&(first, _)) = inbox.line.front() {
+                inbox.due = first.saturating_add(inbox.delay);
+                self.arrivals.add(inbox.due, (INBOX, NodeIndex(number)));
+            }
+        }
+    }
+
+    /// Lets enter what came until then.
+    fn empty(&mut self, number: u32, until: Time) {
+        while let Some((at, packet)) = self.first_of(number, until) {
+            self.packet_hops += 1;
+            self.follow(at, packet);
+        }
+    }
+
+    #[inline]
+    fn first_of(&mut self, number: u32, until: Time) -> Option<(Time, PacketId)> {
+        let line = &mut self.inboxes.all[number as usize].line;
+        let is_due = line.front().is_some_and(|&(at, _)| at <= until);
+        is_due.then(|| line.pop_front()).flatten()
+    }
+
+    /// Lets everything enter its link that has come until now, so that it is counted.
+    pub(super) fn empty_inboxes(&mut self) {
+        for number in 0..self.inboxes.all.len() {
+            self.empty(number as u32, self.now);
+        }
+    }
+}
