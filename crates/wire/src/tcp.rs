@@ -71,7 +71,7 @@ impl fmt::Debug for TcpFlags {
 ///
 /// A decoder ignores the reserved bits and options it does not know (RFC 9293, MUST-6), so a
 /// segment that came from bytes encodes to the same segment, not always to the same bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpSegment {
     /// Port of the sender.
     pub src_port: u16,

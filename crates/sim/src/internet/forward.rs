@@ -253,18 +253,22 @@ impl Internet {
     }
 
     /// Puts a new packet on its way.
-    #[inline(always)]
+    #[inline]
     pub(super) fn originate(&mut self, mut packet: Packet) {
         let at = packet.src;
-        if packet.step == NO_STEP {
-            packet.step = self.path(at, packet.dst);
-        }
-        if packet.step != NO_STEP && !self.has_processors {
-            let id = self.packets.add(packet);
-            return self.go_on(at, id);
-        }
+        packet.step = self.path(at, packet.dst);
         let id = self.packets.add(packet);
-        self.depart(at, id);
+        self.set_out(at, id);
+    }
+
+    /// A packet with its first step, if it has one, leaves the node where it came to be.
+    #[inline(always)]
+    pub(super) fn set_out(&mut self, at: NodeIndex, id: PacketId) {
+        match self.packets.get(id).step {
+            NO_STEP => self.depart(at, id),
+            _ if self.has_processors => self.depart(at, id),
+            _ => self.go_on(at, id),
+        }
     }
 
     /// A packet leaves the node where it came to be.

@@ -4,11 +4,11 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 
 use layercast_core::{Machine, Off, Time, prefetch};
-use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent, TcpPacket};
+use layercast_transport::tcp::{ConnId, Endpoint, TcpEvent};
 use layercast_wire::Payload;
 use layercast_workload::app;
 
-use super::packet::{Body, IP_HEADER, Packet};
+use super::packet::{Body, IP_HEADER, PacketId};
 use super::paths::NO_STEP;
 use super::xtp::XtpHost;
 use super::{Internet, NodeIndex};
@@ -171,11 +171,14 @@ impl Internet {
             while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
                 self.tcp_event(host, event);
             }
+            // A segment is made where it stays: it is large, and there are many.
+            let (id, segment) = self.packets.reserve();
             let state = &mut self.hosts[host as usize];
-            let Some(packet) = state.endpoint.poll_transmit(self.now, &mut Off) else {
+            let Some((_, dst)) = state.endpoint.poll_segment(self.now, segment, &mut Off) else {
+                self.packets.remove(id);
                 break;
             };
-            self.send_segment(host, packet);
+            self.send_segment(host, id, dst);
         }
         let state = &self.hosts[host as usize];
         let next = state.endpoint.next_timeout().map(|at| at.max(self.now));
@@ -189,30 +192,28 @@ impl Internet {
     }
 
     #[inline]
-    fn send_segment(&mut self, host: u32, packet: TcpPacket) {
+    fn send_segment(&mut self, host: u32, id: PacketId, dst: Ipv4Addr) {
         let state = &self.hosts[host as usize];
         let (src, mut peer) = (state.node, state.peer);
-        if peer.address != packet.dst {
-            let Some(node) = self.addresses.find(packet.dst) else {
+        if peer.address != dst {
+            let Some(node) = self.addresses.find(dst) else {
                 self.drops.no_route += 1;
-                return;
+                return self.packets.remove(id);
             };
             peer = Peer {
-                address: packet.dst,
+                address: dst,
                 node,
                 step: self.path(src, node),
             };
             self.hosts[host as usize].peer = peer;
         }
-        let bytes = IP_HEADER + packet.segment.encoded_len() as u32;
-        self.originate(Packet {
-            src,
-            dst: peer.node,
-            bytes,
-            step: peer.step,
-            ttl: TTL,
-            body: Body::Tcp(packet.segment),
-        });
+        let packet = self.packets.get_mut(id);
+        if let Body::Tcp(segment) = &packet.body {
+            packet.bytes = IP_HEADER + segment.encoded_len() as u32;
+        }
+        (packet.src, packet.dst) = (src, peer.node);
+        (packet.step, packet.ttl) = (peer.step, TTL);
+        self.set_out(src, id);
     }
 
     fn tcp_event(&mut self, host: u32, event: TcpEvent) {

@@ -130,6 +130,30 @@ impl Packets {
         }
     }
 
+    /// A place for a segment, which becomes a packet or is [removed](Self::remove).
+    #[inline(always)]
+    pub fn reserve(&mut self) -> (PacketId, &mut TcpSegment) {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => self.add(Packet {
+                src: NodeIndex(0),
+                dst: NodeIndex(0),
+                bytes: 0,
+                step: NO_STEP,
+                ttl: 0,
+                body: Body::Free,
+            }),
+        };
+        let body = &mut self.all[id.0 as usize].body;
+        if !matches!(body, Body::Tcp(_)) {
+            *body = Body::Tcp(TcpSegment::default());
+        }
+        match body {
+            Body::Tcp(segment) => (id, segment),
+            _ => unreachable!("it was made one"),
+        }
+    }
+
     pub fn get(&self, id: PacketId) -> &Packet {
         &self.all[id.0 as usize]
     }

@@ -287,6 +287,52 @@ impl Endpoint {
         Ok(count)
     }
 
+    /// [`poll_transmit`](Machine::poll_transmit) for who has a place for the segment: it is made there. Gives the addresses
+    /// of its IP header; without them the place may hold anything.
+    #[inline]
+    pub fn poll_segment<O: Observer>(
+        &mut self,
+        now: Time,
+        out: &mut TcpSegment,
+        obs: &mut O,
+    ) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        if self.has_resets
+            && let Some(TcpPacket { src, dst, segment }) = self.next_reset()
+        {
+            *out = segment;
+            return Some((src, dst));
+        }
+        while let Some(&id) = self.ready.front() {
+            let Some(connection) = self.table.get_mut(id) else {
+                self.ready.pop_front();
+                continue;
+            };
+            let before = connection.state;
+            let Key { local, remote } = connection.key;
+            let mut sent = None;
+            if connection.poll(&self.host, now, out) {
+                connection.counts.sent += 1;
+                connection.counts.bytes_sent += out.payload.len() as u64;
+                self.sent += 1;
+                sent = Some((*local.ip(), *remote.ip()));
+                if !connection.has_said_all() {
+                    return sent;
+                }
+            }
+            // What is sent makes nothing to read, and no room to write.
+            let is_unchanged = connection.is_unchanged(before);
+            self.ready.pop_front();
+            self.table.rest(id);
+            if !is_unchanged {
+                self.settle_changes(now, id, before, obs);
+            }
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        None
+    }
+
     /// Segments come soon, and what is needed for them may be [prefetched](layercast_core::prefetch): first this, somewhat
     /// later [the connection](Self::prepare_connection).
     #[inline]
@@ -579,37 +625,9 @@ impl Machine for Endpoint {
     }
 
     fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<TcpPacket> {
-        // One variable, so that the packet is made where it is returned.
-        let mut packet = None;
-        if self.has_resets {
-            packet = self.next_reset();
-        }
-        while packet.is_none()
-            && let Some(&id) = self.ready.front()
-        {
-            let Some(connection) = self.table.get_mut(id) else {
-                self.ready.pop_front();
-                continue;
-            };
-            let before = connection.state;
-            packet = connection.poll(&self.host, now);
-            if let Some(packet) = &packet {
-                connection.counts.sent += 1;
-                connection.counts.bytes_sent += packet.segment.payload.len() as u64;
-                self.sent += 1;
-                if !connection.has_said_all() {
-                    break;
-                }
-            }
-            // What is sent makes nothing to read, and no room to write.
-            let is_unchanged = connection.is_unchanged(before);
-            self.ready.pop_front();
-            self.table.rest(id);
-            if !is_unchanged {
-                self.settle_changes(now, id, before, obs);
-            }
-        }
-        packet
+        let mut segment = TcpSegment::default();
+        let (src, dst) = self.poll_segment(now, &mut segment, obs)?;
+        Some(TcpPacket { src, dst, segment })
     }
 
     fn poll_event(&mut self) -> Option<TcpEvent> {

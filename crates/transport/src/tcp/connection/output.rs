@@ -3,29 +3,29 @@
 use layercast_core::Time;
 use layercast_wire::{Payload, SackBlocks, TcpFlags, TcpOptions, TcpSegment, Timestamps};
 
-use super::{Alarm, Connection, Host, Key, State};
-use crate::tcp::{TcpPacket, Variant};
+use super::{Alarm, Connection, Host, State};
+use crate::tcp::Variant;
 
 /// The largest window a header can tell.
 const MAX_WINDOW: u64 = 65_535;
 
 impl Connection {
-    /// The next segment that may leave now.
-    pub(crate) fn poll(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
-        let packet = match self.state {
-            State::Closed => None,
-            State::SynSent | State::SynReceived => self.poll_syn(host, now),
-            _ if self.is_quiet() => None,
+    /// Makes the next segment that may leave now, in `out`; `false` if there is none.
+    #[inline]
+    pub(crate) fn poll(&mut self, host: &Host, now: Time, out: &mut TcpSegment) -> bool {
+        let sends = match self.state {
+            State::Closed => false,
+            State::SynSent | State::SynReceived => self.poll_syn(host, now, out),
+            _ if self.is_quiet() => false,
             _ if self.owes_an_ack_only(now) => {
                 self.told.read = false;
-                return Some(self.bare_ack(host, now));
+                self.bare_ack(host, now, out);
+                return true;
             }
-            _ => self.poll_data(host, now),
+            _ => self.poll_data(host, now, out),
         };
-        if packet.is_none() {
-            self.idle_burst = false;
-        }
-        packet
+        self.idle_burst &= sends;
+        sends
     }
 
     /// Whether [`poll`](Self::poll) would give nothing more now; saves asking.
@@ -71,20 +71,25 @@ impl Connection {
         self.ack_now && !other && self.una == self.snd.end() && self.last_heard == now
     }
 
-    fn poll_syn(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
+    fn poll_syn(&mut self, host: &Host, now: Time, out: &mut TcpSegment) -> bool {
         if self.nxt == 0 {
             let ack = match self.state {
                 State::SynSent => TcpFlags(0),
                 _ => TcpFlags::ACK,
             };
-            let packet = self.build(host, now, 0, Payload::default(), TcpFlags::SYN | ack);
+            let flags = TcpFlags::SYN | ack;
+            self.build(host, now, 0, Payload::default(), flags, out);
             self.sent(host, now, 0, 1);
-            return Some(packet);
+            return true;
         }
-        (self.ack_now && self.state == State::SynReceived).then(|| self.bare_ack(host, now))
+        let answers = self.ack_now && self.state == State::SynReceived;
+        if answers {
+            self.bare_ack(host, now, out);
+        }
+        answers
     }
 
-    fn poll_data(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
+    fn poll_data(&mut self, host: &Host, now: Time, out: &mut TcpSegment) -> bool {
         let config = &host.config;
         if self.max == self.una && !self.idle_burst {
             self.idle_burst = true;
@@ -94,7 +99,8 @@ impl Connection {
             }
         }
         if std::mem::take(&mut self.front) && self.una < self.max {
-            return Some(self.resend(host, now, self.una, self.max));
+            self.resend(host, now, (self.una, self.max), out);
+            return true;
         }
         let selective = self.recovering && self.recovery(host) == Variant::Sack;
         let mut cwnd = self.congestion.cwnd();
@@ -103,7 +109,8 @@ impl Connection {
             if cwnd >= pipe + self.mss {
                 let hole = self.scoreboard.lost_hole(self.una.max(self.resent));
                 if let Some((from, to)) = hole {
-                    return Some(self.resend(host, now, from, to));
+                    self.resend(host, now, (from, to), out);
+                    return true;
                 }
             }
             // The window counts from una; what is between there and the edge is not all in flight.
@@ -111,15 +118,12 @@ impl Connection {
         } else if config.limited_transmit && !self.recovering && self.dups < config.dup_acks {
             cwnd += u64::from(self.dups) * self.mss;
         }
-        let packet = self.poll_new(host, now, cwnd);
-        if packet.is_none() && selective {
-            return self.poll_spare(host, now);
-        }
-        packet
+        self.poll_new(host, now, cwnd, out) || (selective && self.poll_spare(host, now, out))
     }
 
     /// The ordinary way: what the windows allow from `nxt` on; an acknowledgement, a window update.
-    fn poll_new(&mut self, host: &Host, now: Time, cwnd: u64) -> Option<TcpPacket> {
+    #[inline]
+    fn poll_new(&mut self, host: &Host, now: Time, cwnd: u64, out: &mut TcpSegment) -> bool {
         let end = self.snd.end();
         let queued = end.saturating_sub(self.una);
         self.skip_sacked();
@@ -156,19 +160,21 @@ impl Connection {
                 || len >= self.max_wnd.div_ceil(2)
                 || self.nxt < self.max);
         if due || fin {
-            return Some(self.send_new(host, now, (len, fin), probe));
+            self.send_new(host, now, (len, fin), probe, out);
+            return true;
         }
         // An acknowledgement tells the window, too.
         let has_read = std::mem::take(&mut self.told.read);
         if self.ack_now || (has_read && self.opens_window(host)) {
-            return Some(self.bare_ack(host, now));
+            self.bare_ack(host, now, out);
+            return true;
         }
         let stuck = self.timers.rexmt.is_off() && self.timers.persist.is_off();
         if queued > 0 && stuck {
             self.rtt.forgive();
             self.set_persist(host, now);
         }
-        None
+        false
     }
 
     fn send_new(
@@ -177,7 +183,8 @@ impl Connection {
         now: Time,
         (len, fin): (u64, bool),
         probe: bool,
-    ) -> TcpPacket {
+        out: &mut TcpSegment,
+    ) {
         let (from, to) = (self.nxt, self.nxt + len);
         let mut flags = TcpFlags::ACK;
         if fin {
@@ -187,7 +194,7 @@ impl Connection {
             flags |= TcpFlags::PSH;
         }
         let payload = self.snd.slice(from, to);
-        let packet = self.build(host, now, from, payload, flags);
+        self.build(host, now, from, payload, flags, out);
         if from < self.max {
             self.outcome().retransmitted += 1;
         }
@@ -197,11 +204,10 @@ impl Connection {
         } else {
             self.sent(host, now, from, to + u64::from(fin));
         }
-        packet
     }
 
     /// Sends again what starts at `from`, at most to `to`, outside of the window.
-    fn resend(&mut self, host: &Host, now: Time, from: u64, to: u64) -> TcpPacket {
+    fn resend(&mut self, host: &Host, now: Time, (from, to): (u64, u64), out: &mut TcpSegment) {
         let end = self.snd.end();
         let to = to.min(from + self.room(host)).min(self.max);
         let fin = self.fin_queued && to >= end && self.max > end;
@@ -211,39 +217,41 @@ impl Connection {
         if fin {
             flags |= TcpFlags::FIN;
         }
-        let packet = self.build(host, now, from, payload, flags);
+        self.build(host, now, from, payload, flags, out);
         self.resent = self.resent.max(to + u64::from(fin));
         self.outcome().retransmitted += 1;
         if self.timers.rexmt.is_off() {
             let ticks = u64::from(self.rtt.rto());
             self.timers.rexmt = Alarm::at(host.slow.after(now, ticks));
         }
-        packet
     }
 
     /// Rules 3 and 4 of NextSeg: with nothing new to send, holes that may not be lost, and once
     /// the last segment.
-    fn poll_spare(&mut self, host: &Host, now: Time) -> Option<TcpPacket> {
+    fn poll_spare(&mut self, host: &Host, now: Time, out: &mut TcpSegment) -> bool {
         let pipe = self.scoreboard.pipe(self.una, self.max, self.resent);
         if self.congestion.cwnd() < pipe + self.mss {
-            return None;
+            return false;
         }
         if let Some((from, to)) = self.scoreboard.any_hole(self.una.max(self.resent)) {
-            return Some(self.resend(host, now, from, to));
+            self.resend(host, now, (from, to), out);
+            return true;
         }
         if self.rescued || self.una >= self.recover {
-            return None;
+            return false;
         }
         self.rescued = true;
         // The last segment as it was sent, with FIN if that was on it.
         let top = self.recover.min(self.snd.end());
         let from = self.una.max(top.saturating_sub(self.mss));
-        let (from, to) = self.scoreboard_gap(from)?;
+        let Some((from, to)) = self.scoreboard_gap(from) else {
+            return false;
+        };
         let resent = self.resent;
-        let packet = self.resend(host, now, from, to);
+        self.resend(host, now, (from, to), out);
         // The rescue does not count as the highest retransmission.
         self.resent = resent;
-        Some(packet)
+        true
     }
 
     fn scoreboard_gap(&self, from: u64) -> Option<(u64, u64)> {
@@ -284,8 +292,8 @@ impl Connection {
         }
     }
 
-    fn bare_ack(&mut self, host: &Host, now: Time) -> TcpPacket {
-        self.build(host, now, self.max, Payload::default(), TcpFlags::ACK)
+    fn bare_ack(&mut self, host: &Host, now: Time, out: &mut TcpSegment) {
+        self.build(host, now, self.max, Payload::default(), TcpFlags::ACK, out);
     }
 
     /// A reset the peer will believe.
@@ -311,33 +319,24 @@ impl Connection {
         offset: u64,
         payload: Payload,
         flags: TcpFlags,
-    ) -> TcpPacket {
+        out: &mut TcpSegment,
+    ) {
         let syn = flags.has(TcpFlags::SYN);
-        let window = self.offer(host, if syn { 0 } else { self.rcv_scale });
-        let options = self.options(host, now, syn);
+        out.src_port = self.key.local.port();
+        out.dst_port = self.key.remote.port();
+        out.seq = self.seq(offset);
+        out.ack = match flags.has(TcpFlags::ACK) {
+            true => self.ack(),
+            false => layercast_core::Serial(0),
+        };
+        out.flags = flags;
+        out.window = self.offer(host, if syn { 0 } else { self.rcv_scale });
+        out.urgent = 0;
+        out.options = self.options(host, now, syn);
+        out.payload = payload;
         self.rcv_acked = self.rcv_nxt;
         self.ack_now = false;
         self.timers.delack = Alarm::OFF;
-        let Key { local, remote } = self.key;
-        TcpPacket {
-            src: *local.ip(),
-            dst: *remote.ip(),
-            segment: TcpSegment {
-                src_port: local.port(),
-                dst_port: remote.port(),
-                seq: self.seq(offset),
-                ack: if flags.has(TcpFlags::ACK) {
-                    self.ack()
-                } else {
-                    layercast_core::Serial(0)
-                },
-                flags,
-                window,
-                urgent: 0,
-                options,
-                payload,
-            },
-        }
     }
 
     /// The window to tell: never less than told before, never a silly little (RFC 9293 3.8.6.2.2).
