@@ -3,9 +3,13 @@
 //! Adding and taking cost the same however many items wait: an item lies with those of its day, and on most
 //! days a few are due.
 
+use std::cmp::Reverse;
+
 use layercast_core::{Stream, Time, prefetch};
+use rand_core::RngCore;
 
 use crate::scenario::Ties;
+use crate::ties::draw;
 
 /// Items by the time they are due.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(crate) struct Calendar<T> {
     since: Time,
     ties: Ties,
     stream: Stream,
+    /// What is drawn for who can be told apart.
+    seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +62,14 @@ const LARGE: usize = 1 << 13;
 /// How often the length of a day is looked at, in items taken.
 const LOOK: u32 = 4_096;
 
-impl<T: Copy> Calendar<T> {
+/// What waits in a calendar.
+pub(crate) trait Waits: Copy {
+    /// What tells it from all others that may be due at the same instant, if anything does. Then of equals the same goes
+    /// first, whenever and in whatever order they were added; else that is drawn as they come.
+    fn who(self) -> Option<u64>;
+}
+
+impl<T: Waits> Calendar<T> {
     /// An empty calendar; random ties draw from this stream of `seed`.
     pub fn new(ties: Ties, seed: u64, stream: &str) -> Calendar<T> {
         let mut calendar = Calendar {
@@ -76,9 +89,15 @@ impl<T: Copy> Calendar<T> {
             since: Time::ZERO,
             ties,
             stream: Stream::new(seed, stream),
+            seed: Stream::new(seed, &format!("{stream}/who")).next_u64(),
         };
         calendar.set_year(*DAYS.start());
         calendar
+    }
+
+    /// What random ties are drawn with.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Adds an item.
@@ -164,14 +183,19 @@ impl<T: Copy> Calendar<T> {
     fn add_today(&mut self, at: Time, item: T) {
         let place = put_after_later(&mut self.due, (at, item));
         let equals = self.due[..place].iter().rev();
-        let equal = equals.take_while(|&&(other, _)| other == at).count();
-        if equal > 0 {
-            let back = match self.ties {
-                Ties::Fifo => equal,
-                Ties::Random => self.stream.below(equal as u64 + 1) as usize,
-            };
-            self.due[place - back..=place].rotate_right(1);
-        }
+        let equals = equals.take_while(|&&(other, _)| other == at);
+        let back = match (self.ties, item.who()) {
+            (Ties::Fifo, _) => equals.count(),
+            (Ties::Random, Some(_)) => {
+                let draw = |item: T| item.who().map(|who| draw(self.seed, at, who));
+                equals.take_while(|it| draw(it.1) <= draw(item)).count()
+            }
+            (Ties::Random, None) => match equals.count() {
+                0 => 0,
+                equal => self.stream.below(equal as u64 + 1) as usize,
+            },
+        };
+        self.due[place - back..=place].rotate_right(1);
     }
 
     /// Puts all that was added to those of their days.
@@ -283,14 +307,19 @@ impl<T: Copy> Calendar<T> {
             self.busy[slot / 64] &= !(1 << (slot % 64));
         }
         if has_equals && self.ties == Ties::Random {
-            self.shuffle_equals();
+            self.draw_equals();
         }
         !self.due.is_empty()
     }
 
-    fn shuffle_equals(&mut self) {
-        let stream = &mut self.stream;
+    fn draw_equals(&mut self) {
+        let (seed, stream) = (self.seed, &mut self.stream);
         for equals in self.due.chunk_by_mut(|a, b| a.0 == b.0) {
+            if equals[0].1.who().is_some() {
+                let draw = |at, item: T| item.who().map(|who| draw(seed, at, who));
+                equals.sort_by_key(|&(at, item)| Reverse(draw(at, item)));
+                continue;
+            }
             for n in (1..equals.len()).rev() {
                 equals.swap(n, stream.below(n as u64 + 1) as usize);
             }
@@ -374,6 +403,14 @@ mod tests {
 
     use super::*;
 
+    const TOLD_APART: u32 = 1 << 31;
+
+    impl Waits for u32 {
+        fn who(self) -> Option<u64> {
+            (self >= TOLD_APART).then_some(self.into())
+        }
+    }
+
     fn calendar(ties: Ties) -> Calendar<u32> {
         Calendar::new(ties, 1, "calendar")
     }
@@ -388,21 +425,43 @@ mod tests {
 
     #[test]
     fn random_ties_favour_nobody() {
-        let mut calendar = calendar(Ties::Random);
-        let mut firsts = [0; 3];
-        for round in 0..3_000_u64 {
-            // Two that wait for their day, and one that comes on it.
-            let at = Time::from_ps(round << 30);
-            calendar.add(at, 0);
-            calendar.add(at, 1);
-            calendar.next();
-            calendar.add(at, 2);
-            firsts[drain(&mut calendar)[0].1 as usize] += 1;
+        for first in [0, TOLD_APART] {
+            let mut calendar = calendar(Ties::Random);
+            let mut firsts = [0; 3];
+            for round in 0..3_000_u64 {
+                // Two that wait for their day, and one that comes on it.
+                let at = Time::from_ps(round << 30);
+                calendar.add(at, first);
+                calendar.add(at, first + 1);
+                calendar.next();
+                calendar.add(at, first + 2);
+                firsts[(drain(&mut calendar)[0].1 - first) as usize] += 1;
+            }
+            assert!(
+                firsts.iter().all(|n| (900..1_100).contains(n)),
+                "{firsts:?}"
+            );
         }
-        assert!(
-            firsts.iter().all(|n| (900..1_100).contains(n)),
-            "{firsts:?}"
-        );
+    }
+
+    #[test]
+    fn who_is_told_apart_goes_first_whenever_it_was_added() {
+        let orders = [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]].map(|order| {
+            // Some wait for their day, the others come on it.
+            [0, 2, 4].map(|waiting| {
+                let mut calendar = calendar(Ties::Random);
+                let at = Time::from_ps(1 << 40);
+                for (n, item) in order.into_iter().enumerate() {
+                    if n == waiting {
+                        calendar.next();
+                    }
+                    calendar.add(at, TOLD_APART + item);
+                }
+                drain(&mut calendar)
+            })
+        });
+        let all: Vec<_> = orders.into_iter().flatten().collect();
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{all:?}");
     }
 
     #[test]

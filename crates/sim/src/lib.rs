@@ -14,6 +14,7 @@ mod node;
 pub mod scenario;
 mod script;
 mod summary;
+mod ties;
 mod wire_check;
 mod wires;
 mod world;

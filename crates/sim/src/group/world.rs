@@ -15,7 +15,7 @@ use super::member::{Member, MemberTerms};
 use super::speaker::{self, Speaker};
 use super::stream::Application;
 use super::tree::{NONE, Nodes};
-use crate::calendar::Calendar;
+use crate::calendar::{Calendar, Waits};
 use crate::scenario::Ties;
 
 /// Why a group cannot be simulated.
@@ -69,6 +69,12 @@ pub(super) enum Due {
     Segment { cross: u32, up: bool },
     /// TCP is to be woken.
     WakeCross { cross: u32 },
+}
+
+impl Waits for Due {
+    fn who(self) -> Option<u64> {
+        None
+    }
 }
 
 /// A group as it runs; `O` sees its machines.

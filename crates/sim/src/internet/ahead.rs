@@ -8,7 +8,7 @@
 use layercast_core::prefetch;
 
 use super::inbox::INBOX;
-use super::packet::{Body, PacketId};
+use super::packet::{Arrival, Body, PacketId};
 use super::paths::NO_STEP;
 use super::routes::Interface;
 use super::world::Source;
@@ -97,7 +97,7 @@ impl Internet {
 
     #[inline(always)]
     fn prepare_next(&mut self) {
-        let Some((packet, to)) = self.arrivals.soon() else {
+        let Some(Arrival { packet, to, .. }) = self.arrivals.soon() else {
             return;
         };
         if packet == INBOX {

@@ -2,8 +2,8 @@
 
 use layercast_core::{Off, Span, Time};
 
-use super::packet::{Body, Packet, PacketId};
-use super::paths::{NO_INBOX, NO_STEP, Then};
+use super::packet::{Arrival, Body, Packet, PacketId};
+use super::paths::{NO_STEP, Then};
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
 use super::world::NodeCpu;
@@ -165,7 +165,12 @@ impl Internet {
                 }
                 _ => {
                     pipe.plain_until = then;
-                    self.arrivals.add(then, (id, step.next));
+                    let arrival = Arrival {
+                        packet: id,
+                        to: step.next,
+                        by: step.pipe,
+                    };
+                    self.arrivals.add(then, arrival);
                     break offered;
                 }
             }
@@ -186,8 +191,6 @@ impl Internet {
         let mtu = self.pipes[step.pipe as usize].mtu();
         if packet.bytes > mtu {
             self.send_in_parts(at, None, id, mtu);
-        } else if step.inbox != NO_INBOX && self.paths.may_wait {
-            self.put(step.inbox, self.now, id);
         } else {
             self.follow(self.now, id);
         }
@@ -247,7 +250,10 @@ impl Internet {
             self.see(pipe, id);
         }
         match offered {
-            Offered::Arrives(at) => self.arrivals.add(at, (id, to)),
+            Offered::Arrives(at) => {
+                let (packet, by) = (id, pipe);
+                self.arrivals.add(at, Arrival { packet, to, by });
+            }
             Offered::Lost | Offered::Dropped => self.packets.lose(id),
         }
     }

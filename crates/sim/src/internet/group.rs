@@ -9,7 +9,7 @@ use layercast_transport::xtp::{XtpConfig, XtpFailure};
 use layercast_wire::{XtpPacket, XtpService};
 
 use super::hosts::TTL;
-use super::packet::{Body, IP_HEADER, Packet};
+use super::packet::{Arrival, Body, IP_HEADER, Packet};
 use super::paths::NO_STEP;
 use super::pipe::Offered;
 use super::report::ReceiverReport;
@@ -261,11 +261,13 @@ impl Internet {
                 self.packets.lose(id);
                 continue;
             };
-            self.arrivals.add(when, (id, to));
+            let by = branch.pipe;
+            let arrival = |packet, to| Arrival { packet, to, by };
+            self.arrivals.add(when, arrival(id, to));
             for other in copies {
                 let to = other.dst;
                 let id = self.packets.add(other);
-                self.arrivals.add(when, (id, to));
+                self.arrivals.add(when, arrival(id, to));
             }
         }
     }

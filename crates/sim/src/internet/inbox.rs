@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 
-use layercast_core::{Span, Stream, Time};
+use layercast_core::{Span, Time};
 
-use super::packet::PacketId;
+use super::packet::{Arrival, PacketId};
 use super::{Internet, NodeIndex};
-use crate::scenario::Ties;
+use crate::calendar::Waits;
+use crate::ties::draw;
 
 /// Packets that come to a link.
 #[derive(Debug)]
@@ -23,23 +24,20 @@ pub(super) struct Inbox {
 }
 
 /// All links that have one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Inboxes {
     all: Vec<Inbox>,
-    ties: Ties,
-    stream: Stream,
+    seed: u64,
 }
 
-/// In the place of a packet, for an arrival that is an inbox, whose number is in the place of the node.
+/// In the place of a packet, for an arrival that is an inbox, whose number is in the place of the link.
 pub(super) const INBOX: PacketId = PacketId(u32::MAX);
 
 impl Inboxes {
-    pub fn new(ties: Ties, seed: u64) -> Inboxes {
-        Inboxes {
-            all: Vec::new(),
-            ties,
-            stream: Stream::new(seed, "inboxes"),
-        }
+    /// None yet; ties are drawn with this seed.
+    pub fn new(seed: u64) -> Inboxes {
+        let all = Vec::new();
+        Inboxes { all, seed }
     }
 
     /// Adds one, for a link with such a delay.
@@ -52,27 +50,28 @@ impl Inboxes {
         self.all.len() as u32 - 1
     }
 
-    /// A packet comes to an inbox then; when that is due, if it was not known.
+    /// A packet comes to an inbox then; when that is due, if it was not known. `who` tells packets apart.
     #[inline]
-    fn push(&mut self, number: u32, at: Time, packet: PacketId) -> Option<Time> {
+    fn push(
+        &mut self,
+        number: u32,
+        at: Time,
+        packet: PacketId,
+        who: impl Fn(PacketId) -> Option<u64>,
+    ) -> Option<Time> {
         let inbox = &mut self.all[number as usize];
         let line = &mut inbox.line;
+        let mut place = line.len();
         line.push_back((at, packet));
-        let mut place = line.len() - 1;
         // Most come in their order, or nearly so.
         while place > 0 && line[place - 1].0 > at {
             line.swap(place - 1, place);
             place -= 1;
         }
-        if self.ties == Ties::Random && place > 0 && line[place - 1].0 == at {
-            let equals = line
-                .range(..place)
-                .rev()
-                .take_while(|it| it.0 == at)
-                .count();
-            for back in 0..self.stream.below(equals as u64 + 1) as usize {
-                line.swap(place - back - 1, place - back);
-            }
+        let tie = |packet| who(packet).map(|who| draw(self.seed, at, who));
+        while place > 0 && line[place - 1].0 == at && tie(line[place - 1].1) > tie(packet) {
+            line.swap(place - 1, place);
+            place -= 1;
         }
         let due = at.saturating_add(inbox.delay);
         (due < inbox.due).then(|| {
@@ -86,23 +85,38 @@ impl Internet {
     /// A packet comes to a link with an inbox, then.
     #[inline(always)]
     pub(super) fn put(&mut self, inbox: u32, at: Time, packet: PacketId) {
-        if let Some(due) = self.inboxes.push(inbox, at, packet) {
-            self.arrivals.add(due, (INBOX, NodeIndex(inbox)));
+        let (packets, paths) = (&self.packets, &self.paths);
+        // It goes first or last as it would where each arrives by itself.
+        let who = |packet| paths.arrival(packet, packets.get(packet).step).who();
+        if let Some(due) = self.inboxes.push(inbox, at, packet, who) {
+            self.await_inbox(inbox, due);
         }
+    }
+
+    fn await_inbox(&mut self, inbox: u32, due: Time) {
+        let arrival = Arrival {
+            packet: INBOX,
+            to: NodeIndex(0),
+            by: inbox,
+        };
+        self.arrivals.add(due, arrival);
     }
 
     /// An inbox may be due.
     pub(super) fn open(&mut self, number: u32) {
         let inbox = &mut self.inboxes.all[number as usize];
         // Else an earlier packet came, and it was opened for that.
-        if inbox.due == self.now {
-            inbox.due = Time::MAX;
-            self.empty(number, self.now);
-            let inbox = &mut self.inboxes.all[number as usize];
-            if let Some(&(first, _)) = inbox.line.front() {
-                inbox.due = first.saturating_add(inbox.delay);
-                self.arrivals.add(inbox.due, (INBOX, NodeIndex(number)));
-            }
+        if inbox.due != self.now {
+            return;
+        }
+        inbox.due = Time::MAX;
+        // At this instant others may come yet.
+        self.empty(number, self.now.saturating_sub(Span::from_ps(1)));
+        let inbox = &mut self.inboxes.all[number as usize];
+        if let Some(&(first, _)) = inbox.line.front() {
+            inbox.due = first.saturating_add(inbox.delay);
+            let due = inbox.due;
+            self.await_inbox(number, due);
         }
     }
 

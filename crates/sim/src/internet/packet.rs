@@ -7,6 +7,22 @@ use layercast_workload::app::Media;
 use super::NodeIndex;
 use super::paths::NO_STEP;
 use super::xtp::Carrier;
+use crate::calendar::Waits;
+
+/// A packet that comes to a node by a link or LAN.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub packet: PacketId,
+    pub to: NodeIndex,
+    /// The link or LAN.
+    pub by: u32,
+}
+
+impl Waits for Arrival {
+    fn who(self) -> Option<u64> {
+        Some(u64::from(self.by) << 32 | u64::from(self.to.0))
+    }
+}
 
 /// Bytes of an IP header without options.
 pub(crate) const IP_HEADER: u32 = 20;

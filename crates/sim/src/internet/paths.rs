@@ -11,13 +11,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use layercast_core::{Time, prefetch};
 
 use super::ahead::Needs;
+use super::packet::{Arrival, PacketId};
 use super::routes::Interface;
 use super::{Internet, Network, NodeIndex, Traffic};
 
 /// No step: where a packet goes is asked at each node.
 pub(super) const NO_STEP: u32 = u32::MAX;
-/// Who comes to a link enters it.
-pub(super) const NO_INBOX: u32 = u32::MAX;
 /// Steps that are remembered; packets of pairs that come later ask at each node.
 const MOST_STEPS: usize = 1 << 24;
 /// Nodes on a path at most: what goes further is expired before.
@@ -30,8 +29,6 @@ pub(super) struct Step {
     /// The node at its end.
     pub next: NodeIndex,
     pub then: Then,
-    /// The inbox of the link, or `NO_INBOX`.
-    pub inbox: u32,
 }
 
 /// What comes out of a link of a path.
@@ -61,6 +58,16 @@ impl Paths {
     #[inline(always)]
     pub fn step(&self, place: u32) -> Step {
         self.steps[place as usize]
+    }
+
+    /// How a packet came to where it is, of whose path this is the next step.
+    pub fn arrival(&self, packet: PacketId, step: u32) -> Arrival {
+        let before = self.steps[step as usize - 1];
+        Arrival {
+            packet,
+            to: before.next,
+            by: before.pipe,
+        }
     }
 
     /// A step will be taken soon.
@@ -126,7 +133,6 @@ impl Internet {
                 pipe,
                 next: hop.next,
                 then: Then::Arrives,
-                inbox: NO_INBOX,
             });
             if hop.next == dst {
                 return Some(());
@@ -157,44 +163,40 @@ impl Internet {
                 }
             }
         }
+        let mtu = |pipe: u32| self.pipes[pipe as usize].mtu();
         let mut feeders = vec![Feeder::Nobody; self.pipes.len()];
         for &(first, dst) in &firsts {
-            let mut before = Feeder::Many;
+            let mut before = None;
             for step in self.steps_to(first, dst) {
-                let feeder = &mut feeders[step.pipe as usize];
-                *feeder = match *feeder {
-                    Feeder::Nobody => before,
-                    known if known == before => known,
-                    _ => Feeder::Many,
+                let feeder = match before {
+                    Some(pipe) if mtu(pipe) <= mtu(step.pipe) => Feeder::Pipe(pipe),
+                    _ => Feeder::Others,
                 };
-                before = Feeder::Pipe(step.pipe);
+                let known = &mut feeders[step.pipe as usize];
+                *known = match (*known, feeder) {
+                    (Feeder::Nobody, _) => feeder,
+                    (known, _) if known == feeder => known,
+                    (Feeder::Others, _) | (_, Feeder::Others) => Feeder::Others,
+                    _ => Feeder::Pipes,
+                };
+                before = Some(step.pipe);
             }
         }
         let mut inboxes = vec![None; self.pipes.len()];
         for (first, dst) in firsts {
             let count = self.steps_to(first, dst).count();
             for place in first as usize..first as usize + count - 1 {
-                let (this, next) = (
-                    self.paths.steps[place].pipe,
-                    self.paths.steps[place + 1].pipe,
-                );
-                let pipe = |pipe: u32| &self.pipes[pipe as usize];
-                self.paths.steps[place].then = match feeders[next as usize] {
-                    _ if pipe(this).mtu() > pipe(next).mtu() => Then::Arrives,
-                    Feeder::Pipe(_) => Then::Enters,
-                    _ => match pipe(next).worth_waiting() {
-                        Some(delay) => {
-                            let inbox = &mut inboxes[next as usize];
-                            let inbox = inbox.get_or_insert_with(|| self.inboxes.add(delay));
-                            Then::Waits(*inbox)
-                        }
-                        None => Then::Arrives,
-                    },
+                let next = self.paths.steps[place + 1].pipe as usize;
+                let delay = self.pipes[next].worth_waiting();
+                self.paths.steps[place].then = match (feeders[next], delay) {
+                    (Feeder::Pipe(_), _) => Then::Enters,
+                    (Feeder::Pipes, Some(delay)) => {
+                        let add = || self.inboxes.add(delay);
+                        Then::Waits(*inboxes[next].get_or_insert_with(add))
+                    }
+                    _ => Then::Arrives,
                 };
             }
-        }
-        for step in &mut self.paths.steps {
-            step.inbox = inboxes[step.pipe as usize].unwrap_or(NO_INBOX);
         }
     }
 
@@ -211,8 +213,10 @@ enum Feeder {
     Nobody,
     /// Those that come out of one other.
     Pipe(u32),
-    /// Those of a host, or of several links.
-    Many,
+    /// Those that come out of several others.
+    Pipes,
+    /// Those of a host, or such as may have to be cut, perhaps among others.
+    Others,
 }
 
 /// Mixes two numbers of nodes, which nobody chooses to collide.
@@ -232,5 +236,120 @@ impl Hasher for PairHasher {
 
     fn write_u32(&mut self, number: u32) {
         self.0 = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::internet::Report;
+    use crate::internet::scenario::Scenario;
+
+    /// A report, and how many packets went on without an event, or did so while others waited for them.
+    fn run(scenario: &str, step_by_step: bool) -> (Report, usize, usize) {
+        let scenario = Scenario::from_toml(scenario, Path::new(".")).unwrap();
+        let mut world = Internet::new(&scenario.resolve().unwrap()).unwrap();
+        if step_by_step {
+            world.capture();
+        }
+        let steps = &world.paths.steps;
+        let straight = steps.iter().filter(|it| it.then == Then::Enters).count();
+        let waits = steps
+            .iter()
+            .filter(|it| matches!(it.then, Then::Waits(_)))
+            .count();
+        (world.run(&mut ()), straight, waits)
+    }
+
+    fn link() -> impl Strategy<Value = String> {
+        let rate = prop::sample::select(vec![1, 2, 10, 100]);
+        let delay = prop::sample::select(vec!["100us", "1ms", "5ms", "20ms"]);
+        let queue = prop::sample::select(vec![
+            r#"queue = "5 packets""#,
+            r#"queue = "30 packets""#,
+            r#"queue = "20 KiB""#,
+            r#"queue = "50 packets", red = { min = 3, max = 12 }"#,
+            r#"queue = "30 packets", loss = 0.02"#,
+            r#"queue = "30 packets", mtu = 700"#,
+            r#"queue = "unlimited""#,
+        ]);
+        (rate, delay, queue).prop_map(|(rate, delay, queue)| {
+            format!(r#"{{ rate = "{rate} Mbit/s", delay = "{delay}", {queue} }}"#)
+        })
+    }
+
+    fn topology() -> impl Strategy<Value = String> {
+        let kind = prop::sample::select(vec![
+            "kind = \"dumbbell\"\npairs = 6",
+            "kind = \"tree\"\ndepth = 2\nfanout = 3",
+            "kind = \"fat-tree\"\nk = 4",
+        ]);
+        (kind, link(), link()).prop_map(|(kind, access, trunk)| {
+            format!("[topology]\n{kind}\naccess = {access}\ntrunk = {trunk}\n")
+        })
+    }
+
+    /// From one of the hosts to another, by their numbers.
+    fn flow() -> impl Strategy<Value = (usize, usize, &'static str)> {
+        let what = prop::sample::select(vec![
+            "",
+            "bytes = 30_000",
+            "start = \"200ms\"",
+            r#"datagrams = { gap = "1ms", size = "1000 B" }"#,
+            r#"datagrams = { gap = "exp(2ms)", size = "exp(700 B)" }"#,
+            "xtp = {}",
+        ]);
+        (0..100_usize, 0..100_usize, what)
+    }
+
+    proptest! {
+        /// Rates, delays and sizes are alike, so that much happens at one instant.
+        #[test]
+        fn packets_that_are_dealt_with_ahead_fare_as_all_others(
+            topology in topology(),
+            flows in prop::collection::vec(flow(), 1..8),
+            warm_up in prop::sample::select(vec!["0s", "303ms"]),
+        ) {
+            let mut scenario = format!(
+                "schema = \"internet/1\"\nname = \"random\"\nrun = {{ duration = \"1.01s\", warm_up = \"{warm_up}\" }}\n{topology}"
+            );
+            let hosts: Vec<String> = match topology.contains("dumbbell") {
+                true => (1..=6).flat_map(|n| [format!("left{n}"), format!("right{n}")]).collect(),
+                false => (1..=9).map(|n| format!("host{n}")).collect(),
+            };
+            for (n, (from, to, what)) in flows.into_iter().enumerate() {
+                let from = from % hosts.len();
+                let to = (from + 1 + to % (hosts.len() - 1)) % hosts.len();
+                scenario += &format!(
+                    "\n[[flow]]\nname = \"f{n}\"\nfrom = \"{}\"\nto = \"{}\"\n{what}\n",
+                    hosts[from], hosts[to]
+                );
+            }
+            let (ahead, ..) = run(&scenario, false);
+            let (one_by_one, ..) = run(&scenario, true);
+            prop_assert_eq!(ahead, one_by_one, "{}", scenario);
+        }
+    }
+
+    #[test]
+    fn a_dumbbell_has_links_of_either_kind() {
+        let scenario = r#"
+            schema = "internet/1"
+            name = "dumbbell"
+            run = { duration = "1s" }
+            topology = { kind = "dumbbell", pairs = 3, access = { rate = "1 Gbit/s", delay = "1ms" }, trunk = { rate = "100 Mbit/s", delay = "10ms" } }
+
+            [[flow]]
+            from = "left{1..3}"
+            to = "right{1..3}"
+        "#;
+        let (report, straight, waits) = run(scenario, false);
+        // Each way of each flow waits before the trunk and goes straight behind it.
+        assert_eq!((straight, waits), (6, 6));
+        assert!(report.packet_hops > 10_000, "{}", report.packet_hops);
     }
 }

@@ -13,7 +13,7 @@ use super::flows::FlowState;
 use super::group::Group;
 use super::hosts::Host;
 use super::inbox::{INBOX, Inboxes};
-use super::packet::{PacketId, Packets};
+use super::packet::{Arrival, PacketId, Packets};
 use super::paths::Paths;
 use super::pipe::Pipe;
 use super::routes::{Addresses, Routes};
@@ -23,13 +23,15 @@ use super::{
 };
 use crate::calendar::Calendar;
 use crate::kernel::{Kernel, SourceId};
+use crate::scenario::Ties;
 
 /// A running internetwork.
 #[derive(Debug)]
 pub struct Internet {
     pub(super) now: Time,
     /// Packets on links and LANs, and the nodes they come to.
-    pub(super) arrivals: Calendar<(PacketId, NodeIndex)>,
+    pub(super) arrivals: Calendar<Arrival>,
+    ties: Ties,
     /// In a large network: what will be needed soon.
     pub(super) ahead: Option<Ahead>,
     /// All other events but those of cells: timers, most of them.
@@ -136,6 +138,7 @@ impl Internet {
         let built = super::build::build(network)?;
         let mut world = Internet {
             now: Time::ZERO,
+            ties: network.ties,
             arrivals: Calendar::new(network.ties, network.seed, "calendar/arrivals"),
             ahead: Ahead::new(network.nodes.len()),
             kernel: Kernel::new(network.ties, network.seed),
@@ -150,7 +153,7 @@ impl Internet {
             packets: Packets::default(),
             routes: built.routes,
             paths: Paths::default(),
-            inboxes: Inboxes::new(network.ties, network.seed),
+            inboxes: Inboxes::default(),
             addresses: built.addresses,
             hosts: Vec::new(),
             flows: Vec::new(),
@@ -172,6 +175,7 @@ impl Internet {
             others: 0,
             packet_hops: 0,
         };
+        world.inboxes = Inboxes::new(world.arrivals.seed());
         let mut endpoints = built.endpoints.into_iter().peekable();
         for (n, node) in network.nodes.iter().enumerate() {
             let host = endpoints.next_if(|(_, node)| node.0 as usize == n);
@@ -340,10 +344,10 @@ impl Internet {
     fn next_arrives(&mut self) {
         self.look_ahead();
         match self.arrivals.take() {
-            Some((INBOX, NodeIndex(inbox))) => self.open(inbox),
-            Some((packet, to)) => {
+            Some(it) if it.packet == INBOX => self.open(it.by),
+            Some(it) => {
                 self.packet_hops += 1;
-                self.arrive(to, packet, 0);
+                self.arrive(it.to, it.packet, 0);
             }
             None => {}
         }
@@ -437,13 +441,14 @@ impl Internet {
 
     /// Lets packets [go straight](super::paths) until then, or until something is counted.
     ///
-    /// Not at all where packets are seen, or others may come than was thought.
+    /// Not at all where packets are seen, or others may come than was thought, or of equals the first to be scheduled
+    /// goes first: it may be another where packets are dealt with ahead of others.
     fn go_straight_until(&mut self, until: Time) {
         let until = match self.now < self.warm {
             true => until.min(self.warm),
             false => until,
         };
-        let never = self.captured.is_some() || self.external.is_some();
+        let never = self.captured.is_some() || self.external.is_some() || self.ties == Ties::Fifo;
         self.paths.straight_until = if never { Time::ZERO } else { until };
         self.paths.may_wait = !never;
     }

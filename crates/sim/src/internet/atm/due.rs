@@ -4,6 +4,7 @@ use layercast_core::{Stream, Time};
 use rand_core::RngCore;
 
 use crate::scenario::Ties;
+use crate::ties::draw;
 
 /// A point in the order of events: of those at one instant, the lower tie goes first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -73,19 +74,12 @@ impl CellTies {
     #[inline]
     pub fn moment(self, port: u32, at: Time) -> Moment {
         let tie = match self {
-            // Two rounds of what SplitMix64 does; never 0, and not the last.
-            CellTies::Random(seed) => mix(mix(seed ^ at.as_ps()) ^ u64::from(port)) >> 1 | 1,
+            // Never 0, and not the last.
+            CellTies::Random(seed) => draw(seed, at, port.into()) >> 1 | 1,
             CellTies::Ports => u64::from(port) + 1,
         };
         Moment { at, tie }
     }
-}
-
-fn mix(z: u64) -> u64 {
-    let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 /// When each port is due, and which is first: a tournament.

@@ -1,0 +1,17 @@
+//! Who goes first of those at one instant.
+
+use layercast_core::Time;
+
+/// A draw for each instant and each of those who meet there: the same whoever makes it, and when.
+#[inline]
+pub(crate) fn draw(seed: u64, at: Time, who: u64) -> u64 {
+    // Two rounds of what SplitMix64 does.
+    mix(mix(seed ^ at.as_ps()) ^ who)
+}
+
+fn mix(z: u64) -> u64 {
+    let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
