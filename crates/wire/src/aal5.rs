@@ -129,6 +129,13 @@ impl Segmenter {
         })
     }
 
+    /// The cells of any PDU on the circuit (`vpi`, `vci`), the last of them marked; none if no frame has that length: of
+    /// no bytes, or more than 65535.
+    pub fn pdu(pdu: Payload, vpi: u8, vci: u16) -> Option<Segmenter> {
+        let fits = (1..=usize::from(u16::MAX)).contains(&pdu.len());
+        fits.then(|| Segmenter::new(&[], pdu, vpi, vci, Mark::Last))
+    }
+
     fn new(head: &[u8], payload: Payload, vpi: u8, vci: u16, mark: Mark) -> Segmenter {
         let mut buffer = [0; ADAPTER_LEN];
         buffer[..head.len()].copy_from_slice(head);

@@ -13,6 +13,7 @@
 //! wrong beyond that ends with the watchdog, which undoes both directions. Circuits are simplex.
 
 mod api;
+mod codec;
 mod controller;
 mod gates;
 mod go_back_n;
@@ -24,6 +25,7 @@ mod vcids;
 pub use api::{
     Connection, ControllerConfig, ControllerEvent, ControllerInput, ControllerStats, PortAdmission,
 };
+pub use codec::SignalCellError;
 pub use controller::Controller;
 pub use gates::Gates;
 pub use go_back_n::{ChannelFull, GoBackN, GoBackNConfig, GoBackNStats};
