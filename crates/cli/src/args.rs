@@ -170,6 +170,9 @@ pub struct Sim {
     /// Write every packet or cell on every link to this file, for tshark or Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+    /// With --pcap: only packets, not the cells of an ATM backbone, which then move as trains (internetworks)
+    #[arg(long, requires = "pcap")]
+    pub no_cells: bool,
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -566,9 +569,12 @@ pub struct Emulate {
     /// Stop after this time, e.g. 30s [default: run.duration of the scenario]
     #[arg(long, value_name = "TIME", conflicts_with = "to", value_parser = units::span)]
     pub duration: Option<Span>,
-    /// Write every packet on every simulated link to this file, for tshark or Wireshark
+    /// Write every packet or cell on every simulated link to this file, for tshark or Wireshark
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     pub pcap: Option<PathBuf>,
+    /// With --pcap: only packets, not the cells of an ATM backbone, which then move as trains
+    #[arg(long, requires = "pcap")]
+    pub no_cells: bool,
     /// Address that clients send to; port 0 takes a free one
     #[arg(
         long,

@@ -319,6 +319,11 @@ impl RunQueue {
     pub fn stats(&self) -> &QueueStats {
         &self.stats
     }
+
+    /// Its configuration.
+    pub fn config(&self) -> &QueueConfig {
+        &self.config
+    }
 }
 
 impl Circuit {

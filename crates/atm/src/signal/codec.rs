@@ -318,10 +318,7 @@ mod tests {
         });
         let message = Message { call, body };
         let octets = SignalCell::Data { seq: 9, message }.encode();
-        assert_eq!(
-            octets[..15],
-            [0, 9, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2, 2]
-        );
+        assert_eq!(octets[..15], [0, 9, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2, 2]);
         let last = [22, 30, 38, 46].map(|at| octets[at]);
         assert_eq!((last, octets[47]), ([1, 2, 3, 4], 0));
     }

@@ -19,7 +19,7 @@ use layercast_core::{Span, Time};
 use layercast_sim::internet::{
     ExternalCounts, Internet, Measurements, Network, Progress, Sample, Stopped, Summary, Watch,
 };
-use layercast_wire::Ipv4Packet;
+use layercast_wire::{Cell, Ipv4Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
@@ -108,8 +108,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
         stop: &stop,
     };
     if let Some(file) = &args.pcap {
-        internet.capture();
-        watch.capture = Some(Capture::create(file, internet.interfaces())?);
+        watch.capture = Some(Capture::create(file, &mut internet, args.no_cells)?);
     }
     // By default the kernel wakes sleepers up to 50 us late to save power.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
@@ -297,6 +296,12 @@ impl Watch for Watcher<'_> {
     fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
         if let Some(capture) = &mut self.capture {
             capture.add(at, interface, packet);
+        }
+    }
+
+    fn cell(&mut self, at: Time, interface: u32, cell: &Cell) {
+        if let Some(capture) = &mut self.capture {
+            capture.add_cell(at, interface, cell);
         }
     }
 

@@ -1,14 +1,14 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use layercast_core::Time;
-use layercast_wire::{Carriage, Interface, Ipv4Packet, PcapNg};
+use layercast_sim::internet::Internet;
+use layercast_wire::{Cell, Ipv4Packet, LinkPdu, PcapNg};
 
 use crate::failure::Failure;
 
-/// A file with all packets, one interface for each direction of a link and each LAN.
+/// A file with all packets and cells, one interface for each direction of a link and each LAN.
 pub struct Capture {
     path: PathBuf,
     file: PcapNg<BufWriter<File>>,
@@ -16,22 +16,23 @@ pub struct Capture {
 }
 
 impl Capture {
-    pub fn create<'a>(
+    /// Has what `internet`, to which nothing has happened yet, is going to carry captured, and a file for it.
+    pub fn create(
         path: &Path,
-        interfaces: impl Iterator<Item = &'a str>,
+        internet: &mut Internet,
+        no_cells: bool,
     ) -> Result<Capture, Failure> {
+        if no_cells {
+            internet.capture();
+        } else if !internet.capture_cells() {
+            return Err(Failure::new(
+                "cells have moved before they could be captured".to_owned(),
+            ));
+        }
         let create = || {
             let mut file = PcapNg::new(BufWriter::new(File::create(path)?))?;
-            let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-            for name in interfaces {
-                file.add_interface(Interface {
-                    name: name.to_owned(),
-                    description: String::new(),
-                    carriage: Carriage::Datagrams,
-                    source: nobody,
-                    destination: nobody,
-                    snap_len: 0,
-                })?;
+            for interface in internet.interfaces() {
+                file.add_interface(interface)?;
             }
             Ok(file)
         };
@@ -46,6 +47,13 @@ impl Capture {
     pub fn add(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
         if self.error.is_none() {
             self.error = self.file.write_ip(interface, at, packet).err();
+        }
+    }
+
+    pub fn add_cell(&mut self, at: Time, interface: u32, cell: &Cell) {
+        if self.error.is_none() {
+            let cell = LinkPdu::Cell(*cell);
+            self.error = self.file.write(interface, at, &cell).err();
         }
     }
 

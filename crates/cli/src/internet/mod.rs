@@ -52,6 +52,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         network: &network,
         out: args.out.as_deref(),
         pcap: args.pcap.as_deref(),
+        no_cells: args.no_cells,
         stop: &stop,
         bar: &bar,
         alone: true,

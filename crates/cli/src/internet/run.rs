@@ -7,7 +7,7 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 use layercast_core::Time;
 use layercast_sim::internet::{Internet, Measurements, Network, Progress, Sample, Summary, Watch};
-use layercast_wire::Ipv4Packet;
+use layercast_wire::{Cell, Ipv4Packet};
 
 use super::capture::Capture;
 use super::files::{self, SampleFile};
@@ -26,8 +26,10 @@ pub struct Run<'a> {
     pub network: &'a Network,
     /// Folder for the results.
     pub out: Option<&'a Path>,
-    /// File for its packets.
+    /// File for its packets and cells.
     pub pcap: Option<&'a Path>,
+    /// Only for packets.
+    pub no_cells: bool,
     /// Ends it early.
     pub stop: &'a AtomicBool,
     /// Moves on by [`steps`].
@@ -52,8 +54,7 @@ impl Run<'_> {
             watch.file = Some(SampleFile::create(folder, names(network))?);
         }
         if let Some(file) = self.pcap {
-            internet.capture();
-            watch.capture = Some(Capture::create(file, internet.interfaces())?);
+            watch.capture = Some(Capture::create(file, &mut internet, self.no_cells)?);
         }
         let report = internet.run(&mut watch);
         self.bar.inc(steps(network).saturating_sub(watch.shown));
@@ -104,6 +105,12 @@ impl Watch for Watcher<'_> {
     fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
         if let Some(capture) = &mut self.capture {
             capture.add(at, interface, packet);
+        }
+    }
+
+    fn cell(&mut self, at: Time, interface: u32, cell: &Cell) {
+        if let Some(capture) = &mut self.capture {
+            capture.add_cell(at, interface, cell);
         }
     }
 

@@ -143,6 +143,7 @@ impl Sweep<'_> {
             network: &network,
             out: Some(&part),
             pcap: None,
+            no_cells: false,
             stop: self.stop,
             bar: &self.bar,
             alone: false,

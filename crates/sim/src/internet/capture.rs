@@ -1,12 +1,17 @@
 //! Packets as they are on the wire, for those who want to look at them.
 
-use layercast_core::Time;
-use layercast_wire::{IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram, XtpPacket};
+use core::net::{Ipv4Addr, SocketAddrV4};
 
+use layercast_core::Time;
+use layercast_wire::{
+    Carriage, Interface, IpBody, Ipv4Packet, PROTOCOL_XTP, Payload, UdpDatagram, XtpPacket,
+};
+
+use super::atm::Backbone;
 use super::group::group_address;
 use super::packet::{Body, IP_HEADER, Packet, PacketId};
-use super::pipe::Pipe;
-use super::{Internet, NodeIndex};
+use super::xtp::Carrier;
+use super::{Internet, NodeIndex, Watch};
 
 /// A packet that a pipe took.
 #[derive(Debug)]
@@ -17,15 +22,56 @@ pub(super) struct Captured {
 }
 
 impl Internet {
-    /// The links, each direction apart, and the LANs.
-    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
-        self.pipes.iter().map(Pipe::name)
+    /// What there is to capture, in the order of the numbers that a watcher is told: the links, each direction apart, and
+    /// the LANs; then, if [cells are captured](Internet::capture_cells), each direction of each ATM link.
+    pub fn interfaces(&self) -> impl Iterator<Item = Interface> {
+        let interface = |name: String, carriage| {
+            let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+            Interface {
+                name,
+                description: String::new(),
+                carriage,
+                source: nobody,
+                destination: nobody,
+                snap_len: 0,
+            }
+        };
+        let pipes = self.pipes.iter().map(|pipe| pipe.name().to_owned());
+        let ports = self.atm.iter().flat_map(|backbone| backbone.seen_ports());
+        pipes
+            .map(move |name| interface(name, Carriage::Datagrams))
+            .chain(ports.map(move |name| interface(name, Carriage::Cells)))
     }
 
     /// From now on the watcher is told of every packet that a link or LAN takes, as it goes on the wire. Data
-    /// are zeros, and there is no framing; those of LANs and links only, cells are not captured.
+    /// are zeros, and there is no framing.
     pub fn capture(&mut self) {
         self.captured.get_or_insert_default();
+    }
+
+    /// The same, and of every cell as it begins to be sent on an ATM link. Cells then move one by one, which takes longer
+    /// and gives the same results; once there were any it is too late for that: then false, and no cell is told of.
+    pub fn capture_cells(&mut self) -> bool {
+        self.capture();
+        self.atm.as_deref_mut().is_none_or(Backbone::see)
+    }
+
+    /// Tells of packets and cells in the order of time.
+    pub(super) fn hand_over_captured<W: Watch>(&mut self, watch: &mut W) {
+        let Some(mut packets) = self.captured.take() else {
+            return;
+        };
+        let mut waiting = packets.drain(..).peekable();
+        let pipes = self.pipes.len() as u32;
+        let packet = |watch: &mut W, it: Captured| watch.packet(it.at, it.pipe, &it.packet);
+        self.cells_seen(|at, port, cell| {
+            while let Some(it) = waiting.next_if(|it| it.at <= at) {
+                packet(watch, it);
+            }
+            watch.cell(at, pipes + port, cell);
+        });
+        waiting.for_each(|it| packet(watch, it));
+        self.captured = Some(packets);
     }
 
     /// Keeps a packet for the watcher.
@@ -78,6 +124,17 @@ impl Internet {
                 }
             }
         }
+    }
+
+    /// A packet as a circuit of the backbone carries it: XTP over AAL5 alone has no IP header.
+    pub(super) fn on_circuit(&self, packet: &Packet) -> Vec<u8> {
+        let mut octets = Vec::with_capacity(packet.bytes as usize);
+        match &packet.body {
+            Body::Xtp(xtp, carrier) if *carrier != Carrier::IP => xtp.encode_into(&mut octets),
+            // What does not fit into 16 bits was never sent.
+            _ => drop(self.on_wire(packet).encode_into(&mut octets)),
+        }
+        octets
     }
 
     /// Some of the data of a packet, its transport header among them.

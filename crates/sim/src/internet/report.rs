@@ -1,6 +1,6 @@
 use layercast_atm::{ClassStats, Drops, UpcStats};
 use layercast_core::{Span, Time};
-use layercast_wire::Ipv4Packet;
+use layercast_wire::{Cell, Ipv4Packet};
 use layercast_workload::app::Record;
 use serde::Serialize;
 
@@ -272,6 +272,12 @@ pub trait Watch {
     /// [`Internet::interfaces`](crate::internet::Internet::interfaces).
     fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
         let _ = (at, interface, packet);
+    }
+
+    /// A cell that begins to be sent on an ATM link, if [cells are captured](crate::internet::Internet::capture_cells); the
+    /// number is that of [`Internet::interfaces`](crate::internet::Internet::interfaces).
+    fn cell(&mut self, at: Time, interface: u32, cell: &Cell) {
+        let _ = (at, interface, cell);
     }
 
     /// Whether to go on; asked every few thousand events.

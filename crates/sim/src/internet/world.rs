@@ -270,6 +270,10 @@ impl Internet {
     pub fn run_until<W: Watch>(&mut self, until: Time, watch: &mut W) -> Option<Stopped> {
         let until = until.min(self.end);
         self.go_straight_until(until);
+        // Of what came from outside since: a cell must be told of before it arrives.
+        if self.captured.is_some() {
+            self.hand_over(watch);
+        }
         while let Some((at, event)) = self.next()
             && at <= until
         {
@@ -394,9 +398,7 @@ impl Internet {
         for sample in self.samples.drain(..) {
             watch.sample(&sample);
         }
-        for Captured { at, pipe, packet } in self.captured.iter_mut().flat_map(|it| it.drain(..)) {
-            watch.packet(at, pipe, &packet);
-        }
+        self.hand_over_captured(watch);
     }
 
     fn event(&mut self, source: SourceId) {

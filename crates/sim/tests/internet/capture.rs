@@ -1,11 +1,9 @@
 //! tshark opens what an internetwork's links carry, and finds nothing wrong with it.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
-
 use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
 use layercast_transport::xtp::XtpConfig;
-use layercast_wire::{Carriage, Interface, Ipv4Packet, PcapNg, XtpService};
+use layercast_wire::{Ipv4Packet, PcapNg, XtpService};
 
 use super::common::*;
 use super::tshark;
@@ -25,16 +23,7 @@ fn captured(network: &Network) -> (Report, Vec<u8>) {
     let mut internet = Internet::new(network).expect("a network");
     internet.capture();
     let mut pcap = PcapNg::new(Vec::new()).expect("a capture");
-    let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    for name in internet.interfaces() {
-        let interface = Interface {
-            name: name.to_owned(),
-            description: String::new(),
-            carriage: Carriage::Datagrams,
-            source: nobody,
-            destination: nobody,
-            snap_len: 0,
-        };
+    for interface in internet.interfaces() {
         pcap.add_interface(interface).expect("an interface");
     }
     let mut capture = Capture(pcap);

@@ -3,6 +3,7 @@
 mod atm;
 mod atm_hosts;
 mod capture;
+mod capture_cells;
 mod common;
 mod contract;
 mod external;

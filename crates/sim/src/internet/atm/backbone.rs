@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use layercast_atm::mapper::FlowMapper;
 use layercast_atm::signal::{Controller, Gates};
-use layercast_atm::{Cell, Class, QueueStats, Run, TrafficSpec, Vcid};
+use layercast_atm::{Cell, Class, QueueConfig, QueueStats, Run, TrafficSpec, Vcid};
 use layercast_core::Time;
 
 use super::cells::Cells;
@@ -122,7 +122,7 @@ impl Backbone {
         match &mut self.mover {
             Mover::Cells(cells) => {
                 for index in 0..count {
-                    cells.put(fabric, port, Cell::of(frame, vc, index, count));
+                    cells.enter(fabric, port, Cell::of(frame, vc, index, count), index);
                 }
             }
             Mover::Sites(sites) => sites.put_frame(fabric, port, frame, vc, count),
@@ -133,11 +133,11 @@ impl Backbone {
         }
     }
 
-    /// One cell of a frame comes to the queue of a port.
-    pub(super) fn put_cell(&mut self, port: u32, cell: Cell) {
+    /// One cell of a frame, its `index`th, comes to the queue of a port.
+    pub(super) fn put_cell(&mut self, port: u32, cell: Cell, index: u32) {
         let fabric = &mut self.fabric;
         match &mut self.mover {
-            Mover::Cells(cells) => cells.put(fabric, port, cell),
+            Mover::Cells(cells) => cells.enter(fabric, port, cell, index),
             Mover::Sites(sites) => sites.put(fabric, port, cell),
             Mover::Trains(trains) => {
                 let run = Run::of(cell, fabric.now.at);
@@ -199,6 +199,14 @@ impl Backbone {
         }
         if let Some(reassembler) = &mut self.fabric.reassemblers[node as usize] {
             reassembler.forget(vc);
+        }
+    }
+
+    pub(super) fn queue_config(&self, port: u32) -> QueueConfig {
+        match &self.mover {
+            Mover::Cells(cells) => *cells.queue(port).config(),
+            Mover::Sites(sites) => *sites.queue(port).config(),
+            Mover::Trains(trains) => *trains.queue(port).config(),
         }
     }
 

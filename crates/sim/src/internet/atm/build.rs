@@ -262,9 +262,8 @@ fn mover(
     let large = fabric.degrees.iter().any(|&ports| ports > MOST_PORTS);
     if per_cell || large || !configs.iter().all(fcfs) {
         let queues = configs.iter().map(|&(link, config)| {
-            let mut queue = OutputQueue::new(config).map_err(|error| (link, error))?;
-            queue.open(SIGNALLING, Class::Signalling, None);
-            Ok(queue)
+            let queue = output_queue(config);
+            queue.map_err(|error| (link, error))
         });
         let queues = queues.collect::<Result<_, _>>()?;
         let end = Time::ZERO.saturating_add(duration);
@@ -280,6 +279,13 @@ fn mover(
     });
     let queues = queues.collect::<Result<_, _>>()?;
     Ok(Mover::Trains(Trains::new(fabric, queues)))
+}
+
+/// The queue of a port, with the circuit of the controllers.
+pub(super) fn output_queue(config: QueueConfig) -> Result<OutputQueue, QueueConfigError> {
+    let mut queue = OutputQueue::new(config)?;
+    queue.open(SIGNALLING, Class::Signalling, None);
+    Ok(queue)
 }
 
 fn queue_config(atm: &AtmBackbone, policy: Policy, rate: Rate, is_adapter: bool) -> QueueConfig {

@@ -8,11 +8,14 @@ use layercast_core::Time;
 use super::SIGNALLING;
 use super::due::{Due, Moment};
 use super::fabric::{Arrival, Fabric};
+use super::seen::Seen;
 
 #[derive(Debug)]
 pub(super) struct Cells {
     ports: Vec<CellPort>,
     due: Due,
+    /// If somebody wants to see the cells.
+    pub seen: Option<Box<Seen>>,
 }
 
 #[derive(Debug)]
@@ -40,6 +43,7 @@ impl Cells {
         Cells {
             due: Due::new(ports.len()),
             ports,
+            seen: None,
         }
     }
 
@@ -58,13 +62,30 @@ impl Cells {
         &mut self.ports[port as usize].queue
     }
 
+    /// A cell, which is the `index`th of its frame, comes to the queue of the port where it enters.
+    pub fn enter(&mut self, fabric: &mut Fabric, port: u32, cell: Cell, index: u32) {
+        let cell = match &mut self.seen {
+            Some(seen) => seen.enter(cell, index),
+            None => cell,
+        };
+        self.put(fabric, port, cell);
+    }
+
+    /// A cell is no more; gives it as it entered.
+    fn leave(&mut self, cell: Cell) -> Cell {
+        match &mut self.seen {
+            Some(seen) => seen.leave(cell),
+            None => cell,
+        }
+    }
+
     /// A cell comes to the queue of a port.
-    pub fn put(&mut self, fabric: &mut Fabric, port: u32, cell: Cell) {
+    fn put(&mut self, fabric: &mut Fabric, port: u32, cell: Cell) {
         // At one instant what leaves the queue does so before what comes.
         let now = fabric.now.at;
         match self.settled(fabric, port).enqueue(now, cell) {
             Ok(()) => self.transmit(fabric, port),
-            Err(_) => fabric.gone(cell.frame, 1),
+            Err(_) => fabric.gone(self.leave(cell).frame, 1),
         }
     }
 
@@ -87,11 +108,12 @@ impl Cells {
         self.schedule(n);
         fabric.cell_hops += 1;
         if cell.vc == SIGNALLING {
-            return fabric.signal(n, cell.frame);
+            return fabric.signal(n, self.leave(cell).frame);
         }
         let peer = &fabric.ports[fabric.ports[n as usize].peer as usize];
         if fabric.reassemblers[peer.node as usize].is_some() {
-            return fabric.reassemble(peer.node, &Run::of(cell, moment.at));
+            let node = peer.node;
+            return fabric.reassemble(node, &Run::of(self.leave(cell), moment.at));
         }
         match peer.line(cell.vc) {
             Some(line) => self.put(
@@ -104,7 +126,7 @@ impl Cells {
             ),
             None => {
                 fabric.unknown_vc += 1;
-                fabric.gone(cell.frame, 1);
+                fabric.gone(self.leave(cell).frame, 1);
             }
         }
         Arrival::Nothing
@@ -130,8 +152,14 @@ impl Cells {
                     port.arrives = Some(fabric.moment(n, arrival));
                 }
                 port.wire.push_back((arrival, cell));
+                if let Some(seen) = &mut self.seen {
+                    seen.departs(now, n, cell);
+                }
                 #[cfg(test)]
-                fabric.departs(n, &Run::of(cell, now));
+                {
+                    let cell = self.seen.as_ref().map_or(cell, |seen| seen.whose(cell));
+                    fabric.departs(n, &Run::of(cell, now));
+                }
                 (!port.queue.is_empty()).then_some(port.busy_until)
             }
             None => port.queue.next_eligible(),

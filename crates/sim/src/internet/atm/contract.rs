@@ -159,7 +159,7 @@ impl Backbone {
             }
             match verdict {
                 Verdict::Discard(_) => self.fabric.gone(frame, 1),
-                Verdict::Pass | Verdict::Tagged => self.put_cell(port, cell),
+                Verdict::Pass | Verdict::Tagged => self.put_cell(port, cell, index),
             }
         }
     }

@@ -120,6 +120,16 @@ impl Frames {
         self.all[id.0 as usize].body.take()
     }
 
+    /// What a frame carries, unless that was delivered.
+    pub fn body(&self, id: FrameId) -> Option<FrameBody> {
+        self.all[id.0 as usize].body
+    }
+
+    /// Whether there never was one.
+    pub fn is_new(&self) -> bool {
+        self.added == 0
+    }
+
     /// Tells frames apart, also those that have the same number one after the other.
     pub fn serial(&self, id: FrameId) -> u64 {
         self.all[id.0 as usize].serial

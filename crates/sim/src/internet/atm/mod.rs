@@ -14,6 +14,7 @@ mod frames;
 mod lane;
 mod port;
 mod report;
+mod seen;
 mod site_lines;
 mod site_wires;
 mod sites;

@@ -2,20 +2,27 @@ use layercast_atm::mapper::MapperStats;
 use layercast_core::Time;
 
 use super::backbone::Backbone;
+use super::port::Port;
 use crate::internet::{AdapterReport, AtmReport, CellQueueReport};
 
 impl Backbone {
+    /// A direction of a link, by the port that sends there.
+    pub(super) fn port_name(&self, port: u32) -> String {
+        let ports = &self.fabric.ports;
+        let name = |port: &Port| self.nodes[port.node as usize].name.as_str();
+        let from = &ports[port as usize];
+        format!("{}->{}", name(from), name(&ports[from.peer as usize]))
+    }
+
     /// What it did until now.
     pub fn report(&self, now: Time) -> AtmReport {
-        let name = |node: u32| self.nodes[node as usize].name.as_str();
         let ports = &self.fabric.ports;
         let queues = ports.iter().zip(0..).map(|(port, n)| {
             let (stats, len) = self.queue(n);
-            let to = &ports[port.peer as usize];
             let seconds = now.as_secs_f64();
             let sending = stats.sent as f64 * port.cell_time.as_secs_f64();
             CellQueueReport {
-                name: format!("{}->{}", name(port.node), name(to.node)),
+                name: self.port_name(n),
                 received: stats.received,
                 sent: stats.sent,
                 dropped: stats.received - stats.sent - u64::from(len),

@@ -206,7 +206,7 @@ impl Stage<'_> {
                 }
                 let (port, vc) = self.hop((circuit, 0));
                 let cell = Cell::of(frame, vc, index, cells);
-                self.backbone.put_cell(port, cell);
+                self.backbone.put_cell(port, cell, index);
             }
             Act::Signal(n) => {
                 let body = FrameBody::Signal(SignalCell::Ack { seq: n as u8 });
