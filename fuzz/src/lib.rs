@@ -1,5 +1,6 @@
 //! What the fuzz targets check, apart from them so that plain tests replay the corpus.
 
+pub mod atm;
 pub mod edge;
 pub mod internet;
 pub mod link;

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INTERFACE, PACKET = 1, 6
+IPV4 = 228
 IF_NAME = 2
 TCP, SYN, FIN = 6, 2, 1
 
@@ -35,16 +36,18 @@ class Packet:
 
 
 def packets(path: Path, interfaces: Container[str] | None = None) -> Iterator[Packet]:
-    """Packets in the order of the file, of some interfaces only. Fragments but the first are not for this."""
+    """Packets in the order of the file, of some interfaces only; no cells. Fragments but the first are not for this."""
     data, names, at = path.read_bytes(), [], 0
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
         if kind == INTERFACE:
-            names.append(name_of(data[at + 16 : at + length - 4]))
+            (carries,) = struct.unpack_from("<H", data, at + 8)
+            names.append(name_of(data[at + 16 : at + length - 4]) if carries == IPV4 else None)
         elif kind == PACKET:
             number, high, low, size, _ = struct.unpack_from("<IIIII", data, at + 8)
-            if interfaces is None or names[number] in interfaces:
-                yield packet((high << 32 | low) / 1e9, names[number], data[at + 28 : at + 28 + size])
+            name = names[number]
+            if name is not None and (interfaces is None or name in interfaces):
+                yield packet((high << 32 | low) / 1e9, name, data[at + 28 : at + 28 + size])
         at += length
 
 

@@ -67,7 +67,7 @@ def excess(context: Context, policy: str, seed: int) -> np.ndarray:
     )
     name = f"s3-{policy}-{seed}"
     capture = context.path(f"{name}.pcapng")
-    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--seed", str(seed))
+    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--no-cells", "--seed", str(seed))
     times: dict[str, list[float]] = {}
     for packet in packets(capture, {end for way in WAYS for end in way}):
         if packet.destination[1] == MEDIA_PORT:

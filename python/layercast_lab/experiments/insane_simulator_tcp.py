@@ -53,7 +53,7 @@ def transfer(context: Context, delay_ms: int, window: int) -> np.ndarray:
     scenario = line("s1", 60, delay=delay_ms / 1e3, tcp={"default": tcp}, flow=[flow])
     name = f"s1-{delay_ms}ms-{window}"
     capture = context.path(f"{name}.pcapng")
-    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture)
+    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--no-cells")
     return arrivals(capture, "east->east1")
 
 
@@ -69,7 +69,7 @@ def first_acks(context: Context, seed: int) -> list[float]:
     flow = {"from": f"west{{1..{HOSTS}}}", "to": f"east{{1..{HOSTS}}}", "bytes": 4 * MSS}
     scenario = line("s1-ticks", 20, hosts=HOSTS, tcp={"default": {"profile": "bsd44lite"}}, flow=[flow])
     capture = context.path("s1-ticks.pcapng")
-    simulate(scenario, context.path("s1-ticks.toml"), "--pcap", capture, "--seed", str(seed))
+    simulate(scenario, context.path("s1-ticks.toml"), "--pcap", capture, "--no-cells", "--seed", str(seed))
     came: dict[str, float] = {}
     waits: dict[str, float] = {}
     for packet in packets(capture):

@@ -124,7 +124,7 @@ def run(context: Context, policy: str, seed: int) -> list[Transfer]:
     )
     name = f"m4-{policy}-{seed}"
     capture = context.path(f"{name}.pcapng")
-    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--seed", str(seed))
+    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--no-cells", "--seed", str(seed))
     found = transfers(packets(capture, {*WAYS, *WAYS.values()}))
     capture.unlink()
     return found

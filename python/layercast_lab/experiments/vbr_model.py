@@ -57,7 +57,7 @@ def trace(context: Context, mtu: int, burst: int) -> list[int]:
     """Packets with data that arrive between two pauses in a transfer with the coarse timer of 500 ms."""
     name = f"v2-{mtu}-{burst}"
     capture = context.path(f"{name}.pcapng")
-    simulate(vbr.lan(Setup(mtu, burst)), context.path(f"{name}.toml"), "--pcap", capture)
+    simulate(vbr.lan(Setup(mtu, burst)), context.path(f"{name}.toml"), "--pcap", capture, "--no-cells")
     times = [packet.at for packet in packets(capture, {"at-b->b"}) if packet.data]
     capture.unlink()
     return bursts(times)

@@ -55,7 +55,7 @@ def chain(context: Context, burst: int, seed: int, **more: Any) -> list[int]:
     name = f"v6-{burst}-{seed}" + "-".join(["", *more])
     capture = context.path(f"{name}.pcapng")
     scenario = vbr.lan(Setup(9_188, burst, 10, **more))
-    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--seed", str(seed))
+    simulate(scenario, context.path(f"{name}.toml"), "--pcap", capture, "--no-cells", "--seed", str(seed))
     sent = [packet for packet in packets(capture, {"a->at-a"}) if packet.data]
     capture.unlink()
     return waits(sent)
@@ -216,7 +216,7 @@ def ticks(context: Context) -> list[float]:
     """How long after the first of them, modulo 500 ms, connections send again after a silence, in ms."""
     capture = context.path("v9.pcapng")
     scenario = vbr.lan(Setup(9_188, 2_000, flows=4, endless_s=20))
-    simulate(scenario, context.path("v9-ticks.toml"), "--pcap", capture)
+    simulate(scenario, context.path("v9-ticks.toml"), "--pcap", capture, "--no-cells")
     last: dict[int, float] = {}
     highest: dict[int, int] = {}
     found = []

@@ -202,6 +202,51 @@ fn check_and_errors_do_not_run_anything() {
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
 }
 
+/// How many interfaces a capture has, and how many packets or cells.
+fn blocks(file: &std::path::Path) -> (usize, u64) {
+    let bytes = std::fs::read(file).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut interfaces, mut packets) = (0, 0, 0);
+    while at < bytes.len() {
+        match word(at) {
+            1 => interfaces += 1,
+            6 => packets += 1,
+            _ => {}
+        }
+        at += word(at + 4) as usize;
+    }
+    (interfaces, packets)
+}
+
+/// How many queues there are, and what all sent.
+fn counted(queues: &serde_json::Value) -> (usize, u64) {
+    let queues = queues.as_array().unwrap();
+    let sent = queues.iter().map(|it| it["sent"].as_u64().unwrap());
+    (queues.len(), sent.sum())
+}
+
+#[test]
+fn a_capture_of_a_backbone_has_its_cells_unless_they_are_not_wanted() {
+    let folder = folder("internet-pcap-cells");
+    let (file, scenario) = (folder.join("xunet.pcapng"), ready_made("xunet"));
+    let result = |more: &[&str]| {
+        let mut args = vec!["sim", &scenario, "--duration", "2s", "--json"];
+        args.extend(more);
+        let mut report = json(&run(&args));
+        report["wall_seconds"] = 0.into();
+        report
+    };
+    let path = file.to_str().unwrap();
+    let report = result(&["--pcap", path]);
+    let (pipes, packets) = counted(&report["queues"]);
+    let (ports, cells) = counted(&report["atm"]["queues"]);
+    assert!(cells > 1_000, "{cells}");
+    assert_eq!(blocks(&file), (pipes + ports, packets + cells));
+    assert!(result(&[]) == report);
+    assert!(result(&["--pcap", path, "--no-cells"]) == report);
+    assert_eq!(blocks(&file), (pipes, packets));
+}
+
 #[test]
 fn a_capture_holds_a_packet_for_each_that_was_sent() {
     let file = folder("internet-pcap").join("star.pcapng");
@@ -216,20 +261,8 @@ fn a_capture_holds_a_packet_for_each_that_was_sent() {
         "--pcap",
         path,
     ]));
-    let queues = report["queues"].as_array().unwrap();
-    let sent: u64 = queues.iter().map(|it| it["sent"].as_u64().unwrap()).sum();
-    let bytes = std::fs::read(&file).unwrap();
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let (mut at, mut interfaces, mut packets) = (0, 0, 0);
-    while at < bytes.len() {
-        match word(at) {
-            1 => interfaces += 1,
-            6 => packets += 1,
-            _ => {}
-        }
-        at += word(at + 4) as usize;
-    }
-    assert_eq!((interfaces, packets), (queues.len(), sent));
+    let (queues, sent) = counted(&report["queues"]);
+    assert_eq!(blocks(&file), (queues, sent));
     let nowhere = run(&["sim", &star, "--pcap", "/no/such/folder/x.pcapng"]);
     assert!(complaint(&nowhere).contains("/no/such/folder/x.pcapng"));
 }
@@ -246,6 +279,12 @@ fn flags_that_do_not_apply_are_said() {
         );
     };
     usage(&["sim", &ready_made("star"), "--trace", "x"], "--trace");
+    usage(&["sim", &ready_made("star"), "--no-cells"], "--pcap");
+    let quickstart = repository("scenarios/quickstart.toml");
+    usage(
+        &["sim", &quickstart, "--pcap", "x", "--no-cells"],
+        "--no-cells",
+    );
     usage(
         &["sim", &ready_made("star"), "--wire-check"],
         "--wire-check",
