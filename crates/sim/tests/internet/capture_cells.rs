@@ -5,176 +5,10 @@ use std::collections::BTreeMap;
 use layercast_atm::signal::{Body, SignalCell};
 use layercast_core::{Span, Time};
 use layercast_sim::internet::*;
-use layercast_wire::{
-    Carriage, Cell, Interface, Ipv4Packet, LinkPdu, Mark, PcapNg, Pti, Reassembler, XtpPacket,
-};
-use scenario::Scenario;
+use layercast_wire::{Carriage, Cell, IpBody, Ipv4Packet, Payload, Pti, UdpDatagram, XtpPacket};
 
+use super::told::*;
 use super::tshark;
-
-/// The VCI of the controllers.
-const SIGNALLING: u16 = 32;
-
-/// All that a capture is told, and the file made of it.
-struct Capture {
-    pcap: PcapNg<Vec<u8>>,
-    interfaces: Vec<Interface>,
-    cells: Vec<(Time, u32, Cell)>,
-    packets: Vec<(Time, u32, Ipv4Packet)>,
-    /// When what was told last was.
-    last: Time,
-}
-
-impl Watch for Capture {
-    fn sample(&mut self, _: &Sample) {}
-
-    fn packet(&mut self, at: Time, interface: u32, packet: &Ipv4Packet) {
-        self.pcap.write_ip(interface, at, packet).expect("a packet");
-        self.packets.push((at, interface, packet.clone()));
-        self.comes(at);
-    }
-
-    fn cell(&mut self, at: Time, interface: u32, cell: &Cell) {
-        let pdu = LinkPdu::Cell(*cell);
-        self.pcap.write(interface, at, &pdu).expect("a cell");
-        self.cells.push((at, interface, *cell));
-        self.comes(at);
-    }
-}
-
-impl Capture {
-    fn comes(&mut self, at: Time) {
-        assert!(at >= self.last, "{at:?} after {:?}", self.last);
-        self.last = at;
-    }
-
-    fn interface(&self, name: &str) -> u32 {
-        let found = self.interfaces.iter().position(|it| it.name == name);
-        found.expect(name) as u32
-    }
-
-    /// Cells that left in a direction.
-    fn cells(&self, interface: u32) -> impl Iterator<Item = &Cell> {
-        let cells = self.cells.iter().filter(move |it| it.1 == interface);
-        cells.map(|(_, _, cell)| cell)
-    }
-
-    /// What frames are made of the data cells of a direction, in the order of their ends; and how many are damaged.
-    fn frames(&self, name: &str) -> (Vec<Vec<u8>>, u64) {
-        let mut circuits: BTreeMap<(u8, u16), Reassembler> = BTreeMap::new();
-        let (mut frames, mut damaged) = (Vec::new(), 0);
-        let cells = self.cells(self.interface(name));
-        for cell in cells.filter(|it| (it.vpi, it.vci) != (0, SIGNALLING)) {
-            let circuit = circuits.entry((cell.vpi, cell.vci));
-            let circuit = circuit.or_insert_with(|| Reassembler::new(Mark::Last));
-            match circuit.push(cell) {
-                Some(Ok(frame)) => frames.push(frame.bytes.to_vec()),
-                Some(Err(_)) => damaged += 1,
-                None => {}
-            }
-        }
-        (frames, damaged)
-    }
-
-    /// Packets that a link took, as bytes.
-    fn packets(&self, name: &str) -> Vec<Vec<u8>> {
-        let interface = self.interface(name);
-        let packets = self.packets.iter().filter(|it| it.1 == interface);
-        packets.map(|(_, _, packet)| bytes(packet)).collect()
-    }
-}
-
-fn bytes(packet: &Ipv4Packet) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    packet.encode_into(&mut bytes).expect("a packet");
-    bytes
-}
-
-fn network(text: &str) -> Network {
-    let scenario = Scenario::from_toml(text, std::path::Path::new("."));
-    scenario.expect("TOML").resolve().expect("a network")
-}
-
-fn captured(network: &Network) -> (Report, Capture, Vec<u8>) {
-    let mut internet = Internet::new(network).expect("a network");
-    assert!(internet.capture_cells());
-    let mut capture = Capture {
-        pcap: PcapNg::new(Vec::new()).expect("a capture"),
-        interfaces: internet.interfaces().collect(),
-        cells: Vec::new(),
-        packets: Vec::new(),
-        last: Time::ZERO,
-    };
-    for interface in capture.interfaces.clone() {
-        capture.pcap.add_interface(interface).expect("an interface");
-    }
-    let report = internet.run(&mut capture);
-    let pcap = std::mem::replace(&mut capture.pcap, PcapNg::new(Vec::new()).expect("another"));
-    (report, capture, pcap.finish().expect("a file"))
-}
-
-/// Two hosts behind routers and two with adapters, on both sides of a line that is too slow for them: TCP, datagrams that
-/// are cut for the backbone and break their contract, and XTP without IP. All is over before the end.
-fn backbone(policy: &str) -> Network {
-    network(&format!(
-        r#"schema = "internet/1"
-        name = "cells"
-        run = {{ duration = "20s" }}
-        [[host]]
-        name = "{{a,b,c,d}}"
-        [[router]]
-        name = "r{{1..2}}"
-        [[link]]
-        ends = ["a", "r1"]
-        rate = "100 Mbit/s"
-        delay = "1ms"
-        mtu = 9000
-        [[link]]
-        ends = ["b", "r2"]
-        rate = "100 Mbit/s"
-        delay = "1ms"
-        mtu = 9000
-        [atm]
-        policy = "{policy}"
-        mtu = 1500
-        queue = {{ discard = "none", per_vc_limit = 60, port_limit = 90, adapter_limit = 5000, low_limit = 40 }}
-        [[atm.switch]]
-        name = "w{{1..2}}"
-        [[atm.link]]
-        ends = ["w1", "w2"]
-        rate = "4 Mbit/s"
-        delay = "5ms"
-        [[atm.link]]
-        ends = ["r{{1..2}}", "w{{1..2}}"]
-        rate = "25 Mbit/s"
-        delay = "1ms"
-        [[atm.link]]
-        ends = ["c", "w1"]
-        rate = "25 Mbit/s"
-        delay = "1ms"
-        [[atm.link]]
-        ends = ["d", "w2"]
-        rate = "25 Mbit/s"
-        delay = "1ms"
-        [[flow]]
-        from = "a"
-        to = "b"
-        bytes = 400000
-        [[flow]]
-        from = "b"
-        to = "a"
-        stop = "3s"
-        datagrams = {{ gap = "40ms", size = "4000 B" }}
-        contract = {{ kind = "vbr", peak = "4 Mbit/s", sustained = "500 kbit/s", burst = 40, conformance = "A", shape = "tagged" }}
-        [[flow]]
-        from = "c"
-        to = "d"
-        bytes = 200000
-        xtp = {{ delivery = "host-pair" }}
-        "#
-    )
-    .replace("name = \"{a,b,c,d}\"", "name = \"a\"\n[[host]]\nname = \"b\"\n[[host]]\nname = \"c\"\n[[host]]\nname = \"d\""))
-}
 
 #[test]
 fn every_cell_that_is_counted_is_there_at_its_time() {
@@ -384,6 +218,52 @@ fn results_are_the_same_with_a_capture() {
         let plain = Internet::new(&network).expect("a network").run(&mut ());
         assert!(json(&report) == json(&plain));
     }
+}
+
+/// What a real program sends begins to leave before the next event, and may be all gone with that.
+#[test]
+fn cells_of_packets_from_outside_are_told_of_in_time() {
+    let network = backbone("noqos-conv-svc");
+    let node = |name: &str| {
+        let place = network.nodes.iter().position(|it| it.name == name);
+        NodeIndex(place.expect(name) as u32)
+    };
+    let address = |name: &str| network.nodes[node(name).0 as usize].address;
+    let mut network = network.clone();
+    network.flows.clear();
+    network.contracts.clear();
+    let mut internet = Internet::new(&network).expect("a network");
+    assert!(internet.attach(node("c")) && internet.capture_cells());
+    let mut capture = Capture::of(&internet);
+    let datagram = UdpDatagram {
+        src_port: 7,
+        dst_port: 9,
+        checksum: true,
+        payload: Payload::Zeros(8),
+    };
+    let packet = |to| Ipv4Packet::new(address("c"), address(to), IpBody::Udp(datagram.clone()));
+    let packets = [packet("d"), packet("a")].map(|packet| bytes(&packet));
+    for (packet, at) in packets.iter().zip([0, 1_000]) {
+        let at = Time::ZERO + Span::from_ms(at);
+        internet.run_until(at, &mut capture);
+        let sent = internet.inject(at, node("c"), packet.clone().into());
+        sent.expect("a good packet");
+    }
+    let report = internet.run(&mut capture);
+    assert_eq!(capture.cells.len() as u64, report.cell_hops);
+    let (frames, damaged) = capture.frames("c->w1");
+    assert!(frames == packets && damaged == 0);
+    // Once a message has arrived its frame has no body, or that of the next: here of a set-up with another circuit.
+    let cells = capture.cells(capture.interface("c->w1"));
+    let signals = cells.filter_map(|cell| SignalCell::decode(&cell.payload).ok());
+    let asked = signals.filter_map(|signal| match signal {
+        SignalCell::Data { message, .. } => match message.body {
+            Body::Setup(setup) => Some(setup.vc.0),
+            _ => None,
+        },
+        SignalCell::Ack { .. } => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [1, 2]);
 }
 
 #[test]

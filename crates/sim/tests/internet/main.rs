@@ -9,6 +9,7 @@ mod contract;
 mod external;
 mod queues;
 mod tcp;
+mod told;
 #[path = "../../../wire/tests/common/tshark.rs"]
 mod tshark;
 mod workload;

@@ -1,5 +1,5 @@
 //! Trains and sites beside the reference: the same cells leave the same ports at the same instants, and the rest of the
-//! world cannot tell them apart.
+//! world cannot tell them apart, nor whether somebody looks at the cells.
 
 mod mixed;
 
@@ -290,7 +290,18 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
 
 /// What leaves each port, and what is reported.
 fn run(plan: &Plan, per_cell: bool) -> (Vec<Departure>, String) {
-    let mut internet = Internet::new(&network(plan, per_cell)).expect("a network");
+    let internet = Internet::new(&network(plan, per_cell)).expect("a network");
+    departures(internet)
+}
+
+/// The same while cells are captured.
+fn run_seen(plan: &Plan) -> (Vec<Departure>, String) {
+    let mut internet = Internet::new(&network(plan, false)).expect("a network");
+    assert!(internet.capture_cells());
+    departures(internet)
+}
+
+fn departures(mut internet: Internet) -> (Vec<Departure>, String) {
     let report = internet.run(&mut ());
     let backbone = internet.atm.as_mut().expect("a backbone");
     let mut departures = std::mem::take(&mut backbone.fabric.departures);
@@ -320,6 +331,9 @@ proptest! {
             prop_assert!(false, "\n{}\n{}", some(&cells), some(&moved));
         }
         prop_assert_eq!(cells.len(), moved.len());
-        prop_assert_eq!(of_cells, of_moved);
+        prop_assert_eq!(&of_cells, &of_moved);
+        let (seen, of_seen) = run_seen(&plan);
+        prop_assert!(cells == seen);
+        prop_assert_eq!(of_cells, of_seen);
     }
 }
