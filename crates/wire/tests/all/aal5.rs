@@ -1,6 +1,7 @@
 //! Segmentation and reassembly, and what loss does to them.
 
 use bytes::Bytes;
+use layercast_core::aal5_cells;
 use layercast_wire::{
     Cell, Flags, FrameType, MAX_CELL_PAYLOAD, Mark, MetsPacket, Payload, Pti, Reassembler,
     ReassemblyError, SegmentError, Segmenter, packet_of,
@@ -256,4 +257,25 @@ fn only_a_packet_with_both_ends_is_repaired() {
         repaired(Mark::First, &short)[0],
         Err(ReassemblyError::Length)
     );
+}
+
+#[test]
+fn any_pdu_that_a_frame_takes_comes_back() {
+    for len in [1, 40, 41, 1_500, 65_535] {
+        let pdu = Bytes::from_iter((0..len).map(|n: usize| n as u8));
+        let cells = Segmenter::pdu(Payload::Bytes(pdu.clone()), 1, 32).expect("it fits");
+        assert_eq!(cells.len(), aal5_cells(len) as usize);
+        let mut vc = Reassembler::new(Mark::Last);
+        let frames: Vec<_> = cells.filter_map(|cell| vc.push(&cell)).collect();
+        let [Ok(frame)] = &frames[..] else {
+            panic!("{len}: {frames:?}");
+        };
+        assert!(frame.bytes == pdu, "{len}");
+    }
+    for len in [0, 65_536] {
+        assert!(
+            Segmenter::pdu(Payload::Zeros(len), 1, 32).is_none(),
+            "{len}"
+        );
+    }
 }
