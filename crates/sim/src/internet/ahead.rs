@@ -190,7 +190,9 @@ impl Internet {
         }
         if let Needs::Pipes(first, second) = coming.needs {
             prefetch(&self.pipes[first as usize]);
-            second.map(|pipe| prefetch(&self.pipes[pipe as usize]));
+            if let Some(pipe) = second {
+                prefetch(&self.pipes[pipe as usize]);
+            }
         }
     }
 
@@ -204,7 +206,9 @@ impl Internet {
         match coming.needs {
             Needs::Pipes(first, second) => {
                 self.pipes[first as usize].prepare_queue();
-                second.map(|pipe| self.pipes[pipe as usize].prepare_queue());
+                if let Some(pipe) = second {
+                    self.pipes[pipe as usize].prepare_queue();
+                }
             }
             Needs::Host(host) => {
                 let host = &self.hosts[host as usize];
