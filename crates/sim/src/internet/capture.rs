@@ -98,7 +98,7 @@ impl Internet {
                 let body = self.part(whole, *offset, data);
                 let id = match &whole.body {
                     Body::Real(real) => real.id,
-                    _ => *group as u16,
+                    _ => self.packets.identification(*group),
                 };
                 let whole = self.on_wire(whole);
                 Ipv4Packet {

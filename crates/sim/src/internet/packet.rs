@@ -105,6 +105,8 @@ struct Group {
     /// Parts neither arrived nor lost.
     alive: u32,
     lost: bool,
+    /// Tells its parts from those of other packets (RFC 791 3.2).
+    identification: u16,
 }
 
 /// All packets under way.
@@ -114,6 +116,8 @@ pub(crate) struct Packets {
     free: Vec<PacketId>,
     groups: Vec<Group>,
     free_groups: Vec<u32>,
+    /// Packets that were cut.
+    cut: u64,
     /// Bytes of those that carry them.
     real_bytes: u64,
 }
@@ -293,7 +297,9 @@ impl Packets {
             whole,
             alive,
             lost: false,
+            identification: self.cut as u16,
         };
+        self.cut += 1;
         match self.free_groups.pop() {
             Some(place) => {
                 self.groups[place as usize] = group;
@@ -304,6 +310,11 @@ impl Packets {
                 self.groups.len() as u32 - 1
             }
         }
+    }
+
+    /// The identification of the packet of which a group has the parts.
+    pub fn identification(&self, group: u32) -> u16 {
+        self.groups[group as usize].identification
     }
 
     /// The packet of which a group has the parts.
@@ -377,6 +388,23 @@ mod tests {
         assert_eq!(packets.join(again[1]), Some(whole));
         packets.take(whole);
         assert_eq!(packets.len(), 0);
+    }
+
+    #[test]
+    fn parts_of_packets_that_follow_each_other_are_told_apart() {
+        let (mut packets, mut parts) = (Packets::default(), Vec::new());
+        let seen = [(); 3].map(|()| {
+            let whole = packets.add(packet(4_020));
+            packets.cut(whole, 1_500, &mut parts);
+            let Body::Fragment { group, .. } = packets.get(parts[0]).body else {
+                panic!("a part");
+            };
+            let seen = packets.identification(group);
+            // The place of the group is free again.
+            parts.iter().for_each(|&part| packets.lose(part));
+            seen
+        });
+        assert_eq!(seen, [0, 1, 2]);
     }
 
     #[test]
