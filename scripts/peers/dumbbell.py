@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
-from layercast_lab import peers  # noqa: E402
+# Not as part of the package, which needs the bindings to be built.
+sys.path.insert(0, str(ROOT / "python" / "layercast_lab"))
+import peers  # noqa: E402
 
 # Ten transfers by NewReno in segments of 1448 bytes, each segment acknowledged, through 100 Mb/s and 10 ms
 # with room for 200 packets, over access links of 1 Gb/s and 1 ms.
