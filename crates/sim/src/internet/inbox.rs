@@ -4,8 +4,6 @@
 //! comes: once the first has waited for as long as the delay, all that came meanwhile enter one after the other, in the
 //! order they came. All of them are known by then, as each left a host or another link before it came here.
 
-use std::collections::VecDeque;
-
 use layercast_core::{Span, Time};
 
 use super::packet::{Arrival, PacketId};
@@ -17,8 +15,9 @@ use crate::ties::draw;
 #[derive(Debug)]
 pub(super) struct Inbox {
     delay: Span,
-    /// When the packets come, the first first.
-    line: VecDeque<(Time, PacketId)>,
+    /// When the packets come, the first first; so many of them have entered the link.
+    line: Vec<(Time, PacketId)>,
+    entered: usize,
     /// When the first of them enter the link.
     due: Time,
 }
@@ -44,7 +43,8 @@ impl Inboxes {
     pub fn add(&mut self, delay: Span) -> u32 {
         self.all.push(Inbox {
             delay,
-            line: VecDeque::new(),
+            line: Vec::new(),
+            entered: 0,
             due: Time::MAX,
         });
         self.all.len() as u32 - 1
@@ -60,9 +60,9 @@ impl Inboxes {
         who: impl Fn(PacketId) -> Option<u64>,
     ) -> Option<Time> {
         let inbox = &mut self.all[number as usize];
-        let line = &mut inbox.line;
-        let mut place = line.len();
-        line.push_back((at, packet));
+        inbox.line.push((at, packet));
+        let line = &mut inbox.line[inbox.entered..];
+        let mut place = line.len() - 1;
         // Most come in their order, or nearly so.
         while place > 0 && line[place - 1].0 > at {
             line.swap(place - 1, place);
@@ -113,7 +113,7 @@ impl Internet {
         // At this instant others may come yet.
         self.empty(number, self.now.saturating_sub(Span::from_ps(1)));
         let inbox = &mut self.inboxes.all[number as usize];
-        if let Some(&(first, _)) = inbox.line.front() {
+        if let Some(&(first, _)) = inbox.line.first() {
             inbox.due = first.saturating_add(inbox.delay);
             let due = inbox.due;
             self.await_inbox(number, due);
@@ -126,13 +126,18 @@ impl Internet {
             self.packet_hops += 1;
             self.follow(at, packet);
         }
+        let inbox = &mut self.inboxes.all[number as usize];
+        inbox.line.drain(..inbox.entered);
+        inbox.entered = 0;
     }
 
     #[inline]
     fn first_of(&mut self, number: u32, until: Time) -> Option<(Time, PacketId)> {
-        let line = &mut self.inboxes.all[number as usize].line;
-        let is_due = line.front().is_some_and(|&(at, _)| at <= until);
-        is_due.then(|| line.pop_front()).flatten()
+        let inbox = &mut self.inboxes.all[number as usize];
+        let &first = inbox.line.get(inbox.entered)?;
+        let is_due = first.0 <= until;
+        inbox.entered += usize::from(is_due);
+        is_due.then_some(first)
     }
 
     /// Lets everything enter its link that has come until now, so that it is counted.
