@@ -164,7 +164,9 @@ impl Internet {
                     break offered;
                 }
                 _ => {
-                    pipe.plain_until = then;
+                    if step.then == Then::Enters {
+                        pipe.plain_until = then;
+                    }
                     let arrival = Arrival {
                         packet: id,
                         to: step.next,

@@ -124,6 +124,9 @@ impl Internet {
     /// Appends the steps of a path whose nodes do nothing but pass packets on, at once.
     fn walk(&mut self, src: NodeIndex, dst: NodeIndex) -> Option<()> {
         let mut at = src;
+        if src == dst {
+            return None;
+        }
         for _ in 0..LONGEST {
             let hop = self.routes.next(at, dst, src)?;
             let Interface::Pipe(pipe) = hop.interface else {
