@@ -36,7 +36,7 @@ class Packet:
 
 
 def packets(path: Path, interfaces: Container[str] | None = None) -> Iterator[Packet]:
-    """Packets in the order of the file, of some interfaces only. Cells and later fragments are not for this."""
+    """Packets in the order of the file, of some interfaces only; not cells, nor later fragments."""
     data, names, at = path.read_bytes(), [], 0
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
