@@ -32,7 +32,7 @@ struct Rest {
     deadlines: BTreeSet<(Time, u32)>,
 }
 
-/// So many places are searched for the first deadline, which costs less than keeping them in order.
+/// So many places are searched, which costs less than keeping what is looked for in order.
 const FEW: usize = 4;
 
 #[derive(Debug)]
@@ -70,9 +70,7 @@ impl<T: Timed, M: Default> Slots<T, M> {
         let slot = self.next_slot();
         if self.rest.free.pop().is_none() {
             if self.slots.len() == FEW {
-                let armed = self.slots.iter().zip(0..);
-                let armed = armed.filter_map(|(slot, n)| Some((slot.armed?, n)));
-                self.rest.deadlines = armed.collect();
+                self.rest.deadlines = self.armed().collect();
             }
             self.slots.push(Slot {
                 generation: 0,
@@ -107,10 +105,10 @@ impl<T: Timed, M: Default> Slots<T, M> {
         }
     }
 
-    /// The marks of the first places, if there are no more than so many.
+    /// The marks of all places, if there are few.
     #[inline]
-    pub fn marks(&self, most: usize) -> Option<impl Iterator<Item = &M>> {
-        (self.slots.len() <= most).then(|| self.slots.iter().map(|slot| &slot.mark))
+    pub fn marks_of_few(&self) -> Option<impl Iterator<Item = &M>> {
+        (self.slots.len() <= FEW).then(|| self.slots.iter().map(|slot| &slot.mark))
     }
 
     /// The name of whom a place, which there is, belongs to now.
@@ -197,8 +195,13 @@ impl<T: Timed, M: Default> Slots<T, M> {
         if self.slots.len() > FEW {
             return self.rest.deadlines.first().copied();
         }
-        let armed = self.slots.iter().zip(0..);
-        armed.filter_map(|(slot, n)| Some((slot.armed?, n))).min()
+        self.armed().min()
+    }
+
+    /// The deadline of each place that has one.
+    fn armed(&self) -> impl Iterator<Item = (Time, u32)> {
+        let slots = self.slots.iter().zip(0..);
+        slots.filter_map(|(slot, n)| Some((slot.armed?, n)))
     }
 
     /// Takes the next tenant whose deadline may have come.

@@ -99,10 +99,7 @@ impl TcpOptions {
     /// SACK blocks that fit behind the others.
     #[inline]
     fn sack_room(&self, fixed: usize) -> usize {
-        match self.sack.is_empty() {
-            true => 0,
-            false => ((MAX_OPTIONS - fixed - 4) / 8).min(self.sack.as_slice().len()),
-        }
+        ((MAX_OPTIONS - fixed - 4) / 8).min(self.sack.as_slice().len())
     }
 
     /// Writes the options at the front of `out` in the order every stack writes them (RFC 7323 A);

@@ -40,7 +40,7 @@ struct Coming {
 
 /// What will be needed for a packet, as far as is known.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Needs {
+enum Needs {
     Nothing,
     /// A host, by its number: it is for that.
     Host(u32),
@@ -50,6 +50,14 @@ pub(super) enum Needs {
     WayTo(NodeIndex),
     /// One link, and perhaps another, which it enters at once.
     Pipes(u32, Option<u32>),
+}
+
+impl Needs {
+    fn pipes(pipes: Option<(u32, Option<u32>)>) -> Needs {
+        pipes.map_or(Needs::Nothing, |(first, second)| {
+            Needs::Pipes(first, second)
+        })
+    }
 }
 
 impl Ahead {
@@ -173,7 +181,7 @@ impl Internet {
         };
         let coming = ahead.before(2);
         match coming.needs {
-            Needs::Step(step) => coming.needs = self.paths.pipes(step),
+            Needs::Step(step) => coming.needs = Needs::pipes(self.paths.pipes(step)),
             Needs::WayTo(dst) => {
                 let hop = self.routes.next(coming.to, dst, coming.to);
                 if let Some(Interface::Pipe(pipe)) = hop.map(|hop| hop.interface) {
@@ -218,7 +226,7 @@ impl Internet {
                 {
                     host.endpoint.prepare_connection(ends, segment);
                 }
-                coming.needs = self.paths.pipes(host.last_step());
+                coming.needs = Needs::pipes(self.paths.pipes(host.last_step()));
                 if let Needs::Pipes(first, _) = coming.needs {
                     prefetch(&self.pipes[first as usize]);
                 }

@@ -27,7 +27,7 @@ pub(super) struct Host {
     pub node: NodeIndex,
     pub endpoint: Endpoint,
     address: Ipv4Addr,
-    /// Whom it sent to last.
+    /// Whom it sent to last; itself, until it sends.
     peer: Peer,
     /// Only where a flow of XTP begins or ends.
     pub xtp: Option<Box<XtpHost>>,
@@ -83,7 +83,7 @@ impl Host {
             endpoint,
             address,
             peer: Peer {
-                address: Ipv4Addr::UNSPECIFIED,
+                address,
                 node,
                 step: NO_STEP,
             },
@@ -321,10 +321,8 @@ impl Internet {
         (to, to_port): (u32, u16),
         users: (User, User),
     ) -> Option<ConnId> {
-        let address = |world: &Internet, host: u32| {
-            world.node_addresses[world.hosts[host as usize].node.0 as usize]
-        };
-        let (local, remote) = (address(self, from), address(self, to));
+        let local = self.hosts[from as usize].address;
+        let remote = self.hosts[to as usize].address;
         let server = &mut self.hosts[to as usize];
         let to_port = match to_port {
             0 => server.own_port(),

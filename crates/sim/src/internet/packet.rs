@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use layercast_core::{Time, prefetch};
-use layercast_wire::{Ipv4Packet, Payload, TcpSegment, XtpPacket};
+use layercast_wire::{Ipv4Packet, TcpSegment, XtpPacket};
 use layercast_workload::app::Media;
 
 use super::NodeIndex;
@@ -66,18 +66,6 @@ pub(crate) enum Body {
     },
 }
 
-impl Body {
-    /// Whether it is here with all it has.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        match self {
-            Body::Free | Body::Udp(_) => true,
-            Body::Tcp(segment) => matches!(segment.payload, Payload::Zeros(_)),
-            _ => false,
-        }
-    }
-}
-
 /// A UDP datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
@@ -132,15 +120,7 @@ impl Packets {
     pub fn add(&mut self, packet: Packet) -> PacketId {
         match self.free.pop() {
             Some(id) => {
-                let place = &mut self.all[id.0 as usize];
-                (place.src, place.dst) = (packet.src, packet.dst);
-                (place.bytes, place.step, place.ttl) = (packet.bytes, packet.step, packet.ttl);
-                if place.body.is_plain() {
-                    // There is nothing to drop, which need not be found out again.
-                    std::mem::forget(std::mem::replace(&mut place.body, packet.body));
-                } else {
-                    place.body = packet.body;
-                }
+                self.all[id.0 as usize] = packet;
                 id
             }
             None => {

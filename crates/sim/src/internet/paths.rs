@@ -5,12 +5,9 @@
 //! are known when it enters the first. Then it does so without an event between. Where packets of several links do, they
 //! [wait for each other](super::inbox).
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use layercast_core::{Time, prefetch};
+use rustc_hash::FxHashMap;
 
-use super::ahead::Needs;
 use super::packet::{Arrival, PacketId};
 use super::routes::Interface;
 use super::{Internet, Network, NodeIndex, Traffic};
@@ -47,7 +44,7 @@ pub(super) enum Then {
 pub(super) struct Paths {
     steps: Vec<Step>,
     /// The first step from a host to another, or `NO_STEP`.
-    firsts: HashMap<(NodeIndex, NodeIndex), u32, BuildHasherDefault<PairHasher>>,
+    firsts: FxHashMap<(NodeIndex, NodeIndex), u32>,
     /// Until when links may be entered without an event: what happens later is not counted yet then.
     pub straight_until: Time,
     /// Whether packets may wait for each other.
@@ -78,15 +75,11 @@ impl Paths {
 
     /// The link of a step, and the one that is entered from it at once.
     #[inline]
-    pub fn pipes(&self, place: u32) -> Needs {
+    pub fn pipes(&self, place: u32) -> Option<(u32, Option<u32>)> {
         let step = |place: u32| self.steps.get(place as usize);
-        match step(place) {
-            Some(first) if first.then == Then::Enters => {
-                Needs::Pipes(first.pipe, step(place + 1).map(|it| it.pipe))
-            }
-            Some(first) => Needs::Pipes(first.pipe, None),
-            None => Needs::Nothing,
-        }
+        let first = step(place)?;
+        let second = step(place + 1).filter(|_| first.then == Then::Enters);
+        Some((first.pipe, second.map(|it| it.pipe)))
     }
 }
 
@@ -123,10 +116,10 @@ impl Internet {
 
     /// Appends the steps of a path whose nodes do nothing but pass packets on, at once.
     fn walk(&mut self, src: NodeIndex, dst: NodeIndex) -> Option<()> {
-        let mut at = src;
         if src == dst {
             return None;
         }
+        let mut at = src;
         for _ in 0..LONGEST {
             let hop = self.routes.next(at, dst, src)?;
             let Interface::Pipe(pipe) = hop.interface else {
@@ -220,26 +213,6 @@ enum Feeder {
     Pipes,
     /// Those of a host, or such as may have to be cut, perhaps among others.
     Others,
-}
-
-/// Mixes two numbers of nodes, which nobody chooses to collide.
-#[derive(Default)]
-struct PairHasher(u64);
-
-impl Hasher for PairHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(byte.into());
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 #[cfg(test)]

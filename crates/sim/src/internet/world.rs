@@ -144,10 +144,7 @@ impl Internet {
             kernel: Kernel::new(network.ties, network.seed),
             sources: Vec::new(),
             nodes: Vec::new(),
-            has_processors: network
-                .nodes
-                .iter()
-                .any(|node| node.cpu != CpuCost::default()),
+            has_processors: false,
             node_addresses: network.nodes.iter().map(|node| node.address).collect(),
             pipes: built.pipes,
             packets: Packets::default(),
@@ -195,6 +192,7 @@ impl Internet {
                     stream: Stream::new(network.seed, &format!("cpu/{}", node.name)),
                 })
             });
+            world.has_processors |= cpu.is_some();
             world.nodes.push(NodeState { host, cpu });
         }
         let host = |world: &Internet, node: NodeIndex| {

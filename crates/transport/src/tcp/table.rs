@@ -42,9 +42,6 @@ struct Mark {
     key: Option<Key>,
 }
 
-/// As long as a host has no more, connections are found by looking at the keys of all.
-const FEW: usize = 4;
-
 impl Table {
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
@@ -68,7 +65,7 @@ impl Table {
     /// Where a connection is, if there are few.
     #[inline]
     fn find_of_few(&self, key: &Key) -> Option<Option<u32>> {
-        let mut marks = self.slots.marks(FEW)?;
+        let mut marks = self.slots.marks_of_few()?;
         let slot = marks.position(|mark| mark.key.as_ref() == Some(key));
         Some(slot.map(|slot| slot as u32))
     }
