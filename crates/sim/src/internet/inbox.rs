@@ -140,6 +140,21 @@ impl Internet {
         is_due.then_some(first)
     }
 
+    /// From now on packets do not wait for each other: those that do come to their nodes, each by itself.
+    pub(super) fn give_up_inboxes(&mut self) {
+        self.empty_inboxes();
+        for inbox in &mut self.inboxes.all {
+            inbox.due = Time::MAX;
+            for (at, id) in inbox.line.drain(..) {
+                let packet = self.packets.get_mut(id);
+                // The node takes it off again.
+                packet.ttl += 1;
+                let arrival = self.paths.arrival(id, packet.step);
+                self.arrivals.add(at, arrival);
+            }
+        }
+    }
+
     /// Lets everything enter its link that has come until now, so that it is counted.
     pub(super) fn empty_inboxes(&mut self) {
         for number in 0..self.inboxes.all.len() {

@@ -226,18 +226,21 @@ mod tests {
     use crate::internet::scenario::Scenario;
 
     /// A report, and how many packets went on without an event, or did so while others waited for them.
-    fn run(scenario: &str, step_by_step: bool) -> (Report, usize, usize) {
+    fn run(scenario: &str, step_by_step_from: Time) -> (Report, usize, usize) {
         let scenario = Scenario::from_toml(scenario, Path::new(".")).unwrap();
         let mut world = Internet::new(&scenario.resolve().unwrap()).unwrap();
-        if step_by_step {
-            world.capture();
-        }
         let steps = &world.paths.steps;
         let straight = steps.iter().filter(|it| it.then == Then::Enters).count();
         let waits = steps
             .iter()
             .filter(|it| matches!(it.then, Then::Waits(_)))
             .count();
+        if step_by_step_from > Time::ZERO {
+            world.run_until(step_by_step_from, &mut ());
+        }
+        if step_by_step_from < Time::MAX {
+            world.capture();
+        }
         (world.run(&mut ()), straight, waits)
     }
 
@@ -305,9 +308,11 @@ mod tests {
                     hosts[from], hosts[to]
                 );
             }
-            let (ahead, ..) = run(&scenario, false);
-            let (one_by_one, ..) = run(&scenario, true);
-            prop_assert_eq!(ahead, one_by_one, "{}", scenario);
+            let (ahead, ..) = run(&scenario, Time::MAX);
+            for from in [Time::ZERO, Time::from_ps(517_000_000_000)] {
+                let (one_by_one, ..) = run(&scenario, from);
+                prop_assert_eq!(&ahead, &one_by_one, "from {:?}: {}", from, &scenario);
+            }
         }
     }
 
@@ -323,7 +328,7 @@ mod tests {
             from = "left{1..3}"
             to = "right{1..3}"
         "#;
-        let (report, straight, waits) = run(scenario, false);
+        let (report, straight, waits) = run(scenario, Time::MAX);
         // Each way of each flow waits before the trunk and goes straight behind it.
         assert_eq!((straight, waits), (6, 6));
         assert!(report.packet_hops > 10_000, "{}", report.packet_hops);

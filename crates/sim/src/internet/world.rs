@@ -450,7 +450,9 @@ impl Internet {
         };
         let never = self.captured.is_some() || self.external.is_some() || self.ties == Ties::Fifo;
         self.paths.straight_until = if never { Time::ZERO } else { until };
-        self.paths.may_wait = !never;
+        if std::mem::replace(&mut self.paths.may_wait, !never) && never {
+            self.give_up_inboxes();
+        }
     }
 
     fn restart_counts(&mut self) {
