@@ -286,14 +286,3 @@ mod tests {
         assert_eq!(with, report(None));
     }
 }
-#[cfg(test)]
-#[test]
-fn sizes() {
-    eprintln!(
-        "SIZES host {} endpoint {} packet {} flow {}",
-        size_of::<super::hosts::Host>(),
-        size_of::<layercast_transport::tcp::Endpoint>(),
-        size_of::<super::packet::Packet>(),
-        size_of::<super::flows::FlowState>()
-    );
-}
