@@ -22,6 +22,7 @@ pub use api::{
 use std::collections::{BTreeMap, VecDeque};
 
 use layercast_core::{Machine, Observer, RequestId, Span, Time};
+use rustc_hash::FxHashMap;
 
 use self::chain::{Circuit, Circuits, PoolKey, Stage};
 use crate::policy::{ConversationType, FlowKey, Service, VcManagement};
@@ -36,9 +37,9 @@ pub struct FlowMapper {
     config: MapperConfig,
     circuits: Circuits,
     /// Waiting and bound circuits by conversation.
-    keys: BTreeMap<u128, u32>,
+    keys: FxHashMap<u128, u32>,
     /// Waiting and abandoned circuits by request.
-    requests: BTreeMap<RequestId, u32>,
+    requests: FxHashMap<RequestId, u32>,
     /// Bound and cached circuits by number.
     numbers: Vec<Option<u32>>,
     /// Cached circuits, that which was used last behind.
@@ -57,8 +58,8 @@ impl FlowMapper {
         FlowMapper {
             config,
             circuits: Circuits::new(),
-            keys: BTreeMap::new(),
-            requests: BTreeMap::new(),
+            keys: FxHashMap::default(),
+            requests: FxHashMap::default(),
             numbers: Vec::new(),
             pool: BTreeMap::new(),
             next_request: RequestId(0),

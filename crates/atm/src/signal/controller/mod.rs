@@ -5,6 +5,7 @@ mod waiting;
 use std::collections::{BTreeMap, VecDeque};
 
 use layercast_core::{Machine, Observer, PortId, RequestId, Time, earliest};
+use rustc_hash::FxHashMap;
 
 use self::ports::Ports;
 use self::waiting::Waiting;
@@ -24,7 +25,7 @@ pub struct Controller<A> {
     admission: A,
     ports: Ports,
     routes: BTreeMap<AtmAddress, PortId>,
-    calls: BTreeMap<CallId, Call>,
+    calls: FxHashMap<CallId, Call>,
     waiting: Waiting,
     /// Messages being understood, with the time when they are.
     backlog: VecDeque<(Time, PortId, Message)>,
@@ -56,7 +57,7 @@ impl<A: PortAdmission> Controller<A> {
             admission,
             ports: Ports::default(),
             routes: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            calls: FxHashMap::default(),
             waiting: Waiting::default(),
             backlog: VecDeque::new(),
             next_number: 0,

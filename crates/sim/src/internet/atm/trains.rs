@@ -8,6 +8,7 @@
 use layercast_atm::{Run, RunQueue, Vcid};
 use layercast_core::{Span, Time};
 
+use super::SIGNALLING;
 use super::due::{Due, Moment};
 use super::fabric::{Arrival, Fabric};
 use super::lane::Lane;
@@ -80,8 +81,11 @@ impl Trains {
     /// Cells come to the queue of a port, all now.
     pub fn put(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
         self.pull(fabric, n, fabric.now);
-        self.serve(fabric, n, fabric.now.at);
         self.enqueue(fabric, n, run);
+        // It goes before all others: if the link is free it arrives whatever comes, and is on the wire when it does.
+        if run.vc == SIGNALLING {
+            self.serve(fabric, n, fabric.now.at);
+        }
         self.settle(fabric, n);
     }
 
@@ -130,19 +134,13 @@ impl Trains {
             return Arrival::Nothing;
         };
         fabric.now = fabric.now.max(moment);
-        self.catch_up(fabric, n);
-        let port = &mut self.wires.ports[n as usize];
-        let signal = port.signals.front().filter(|it| it.0 == moment.at);
-        let arrival = if let Some(&(_, frame)) = signal {
-            port.signals.pop_front();
-            port.signal = port.signals.front().map_or(Time::MAX, |it| it.0);
-            fabric.cell_hops += 1;
-            fabric.signal(n, frame)
-        } else if port.ends && self.wires.lanes[n as usize].last() == moment.at {
-            self.wires.deliver(fabric, n, moment.next())
-        } else {
-            Arrival::Nothing
-        };
+        // What is on the wire arrives there, whatever still comes to the port.
+        let arrived = self.wires.arrive(fabric, n, moment);
+        let arrival = arrived.unwrap_or_else(|| {
+            self.catch_up(fabric, n);
+            let arrived = self.wires.arrive(fabric, n, moment);
+            arrived.unwrap_or(Arrival::Nothing)
+        });
         self.settle(fabric, n);
         arrival
     }

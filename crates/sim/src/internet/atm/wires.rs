@@ -42,8 +42,9 @@ impl Wires {
         run.at += port.lead;
         if run.vc == SIGNALLING {
             port.signal = port.signal.min(run.at);
-            let cells = run.cells();
-            port.signals.extend(cells.map(|it| (it.at, it.frame)));
+            for cell in run.cells() {
+                port.signals.push_back((cell.at, cell.frame));
+            }
             return;
         }
         if port.ends {
@@ -83,6 +84,21 @@ impl Wires {
             let moment = (at < Time::MAX).then(|| fabric.moment(n, at));
             self.due.set(n, moment);
         }
+    }
+
+    /// What comes from the wire of a port at a moment that somebody has to hear of, if that does.
+    #[inline]
+    pub fn arrive(&mut self, fabric: &mut Fabric, n: u32, moment: Moment) -> Option<Arrival> {
+        let port = &mut self.ports[n as usize];
+        if port.signal == moment.at
+            && let Some((_, frame)) = port.signals.pop_front()
+        {
+            port.signal = port.signals.front().map_or(Time::MAX, |it| it.0);
+            fabric.cell_hops += 1;
+            return Some(fabric.signal(n, frame));
+        }
+        let last = port.ends && self.lanes[n as usize].last() == moment.at;
+        last.then(|| self.deliver(fabric, n, moment.next()))
     }
 
     /// Gives the adapter at the other end of a port what comes there before a moment.
