@@ -13,7 +13,7 @@ pub(super) struct Port {
     pub cell_time: Span,
     pub delay: Span,
     /// Where the cells that come in go, by the number of their circuit.
-    pub table: Vec<Option<Line>>,
+    pub table: Vec<Line>,
 }
 
 /// Where the cells of a circuit go.
@@ -25,6 +25,12 @@ pub(super) struct Line {
     pub vc: Vcid,
 }
 
+/// No circuit. A line takes eight bytes, an `Option` of one would take twelve: there are many, of which any is next.
+const NOWHERE: Line = Line {
+    port: u32::MAX,
+    vc: Vcid(0),
+};
+
 impl Port {
     /// From the instant a cell begins to leave to when it is at the other end.
     pub fn lead(&self) -> Span {
@@ -33,7 +39,8 @@ impl Port {
 
     #[inline]
     pub fn line(&self, vc: Vcid) -> Option<Line> {
-        self.table.get(usize::from(vc.0)).copied().flatten()
+        let line = self.table.get(usize::from(vc.0)).copied();
+        line.filter(|line| line.port != NOWHERE.port)
     }
 
     pub fn set_line(&mut self, vc: Vcid, line: Option<Line>) {
@@ -42,9 +49,9 @@ impl Port {
             if line.is_none() {
                 return;
             }
-            self.table.resize(place + 1, None);
+            self.table.resize(place + 1, NOWHERE);
         }
-        self.table[place] = line;
+        self.table[place] = line.unwrap_or(NOWHERE);
     }
 }
 

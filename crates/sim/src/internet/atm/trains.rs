@@ -210,7 +210,9 @@ impl Trains {
         }
         for k in inputs.clone() {
             let Input { from, lead, .. } = self.inputs[k];
-            if let Some(until) = earlier(until.at, lead) {
+            if let Some(until) = earlier(until.at, lead)
+                && until >= self.wires.ports[from as usize].begun
+            {
                 self.run_to(fabric, from, until);
             }
         }
@@ -258,9 +260,12 @@ impl Trains {
     }
 
     /// Puts the head that stands last where it belongs.
-    #[inline]
+    #[inline(always)]
     fn put_in_place(&mut self, fabric: &Fabric) {
         let mut place = self.heads.len() - 1;
+        if place == 0 {
+            return;
+        }
         let head = self.heads[place];
         while place > 0 && self.precedes(fabric, self.heads[place - 1], head) {
             self.heads[place] = self.heads[place - 1];
