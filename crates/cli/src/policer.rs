@@ -19,8 +19,11 @@ use crate::output::{print, print_json};
 const FIRST: u32 = 256;
 /// Losses that tell a first rate.
 const ENOUGH: usize = 32;
-/// Packets of the last train, half of which pass.
-const LAST: u32 = 1_000;
+/// Packets of a closer train, half of which pass.
+const CLOSER: u32 = 1_000;
+/// How long such a train takes at most, and how many there are until one tells what it was sent for.
+const LONGEST: Duration = Duration::from_secs(20);
+const TRAINS: u32 = 5;
 /// Pause after a train, for what is under way and for the bucket.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long an answer is waited for, and how often it is asked for.
@@ -115,26 +118,52 @@ fn measure(args: &args::PolicerProbe, to: SocketAddr) -> Outcome {
     let mut count = FIRST;
     let rough = loop {
         probe.train(count.min(args.packets), args.at)?;
-        if probe.lost() >= ENOUGH || count >= args.packets {
-            break probe.estimate();
+        let rough = token_bucket(&probe.packets);
+        if count >= args.packets || (probe.lost() >= ENOUGH && rough.is_ok()) {
+            break rough;
         }
         count *= 4;
     };
-    let found = rough.map(|rough| {
-        // Twice the rate: every other packet tells that the bucket is empty, the others how fast it fills.
-        let to_empty = (2 * rough.burst / u64::from(args.packet)) as u32;
-        let count = LAST.saturating_add(to_empty).min(MOST - probe.next);
-        let pace = Rate::from_bps((2 * rough.rate.as_bps()).min(args.at.as_bps()));
-        (count, pace)
-    });
-    let found = match found {
-        Ok((count, pace)) => {
-            probe.train(count, pace)?;
-            probe.estimate()
-        }
+    let found = match rough {
+        Ok(rough) => closer(args, &mut probe, rough)?,
         Err(error) => Err(error),
     };
     report(args, &probe, found)
+}
+
+/// Sends trains at twice the rate that was found until that is what the last of them tells: each alone, as what was found
+/// before may be wrong where the other host was busy.
+fn closer(
+    args: &args::PolicerProbe,
+    probe: &mut Prober,
+    rough: TokenBucket,
+) -> Result<Result<TokenBucket, NoBucket>, Failure> {
+    let (mut rate, mut burst) = (rough.rate.as_bps(), rough.burst);
+    let mut told = Ok(rough);
+    // Every other packet tells that the bucket is empty, the others how fast it fills.
+    let plan = |rate: u64, burst: u64| {
+        let to_empty = (2 * burst / u64::from(args.packet)) as u32;
+        let count = CLOSER.saturating_add(to_empty);
+        let bits = 8 * u64::from(count) * u64::from(args.packet);
+        let pace = (2 * rate).max(bits / LONGEST.as_secs());
+        (count, pace.min(args.at.as_bps()))
+    };
+    for _ in 0..TRAINS {
+        let (count, pace) = plan(rate, burst);
+        let before = probe.packets.len();
+        probe.train(count.min(MOST - probe.next), Rate::from_bps(pace))?;
+        told = token_bucket(&probe.packets[before..]);
+        match told {
+            Ok(found) => (rate, burst) = (found.rate.as_bps(), found.burst),
+            Err(NoBucket::NoLoss) => rate *= 2,
+            Err(NoBucket::NoneAfter) => rate /= 2,
+        }
+        let (_, next) = plan(rate, burst);
+        if probe.next == MOST || (told.is_ok() && next <= 2 * pace && pace <= 2 * next) {
+            break;
+        }
+    }
+    Ok(told)
 }
 
 fn report(
@@ -221,10 +250,6 @@ impl Prober {
 
     fn lost(&self) -> usize {
         self.packets.iter().filter(|it| !it.passed).count()
-    }
-
-    fn estimate(&self) -> Result<TokenBucket, NoBucket> {
-        token_bucket(&self.packets)
     }
 
     /// Sends so many packets at a pace, and then finds out which arrived.

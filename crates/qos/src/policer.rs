@@ -46,6 +46,7 @@ const RANGE: f64 = 400.0;
 /// How far around the best burst it then looks, and how far around the best rate, of which these are the squares.
 const NEAR: [f64; 4] = [2.0, 1.2, 1.04, 1.01];
 const CLOSER: u32 = 200;
+const FINE: f64 = 1.02;
 
 /// The token bucket behind what became of packets, which are in the order of sending and begin after a pause.
 ///
@@ -68,7 +69,11 @@ pub fn token_bucket(packets: &[Probed]) -> Result<TokenBucket, NoBucket> {
     // very much more unless nearly all was burst.
     let (low, high) = (passed / seconds / RANGE, passed / seconds * 1.05);
     let scanned = steps(low, high, STEPS).map(|rate| rough(packets, rate));
-    let mut best = scanned.min_by_key(|it| it.misjudged).expect("steps");
+    let best = scanned.min_by_key(|it| it.misjudged).expect("steps");
+    // A lower rate goes with a larger burst, so they are looked for together first, and then each alone.
+    let [low, high] = [best.rate / FINE, best.rate * FINE];
+    let finer = steps(low, high, CLOSER).map(|rate| rough(packets, rate));
+    let (mut best, _) = middle(best, finer.collect(), |it| it.rate);
     let (mut rates, mut bursts) = ([best.rate; 2], [best.burst; 2]);
     for near in NEAR {
         let [low, high] = [best.burst / near, best.burst * near];
