@@ -150,8 +150,16 @@ fn closer(
     };
     for _ in 0..TRAINS {
         let (count, pace) = plan(rate, burst);
+        let count = count.min(MOST - probe.next);
+        if count == 0 {
+            break;
+        }
+        // The bucket is full again by then.
+        let full = Rate::from_bps(rate.max(1)).time_for(burst);
+        let full = Duration::from_secs_f64(full.as_secs_f64());
+        sleep(full.min(LONGEST).saturating_sub(PAUSE));
         let before = probe.packets.len();
-        probe.train(count.min(MOST - probe.next), Rate::from_bps(pace))?;
+        probe.train(count, Rate::from_bps(pace))?;
         told = token_bucket(&probe.packets[before..]);
         match told {
             Ok(found) => (rate, burst) = (found.rate.as_bps(), found.burst),
@@ -159,7 +167,7 @@ fn closer(
             Err(NoBucket::NoneAfter) => rate /= 2,
         }
         let (_, next) = plan(rate, burst);
-        if probe.next == MOST || (told.is_ok() && next <= 2 * pace && pace <= 2 * next) {
+        if told.is_ok() && next <= 2 * pace && pace <= 2 * next {
             break;
         }
     }
@@ -171,23 +179,27 @@ fn report(
     probe: &Prober,
     found: Result<TokenBucket, NoBucket>,
 ) -> Outcome {
-    let sent = probe.packets.len();
+    let (sent, lost) = (probe.packets.len(), probe.lost());
     let bucket = match found {
         Ok(bucket) => bucket,
         Err(NoBucket::NoLoss) if args.json => {
             return print_json(
-                &json!({"policed": false, "sent": sent, "lost": 0, "at_bps": args.at.as_bps()}),
+                &json!({"policed": false, "sent": sent, "lost": lost, "at_bps": args.at.as_bps()}),
             );
         }
         Err(NoBucket::NoLoss) => {
             return print(&format!(
-                "no policer below {} and {} packets of {} bytes: nothing was lost\n",
-                args.at, sent, args.packet
+                "no policer below {} and {sent} packets of {} bytes: {}\n",
+                args.at,
+                args.packet,
+                match lost {
+                    0 => "nothing was lost".to_owned(),
+                    lost => format!("{lost} were lost, none of the last train"),
+                },
             ));
         }
         Err(error) => return Err(Failure::new(error)),
     };
-    let lost = probe.lost();
     if args.json {
         return print_json(&json!({
             "policed": true,
