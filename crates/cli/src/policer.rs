@@ -118,9 +118,12 @@ fn measure(args: &args::PolicerProbe, to: SocketAddr) -> Outcome {
     let mut count = FIRST;
     let rough = loop {
         probe.train(count.min(args.packets), args.at)?;
-        let rough = token_bucket(&probe.packets);
-        if count >= args.packets || (probe.lost() >= ENOUGH && rough.is_ok()) {
-            break rough;
+        let last = count >= args.packets;
+        if last || probe.lost() >= ENOUGH {
+            let rough = token_bucket(&probe.packets);
+            if last || rough.is_ok() {
+                break rough;
+            }
         }
         count *= 4;
     };
@@ -155,8 +158,7 @@ fn closer(
             break;
         }
         // The bucket is full again by then.
-        let full = Rate::from_bps(rate.max(1)).time_for(burst);
-        let full = Duration::from_secs_f64(full.as_secs_f64());
+        let full = time_for(Rate::from_bps(rate.max(1)), burst);
         sleep(full.min(LONGEST).saturating_sub(PAUSE));
         let before = probe.packets.len();
         probe.train(count, Rate::from_bps(pace))?;
@@ -172,6 +174,10 @@ fn closer(
         }
     }
     Ok(told)
+}
+
+fn time_for(rate: Rate, bytes: u64) -> Duration {
+    Duration::from_secs_f64(rate.time_for(bytes).as_secs_f64())
 }
 
 fn report(
@@ -267,7 +273,7 @@ impl Prober {
     /// Sends so many packets at a pace, and then finds out which arrived.
     fn train(&mut self, count: u32, pace: Rate) -> Outcome {
         let first = self.next;
-        let each = Duration::from_secs_f64(pace.time_for(u64::from(self.bytes)).as_secs_f64());
+        let each = time_for(pace, u64::from(self.bytes));
         let padding = self.bytes as usize - UDP_IP_HEADER - POLICER_HEADER;
         let mut datagram = Vec::new();
         let begun = Instant::now();

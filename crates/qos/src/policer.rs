@@ -23,7 +23,7 @@ pub struct TokenBucket {
     pub rates: [Rate; 2],
     /// The bursts that go with them, least and most.
     pub bursts: [u64; 2],
-    /// Packets that no bucket judges as the policer did.
+    /// Packets that this bucket judges otherwise than the policer did.
     pub misjudged: usize,
 }
 
@@ -45,8 +45,10 @@ const STEPS: u32 = 2_400;
 const RANGE: f64 = 400.0;
 /// How far around the best burst it then looks, and how far around the best rate, of which these are the squares.
 const NEAR: [f64; 4] = [2.0, 1.2, 1.04, 1.01];
-const CLOSER: u32 = 200;
+/// How far around the best rate it looks for both together.
 const FINE: f64 = 1.02;
+/// Steps of each of these.
+const CLOSER: u32 = 200;
 
 /// The token bucket behind what became of packets, which are in the order of sending and begin after a pause.
 ///

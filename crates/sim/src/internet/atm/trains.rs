@@ -135,14 +135,12 @@ impl Trains {
         };
         fabric.now = fabric.now.max(moment);
         // What is on the wire arrives there, whatever still comes to the port.
-        let arrived = self.wires.arrive(fabric, n, moment);
-        let arrival = arrived.unwrap_or_else(|| {
+        let arrived = self.wires.arrive(fabric, n, moment).or_else(|| {
             self.catch_up(fabric, n);
-            let arrived = self.wires.arrive(fabric, n, moment);
-            arrived.unwrap_or(Arrival::Nothing)
+            self.wires.arrive(fabric, n, moment)
         });
         self.settle(fabric, n);
-        arrival
+        arrived.unwrap_or(Arrival::Nothing)
     }
 
     /// Everything happens that does until now.
@@ -210,9 +208,7 @@ impl Trains {
         }
         for k in inputs.clone() {
             let Input { from, lead, .. } = self.inputs[k];
-            if let Some(until) = earlier(until.at, lead)
-                && until >= self.wires.ports[from as usize].begun
-            {
+            if let Some(until) = earlier(until.at, lead) {
                 self.run_to(fabric, from, until);
             }
         }
@@ -263,9 +259,6 @@ impl Trains {
     #[inline(always)]
     fn put_in_place(&mut self, fabric: &Fabric) {
         let mut place = self.heads.len() - 1;
-        if place == 0 {
-            return;
-        }
         let head = self.heads[place];
         while place > 0 && self.precedes(fabric, self.heads[place - 1], head) {
             self.heads[place] = self.heads[place - 1];
