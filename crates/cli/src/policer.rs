@@ -24,6 +24,8 @@ const CLOSER: u32 = 1_000;
 /// How long such a train takes at most, and how many there are until one tells what it was sent for.
 const LONGEST: Duration = Duration::from_secs(20);
 const TRAINS: u32 = 5;
+/// One of so many packets of such a train may be lost, or pass, against what it tells: else a host was too busy for it.
+const MISJUDGED: u32 = 50;
 /// Pause after a train, for what is under way and for the bucket.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long an answer is waited for, and how often it is asked for.
@@ -151,6 +153,8 @@ fn closer(
         let pace = (2 * rate).max(bits / LONGEST.as_secs());
         (count, pace.min(args.at.as_bps()))
     };
+    let mut best = u32::MAX;
+    let mut closest = None;
     for _ in 0..TRAINS {
         let (count, pace) = plan(rate, burst);
         let count = count.min(MOST - probe.next);
@@ -169,11 +173,19 @@ fn closer(
             Err(NoBucket::NoneAfter) => rate /= 2,
         }
         let (_, next) = plan(rate, burst);
-        if told.is_ok() && next <= 2 * pace && pace <= 2 * next {
-            break;
+        if let Ok(found) = told
+            && next <= 2 * pace
+            && pace <= 2 * next
+        {
+            if found.misjudged as u32 <= best {
+                (best, closest) = (found.misjudged as u32, Some(found));
+            }
+            if best <= count / MISJUDGED {
+                break;
+            }
         }
     }
-    Ok(told)
+    Ok(closest.map_or(told, Ok))
 }
 
 fn time_for(rate: Rate, bytes: u64) -> Duration {
