@@ -1,9 +1,7 @@
 //! A calendar queue (Brown 1988): what happens at its time, once, and is never put off.
 //!
 //! Adding and taking cost the same however many items wait: an item lies with those of its day, and on most
-//! days a few are due. Only this month and the next have days, so that these stay in the caches; what is due later is
-//! put to the end of its month, one after the other, until that comes (the rungs of a ladder queue: Tang, Goh and
-//! Thng 2005).
+//! days a few are due.
 
 use std::cmp::Reverse;
 
@@ -21,21 +19,18 @@ pub(crate) struct Calendar<T> {
     /// Days since time zero, of two to the power of `shift` picoseconds each.
     today: u64,
     shift: u32,
-    /// The newest entry of each day, by its number modulo [`DAYS`], or `NONE`.
+    /// The newest entry of each day of the year, or `NONE`; a power of two many.
     days: Vec<u32>,
     /// A bit for each day that has entries.
     busy: Vec<u64>,
-    /// What is due after today in months before `filed`; those of a day hang together, as do the free ones.
+    /// What is due after today; those of a day hang together, as do the free ones.
     entries: Vec<Entry<T>>,
     free: u32,
-    /// The first month whose items are not with their days yet; after the month that follows today's.
-    filed: u64,
-    /// What is due in later months, by their numbers modulo [`MONTHS`], in the order it came.
-    months: Vec<Vec<(Time, T)>>,
-    /// Months that were, for their room.
-    spare: Vec<Vec<(Time, T)>>,
-    /// How many are due after today.
     waiting: usize,
+    /// Its days do not stay in the caches.
+    is_large: bool,
+    /// What was added last, for days after today, and their days: they are filed when where is loaded.
+    added: Vec<(u64, Time, T)>,
     /// How far [`soon`](Self::soon) has looked: the day, and what of it is next.
     scouted: (u64, u32),
     /// Items taken since the length of a day was looked at, and when that was.
@@ -55,16 +50,15 @@ struct Entry<T> {
 }
 
 const NONE: u32 = u32::MAX;
-/// Two to this power are the days of a month.
-const MONTH: u32 = 9;
-/// Days there are at a time: of two months.
-const DAYS: usize = 2 << MONTH;
-/// Months there are at a time.
-const MONTHS: usize = 1 << 10;
+/// Days of a year.
+const DAYS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
 /// Picoseconds a day has at least, so that days can be counted to the end of time.
 const LEAST_DAY: u64 = 1 << 10;
 /// How many days [`Calendar::soon`] is ahead at most.
 const SCOUTED: u64 = 8;
+/// How many are added before they are filed, if there are more days than these.
+const ADDED: usize = 8;
+const LARGE: usize = 1 << 13;
 /// How often the length of a day is looked at, in items taken.
 const LOOK: u32 = 4_096;
 
@@ -78,26 +72,27 @@ pub(crate) trait Waits: Copy {
 impl<T: Waits> Calendar<T> {
     /// An empty calendar; random ties draw from this stream of `seed`.
     pub fn new(ties: Ties, seed: u64, stream: &str) -> Calendar<T> {
-        Calendar {
+        let mut calendar = Calendar {
             due: Vec::new(),
             today: 0,
             // A microsecond, until the items tell.
             shift: 20,
-            days: vec![NONE; DAYS],
-            busy: vec![0; DAYS / 64],
+            days: Vec::new(),
+            busy: Vec::new(),
             entries: Vec::new(),
             free: NONE,
-            filed: 2,
-            months: (0..MONTHS).map(|_| Vec::new()).collect(),
-            spare: Vec::new(),
             waiting: 0,
+            is_large: false,
+            added: Vec::with_capacity(ADDED),
             scouted: (0, NONE),
             taken: 0,
             since: Time::ZERO,
             ties,
             stream: Stream::new(seed, stream),
             seed: Stream::new(seed, &format!("{stream}/who")).next_u64(),
-        }
+        };
+        calendar.set_year(*DAYS.start());
+        calendar
     }
 
     /// What random ties are drawn with.
@@ -111,11 +106,16 @@ impl<T: Waits> Calendar<T> {
         let day = at.as_ps() >> self.shift;
         if day > self.today {
             self.waiting += 1;
-            let month = day >> MONTH;
-            if month < self.filed {
+            if !self.is_large {
                 return self.file(day, at, item);
             }
-            return self.put_off(month, at, item);
+            let place = day as usize & (self.days.len() - 1);
+            self.days.get(place).map(prefetch);
+            self.added.push((day, at, item));
+            if self.added.len() == ADDED {
+                self.file_added();
+            }
+            return;
         }
         if day < self.today {
             self.go_back_to(day);
@@ -174,8 +174,9 @@ impl<T: Waits> Calendar<T> {
     fn scout_next_day(&mut self) {
         self.scouted.1 = NONE;
         if self.waiting > 0 {
-            let day = self.scouted.0 + self.to_next_busy(self.scouted.0);
-            self.scouted = (day, self.days[slot(day)]);
+            let last = self.days.len() - 1;
+            let day = self.scouted.0 + self.to_next_busy(self.scouted.0 as usize & last);
+            self.scouted = (day, self.days[day as usize & last]);
         }
     }
 
@@ -197,42 +198,20 @@ impl<T: Waits> Calendar<T> {
         self.due[place - back..=place].rotate_right(1);
     }
 
-    /// Puts an item, which is counted, to those of its month.
+    /// Puts all that was added to those of their days.
     #[inline]
-    fn put_off(&mut self, month: u64, at: Time, item: T) {
-        let items = &mut self.months[month as usize % MONTHS];
-        if items.capacity() == 0 {
-            *items = self.spare.pop().unwrap_or_default();
+    fn file_added(&mut self) {
+        for n in 0..self.added.len() {
+            let (day, at, item) = self.added[n];
+            self.file(day, at, item);
         }
-        items.push((at, item));
-    }
-
-    /// Puts the items of the first month that is not filed to their days. Whether there were any.
-    fn file_month(&mut self) -> bool {
-        let month = self.filed;
-        self.filed += 1;
-        let mut items = std::mem::take(&mut self.months[month as usize % MONTHS]);
-        if items.is_empty() {
-            return false;
-        }
-        let all = items.len();
-        for (at, item) in items.drain(..) {
-            let day = at.as_ps() >> self.shift;
-            match day >> MONTH == month {
-                true => self.file(day, at, item),
-                // Of another year.
-                false => self.put_off(day >> MONTH, at, item),
-            }
-        }
-        let kept = self.months[month as usize % MONTHS].len();
-        self.spare.push(items);
-        kept < all
+        self.added.clear();
     }
 
     /// Puts an item, which is counted, to those of its day.
     #[inline]
     fn file(&mut self, day: u64, at: Time, item: T) {
-        let day = slot(day);
+        let day = day as usize & (self.days.len() - 1);
         let next = self.days[day];
         let entry = Entry { at, item, next };
         match self.entries.get_mut(self.free as usize) {
@@ -250,40 +229,24 @@ impl<T: Waits> Calendar<T> {
 
     /// Goes on to the first day on which something is due; there is one.
     fn begin_day(&mut self) {
-        let (mut day, mut start) = (self.today, self.today);
-        let mut empty = 0;
+        self.file_added();
+        let year = self.days.len() as u64;
+        let mut day = self.today;
         loop {
-            day += self.to_next_busy(day);
-            let end = self.filed << MONTH;
-            if day < end && day > start + DAYS as u64 {
-                day = self.first_day().unwrap_or(end);
+            day += self.to_next_busy(day as usize & (self.days.len() - 1));
+            if day > self.today + year {
+                day = self.first_day();
             }
-            if day < end {
-                if self.take_from(day) {
-                    break;
-                }
-                continue;
+            if self.take_from(day) {
+                break;
             }
-            empty = match self.file_month() {
-                true => 0,
-                false => empty + 1,
-            };
-            day = end - 1;
-            if empty == MONTHS {
-                self.filed = self.first_month();
-                day = (self.filed << MONTH) - 1;
-            }
-            start = day;
         }
         self.today = day;
-        while self.filed <= (day >> MONTH) + 1 {
-            self.file_month();
-        }
     }
 
-    /// Days from one to the next after it that has entries, in the round of days.
-    fn to_next_busy(&self, day: u64) -> u64 {
-        let start = slot(day) + 1;
+    /// Days from one to the next after it that has entries, in the round of the year.
+    fn to_next_busy(&self, day: usize) -> u64 {
+        let start = day + 1;
         let (word, bit) = ((start / 64) & (self.busy.len() - 1), start % 64);
         let first = self.busy[word] >> bit;
         if first != 0 {
@@ -301,32 +264,23 @@ impl<T: Waits> Calendar<T> {
         days
     }
 
-    /// The first day with entries.
+    /// The first day of all with entries.
     #[cold]
-    fn first_day(&self) -> Option<u64> {
-        let mut first = None;
+    fn first_day(&self) -> u64 {
+        let mut first = u64::MAX;
         for &day in &self.days {
             let mut at = day;
             while let Some(entry) = self.entries.get(at as usize) {
-                let day = entry.at.as_ps() >> self.shift;
-                first = Some(first.map_or(day, |it: u64| it.min(day)));
+                first = first.min(entry.at.as_ps() >> self.shift);
                 at = entry.next;
             }
         }
         first
     }
 
-    /// The first month with items that are not with their days.
-    #[cold]
-    fn first_month(&self) -> u64 {
-        let months = self.months.iter().flatten();
-        let months = months.map(|(at, _)| at.as_ps() >> self.shift >> MONTH);
-        months.min().unwrap_or(self.filed)
-    }
-
-    /// Makes what lies on a day due; what lies there for others stays. Whether there was any.
+    /// Makes what lies on a day due; what lies there for other years stays. Whether there was any.
     fn take_from(&mut self, day: u64) -> bool {
-        let slot = slot(day);
+        let slot = day as usize & (self.days.len() - 1);
         let mut at = std::mem::replace(&mut self.days[slot], NONE);
         let mut last_kept = NONE;
         let mut has_equals = false;
@@ -375,6 +329,7 @@ impl<T: Waits> Calendar<T> {
     /// Something is due before today, which was only looked at.
     #[cold]
     fn go_back_to(&mut self, day: u64) {
+        self.file_added();
         let due = std::mem::take(&mut self.due);
         self.today = day;
         self.waiting += due.len();
@@ -386,45 +341,47 @@ impl<T: Waits> Calendar<T> {
         self.due.clear();
     }
 
-    /// Makes days as long as the time between a few items.
+    /// Makes days as long as the time between a few items, and the year as long as items wait.
     #[cold]
     fn look(&mut self, now: Time) {
         let between = now.since(self.since).as_ps() / u64::from(LOOK);
         (self.taken, self.since) = (0, now);
         let shift = between.max(LEAST_DAY).ilog2() + 2;
-        if shift.abs_diff(self.shift) <= 1 {
+        let days = self
+            .waiting
+            .next_power_of_two()
+            .clamp(*DAYS.start(), *DAYS.end());
+        let is_near = shift.abs_diff(self.shift) <= 1;
+        if is_near && days <= 2 * self.days.len() && 8 * days > self.days.len() {
             return;
         }
+        self.file_added();
         // In the order they were added, as far as their times are the same.
         let mut all = std::mem::take(&mut self.due);
         all.reverse();
-        for day in &mut self.days {
+        for day in 0..self.days.len() {
             let first = all.len();
-            let mut at = std::mem::replace(day, NONE);
+            let mut at = self.days[day];
             while let Some(entry) = self.entries.get(at as usize) {
                 all.push((entry.at, entry.item));
                 at = entry.next;
             }
             all[first..].reverse();
         }
-        for month in &mut self.months {
-            all.append(month);
-        }
-        self.busy.fill(0);
         (self.shift, self.today) = (shift, now.as_ps() >> shift);
-        self.filed = (self.today >> MONTH) + 2;
         (self.entries, self.free, self.waiting) = (Vec::new(), NONE, 0);
         self.scouted = (0, NONE);
+        self.set_year(days);
         for (at, item) in all {
             self.add(at, item);
         }
     }
-}
 
-/// Where the entries of a day are.
-#[inline]
-fn slot(day: u64) -> usize {
-    day as usize % DAYS
+    fn set_year(&mut self, days: usize) {
+        self.days = vec![NONE; days];
+        self.is_large = days > LARGE;
+        self.busy = vec![0; days / 64];
+    }
 }
 
 /// Puts an item before all that are due sooner, the last of all others; gives its place.
@@ -542,7 +499,7 @@ mod tests {
     }
 
     proptest! {
-        /// Long enough for days to change their length more than once.
+        /// Long enough for days and years to change their lengths more than once.
         #[test]
         fn gives_all_in_order_and_equals_as_they_came(steps in steps(), scale in 0..20_u32) {
             let mut calendar = calendar(Ties::Fifo);
