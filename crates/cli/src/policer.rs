@@ -25,7 +25,7 @@ const CLOSER: u32 = 1_000;
 const LONGEST: Duration = Duration::from_secs(20);
 const TRAINS: u32 = 5;
 /// One of so many packets of such a train may be lost, or pass, against what it tells: else a host was too busy for it.
-const MISJUDGED: u32 = 50;
+const MISJUDGED: usize = 50;
 /// Pause after a train, for what is under way and for the bucket.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long an answer is waited for, and how often it is asked for.
@@ -136,8 +136,8 @@ fn measure(args: &args::PolicerProbe, to: SocketAddr) -> Outcome {
     report(args, &probe, found)
 }
 
-/// Sends trains at twice the rate that was found until that is what the last of them tells: each alone, as what was found
-/// before may be wrong where the other host was busy.
+/// Sends trains at twice the rate that was found until that is what the last of them tells, with few packets misjudged: each
+/// alone, as what was found before may be wrong where the other host was busy. Else the one with the fewest counts.
 fn closer(
     args: &args::PolicerProbe,
     probe: &mut Prober,
@@ -153,8 +153,7 @@ fn closer(
         let pace = (2 * rate).max(bits / LONGEST.as_secs());
         (count, pace.min(args.at.as_bps()))
     };
-    let mut best = u32::MAX;
-    let mut closest = None;
+    let mut closest: Option<TokenBucket> = None;
     for _ in 0..TRAINS {
         let (count, pace) = plan(rate, burst);
         let count = count.min(MOST - probe.next);
@@ -177,10 +176,10 @@ fn closer(
             && next <= 2 * pace
             && pace <= 2 * next
         {
-            if found.misjudged as u32 <= best {
-                (best, closest) = (found.misjudged as u32, Some(found));
+            if closest.is_none_or(|it| found.misjudged <= it.misjudged) {
+                closest = Some(found);
             }
-            if best <= count / MISJUDGED {
+            if found.misjudged <= count as usize / MISJUDGED {
                 break;
             }
         }
