@@ -31,8 +31,8 @@ pub use contract::{Class, Contract, ContractError, TrafficSpec};
 pub use gcra::{Gcra, burst_size, burst_tolerance};
 pub use mapper::FlowMapper;
 pub use queue::{
-    ClassStats, Discard, Discipline, DropCause, Dropped, Drops, OutputQueue, QueueConfig,
-    QueueConfigError, QueueStats, RunQueue,
+    ClassStats, Departures, Discard, Discipline, DropCause, Dropped, Drops, OutputQueue,
+    QueueConfig, QueueConfigError, QueueStats, RunQueue,
 };
 pub use reassembly::{Outcome, Reassembler, ReassemblyStats};
 pub use run::Run;

@@ -85,6 +85,12 @@ impl Run {
         }
     }
 
+    /// How many of them do until `limit`, that instant included.
+    #[inline]
+    pub fn until(&self, limit: Time) -> u32 {
+        self.before(limit.saturating_add(Span::from_ps(1)))
+    }
+
     /// Takes the first `count` of them away, which is one at least and all at most.
     #[inline(always)]
     pub fn take(&mut self, count: u32) -> Run {
@@ -116,6 +122,12 @@ impl Run {
         self.count += next.count;
         self.flags = self.flags.with(next.flags);
         true
+    }
+
+    /// The same cells from another instant on, at another distance.
+    #[inline(always)]
+    pub(crate) fn leaving(self, at: Time, gap: Span) -> Run {
+        Run { at, gap, ..self }
     }
 
     /// Each of them, with its instant.

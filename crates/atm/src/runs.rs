@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
-use layercast_core::Time;
+use layercast_core::{Span, Time};
 
-use crate::Run;
+use crate::{Run, Vcid};
 
 /// Runs that wait or are on their way, in the order of their instants.
 #[derive(Debug)]
@@ -55,16 +55,37 @@ impl Runs {
         Some(run)
     }
 
-    /// How many runs there are.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.runs.len()
+    /// Cells after an instant do so later by this.
+    pub fn put_off(&mut self, after: Time, by: Span) {
+        if self.first > after {
+            self.first = self.first.saturating_add(by);
+        }
+        for place in (0..self.runs.len()).rev() {
+            let run = &mut self.runs[place];
+            if run.at > after {
+                run.at += by;
+                continue;
+            }
+            if run.last_at() > after {
+                let count = run.until(after);
+                let mut rest = *run;
+                *run = rest.take(count);
+                rest.at += by;
+                self.runs.insert(place + 1, rest);
+            }
+            return;
+        }
     }
 
-    /// Whether there are none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+    /// How many cells of a circuit do after an instant.
+    pub fn count_after(&self, vc: Vcid, after: Time) -> u32 {
+        let late = self
+            .runs
+            .iter()
+            .rev()
+            .take_while(|run| run.last_at() > after);
+        let of_vc = late.filter(|run| run.vc == vc);
+        of_vc.map(|run| run.count - run.until(after)).sum()
     }
 
     /// All runs.
@@ -82,11 +103,10 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::Span;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{FrameId, Vcid};
+    use crate::FrameId;
 
     proptest! {
         #[test]
@@ -111,6 +131,34 @@ mod tests {
                 let expected = model.drain(..count as usize);
                 prop_assert_eq!(taken, expected.map(|it| (it.frame, it.at, it.flags)).collect::<Vec<_>>());
             }
+        }
+
+        #[test]
+        fn cells_that_are_put_off_do_later_and_no_others(
+            frames in prop::collection::vec((1u32..6, 1u64..9, 0u64..9), 1..20), offs in prop::collection::vec((0u64..400, 1u64..9), 1..6),
+        ) {
+            let (mut runs, mut model, mut at) = (Runs::default(), Vec::new(), 0);
+            for (frame, (count, gap, pause)) in (0..).zip(frames) {
+                let run = Run {
+                    gap: Span::from_ps(gap),
+                    ..Run::frame(FrameId(frame), Vcid(frame as u16 % 2), count, Time::from_ps(at + pause))
+                };
+                at = run.last_at().as_ps() + 1;
+                runs.push(run);
+                model.extend(run.cells());
+            }
+            for (after, by) in offs {
+                let (after, by) = (Time::from_ps(after), Span::from_ps(by));
+                let late = model.iter_mut().filter(|cell| cell.at > after);
+                late.for_each(|cell| cell.at += by);
+                runs.put_off(after, by);
+                let late = model.iter().filter(|cell| cell.at > after && cell.vc == Vcid(1));
+                prop_assert_eq!(runs.count_after(Vcid(1), after) as usize, late.count());
+                prop_assert_eq!(runs.first(), model[0].at);
+            }
+            let cells = |it: &Run| (it.frame, it.at, it.flags);
+            let put_off = runs.iter().flat_map(|run| run.cells());
+            prop_assert_eq!(put_off.map(|it| cells(&it)).collect::<Vec<_>>(), model.iter().map(cells).collect::<Vec<_>>());
         }
     }
 }

@@ -24,7 +24,7 @@ use order::Order;
 use regulator::{Head, Held, Regulator};
 
 pub use config::{Discard, Discipline, QueueConfig, QueueConfigError};
-pub use runs::RunQueue;
+pub use runs::{Departures, RunQueue};
 pub use stats::{ClassStats, DropCause, Dropped, Drops, QueueStats};
 
 /// One ring of cells for each delay level, then signalling, then best effort; served in this order.

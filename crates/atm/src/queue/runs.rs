@@ -4,29 +4,51 @@ use super::circuit::Fate;
 use super::{
     BEST_EFFORT, Discard, DropCause, QueueConfig, QueueConfigError, QueueStats, SIGNALLING,
 };
-use crate::{Class, Run, Runs, Vcid};
+use crate::{Class, Run, Vcid};
 
 /// An [`OutputQueue`](super::OutputQueue) under [`Discipline::Fcfs`](super::Discipline::Fcfs) with its
 /// transmitter, for many cells at a time.
 ///
-/// Best effort goes as it came, and only signalling goes before it. So all departures up to an instant follow
-/// from what came up to it, and are told when somebody asks. The discipline of the configuration is of no
-/// account. Instants never go backwards, from call to call.
+/// Best effort goes as it came, and only signalling goes before it. So it holds no cells: when one leaves is known
+/// when it comes, but for the signalling that still may come. The discipline of the configuration is of no account.
+/// Instants never go backwards, from call to call.
 #[derive(Debug)]
 pub struct RunQueue {
     config: QueueConfig,
+    rooms: Rooms,
     circuits: Vec<Circuit>,
-    signals: Runs,
-    waiting: Runs,
-    /// How many of best effort came before the first last cell that waits; none does: `NONE`.
-    last: u64,
-    /// Cells of best effort that came in, and that have begun to leave.
-    came: u64,
-    begun: u64,
-    len: u32,
     /// When the link is free again.
     free: Time,
+    /// When the last cell of signalling has left it.
+    signalled: Time,
+    /// How long cells have been put off, in all.
+    put_off: Span,
+    /// The longest that the link had before it when a cell came.
+    longest: Span,
+    /// But for what has left, and how many waited at most.
     stats: QueueStats,
+}
+
+/// Where a [`RunQueue`] puts what leaves it. It is told before that happens, and what has not left yet may be put off.
+pub trait Departures {
+    /// Cells begin to leave at the instants of the run.
+    fn add(&mut self, run: Run);
+
+    /// All cells of best effort that begin to leave after an instant do so later by this.
+    fn put_off(&mut self, after: Time, by: Span);
+
+    /// How many cells of a circuit begin to leave after an instant.
+    fn count_after(&self, vc: Vcid, after: Time) -> u32;
+}
+
+/// How long the link may be busy yet when a cell comes for which there is room, by what limits that.
+#[derive(Clone, Copy, Debug)]
+struct Rooms {
+    port: Span,
+    low: Span,
+    first: Span,
+    /// Whatever the cell.
+    all: Span,
 }
 
 /// What the queue knows of a circuit.
@@ -35,38 +57,51 @@ struct Circuit {
     open: bool,
     signals: bool,
     fate: Fate,
-    /// Cells in the queue.
+    /// How many of its cells wait at most.
     count: u32,
+    /// When the last of them was to leave, and how long cells had been put off then.
+    leaves: Time,
+    put_off: Span,
 }
-
-const NONE: u64 = u64::MAX;
 
 const CLOSED: Circuit = Circuit {
     open: false,
     signals: false,
     fate: Fate::Whole,
     count: 0,
+    leaves: Time::ZERO,
+    put_off: Span::ZERO,
 };
 
 impl RunQueue {
     /// An empty queue without circuits, before an idle link.
     pub fn new(config: QueueConfig) -> Result<RunQueue, QueueConfigError> {
         config.validate()?;
+        let room = |cells: u32| config.cell_time.times(u64::from(cells));
+        let (port, low) = (room(config.port_limit), room(config.low_limit));
+        let first = match config.discard {
+            Discard::Epd { threshold } => room(threshold.saturating_add(1)),
+            Discard::None | Discard::Ppd => Span::MAX,
+        };
+        let all = port.min(low).min(first).min(room(config.per_vc_limit));
         Ok(RunQueue {
             config,
+            rooms: Rooms {
+                port,
+                low,
+                first,
+                all,
+            },
             circuits: Vec::new(),
-            signals: Runs::default(),
-            waiting: Runs::default(),
-            last: NONE,
-            came: 0,
-            begun: 0,
-            len: 0,
             free: Time::ZERO,
+            signalled: Time::ZERO,
+            put_off: Span::ZERO,
+            longest: Span::ZERO,
             stats: QueueStats::default(),
         })
     }
 
-    /// As [`OutputQueue::open`](super::OutputQueue::open), after [`RunQueue::serve`] up to now.
+    /// As [`OutputQueue::open`](super::OutputQueue::open).
     pub fn open(&mut self, vc: Vcid, class: Class) {
         if vc.0 >= self.config.max_vcs {
             return;
@@ -81,67 +116,81 @@ impl RunQueue {
         circuit.fate = Fate::Whole;
     }
 
-    /// As [`OutputQueue::close`](super::OutputQueue::close), after [`RunQueue::serve`] up to now.
+    /// As [`OutputQueue::close`](super::OutputQueue::close).
     pub fn close(&mut self, vc: Vcid) {
         if let Some(circuit) = self.circuits.get_mut(usize::from(vc.0)) {
             circuit.open = false;
-            if circuit.count == 0 {
-                *circuit = CLOSED;
-            }
         }
     }
 
-    /// Takes cells that come at the instants of the run, and drops those without room; how many. Some of what
-    /// begins to leave before they come goes to `out`: all that may matter for them.
+    /// Takes cells that come at the instants of the run, and drops those without room; how many.
     #[inline]
-    pub fn put(&mut self, run: Run, out: &mut impl FnMut(Run)) -> u32 {
+    pub fn put(&mut self, run: Run, out: &mut impl Departures) -> u32 {
         let count = u64::from(run.count);
         self.stats.received += count;
         let circuit = match self.circuits.get(usize::from(run.vc.0)) {
-            Some(circuit) if circuit.open => *circuit,
+            Some(circuit) if circuit.open => circuit,
             _ => {
                 self.stats.dropped.unknown_vc += count;
                 return run.count;
             }
         };
         self.stats.classes[circuit.ring()].received += count;
-        // Where there is room even if nothing had left, and no more than ever, what has does not matter.
-        let most = u64::from(self.len) + count;
-        if !circuit.signals && most <= u64::from(self.stats.max_len) && self.admits(&run) {
-            self.take(run);
-            return 0;
-        }
-        self.serve(run.at, out);
-        if self.admits(&run) {
-            self.raise(&run);
-            self.take(run);
-            return 0;
+        if circuit.fate == Fate::Whole && !circuit.signals {
+            let most = self.most_before(&run);
+            if most <= self.rooms.all || self.admits(&run, most, out) {
+                self.longest = self.longest.max(most);
+                self.take(run, out);
+                return 0;
+            }
         }
         self.sift(run, out)
     }
 
-    /// Whether there is room for all these cells at once.
+    /// How long the link is busy yet at most when one of these comes, if all are taken.
     #[inline]
-    fn admits(&self, run: &Run) -> bool {
-        let circuit = &self.circuits[usize::from(run.vc.0)];
-        let count = u64::from(run.count);
-        let room = |held: u32, limit: u32| u64::from(held) + count <= u64::from(limit);
-        circuit.fate == Fate::Whole
-            && !(run.is_first() && self.crowded())
-            && room(circuit.count, self.config.per_vc_limit)
-            && room(self.len, self.config.port_limit)
-            && (!run.is_low() || room(self.len, self.config.low_limit))
+    fn most_before(&self, run: &Run) -> Span {
+        let first = self.free.since(run.at);
+        if run.gap >= self.config.cell_time || run.count == 1 {
+            return first;
+        }
+        // Faster than they leave it is longest when the last comes.
+        let begins = self.free.max(run.at);
+        let last = begins + self.config.cell_time.times(u64::from(run.count - 1));
+        first.max(last.since(run.last_at()))
+    }
+
+    /// Whether there is room for all of these at once.
+    fn admits(&mut self, run: &Run, most: Span, out: &impl Departures) -> bool {
+        let rooms = &self.rooms;
+        let is_refused = run.is_first() && self.free.since(run.at) > rooms.first;
+        !is_refused
+            && most <= rooms.port
+            && (!run.is_low() || most <= rooms.low)
+            && self.has_room(run, out)
+    }
+
+    /// Whether a circuit may have as many more cells.
+    fn has_room(&mut self, run: &Run, out: &impl Departures) -> bool {
+        let put_off = self.put_off;
+        let circuit = &mut self.circuits[usize::from(run.vc.0)];
+        circuit.refresh(run.at, put_off);
+        let limit = self.config.per_vc_limit;
+        let fits = |held: u32| held.saturating_add(run.count) <= limit;
+        if !fits(circuit.count) {
+            circuit.count = out.count_after(run.vc, run.at);
+        }
+        fits(circuit.count)
     }
 
     /// Each cell on its own.
-    fn sift(&mut self, run: Run, out: &mut impl FnMut(Run)) -> u32 {
+    fn sift(&mut self, run: Run, out: &mut impl Departures) -> u32 {
         let mut dropped = 0;
         for cell in run.cells() {
-            self.serve(cell.at, out);
-            match self.refuses(&cell) {
+            match self.refuses(&cell, out) {
                 None => {
-                    self.raise(&cell);
-                    self.take(cell);
+                    self.longest = self.longest.max(self.free.since(cell.at));
+                    self.take(cell, out);
                 }
                 Some(cause) => {
                     let ring = self.circuits[usize::from(cell.vc.0)].ring();
@@ -155,8 +204,8 @@ impl RunQueue {
     }
 
     /// Why there is no room for a cell.
-    fn refuses(&mut self, cell: &Run) -> Option<DropCause> {
-        let crowded = self.crowded();
+    fn refuses(&mut self, cell: &Run, out: &impl Departures) -> Option<DropCause> {
+        let before = self.free.since(cell.at);
         let circuit = &mut self.circuits[usize::from(cell.vc.0)];
         match circuit.fate {
             Fate::Whole => {}
@@ -165,159 +214,114 @@ impl RunQueue {
             Fate::Damaged => return Some(DropCause::Ppd),
             Fate::Refused => return Some(DropCause::Epd),
         }
-        let (cause, fate) = if cell.is_first() && crowded {
+        let (cause, fate) = if cell.is_first() && before > self.rooms.first {
             (DropCause::Epd, Fate::Refused)
-        } else if circuit.count >= self.config.per_vc_limit {
+        } else if !self.has_room(cell, out) {
             (DropCause::VcLimit, Fate::Damaged)
-        } else if self.len >= self.config.port_limit {
+        } else if before > self.rooms.port {
             (DropCause::PortLimit, Fate::Damaged)
-        } else if cell.is_low() && self.len >= self.config.low_limit {
+        } else if cell.is_low() && before > self.rooms.low {
             (DropCause::Low, Fate::Damaged)
         } else {
             return None;
         };
         if self.config.discard != Discard::None && !cell.is_last() {
-            circuit.fate = fate;
+            self.circuits[usize::from(cell.vc.0)].fate = fate;
         }
         Some(cause)
     }
 
-    fn crowded(&self) -> bool {
-        matches!(self.config.discard, Discard::Epd { threshold } if self.len > threshold)
-    }
-
-    /// Counts how many wait at most while these come.
-    fn raise(&mut self, run: &Run) {
-        // Faster than they leave they are most when the last comes, otherwise when the first does.
-        let mut most = self.len + 1;
-        if run.count > 1 && run.gap < self.config.cell_time {
-            let (begin, last) = (self.free.max(run.at), run.last_at());
-            let begun = match last >= begin {
-                true => last.since(begin).as_ps() / self.config.cell_time.as_ps() + 1,
-                false => 0,
-            };
-            most = most.max(self.len + run.count - begun as u32);
-        }
-        self.stats.max_len = self.stats.max_len.max(most);
-    }
-
-    /// Puts cells for all of which there is room behind the others.
+    /// Cells for all of which there is room.
     #[inline(always)]
-    fn take(&mut self, run: Run) {
+    fn take(&mut self, run: Run, out: &mut impl Departures) {
+        if self.circuits[usize::from(run.vc.0)].signals {
+            run.cells().for_each(|cell| self.signal(cell, out));
+        } else {
+            self.follow(run, out);
+        }
         let circuit = &mut self.circuits[usize::from(run.vc.0)];
+        circuit.refresh(run.at, self.put_off);
         circuit.count += run.count;
-        self.len += run.count;
-        if circuit.signals {
-            return self.signals.push(run);
-        }
-        self.came += u64::from(run.count);
-        let last = if run.is_last() { self.came - 1 } else { NONE };
-        self.last = self.last.min(last);
-        self.waiting.push(run);
+        // Of signalling that is later than it is.
+        (circuit.leaves, circuit.put_off) = (self.free, self.put_off);
     }
 
-    /// What begins to leave until `now`, that instant included, goes to `out`.
-    #[inline]
-    pub fn serve(&mut self, now: Time, out: &mut impl FnMut(Run)) {
-        loop {
-            let start = self.next();
-            if start > now {
-                return;
-            }
-            let signals = !self.signals.is_empty();
-            let ring = match signals {
-                true => &mut self.signals,
-                false => &mut self.waiting,
+    /// Cells of best effort leave after all others.
+    #[inline(always)]
+    fn follow(&mut self, mut run: Run, out: &mut impl Departures) {
+        let cell_time = self.config.cell_time;
+        let start = self.free.max(run.at);
+        if run.gap > cell_time && run.count > 1 {
+            // So many leave back to back until one comes to an idle link.
+            let gain = run.gap.as_ps() - cell_time.as_ps();
+            let close = match start == run.at {
+                true => 0,
+                false => start.since(run.at).as_ps() / gain + 1,
             };
-            let Some(head) = ring.head() else {
-                return;
-            };
-            let (count, gap) = leaving(head, start, now, self.config.cell_time);
-            let Some(taken) = ring.take(count) else {
-                return;
-            };
-            let run = Run {
-                at: start,
-                gap,
-                ..taken
-            };
-            self.free = run.last_at() + self.config.cell_time;
-            self.len -= count;
-            self.stats.sent += u64::from(count);
-            let circuit = &mut self.circuits[usize::from(run.vc.0)];
-            circuit.count -= count;
-            if circuit.count == 0 && !circuit.open {
-                *circuit = CLOSED;
-            }
-            if signals {
-                self.stats.classes[usize::from(SIGNALLING)].sent += u64::from(count);
-            } else {
-                self.stats.classes[usize::from(BEST_EFFORT)].sent += u64::from(count);
-                self.begun += u64::from(count);
-                if run.is_last() {
-                    self.seek_last();
+            if close < u64::from(run.count) {
+                if close > 0 {
+                    out.add(run.take(close as u32).leaving(start, cell_time));
                 }
-            }
-            out(run);
-        }
-    }
-
-    /// Finds the first last cell that waits, after the one before it left.
-    #[inline]
-    fn seek_last(&mut self) {
-        let mut came = self.begun;
-        for run in self.waiting.iter() {
-            came += u64::from(run.count);
-            if run.is_last() {
-                self.last = came - 1;
-                return;
+                self.free = run.last_at() + cell_time;
+                return out.add(run);
             }
         }
-        self.last = NONE;
+        run = run.leaving(start, cell_time);
+        self.free = run.last_at() + cell_time;
+        out.add(run);
     }
 
-    /// Before when nothing that waits begins to leave; the end of time if nothing waits.
-    #[inline]
-    pub fn next(&self) -> Time {
-        let head = match self.signals.is_empty() {
-            true => self.waiting.first(),
-            false => self.signals.first(),
-        };
-        self.free.max(head)
+    /// A cell of signalling leaves before all of best effort that have not begun to.
+    fn signal(&mut self, cell: Run, out: &mut impl Departures) {
+        let cell_time = self.config.cell_time;
+        let waiting = cell_time.times(u64::from(self.len(cell.at)));
+        let idle = self.free.max(cell.at);
+        let start = idle.saturating_sub(waiting).max(self.signalled);
+        if start < idle {
+            out.put_off(cell.at, cell_time);
+            self.put_off += cell_time;
+        }
+        self.free = idle + cell_time;
+        self.signalled = start + cell_time;
+        out.add(cell.leaving(start, cell_time));
     }
 
-    /// Before when no cell of signalling begins to leave, or the end of time: then one does, unless another comes
-    /// before it.
+    /// Cells that wait at an instant, before which all came that did.
     #[inline]
-    pub fn next_signal(&self) -> Time {
-        self.free.max(self.signals.first())
-    }
-
-    /// Before when no last cell of best effort begins to leave, or the end of time. Up to date after
-    /// [`RunQueue::serve`], one does then unless signalling comes before it.
-    #[inline]
-    pub fn next_last(&self) -> Time {
-        // With none there are as many ahead of it as take for ever.
-        let ahead = (self.last - self.begun).saturating_add(self.signals.len() as u64);
-        let ahead = self.config.cell_time.times(ahead);
-        self.next().saturating_add(ahead)
-    }
-
-    /// Cells that wait.
-    #[inline]
-    pub fn len(&self) -> u32 {
-        self.len
+    pub fn len(&self, now: Time) -> u32 {
+        self.waiting(self.free, now)
     }
 
     /// Whether none waits.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    pub fn is_empty(&self, now: Time) -> bool {
+        self.len(now) == 0
     }
 
-    /// What it has seen.
-    pub fn stats(&self) -> &QueueStats {
-        &self.stats
+    /// How many begin to leave back to back after an instant if the last has left at another.
+    fn waiting(&self, left: Time, now: Time) -> u32 {
+        let cells = left
+            .since(now)
+            .as_ps()
+            .div_ceil(self.config.cell_time.as_ps());
+        cells.saturating_sub(1) as u32
+    }
+
+    /// What it has seen until an instant, before which all came that did.
+    pub fn stats(&self, now: Time) -> QueueStats {
+        let mut stats = self.stats;
+        let waiting = self.len(now);
+        let signals = self.waiting(self.signalled, now);
+        let held = [(SIGNALLING, signals), (BEST_EFFORT, waiting - signals)];
+        for (ring, held) in held {
+            let class = &mut stats.classes[usize::from(ring)];
+            class.sent = class.received - class.dropped - u64::from(held);
+            stats.sent += class.sent;
+        }
+        if stats.sent > 0 || waiting > 0 {
+            let cells = self.longest.as_ps().div_ceil(self.config.cell_time.as_ps());
+            stats.max_len = cells.max(1) as u32;
+        }
+        stats
     }
 
     /// Its configuration.
@@ -327,6 +331,15 @@ impl RunQueue {
 }
 
 impl Circuit {
+    /// None of its cells wait if all have left, which they have at the latest if they all were put off each time.
+    #[inline(always)]
+    fn refresh(&mut self, now: Time, put_off: Span) {
+        let most = put_off.saturating_sub(self.put_off);
+        if self.leaves.saturating_add(most) <= now {
+            self.count = 0;
+        }
+    }
+
     fn ring(&self) -> usize {
         usize::from(if self.signals {
             SIGNALLING
@@ -334,25 +347,4 @@ impl Circuit {
             BEST_EFFORT
         })
     }
-}
-
-/// How many cells of a run leave until `now` at equal distances, the first of them at `start`, and at which.
-#[inline]
-fn leaving(run: &Run, start: Time, now: Time, cell_time: Span) -> (u32, Span) {
-    let mut most = run.count;
-    let mut gap = cell_time;
-    if (run.gap > cell_time) & (run.count > 1) {
-        if start == run.at {
-            gap = run.gap;
-        } else {
-            // They catch up: so many leave back to back until one comes to an idle link.
-            let gain = run.gap.as_ps() - cell_time.as_ps();
-            let back_to_back = start.since(run.at).as_ps() / gain;
-            most = most.min(back_to_back.min(u64::from(u32::MAX - 1)) as u32 + 1);
-        }
-    }
-    if start + gap.times(u64::from(most - 1)) > now {
-        most = (now.since(start).as_ps() / gap.as_ps()) as u32 + 1;
-    }
-    (most, gap)
 }

@@ -210,19 +210,20 @@ impl Backbone {
         }
     }
 
-    pub(super) fn queue(&self, port: u32) -> (&QueueStats, u32) {
+    /// What a queue has seen, and cells that wait, now that all has happened that did.
+    pub(super) fn queue(&self, port: u32) -> (QueueStats, u32) {
         match &self.mover {
             Mover::Cells(cells) => {
                 let queue = cells.queue(port);
-                (queue.stats(), queue.len())
+                (*queue.stats(), queue.len())
             }
             Mover::Sites(sites) => {
                 let queue = sites.queue(port);
-                (queue.stats(), queue.len())
+                (*queue.stats(), queue.len())
             }
             Mover::Trains(trains) => {
-                let queue = trains.queue(port);
-                (queue.stats(), queue.len())
+                let (queue, now) = (trains.queue(port), self.fabric.now.at);
+                (queue.stats(now), queue.len(now))
             }
         }
     }

@@ -117,6 +117,18 @@ impl Fabric {
         }
     }
 
+    /// Cells that come from a port left it so long ago.
+    #[cfg(test)]
+    pub fn departed(&mut self, port: u32, run: Run, lead: layercast_core::Span) {
+        self.departs(
+            port,
+            &Run {
+                at: run.at - lead,
+                ..run
+            },
+        );
+    }
+
     #[cfg(test)]
     pub fn departs(&mut self, port: u32, run: &Run) {
         let serial = self.frames.serial(run.frame);

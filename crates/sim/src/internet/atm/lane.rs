@@ -1,4 +1,4 @@
-use layercast_atm::{Run, Runs};
+use layercast_atm::{Run, Runs, Vcid};
 use layercast_core::{Span, Time};
 
 use super::due::Moment;
@@ -80,6 +80,19 @@ impl Lane {
             self.last = last.map_or(Time::MAX, Run::last_at);
         }
         Some(run)
+    }
+
+    /// Cells that arrive after an instant do so later by this.
+    pub fn put_off(&mut self, after: Time, by: Span) {
+        if self.last > after {
+            self.last = self.last.saturating_add(by);
+        }
+        self.runs.put_off(after, by);
+    }
+
+    /// How many cells of a circuit arrive after an instant.
+    pub fn count_after(&self, vc: Vcid, after: Time) -> u32 {
+        self.runs.count_after(vc, after)
     }
 
     /// Takes all its cells away.

@@ -306,7 +306,7 @@ fn departures(mut internet: Internet) -> (Vec<Departure>, String) {
     let backbone = internet.atm.as_mut().expect("a backbone");
     let mut departures = std::mem::take(&mut backbone.fabric.departures);
     // Stable: those of a port keep their order.
-    departures.sort_by_key(|it| it.0);
+    departures.sort_by_key(|it| (it.0, it.1));
     // Frames that begin at different nodes at one time may be made in any order: the first to leave is the first.
     let mut names = std::collections::BTreeMap::new();
     for it in &mut departures {

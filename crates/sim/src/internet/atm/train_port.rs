@@ -16,8 +16,6 @@ pub(super) struct TrainPort {
     /// From when a cell begins to leave to when it can be at an adapter at the earliest; on the way there a
     /// little less, so that who is next has heard of it before.
     pub beyond: Span,
-    /// From when a cell begins to leave to when it is looked for at the latest.
-    pub lagged: Span,
     /// Whether an adapter is at the other end.
     pub ends: bool,
     /// Which of all inputs are its own: the ports that send to its node, but for that at its other end, as
@@ -27,7 +25,7 @@ pub(super) struct TrainPort {
     pub first_lane: usize,
     /// What came before it was taken.
     pub taken: Moment,
-    /// What begins to leave before it is on the wire.
+    /// What begins to leave before it is settled: nothing comes any more that puts it off.
     pub begun: Time,
     /// Cells of signalling on their way, and when the first of them arrives, if there is one.
     pub signals: VecDeque<(Time, FrameId)>,
@@ -52,7 +50,7 @@ pub(super) struct Input {
 impl TrainPort {
     /// All ports, their inputs, and how many lanes there are: one from each port to the adapter at its other
     /// end, or to nowhere; then those of the ports.
-    pub fn all(fabric: &Fabric, lag: Span) -> (Vec<TrainPort>, Vec<Input>, usize) {
+    pub fn all(fabric: &Fabric) -> (Vec<TrainPort>, Vec<Input>, usize) {
         let facts = &fabric.ports;
         let beyond = beyond(fabric);
         let mut inputs = Vec::new();
@@ -83,7 +81,6 @@ impl TrainPort {
                     true => port.lead(),
                     false => through(port.lead(), beyond[next]).saturating_sub(Span::from_ps(1)),
                 },
-                lagged: through(port.lead(), lag),
                 ends,
                 inputs: first_input..inputs.len(),
                 first_lane,

@@ -8,13 +8,12 @@
 use layercast_atm::{Run, RunQueue, Vcid};
 use layercast_core::{Span, Time};
 
-use super::SIGNALLING;
 use super::due::{Due, Moment};
 use super::fabric::{Arrival, Fabric};
 use super::lane::Lane;
 use super::port::Line;
 use super::train_port::{Input, TrainPort};
-use super::wires::Wires;
+use super::wires::{Leaving, Wires};
 
 #[derive(Debug)]
 pub(super) struct Trains {
@@ -45,7 +44,7 @@ impl Trains {
     pub fn new(fabric: &Fabric, queues: Vec<RunQueue>) -> Trains {
         let shortest = fabric.ports.iter().map(|port| port.lead()).min();
         let lag = shortest.unwrap_or(Span::ZERO).times(LAG);
-        let (ports, inputs, lanes) = TrainPort::all(fabric, lag);
+        let (ports, inputs, lanes) = TrainPort::all(fabric);
         Trains {
             queues,
             wires: Wires {
@@ -75,18 +74,15 @@ impl Trains {
     pub fn change(&mut self, fabric: &mut Fabric, n: u32, change: impl FnOnce(&mut RunQueue)) {
         self.catch_up(fabric, n);
         change(&mut self.queues[n as usize]);
-        self.settle(fabric, n);
+        self.wires.settle(fabric, n);
     }
 
     /// Cells come to the queue of a port, all now.
     pub fn put(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
         self.pull(fabric, n, fabric.now);
         self.enqueue(fabric, n, run);
-        // It goes before all others: if the link is free it arrives whatever comes, and is on the wire when it does.
-        if run.vc == SIGNALLING {
-            self.serve(fabric, n, fabric.now.at);
-        }
-        self.settle(fabric, n);
+        self.wires.give_up_late(fabric, n);
+        self.wires.settle(fabric, n);
     }
 
     /// Cells of a circuit that come to a port from now on go elsewhere.
@@ -117,7 +113,7 @@ impl Trains {
             let next = &mut self.wires.ports[line.port as usize];
             let due = self.wires.lanes[lane].due(next.beyond, self.wires.lag);
             next.awaits = next.awaits.min(due);
-            self.settle(fabric, line.port);
+            self.wires.settle(fabric, line.port);
         }
     }
 
@@ -125,7 +121,7 @@ impl Trains {
     pub fn collect(&mut self, fabric: &mut Fabric, n: u32) {
         self.run_to_wire(fabric, n);
         self.wires.deliver(fabric, n, fabric.now);
-        self.settle(fabric, n);
+        self.wires.settle(fabric, n);
     }
 
     /// What is due happens.
@@ -134,13 +130,27 @@ impl Trains {
             return Arrival::Nothing;
         };
         fabric.now = fabric.now.max(moment);
-        // What is on the wire arrives there, whatever still comes to the port.
-        let arrived = self.wires.arrive(fabric, n, moment).or_else(|| {
+        let arrived = self.wires.signal(fabric, n, moment.at);
+        let arrived = arrived.unwrap_or_else(|| self.arrive(fabric, n, moment));
+        self.wires.settle(fabric, n);
+        arrived
+    }
+
+    /// Gives the adapter at the other end of a port the last cell of a frame that comes there at a moment, if one does;
+    /// else the port catches up.
+    fn arrive(&mut self, fabric: &mut Fabric, n: u32, moment: Moment) -> Arrival {
+        let comes = |wires: &Wires| {
+            wires.ports[n as usize].ends && wires.lanes[n as usize].last() == moment.at
+        };
+        if comes(&self.wires) {
+            self.run_to_wire(fabric, n);
+        } else {
             self.catch_up(fabric, n);
-            self.wires.arrive(fabric, n, moment)
-        });
-        self.settle(fabric, n);
-        arrived.unwrap_or(Arrival::Nothing)
+        }
+        match comes(&self.wires) {
+            true => self.wires.deliver(fabric, n, moment.next()),
+            false => Arrival::Nothing,
+        }
     }
 
     /// Everything happens that does until now.
@@ -157,19 +167,20 @@ impl Trains {
                 false => self.wires.give_up(fabric, n),
             }
         }
+        #[cfg(test)]
+        self.wires.depart(fabric);
     }
 
-    /// Takes what came to a port until now, and sends what leaves it.
+    /// Takes what came to a port until now.
     fn catch_up(&mut self, fabric: &mut Fabric, n: u32) {
         self.pull(fabric, n, fabric.now);
-        let now = fabric.now.at;
-        self.serve(fabric, n, now);
         // What still comes at this instant may yet leave at it.
         let port = &mut self.wires.ports[n as usize];
-        port.begun = port.begun.max(now);
+        port.begun = port.begun.max(fabric.now.at);
+        self.wires.give_up_late(fabric, n);
     }
 
-    /// All cells are on the wire of a port that are at its other end by now.
+    /// All is settled of the cells of a port that are at its other end by now.
     fn run_to_wire(&mut self, fabric: &mut Fabric, n: u32) {
         let lead = self.wires.ports[n as usize].lead;
         if let Some(until) = earlier(fabric.now.at, lead) {
@@ -177,7 +188,7 @@ impl Trains {
         }
     }
 
-    /// All cells that begin to leave a port until an instant are on its wire.
+    /// All is settled of the cells that begin to leave a port until an instant.
     fn run_to(&mut self, fabric: &mut Fabric, n: u32, until: Time) {
         if until < self.wires.ports[n as usize].begun {
             return;
@@ -188,15 +199,11 @@ impl Trains {
                 self.wires.ports[n as usize].busy = true;
                 self.catch_up(fabric, n);
                 self.wires.ports[n as usize].busy = false;
-                return self.settle(fabric, n);
+                return self.wires.settle(fabric, n);
             }
             self.pull(fabric, n, Moment::after(until));
         }
         self.wires.ports[n as usize].begun = until + Span::from_ps(1);
-        if !self.queues[n as usize].is_empty() {
-            self.serve(fabric, n, until);
-            self.settle(fabric, n);
-        }
     }
 
     /// Takes all cells that came to a port before a moment.
@@ -241,6 +248,8 @@ impl Trains {
             } else {
                 self.heads.pop();
             }
+            #[cfg(test)]
+            fabric.departed(input.from, run, input.lead);
             fabric.cell_hops += u64::from(run.count);
             if let Some(line) = fabric.ports[input.by as usize].line(run.vc) {
                 run.vc = line.vc;
@@ -288,35 +297,23 @@ impl Trains {
             .inputs
             .iter()
             .map(|it| self.wires.lanes[it.lane].first());
-        let ports = self.wires.ports.iter().zip(&self.queues);
-        let queued = ports
-            .filter(|(port, _)| !port.ends)
-            .map(|(port, queue)| queue.next().saturating_add(port.lead));
         // What is sent from now on comes later still.
-        self.oldest = wire.chain(queued).fold(now, Time::min);
+        self.oldest = wire.fold(now, Time::min);
         until < self.oldest
     }
 
     /// Cells come to the queue of a port at their instants.
     #[inline]
     fn enqueue(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
-        let wires = &mut self.wires;
-        let mut emit = |run| wires.emit(fabric, n, run);
-        let dropped = self.queues[n as usize].put(run, &mut emit);
+        let mut leaving = Leaving {
+            wires: &mut self.wires,
+            fabric,
+            port: n,
+        };
+        let dropped = self.queues[n as usize].put(run, &mut leaving);
         if dropped > 0 {
             fabric.gone(run.frame, dropped);
         }
-    }
-
-    /// What begins to leave a port until an instant is on its wire.
-    fn serve(&mut self, fabric: &mut Fabric, n: u32, until: Time) {
-        let wires = &mut self.wires;
-        let mut emit = |run| wires.emit(fabric, n, run);
-        self.queues[n as usize].serve(until, &mut emit);
-    }
-
-    fn settle(&mut self, fabric: &Fabric, n: u32) {
-        self.wires.settle(fabric, n, &self.queues[n as usize]);
     }
 }
 

@@ -1,7 +1,7 @@
-//! What is between the queues if cells move as trains: what left them, and when somebody has to look at it.
+//! What is between the queues if cells move as trains: what leaves them, and when somebody has to look at it.
 
-use layercast_atm::{Run, RunQueue, Vcid};
-use layercast_core::Time;
+use layercast_atm::{Departures, Run, Vcid};
+use layercast_core::{Span, Time};
 
 use super::SIGNALLING;
 use super::due::{Due, Moment};
@@ -12,14 +12,31 @@ use super::train_port::TrainPort;
 #[derive(Debug)]
 pub(super) struct Wires {
     pub ports: Vec<TrainPort>,
-    /// What is on its way, in the order of arrival.
+    /// What is on its way or waits for it, in the order of arrival.
     pub lanes: Vec<Lane>,
     pub due: Due,
     /// No cell is left where it is for longer: bounds how far back others have to look.
-    pub lag: layercast_core::Span,
+    pub lag: Span,
 }
 
 impl Wires {
+    /// Tells of the cells that left by now and are on their way.
+    #[cfg(test)]
+    pub fn depart(&self, fabric: &mut Fabric) {
+        let now = fabric.now.at;
+        for (n, port) in (0..).zip(&self.ports) {
+            let signals = port.signals.iter();
+            let signals = signals.map(|&(at, frame)| Run::frame(frame, SIGNALLING, 1, at));
+            let lanes = self.lanes(fabric, n);
+            let others = lanes.flat_map(|lane| self.lanes[lane].iter().flat_map(|run| run.cells()));
+            for cell in signals.chain(others) {
+                if cell.at - port.lead <= now {
+                    fabric.departed(n, cell, port.lead);
+                }
+            }
+        }
+    }
+
     /// Which lane cells of a circuit take that leave a port: that to an adapter, to the port they leave next,
     /// or to nowhere.
     pub fn lane(&self, fabric: &Fabric, from: u32, vc: Vcid) -> usize {
@@ -33,72 +50,49 @@ impl Wires {
         }
     }
 
-    /// Puts on the wire of a port what has left it.
-    #[inline(always)]
-    pub fn emit(&mut self, fabric: &mut Fabric, n: u32, mut run: Run) {
-        #[cfg(test)]
-        fabric.departs(n, &run);
-        let port = &mut self.ports[n as usize];
-        run.at += port.lead;
-        if run.vc == SIGNALLING {
-            port.signal = port.signal.min(run.at);
-            for cell in run.cells() {
-                port.signals.push_back((cell.at, cell.frame));
-            }
-            return;
-        }
-        if port.ends {
-            return self.lanes[n as usize].push(run);
-        }
-        let came_by = &fabric.ports[port.peer as usize];
-        let Some(line) = came_by.line(run.vc) else {
-            self.lanes[n as usize].push(run);
-            return self.give_up(fabric, n);
+    /// The lanes that cells take that leave a port.
+    fn lanes(&self, fabric: &Fabric, from: u32) -> impl Iterator<Item = usize> + use<> {
+        let port = &self.ports[from as usize];
+        let peer = &fabric.ports[port.peer as usize];
+        let id = usize::from(peer.id);
+        // A port has one for each of its node.
+        let degree = if port.ends {
+            0
+        } else {
+            fabric.degree(peer.node)
         };
-        let next = &mut self.ports[line.port as usize];
-        self.lanes[next.first_lane + usize::from(came_by.id)].push(run);
-        let at = match run.is_last() {
-            true => run.last_at().saturating_add(next.beyond),
-            false => run.at.saturating_add(self.lag),
-        };
-        next.awaits = next.awaits.min(at);
-        if at < self.due.at(line.port) {
-            self.due.set(line.port, Some(fabric.moment(line.port, at)));
-        }
+        let first = self.ports[port.peer as usize - id].first_lane + id;
+        let all = (0..degree).map(move |n| first + n * degree);
+        std::iter::once(from as usize).chain(all)
     }
 
-    /// Makes a port with this queue due when it has to be.
+    /// Makes a port due when it has to be, but for what is put into its queue.
     #[inline]
-    pub fn settle(&mut self, fabric: &Fabric, n: u32, queue: &RunQueue) {
+    pub fn settle(&mut self, fabric: &Fabric, n: u32) {
         let port = &self.ports[n as usize];
         // Nothing but minima, as it is anybody's guess which of them is the least.
         let arrives = self.lanes[n as usize].last();
         let at = if port.ends { arrives } else { Time::MAX };
-        let at = at
-            .min(port.awaits)
-            .min(port.signal)
-            .min(queue.next().saturating_add(port.lagged))
-            .min(queue.next_signal().saturating_add(port.lead))
-            .min(queue.next_last().saturating_add(port.beyond));
+        let at = at.min(port.awaits).min(port.signal);
         if at != self.due.at(n) {
             let moment = (at < Time::MAX).then(|| fabric.moment(n, at));
             self.due.set(n, moment);
         }
     }
 
-    /// What comes from the wire of a port at a moment that somebody has to hear of, if that does.
+    /// Takes the first cell of signalling from the wire of a port if it is at the other end.
     #[inline]
-    pub fn arrive(&mut self, fabric: &mut Fabric, n: u32, moment: Moment) -> Option<Arrival> {
+    pub fn signal(&mut self, fabric: &mut Fabric, n: u32, at: Time) -> Option<Arrival> {
         let port = &mut self.ports[n as usize];
-        if port.signal == moment.at
-            && let Some((_, frame)) = port.signals.pop_front()
-        {
-            port.signal = port.signals.front().map_or(Time::MAX, |it| it.0);
-            fabric.cell_hops += 1;
-            return Some(fabric.signal(n, frame));
+        if port.signal != at {
+            return None;
         }
-        let last = port.ends && self.lanes[n as usize].last() == moment.at;
-        last.then(|| self.deliver(fabric, n, moment.next()))
+        let (_, frame) = port.signals.pop_front()?;
+        port.signal = port.signals.front().map_or(Time::MAX, |it| it.0);
+        fabric.cell_hops += 1;
+        #[cfg(test)]
+        fabric.departs(n, &Run::frame(frame, SIGNALLING, 1, at - port.lead));
+        Some(fabric.signal(n, frame))
     }
 
     /// Gives the adapter at the other end of a port what comes there before a moment.
@@ -107,19 +101,94 @@ impl Wires {
         let mut arrival = Arrival::Nothing;
         let lane = &mut self.lanes[n as usize];
         while let Some(run) = lane.shift(fabric, n, until) {
+            #[cfg(test)]
+            fabric.departed(n, run, self.ports[n as usize].lead);
             fabric.cell_hops += u64::from(run.count);
             arrival = fabric.reassemble(node, &run);
         }
         arrival
     }
 
+    /// The same if there are any, at a moment when all is settled of what began to leave.
+    #[inline]
+    pub fn give_up_late(&mut self, fabric: &mut Fabric, n: u32) {
+        if !self.ports[n as usize].ends && self.lanes[n as usize].first() < fabric.now.at {
+            self.give_up(fabric, n);
+        }
+    }
+
     /// Cells that came before now and that nobody knows.
     pub fn give_up(&mut self, fabric: &mut Fabric, n: u32) {
         let lane = &mut self.lanes[n as usize];
         while let Some(run) = lane.shift(fabric, n, fabric.now) {
+            #[cfg(test)]
+            fabric.departed(n, run, self.ports[n as usize].lead);
             fabric.cell_hops += u64::from(run.count);
             fabric.unknown_vc += u64::from(run.count);
             fabric.gone(run.frame, run.count);
         }
+    }
+}
+
+/// What leaves a port goes to its wire, before it does.
+pub(super) struct Leaving<'a> {
+    pub wires: &'a mut Wires,
+    pub fabric: &'a Fabric,
+    pub port: u32,
+}
+
+impl Departures for Leaving<'_> {
+    #[inline(always)]
+    fn add(&mut self, mut run: Run) {
+        let Leaving {
+            wires,
+            fabric,
+            port: n,
+        } = self;
+        let port = &mut wires.ports[*n as usize];
+        run.at += port.lead;
+        if run.vc == SIGNALLING {
+            port.signal = port.signal.min(run.at);
+            for cell in run.cells() {
+                port.signals.push_back((cell.at, cell.frame));
+            }
+            return;
+        }
+        let came_by = &fabric.ports[port.peer as usize];
+        let line = match port.ends {
+            true => None,
+            false => came_by.line(run.vc),
+        };
+        let Some(line) = line else {
+            return wires.lanes[*n as usize].push(run);
+        };
+        let next = &mut wires.ports[line.port as usize];
+        wires.lanes[next.first_lane + usize::from(came_by.id)].push(run);
+        let at = match run.is_last() {
+            true => run.last_at().saturating_add(next.beyond),
+            false => run.at.saturating_add(wires.lag),
+        };
+        next.awaits = next.awaits.min(at);
+        if at < wires.due.at(line.port) {
+            wires.due.set(line.port, Some(fabric.moment(line.port, at)));
+        }
+    }
+
+    fn put_off(&mut self, after: Time, by: Span) {
+        let after = after + self.wires.ports[self.port as usize].lead;
+        for lane in self.wires.lanes(self.fabric, self.port) {
+            self.wires.lanes[lane].put_off(after, by);
+        }
+    }
+
+    fn count_after(&self, vc: Vcid, after: Time) -> u32 {
+        let port = &self.wires.ports[self.port as usize];
+        let after = after + port.lead;
+        if vc == SIGNALLING {
+            let signals = port.signals.iter().rev();
+            return signals.take_while(|it| it.0 > after).count() as u32;
+        }
+        let lane = self.wires.lane(self.fabric, self.port, vc);
+        self.wires.lanes[lane].count_after(vc, after)
     }
 }

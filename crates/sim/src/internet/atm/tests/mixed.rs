@@ -290,7 +290,7 @@ impl Stage<'_> {
         let fabric = &mut self.backbone.fabric;
         fabric.lost.sort_unstable_by_key(|id| id.0);
         // Stable, too.
-        fabric.departures.sort_by_key(|it| it.0);
+        fabric.departures.sort_by_key(|it| (it.0, it.1));
         let reassembled = fabric.reassemblers.iter().flatten();
         Seen {
             departures: std::mem::take(&mut fabric.departures),
