@@ -45,14 +45,27 @@ impl Runs {
     /// Takes cells from the run in front: one at least, all of it at most.
     #[inline(always)]
     pub fn take(&mut self, count: u32) -> Option<Run> {
+        self.take_some(|_| count)
+    }
+
+    /// Takes the cell in front, and those of its run that do before an instant.
+    #[inline(always)]
+    pub fn take_before(&mut self, limit: Time) -> Option<Run> {
+        self.take_some(|head| head.before(limit).max(1))
+    }
+
+    #[inline(always)]
+    fn take_some(&mut self, count: impl FnOnce(&Run) -> u32) -> Option<Run> {
         let head = self.runs.front_mut()?;
-        let run = head.take(count);
-        self.first = head.at;
-        if head.count == 0 {
-            self.runs.pop_front();
-            self.first = self.runs.front().map_or(Time::MAX, |run| run.at);
+        let count = count(head);
+        if count < head.count {
+            let run = head.take(count);
+            self.first = head.at;
+            return Some(run);
         }
-        Some(run)
+        let run = self.runs.pop_front();
+        self.first = self.runs.front().map_or(Time::MAX, |run| run.at);
+        run
     }
 
     /// Cells after an instant do so later by this.

@@ -59,9 +59,8 @@ struct Circuit {
     fate: Fate,
     /// How many of its cells wait at most.
     count: u32,
-    /// When the last of them was to leave, and how long cells had been put off then.
-    leaves: Time,
-    put_off: Span,
+    /// When the last of them has left at the latest if cells have not been put off in all; as much later as they have.
+    left: Time,
 }
 
 const CLOSED: Circuit = Circuit {
@@ -69,8 +68,7 @@ const CLOSED: Circuit = Circuit {
     signals: false,
     fate: Fate::Whole,
     count: 0,
-    leaves: Time::ZERO,
-    put_off: Span::ZERO,
+    left: Time::ZERO,
 };
 
 impl RunQueue {
@@ -128,21 +126,34 @@ impl RunQueue {
     pub fn put(&mut self, run: Run, out: &mut impl Departures) -> u32 {
         let count = u64::from(run.count);
         self.stats.received += count;
-        let circuit = match self.circuits.get(usize::from(run.vc.0)) {
+        let most = self.most_before(&run);
+        let circuit = match self.circuits.get_mut(usize::from(run.vc.0)) {
             Some(circuit) if circuit.open => circuit,
             _ => {
                 self.stats.dropped.unknown_vc += count;
                 return run.count;
             }
         };
-        self.stats.classes[circuit.ring()].received += count;
-        if circuit.fate == Fate::Whole && !circuit.signals {
-            let most = self.most_before(&run);
-            if most <= self.rooms.all || self.admits(&run, most, out) {
-                self.longest = self.longest.max(most);
-                self.take(run, out);
-                return 0;
-            }
+        if circuit.signals || circuit.fate != Fate::Whole || most > self.rooms.all {
+            return self.judge(run, most, out);
+        }
+        self.stats.classes[usize::from(BEST_EFFORT)].received += count;
+        self.longest = self.longest.max(most);
+        follow(&mut self.free, self.config.cell_time, run, out);
+        circuit.add(&run, self.free, self.put_off);
+        0
+    }
+
+    /// Takes cells that may have to be dropped, or are of signalling.
+    #[inline(never)]
+    fn judge(&mut self, run: Run, most: Span, out: &mut impl Departures) -> u32 {
+        let circuit = &self.circuits[usize::from(run.vc.0)];
+        self.stats.classes[circuit.ring()].received += u64::from(run.count);
+        let whole = circuit.fate == Fate::Whole && !circuit.signals;
+        if whole && self.admits(&run, most, out) {
+            self.longest = self.longest.max(most);
+            self.take(run, out);
+            return 0;
         }
         self.sift(run, out)
     }
@@ -232,43 +243,14 @@ impl RunQueue {
     }
 
     /// Cells for all of which there is room.
-    #[inline(always)]
     fn take(&mut self, run: Run, out: &mut impl Departures) {
         if self.circuits[usize::from(run.vc.0)].signals {
             run.cells().for_each(|cell| self.signal(cell, out));
         } else {
-            self.follow(run, out);
+            follow(&mut self.free, self.config.cell_time, run, out);
         }
-        let circuit = &mut self.circuits[usize::from(run.vc.0)];
-        circuit.refresh(run.at, self.put_off);
-        circuit.count += run.count;
         // Of signalling that is later than it is.
-        (circuit.leaves, circuit.put_off) = (self.free, self.put_off);
-    }
-
-    /// Cells of best effort leave after all others.
-    #[inline(always)]
-    fn follow(&mut self, mut run: Run, out: &mut impl Departures) {
-        let cell_time = self.config.cell_time;
-        let start = self.free.max(run.at);
-        if run.gap > cell_time && run.count > 1 {
-            // So many leave back to back until one comes to an idle link.
-            let gain = run.gap.as_ps() - cell_time.as_ps();
-            let close = match start == run.at {
-                true => 0,
-                false => start.since(run.at).as_ps() / gain + 1,
-            };
-            if close < u64::from(run.count) {
-                if close > 0 {
-                    out.add(run.take(close as u32).leaving(start, cell_time));
-                }
-                self.free = run.last_at() + cell_time;
-                return out.add(run);
-            }
-        }
-        run = run.leaving(start, cell_time);
-        self.free = run.last_at() + cell_time;
-        out.add(run);
+        self.circuits[usize::from(run.vc.0)].add(&run, self.free, self.put_off);
     }
 
     /// A cell of signalling leaves before all of best effort that have not begun to.
@@ -331,13 +313,20 @@ impl RunQueue {
 }
 
 impl Circuit {
-    /// None of its cells wait if all have left, which they have at the latest if they all were put off each time.
+    /// None of its cells wait if all have left, which they have at the latest if each time they were put off.
     #[inline(always)]
     fn refresh(&mut self, now: Time, put_off: Span) {
-        let most = put_off.saturating_sub(self.put_off);
-        if self.leaves.saturating_add(most) <= now {
+        if self.left + put_off <= now {
             self.count = 0;
         }
+    }
+
+    /// Cells come, of which the last has left at the latest when the link is free.
+    #[inline(always)]
+    fn add(&mut self, run: &Run, free: Time, put_off: Span) {
+        self.refresh(run.at, put_off);
+        self.count += run.count;
+        self.left = free.saturating_sub(put_off);
     }
 
     fn ring(&self) -> usize {
@@ -347,4 +336,28 @@ impl Circuit {
             BEST_EFFORT
         })
     }
+}
+
+/// Cells of best effort leave after all others, when the link is free.
+#[inline(always)]
+fn follow(free: &mut Time, cell_time: Span, mut run: Run, out: &mut impl Departures) {
+    let start = (*free).max(run.at);
+    if run.gap > cell_time && run.count > 1 {
+        // So many leave back to back until one comes to an idle link.
+        let gain = run.gap.as_ps() - cell_time.as_ps();
+        let close = match start == run.at {
+            true => 0,
+            false => start.since(run.at).as_ps() / gain + 1,
+        };
+        if close < u64::from(run.count) {
+            if close > 0 {
+                out.add(run.take(close as u32).leaving(start, cell_time));
+            }
+            *free = run.last_at() + cell_time;
+            return out.add(run);
+        }
+    }
+    run = run.leaving(start, cell_time);
+    *free = run.last_at() + cell_time;
+    out.add(run);
 }

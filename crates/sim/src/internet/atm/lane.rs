@@ -57,9 +57,11 @@ impl Lane {
     /// Takes the first cell, and what comes with it before an instant.
     #[inline(always)]
     pub fn take(&mut self, limit: Time) -> Option<Run> {
-        let head = self.runs.head()?;
-        let count = head.before(limit).max(1);
-        self.pop(count)
+        let run = self.runs.take_before(limit)?;
+        if run.is_last() {
+            self.seek_last();
+        }
+        Some(run)
     }
 
     /// Takes cells from the front that come from a port before a moment, if one does.
@@ -68,18 +70,21 @@ impl Lane {
         let head = self.runs.head()?;
         match fabric.before(from, head, until) {
             0 => None,
-            count => self.pop(count),
+            count => {
+                let run = self.runs.take(count)?;
+                if run.is_last() {
+                    self.seek_last();
+                }
+                Some(run)
+            }
         }
     }
 
-    #[inline(always)]
-    fn pop(&mut self, count: u32) -> Option<Run> {
-        let run = self.runs.take(count)?;
-        if run.is_last() {
-            let last = self.runs.iter().find(|run| run.is_last());
-            self.last = last.map_or(Time::MAX, Run::last_at);
-        }
-        Some(run)
+    /// Finds the first last cell of a frame after one was taken.
+    #[inline]
+    fn seek_last(&mut self) {
+        let last = self.runs.iter().find(|run| run.is_last());
+        self.last = last.map_or(Time::MAX, Run::last_at);
     }
 
     /// Cells that arrive after an instant do so later by this.

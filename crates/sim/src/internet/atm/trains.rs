@@ -5,6 +5,8 @@
 //! it takes what has come to it until that moment, run by run and in the order of the cells, after the ports
 //! before it have done the same for as long ago as a cell needs from there.
 
+use std::ops::Range;
+
 use layercast_atm::{Run, RunQueue, Vcid};
 use layercast_core::{Span, Time};
 
@@ -13,7 +15,7 @@ use super::fabric::{Arrival, Fabric};
 use super::lane::Lane;
 use super::port::Line;
 use super::train_port::{Input, TrainPort};
-use super::wires::{Leaving, Wires};
+use super::wires::{Leaving, Sender, Wires};
 
 #[derive(Debug)]
 pub(super) struct Trains {
@@ -219,43 +221,7 @@ impl Trains {
                 self.run_to(fabric, from, until);
             }
         }
-        self.heads.clear();
-        for input in inputs.clone() {
-            let at = self.wires.lanes[self.inputs[input].lane].first();
-            if at <= until.at {
-                self.heads.push(Head { at, input });
-                self.put_in_place(fabric);
-            }
-        }
-        while let Some(&Head { at, input }) = self.heads.last() {
-            let input = self.inputs[input];
-            if at == until.at && fabric.moment(input.from, at) >= until {
-                break;
-            }
-            // Those before any other cell, and the first in any case.
-            let next = self.heads.len().wrapping_sub(2);
-            let limit = self.heads.get(next).map_or(until.at, |next| next.at);
-            let lane = &mut self.wires.lanes[input.lane];
-            let Some(mut run) = lane.take(limit) else {
-                break;
-            };
-            let next = lane.first();
-            if next <= until.at {
-                if let Some(head) = self.heads.last_mut() {
-                    head.at = next;
-                }
-                self.put_in_place(fabric);
-            } else {
-                self.heads.pop();
-            }
-            #[cfg(test)]
-            fabric.departed(input.from, run, input.lead);
-            fabric.cell_hops += u64::from(run.count);
-            if let Some(line) = fabric.ports[input.by as usize].line(run.vc) {
-                run.vc = line.vc;
-            }
-            self.enqueue(fabric, n, run);
-        }
+        self.merge(fabric, n, inputs.clone(), until);
         let port = &mut self.wires.ports[n as usize];
         let lanes = self.inputs[inputs]
             .iter()
@@ -264,23 +230,58 @@ impl Trains {
         (port.taken, port.awaits) = (until, awaits.min().unwrap_or(Time::MAX));
     }
 
-    /// Puts the head that stands last where it belongs.
-    #[inline(always)]
-    fn put_in_place(&mut self, fabric: &Fabric) {
-        let mut place = self.heads.len() - 1;
-        let head = self.heads[place];
-        while place > 0 && self.precedes(fabric, self.heads[place - 1], head) {
-            self.heads[place] = self.heads[place - 1];
-            place -= 1;
+    /// Puts the cells that came to a port by these inputs before a moment into its queue, as they came.
+    fn merge(&mut self, fabric: &mut Fabric, n: u32, inputs: Range<usize>, until: Moment) {
+        let Trains {
+            queues,
+            wires,
+            inputs: all,
+            heads,
+            ..
+        } = self;
+        heads.clear();
+        for input in inputs {
+            let at = wires.lanes[all[input].lane].first();
+            if at <= until.at {
+                heads.push(Head { at, input });
+                put_in_place(heads, all, fabric);
+            }
         }
-        self.heads[place] = head;
-    }
-
-    /// Which of two cells comes first.
-    #[inline]
-    fn precedes(&self, fabric: &Fabric, one: Head, other: Head) -> bool {
-        let moment = |it: Head| fabric.moment(self.inputs[it.input].from, it.at);
-        one.at < other.at || one.at == other.at && moment(one) < moment(other)
+        let queue = &mut queues[n as usize];
+        let from = Sender::new(wires, fabric, n);
+        while let [others @ .., head] = heads.as_mut_slice() {
+            let input = all[head.input];
+            if head.at == until.at && fabric.moment(input.from, head.at) >= until {
+                break;
+            }
+            // Those before any other cell, and the first in any case.
+            let limit = others.last().map_or(until.at, |next| next.at);
+            let lane = &mut wires.lanes[input.lane];
+            let Some(mut run) = lane.take(limit) else {
+                break;
+            };
+            head.at = lane.first();
+            if head.at > until.at {
+                heads.pop();
+            } else {
+                put_in_place(heads, all, fabric);
+            }
+            #[cfg(test)]
+            fabric.departed(input.from, run, input.lead);
+            fabric.cell_hops += u64::from(run.count);
+            if let Some(line) = fabric.ports[input.by as usize].line(run.vc) {
+                run.vc = line.vc;
+            }
+            let mut leaving = Leaving {
+                wires,
+                fabric,
+                from,
+            };
+            let dropped = queue.put(run, &mut leaving);
+            if dropped > 0 {
+                fabric.gone(run.frame, dropped);
+            }
+        }
     }
 
     /// Whether no cell came to a switch until an instant that was not taken there.
@@ -303,17 +304,30 @@ impl Trains {
     }
 
     /// Cells come to the queue of a port at their instants.
-    #[inline]
     fn enqueue(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
+        let from = Sender::new(&self.wires, fabric, n);
         let mut leaving = Leaving {
             wires: &mut self.wires,
             fabric,
-            port: n,
+            from,
         };
         let dropped = self.queues[n as usize].put(run, &mut leaving);
         if dropped > 0 {
             fabric.gone(run.frame, dropped);
         }
+    }
+}
+
+/// Puts the head that stands last where it belongs.
+#[inline(always)]
+fn put_in_place(heads: &mut [Head], inputs: &[Input], fabric: &Fabric) {
+    let moment = |it: Head| fabric.moment(inputs[it.input].from, it.at);
+    for place in (1..heads.len()).rev() {
+        let (one, other) = (heads[place - 1], heads[place]);
+        if one.at > other.at || one.at == other.at && moment(one) >= moment(other) {
+            return;
+        }
+        heads.swap(place - 1, place);
     }
 }
 

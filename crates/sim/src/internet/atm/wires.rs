@@ -134,7 +134,33 @@ impl Wires {
 pub(super) struct Leaving<'a> {
     pub wires: &'a mut Wires,
     pub fabric: &'a Fabric,
+    pub from: Sender,
+}
+
+/// A port as a sender of cells.
+#[derive(Clone, Copy)]
+pub(super) struct Sender {
     pub port: u32,
+    peer: u32,
+    /// The number of that at its node.
+    id: u16,
+    lead: Span,
+    ends: bool,
+}
+
+impl Sender {
+    pub fn new(wires: &Wires, fabric: &Fabric, port: u32) -> Sender {
+        let &TrainPort {
+            peer, lead, ends, ..
+        } = &wires.ports[port as usize];
+        Sender {
+            port,
+            peer,
+            id: fabric.ports[peer as usize].id,
+            lead,
+            ends,
+        }
+    }
 }
 
 impl Departures for Leaving<'_> {
@@ -143,52 +169,54 @@ impl Departures for Leaving<'_> {
         let Leaving {
             wires,
             fabric,
-            port: n,
+            from,
         } = self;
-        let port = &mut wires.ports[*n as usize];
-        run.at += port.lead;
+        run.at += from.lead;
         if run.vc == SIGNALLING {
+            let port = &mut wires.ports[from.port as usize];
             port.signal = port.signal.min(run.at);
             for cell in run.cells() {
                 port.signals.push_back((cell.at, cell.frame));
             }
             return;
         }
-        let came_by = &fabric.ports[port.peer as usize];
-        let line = match port.ends {
+        let line = match from.ends {
             true => None,
-            false => came_by.line(run.vc),
+            false => fabric.ports[from.peer as usize].line(run.vc),
         };
         let Some(line) = line else {
-            return wires.lanes[*n as usize].push(run);
+            return wires.lanes[from.port as usize].push(run);
         };
         let next = &mut wires.ports[line.port as usize];
-        wires.lanes[next.first_lane + usize::from(came_by.id)].push(run);
+        wires.lanes[next.first_lane + usize::from(from.id)].push(run);
         let at = match run.is_last() {
             true => run.last_at().saturating_add(next.beyond),
             false => run.at.saturating_add(wires.lag),
         };
-        next.awaits = next.awaits.min(at);
-        if at < wires.due.at(line.port) {
-            wires.due.set(line.port, Some(fabric.moment(line.port, at)));
+        if at < next.awaits {
+            next.awaits = at;
+            if at < wires.due.at(line.port) {
+                let moment = fabric.moment(line.port, at);
+                wires.due.set(line.port, Some(moment));
+            }
         }
     }
 
     fn put_off(&mut self, after: Time, by: Span) {
-        let after = after + self.wires.ports[self.port as usize].lead;
-        for lane in self.wires.lanes(self.fabric, self.port) {
+        let after = after + self.from.lead;
+        for lane in self.wires.lanes(self.fabric, self.from.port) {
             self.wires.lanes[lane].put_off(after, by);
         }
     }
 
     fn count_after(&self, vc: Vcid, after: Time) -> u32 {
-        let port = &self.wires.ports[self.port as usize];
-        let after = after + port.lead;
+        let after = after + self.from.lead;
         if vc == SIGNALLING {
+            let port = &self.wires.ports[self.from.port as usize];
             let signals = port.signals.iter().rev();
             return signals.take_while(|it| it.0 > after).count() as u32;
         }
-        let lane = self.wires.lane(self.fabric, self.port, vc);
+        let lane = self.wires.lane(self.fabric, self.from.port, vc);
         self.wires.lanes[lane].count_after(vc, after)
     }
 }
