@@ -15,6 +15,7 @@ pub mod mapper;
 pub mod policy;
 mod queue;
 mod reassembly;
+mod ring;
 mod run;
 mod runs;
 mod setup;

@@ -94,15 +94,30 @@ impl Run {
     /// Takes the first `count` of them away, which is one at least and all at most.
     #[inline(always)]
     pub fn take(&mut self, count: u32) -> Run {
-        let mut taken = *self;
+        // Part by part: whole, it would be read before the parts are there that were written last.
+        let &mut Run {
+            frame,
+            vc,
+            mut flags,
+            at,
+            gap,
+            ..
+        } = self;
         if count < self.count {
-            taken.count = count;
-            taken.flags = taken.flags.without(CellFlags::LAST);
-            self.flags = self.flags.without(CellFlags::FIRST);
-            self.at += self.gap.times(u64::from(count));
+            self.flags = flags.without(CellFlags::FIRST);
+            self.at = at + gap.times(u64::from(count));
+            flags = flags.without(CellFlags::LAST);
         }
-        self.count -= taken.count;
-        taken
+        let count = count.min(self.count);
+        self.count -= count;
+        Run {
+            frame,
+            vc,
+            flags,
+            count,
+            at,
+            gap,
+        }
     }
 
     /// Takes up the cells that come next, if they are of the same frame and come at the same distance.

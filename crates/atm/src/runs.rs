@@ -1,20 +1,19 @@
-use std::collections::VecDeque;
-
 use layercast_core::{Span, Time};
 
+use crate::ring::Ring;
 use crate::{Run, Vcid};
 
 /// Runs that wait or are on their way, in the order of their instants.
 #[derive(Debug)]
 pub struct Runs {
-    runs: VecDeque<Run>,
+    runs: Ring<Run>,
     first: Time,
 }
 
 impl Default for Runs {
     fn default() -> Runs {
         Runs {
-            runs: VecDeque::new(),
+            runs: Ring::new(),
             first: Time::MAX,
         }
     }
@@ -57,15 +56,13 @@ impl Runs {
     #[inline(always)]
     fn take_some(&mut self, count: impl FnOnce(&Run) -> u32) -> Option<Run> {
         let head = self.runs.front_mut()?;
-        let count = count(head);
-        if count < head.count {
-            let run = head.take(count);
-            self.first = head.at;
-            return Some(run);
+        let run = head.take(count(head));
+        self.first = head.at;
+        if head.count == 0 {
+            self.runs.drop_front();
+            self.first = self.runs.front().map_or(Time::MAX, |run| run.at);
         }
-        let run = self.runs.pop_front();
-        self.first = self.runs.front().map_or(Time::MAX, |run| run.at);
-        run
+        Some(run)
     }
 
     /// Cells after an instant do so later by this.
@@ -74,7 +71,9 @@ impl Runs {
             self.first = self.first.saturating_add(by);
         }
         for place in (0..self.runs.len()).rev() {
-            let run = &mut self.runs[place];
+            let Some(run) = self.runs.get_mut(place) else {
+                return;
+            };
             if run.at > after {
                 run.at += by;
                 continue;
@@ -108,14 +107,18 @@ impl Runs {
     }
 
     /// Takes all runs away.
-    pub fn drain(&mut self) -> impl Iterator<Item = Run> {
+    pub fn drain(&mut self) -> Vec<Run> {
+        let all = self.runs.iter().copied().collect();
+        self.runs.clear();
         self.first = Time::MAX;
-        self.runs.drain(..)
+        all
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -122,7 +122,7 @@ impl RunQueue {
     }
 
     /// Takes cells that come at the instants of the run, and drops those without room; how many.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, run: Run, out: &mut impl Departures) -> u32 {
         let count = u64::from(run.count);
         self.stats.received += count;

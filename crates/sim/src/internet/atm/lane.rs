@@ -103,7 +103,7 @@ impl Lane {
     /// Takes all its cells away.
     pub fn clear(&mut self) -> Vec<Run> {
         self.last = Time::MAX;
-        self.runs.drain().collect()
+        self.runs.drain()
     }
 
     /// Holds these cells, in the order in which they come.
