@@ -85,64 +85,68 @@ impl CellTies {
 /// When each port is due, and which is first: a tournament.
 #[derive(Debug)]
 pub(super) struct Due {
-    /// Of each port, then of those that fill up to a power of two.
-    moments: Vec<Moment>,
-    /// Who wins at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1, and the
-    /// ports are its leaves.
-    winners: Vec<u32>,
+    /// Who wins at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1, and the leaves are
+    /// the ports and those that fill up to a power of two.
+    winners: Vec<Winner>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Winner {
+    moment: Moment,
+    port: u32,
 }
 
 const NEVER: Moment = Moment::after(Time::MAX);
 
 impl Due {
     pub fn new(ports: usize) -> Due {
-        let leaves = ports.next_power_of_two();
-        let mut winners = vec![0; 2 * leaves];
-        for n in (1..2 * leaves).rev() {
-            winners[n] = match n < leaves {
-                true => winners[2 * n],
-                false => (n - leaves) as u32,
-            };
-        }
+        let nobody = Winner {
+            moment: NEVER,
+            port: 0,
+        };
         Due {
-            moments: vec![NEVER; leaves],
-            winners,
+            winners: vec![nobody; 2 * ports.next_power_of_two()],
         }
     }
 
     /// The first of all, if any is due.
     #[inline]
     pub fn first(&self) -> Option<(Moment, u32)> {
-        let port = self.winners[1];
-        let moment = self.moments[port as usize];
+        let Winner { moment, port } = self.winners[1];
         (moment != NEVER).then_some((moment, port))
+    }
+
+    fn leaf(&self, port: u32) -> usize {
+        self.winners.len() / 2 + port as usize
     }
 
     /// When a port is due.
     #[inline]
     pub fn at(&self, port: u32) -> Time {
-        self.moments[port as usize].at
+        self.winners[self.leaf(port)].moment.at
     }
 
     /// Makes a port due, or not.
     #[inline]
     pub fn set(&mut self, port: u32, moment: Option<Moment>) {
-        let best = moment.unwrap_or(NEVER);
-        if self.moments[port as usize] == best {
+        let mut moment = moment.unwrap_or(NEVER);
+        let mut node = self.leaf(port);
+        if self.winners[node].moment == moment {
             return;
         }
-        self.moments[port as usize] = best;
-        let mut node = self.moments.len() + port as usize;
-        let (mut winner, mut key) = (port, best.key());
+        let mut port = port;
+        self.winners[node] = Winner { moment, port };
         // Who wins is anybody's guess: every round is played, so that the processor need not make one.
         while node > 1 {
-            let other = self.winners[node ^ 1];
-            let rival = self.moments[other as usize].key();
-            let wins = rival < key;
-            winner = select_unpredictable(wins, other, winner);
-            key = select_unpredictable(wins, rival, key);
+            let rival = &self.winners[node ^ 1];
+            let wins = rival.moment.key() < moment.key();
+            moment = Moment {
+                at: select_unpredictable(wins, rival.moment.at, moment.at),
+                tie: select_unpredictable(wins, rival.moment.tie, moment.tie),
+            };
+            port = select_unpredictable(wins, rival.port, port);
             node /= 2;
-            self.winners[node] = winner;
+            self.winners[node] = Winner { moment, port };
         }
     }
 }

@@ -67,6 +67,9 @@ impl Lane {
     /// Takes cells from the front that come from a port before a moment, if one does.
     #[inline]
     pub fn shift(&mut self, fabric: &Fabric, from: u32, until: Moment) -> Option<Run> {
+        if self.first() > until.at {
+            return None;
+        }
         let head = self.runs.head()?;
         match fabric.before(from, head, until) {
             0 => None,

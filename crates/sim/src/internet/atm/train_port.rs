@@ -82,10 +82,14 @@ impl TrainPort {
                     false => through(port.lead(), beyond[next]).saturating_sub(Span::from_ps(1)),
                 },
                 ends,
+                // What comes to an adapter does so now.
+                begun: match inputs.len() == first_input {
+                    true => Time::MAX,
+                    false => Time::ZERO,
+                },
                 inputs: first_input..inputs.len(),
                 first_lane,
                 taken: Moment::default(),
-                begun: Time::ZERO,
                 signals: VecDeque::new(),
                 signal: Time::MAX,
                 awaits: Time::MAX,

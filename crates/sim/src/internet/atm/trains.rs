@@ -10,6 +10,7 @@ use std::ops::Range;
 use layercast_atm::{Run, RunQueue, Vcid};
 use layercast_core::{Span, Time};
 
+use super::SIGNALLING;
 use super::due::{Due, Moment};
 use super::fabric::{Arrival, Fabric};
 use super::lane::Lane;
@@ -84,7 +85,10 @@ impl Trains {
         self.pull(fabric, n, fabric.now);
         self.enqueue(fabric, n, run);
         self.wires.give_up_late(fabric, n);
-        self.wires.settle(fabric, n);
+        // From an adapter it is others who are due for what is no signalling.
+        if run.vc == SIGNALLING || !self.wires.ports[n as usize].inputs.is_empty() {
+            self.wires.settle(fabric, n);
+        }
     }
 
     /// Cells of a circuit that come to a port from now on go elsewhere.
