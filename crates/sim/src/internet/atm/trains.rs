@@ -326,13 +326,16 @@ impl Trains {
 #[inline(always)]
 fn put_in_place(heads: &mut [Head], inputs: &[Input], fabric: &Fabric) {
     let moment = |it: Head| fabric.moment(inputs[it.input].from, it.at);
-    for place in (1..heads.len()).rev() {
-        let (one, other) = (heads[place - 1], heads[place]);
-        if one.at > other.at || one.at == other.at && moment(one) >= moment(other) {
-            return;
-        }
-        heads.swap(place - 1, place);
+    let precedes = |one: Head, other: Head| {
+        one.at < other.at || one.at == other.at && moment(one) < moment(other)
+    };
+    let mut place = heads.len() - 1;
+    let head = heads[place];
+    while place > 0 && precedes(heads[place - 1], head) {
+        heads[place] = heads[place - 1];
+        place -= 1;
     }
+    heads[place] = head;
 }
 
 /// When what is there now has left at the latest.
