@@ -1,3 +1,5 @@
+use core::hint::select_unpredictable;
+
 use layercast_core::{Span, Time};
 
 use super::circuit::Fate;
@@ -316,9 +318,8 @@ impl Circuit {
     /// None of its cells wait if all have left, which they have at the latest if each time they were put off.
     #[inline(always)]
     fn refresh(&mut self, now: Time, put_off: Span) {
-        if self.left + put_off <= now {
-            self.count = 0;
-        }
+        let none = self.left + put_off <= now;
+        self.count = select_unpredictable(none, 0, self.count);
     }
 
     /// Cells come, of which the last has left at the latest when the link is free.

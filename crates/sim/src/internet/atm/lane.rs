@@ -1,3 +1,5 @@
+use core::hint::select_unpredictable;
+
 use layercast_atm::{Run, Runs, Vcid};
 use layercast_core::{Span, Time};
 
@@ -38,11 +40,8 @@ impl Lane {
 
     #[inline(always)]
     pub fn push(&mut self, run: Run) {
-        let last = if run.is_last() {
-            run.last_at()
-        } else {
-            Time::MAX
-        };
+        // Which ones are is anybody's guess.
+        let last = select_unpredictable(run.is_last(), run.last_at(), Time::MAX);
         self.last = self.last.min(last);
         self.runs.push(run);
     }

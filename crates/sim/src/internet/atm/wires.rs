@@ -1,5 +1,7 @@
 //! What is between the queues if cells move as trains: what leaves them, and when somebody has to look at it.
 
+use core::hint::select_unpredictable;
+
 use layercast_atm::{Departures, Run, Vcid};
 use layercast_core::{Span, Time};
 
@@ -189,10 +191,9 @@ impl Departures for Leaving<'_> {
         };
         let next = &mut wires.ports[line.port as usize];
         wires.lanes[next.first_lane + usize::from(from.id)].push(run);
-        let at = match run.is_last() {
-            true => run.last_at().saturating_add(next.beyond),
-            false => run.at.saturating_add(wires.lag),
-        };
+        let last = run.last_at().saturating_add(next.beyond);
+        let at = run.at.saturating_add(wires.lag);
+        let at = select_unpredictable(run.is_last(), last, at);
         if at < next.awaits {
             next.awaits = at;
             if at < wires.due.at(line.port) {
