@@ -6,9 +6,10 @@ mod common;
 
 use std::process::Command;
 
+use common::real_time;
 use serde_json::Value;
 
-#[test]
+#[real_time]
 fn rate_and_burst_of_the_kernels_token_bucket_are_found() {
     // (rate in kbit/s, burst in bytes); what waits for a token is a packet at most.
     for (kbit, burst) in [(10_000, 64_000), (2_000, 30_000)] {
