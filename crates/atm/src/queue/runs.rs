@@ -326,7 +326,7 @@ impl Circuit {
     #[inline(always)]
     fn add(&mut self, run: &Run, free: Time, put_off: Span) {
         self.refresh(run.at, put_off);
-        self.count += run.count;
+        self.count = self.count.saturating_add(run.count);
         self.left = free.saturating_sub(put_off);
     }
 

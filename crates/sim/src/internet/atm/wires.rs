@@ -68,7 +68,7 @@ impl Wires {
         std::iter::once(from as usize).chain(all)
     }
 
-    /// Makes a port due when it has to be, but for what is put into its queue.
+    /// Makes a port due when it has to be. Whoever takes what leaves it is made so as that is put on its way.
     #[inline]
     pub fn settle(&mut self, fabric: &Fabric, n: u32) {
         let port = &self.ports[n as usize];
