@@ -276,11 +276,6 @@ impl RunQueue {
         self.waiting(self.free, now)
     }
 
-    /// Whether none waits.
-    pub fn is_empty(&self, now: Time) -> bool {
-        self.len(now) == 0
-    }
-
     /// How many begin to leave back to back after an instant if the last has left at another.
     fn waiting(&self, left: Time, now: Time) -> u32 {
         let cells = left

@@ -57,9 +57,7 @@ impl Lane {
     #[inline(always)]
     pub fn take(&mut self, limit: Time) -> Option<Run> {
         let run = self.runs.take_before(limit)?;
-        if run.is_last() {
-            self.seek_last();
-        }
+        self.seek_last_after(&run);
         Some(run)
     }
 
@@ -74,19 +72,19 @@ impl Lane {
             0 => None,
             count => {
                 let run = self.runs.take(count)?;
-                if run.is_last() {
-                    self.seek_last();
-                }
+                self.seek_last_after(&run);
                 Some(run)
             }
         }
     }
 
-    /// Finds the first last cell of a frame after one was taken.
-    #[inline]
-    fn seek_last(&mut self) {
-        let last = self.runs.iter().find(|run| run.is_last());
-        self.last = last.map_or(Time::MAX, Run::last_at);
+    /// Finds the first last cell of a frame again if it was among those taken.
+    #[inline(always)]
+    fn seek_last_after(&mut self, taken: &Run) {
+        if taken.is_last() {
+            let last = self.runs.iter().find(|run| run.is_last());
+            self.last = last.map_or(Time::MAX, Run::last_at);
+        }
     }
 
     /// Cells that arrive after an instant do so later by this.

@@ -83,7 +83,9 @@ impl Trains {
     /// Cells come to the queue of a port, all now.
     pub fn put(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
         self.pull(fabric, n, fabric.now);
-        self.enqueue(fabric, n, run);
+        let from = Sender::new(&self.wires, fabric, n);
+        let queue = &mut self.queues[n as usize];
+        enqueue(queue, &mut self.wires, fabric, from, run);
         self.wires.give_up_late(fabric, n);
         // From an adapter it is others who are due for what is no signalling.
         if run.vc == SIGNALLING || !self.wires.ports[n as usize].inputs.is_empty() {
@@ -276,15 +278,7 @@ impl Trains {
             if let Some(line) = fabric.ports[input.by as usize].line(run.vc) {
                 run.vc = line.vc;
             }
-            let mut leaving = Leaving {
-                wires,
-                fabric,
-                from,
-            };
-            let dropped = queue.put(run, &mut leaving);
-            if dropped > 0 {
-                fabric.gone(run.frame, dropped);
-            }
+            enqueue(queue, wires, fabric, from, run);
         }
     }
 
@@ -306,19 +300,19 @@ impl Trains {
         self.oldest = wire.fold(now, Time::min);
         until < self.oldest
     }
+}
 
-    /// Cells come to the queue of a port at their instants.
-    fn enqueue(&mut self, fabric: &mut Fabric, n: u32, run: Run) {
-        let from = Sender::new(&self.wires, fabric, n);
-        let mut leaving = Leaving {
-            wires: &mut self.wires,
-            fabric,
-            from,
-        };
-        let dropped = self.queues[n as usize].put(run, &mut leaving);
-        if dropped > 0 {
-            fabric.gone(run.frame, dropped);
-        }
+/// Cells come to the queue of a port at their instants.
+#[inline(always)]
+fn enqueue(queue: &mut RunQueue, wires: &mut Wires, fabric: &mut Fabric, from: Sender, run: Run) {
+    let mut leaving = Leaving {
+        wires,
+        fabric,
+        from,
+    };
+    let dropped = queue.put(run, &mut leaving);
+    if dropped > 0 {
+        fabric.gone(run.frame, dropped);
     }
 }
 

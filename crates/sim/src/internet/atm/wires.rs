@@ -111,14 +111,6 @@ impl Wires {
         arrival
     }
 
-    /// The same if there are any, at a moment when all is settled of what began to leave.
-    #[inline]
-    pub fn give_up_late(&mut self, fabric: &mut Fabric, n: u32) {
-        if !self.ports[n as usize].ends && self.lanes[n as usize].first() < fabric.now.at {
-            self.give_up(fabric, n);
-        }
-    }
-
     /// Cells that came before now and that nobody knows.
     pub fn give_up(&mut self, fabric: &mut Fabric, n: u32) {
         let lane = &mut self.lanes[n as usize];
@@ -128,6 +120,14 @@ impl Wires {
             fabric.cell_hops += u64::from(run.count);
             fabric.unknown_vc += u64::from(run.count);
             fabric.gone(run.frame, run.count);
+        }
+    }
+
+    /// The same if there are any, at a moment when all is settled of what began to leave.
+    #[inline]
+    pub fn give_up_late(&mut self, fabric: &mut Fabric, n: u32) {
+        if !self.ports[n as usize].ends && self.lanes[n as usize].first() < fabric.now.at {
+            self.give_up(fabric, n);
         }
     }
 }
