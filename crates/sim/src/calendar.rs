@@ -33,9 +33,10 @@ pub(crate) struct Calendar<T> {
     added: Vec<(u64, Time, T)>,
     /// How far [`soon`](Self::soon) has looked: the day, and what of it is next.
     scouted: (u64, u32),
-    /// Items taken since the length of a day was looked at, and when that was.
+    /// Items taken since the length of a day was looked at, and when that was; after so many it is again.
     taken: u32,
     since: Time,
+    look_after: u32,
     ties: Ties,
     stream: Stream,
     /// What is drawn for who can be told apart.
@@ -59,8 +60,8 @@ const SCOUTED: u64 = 8;
 /// How many are added before they are filed, if there are more days than these.
 const ADDED: usize = 8;
 const LARGE: usize = 1 << 13;
-/// How often the length of a day is looked at, in items taken.
-const LOOK: u32 = 4_096;
+/// How often the length of a day is looked at, in items taken: at first, and after a while.
+const LOOK: std::ops::RangeInclusive<u32> = 64..=4_096;
 
 /// What waits in a calendar.
 pub(crate) trait Waits: Copy {
@@ -87,6 +88,7 @@ impl<T: Waits> Calendar<T> {
             scouted: (0, NONE),
             taken: 0,
             since: Time::ZERO,
+            look_after: *LOOK.start(),
             ties,
             stream: Stream::new(seed, stream),
             seed: Stream::new(seed, &format!("{stream}/who")).next_u64(),
@@ -137,7 +139,7 @@ impl<T: Waits> Calendar<T> {
     pub fn take(&mut self) -> Option<T> {
         let (at, item) = self.due.pop()?;
         self.taken += 1;
-        if self.taken == LOOK {
+        if self.taken >= self.look_after {
             self.look(at);
         }
         Some(item)
@@ -344,8 +346,9 @@ impl<T: Waits> Calendar<T> {
     /// Makes days as long as the time between a few items, and the year as long as items wait.
     #[cold]
     fn look(&mut self, now: Time) {
-        let between = now.since(self.since).as_ps() / u64::from(LOOK);
+        let between = now.since(self.since).as_ps() / u64::from(self.taken);
         (self.taken, self.since) = (0, now);
+        self.look_after = (2 * self.look_after).min(*LOOK.end());
         let shift = between.max(LEAST_DAY).ilog2() + 2;
         let days = self
             .waiting

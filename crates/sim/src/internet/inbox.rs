@@ -1,8 +1,9 @@
 //! Links that are entered from several others, a batch at a time.
 //!
-//! Whatever enters a link leaves it one delay later, at the earliest. So who comes to it need not be dealt with when it
-//! comes: once the first has waited for as long as the delay, all that came meanwhile enter one after the other, in the
-//! order they came. All of them are known by then, as each left a host or another link before it came here.
+//! Whatever enters a link leaves it after all that was there before it, and one delay later at the earliest. So who comes
+//! to it need not be dealt with when it comes: once the link has sent what it had, and the first has waited for as long as
+//! the delay, all that came meanwhile enter one after the other, in the order they came. All of them are known by then, as
+//! each left a host or another link before it came here.
 
 use layercast_core::{Span, Time};
 
@@ -14,6 +15,8 @@ use crate::ties::draw;
 /// Packets that come to a link.
 #[derive(Debug)]
 pub(super) struct Inbox {
+    /// The link.
+    pipe: u32,
     delay: Span,
     /// When the packets come, the first first; so many of them have entered the link.
     line: Vec<(Time, PacketId)>,
@@ -21,6 +24,9 @@ pub(super) struct Inbox {
     /// When the first of them enter the link.
     due: Time,
 }
+
+/// How long one who comes to a busy link waits at most, but for the delay of the link.
+const LONGEST: Span = Span::from_ms(100);
 
 /// All links that have one.
 #[derive(Debug, Default)]
@@ -40,8 +46,9 @@ impl Inboxes {
     }
 
     /// Adds one, for a link with such a delay.
-    pub fn add(&mut self, delay: Span) -> u32 {
+    pub fn add(&mut self, pipe: u32, delay: Span) -> u32 {
         self.all.push(Inbox {
+            pipe,
             delay,
             line: Vec::new(),
             entered: 0,
@@ -57,6 +64,7 @@ impl Inboxes {
         number: u32,
         at: Time,
         packet: PacketId,
+        free: impl Fn(u32) -> Time,
         who: impl Fn(PacketId) -> Option<u64>,
     ) -> Option<Time> {
         let inbox = &mut self.all[number as usize];
@@ -73,7 +81,10 @@ impl Inboxes {
             line.swap(place - 1, place);
             place -= 1;
         }
-        let due = at.saturating_add(inbox.delay);
+        if at.saturating_add(inbox.delay) >= inbox.due {
+            return None;
+        }
+        let due = inbox.due_with(at, free(inbox.pipe));
         (due < inbox.due).then(|| {
             inbox.due = due;
             due
@@ -81,14 +92,23 @@ impl Inboxes {
     }
 }
 
+impl Inbox {
+    /// When it is due if the first comes then, and the link has sent all it was offered at such an instant.
+    fn due_with(&self, first: Time, free: Time) -> Time {
+        let enters = first.max(free.min(first.saturating_add(LONGEST)));
+        enters.saturating_add(self.delay)
+    }
+}
+
 impl Internet {
     /// A packet comes to a link with an inbox, then.
     #[inline(always)]
     pub(super) fn put(&mut self, inbox: u32, at: Time, packet: PacketId) {
-        let (packets, paths) = (&self.packets, &self.paths);
+        let (packets, paths, pipes) = (&self.packets, &self.paths, &self.pipes);
+        let free = |pipe| pipes[pipe as usize].free_from();
         // It goes first or last as it would where each arrives by itself.
         let who = |packet| paths.arrival(packet, packets.get(packet).step).who();
-        if let Some(due) = self.inboxes.push(inbox, at, packet, who) {
+        if let Some(due) = self.inboxes.push(inbox, at, packet, free, who) {
             self.await_inbox(inbox, due);
         }
     }
@@ -114,8 +134,8 @@ impl Internet {
         self.empty(number, self.now.saturating_sub(Span::from_ps(1)));
         let inbox = &mut self.inboxes.all[number as usize];
         if let Some(&(first, _)) = inbox.line.first() {
-            inbox.due = first.saturating_add(inbox.delay);
-            let due = inbox.due;
+            let due = inbox.due_with(first, self.pipes[inbox.pipe as usize].free_from());
+            inbox.due = due;
             self.await_inbox(number, due);
         }
     }

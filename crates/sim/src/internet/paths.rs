@@ -5,7 +5,7 @@
 //! are known when it enters the first. Then it does so without an event between. Where packets of several links do, they
 //! [wait for each other](super::inbox).
 
-use layercast_core::{Time, prefetch};
+use layercast_core::{Span, Time, prefetch};
 use rustc_hash::FxHashMap;
 
 use super::packet::{Arrival, PacketId};
@@ -183,11 +183,16 @@ impl Internet {
             let count = self.steps_to(first, dst).count();
             for place in first as usize..first as usize + count - 1 {
                 let next = self.paths.steps[place + 1].pipe as usize;
-                let delay = self.pipes[next].worth_waiting();
-                self.paths.steps[place].then = match (feeders[next], delay) {
-                    (Feeder::Pipe(_), _) => Then::Enters,
-                    (Feeder::Pipes, Some(delay)) => {
-                        let add = || self.inboxes.add(delay);
+                let pipe = &self.pipes[next];
+                // Where the caches do not hold what waits, only where many do.
+                let may_wait = match self.ahead {
+                    None => pipe.delay() > Span::ZERO,
+                    Some(_) => pipe.is_worth_waiting(),
+                };
+                self.paths.steps[place].then = match feeders[next] {
+                    Feeder::Pipe(_) => Then::Enters,
+                    Feeder::Pipes if may_wait => {
+                        let add = || self.inboxes.add(next as u32, pipe.delay());
                         Then::Waits(*inboxes[next].get_or_insert_with(add))
                     }
                     _ => Then::Arrives,

@@ -131,10 +131,18 @@ impl Pipe {
         self.mtu.into()
     }
 
-    /// Its delay, if many packets leave it in such a time.
-    pub fn worth_waiting(&self) -> Option<Span> {
-        let some = self.more.rate.time_for(WORTH_WAITING);
-        (some <= self.delay).then_some(self.delay)
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
+
+    /// Whether many packets leave it in the time of its delay.
+    pub fn is_worth_waiting(&self) -> bool {
+        self.more.rate.time_for(WORTH_WAITING) <= self.delay
+    }
+
+    /// When it has sent all it was offered.
+    pub fn free_from(&self) -> Time {
+        self.busy_until
     }
 
     pub fn name(&self) -> &str {
