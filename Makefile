@@ -98,8 +98,8 @@ bench-fec: venv isal ## Of that only the erasure codes beside memcpy, ISA-L and 
 	$(PY) scripts/peers/fec.py $(TARGET)
 
 .PHONY: bench-internet
-bench-internet: build venv simulators ## The internetwork simulator beside htsim, ns-2 and ns-3 (HTSIM=DIR: a checkout of htsim)
-	$(PY) scripts/peers/dumbbell.py $(TARGET)
+bench-internet: build venv simulators ## The internetwork simulator beside htsim, ns-2 and ns-3 (HTSIM=DIR: a checkout of htsim; LARGEST: flows)
+	$(PY) scripts/peers/dumbbell.py $(TARGET) $(LARGEST)
 
 .PHONY: bench-xtp
 bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages, and a path that loses (the last as root)

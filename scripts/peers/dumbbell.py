@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """The speed of the internetwork simulator beside htsim, ns-2 and ns-3: the same dumbbell, each as a process.
 
-Usage: dumbbell.py TARGET_DIR. Writes TARGET_DIR/bench/dumbbell.json; docs/benchmarks.md says what it means.
+And what ten times the flows through ten times the rate cost, beside htsim, up to LARGEST flows.
+
+Usage: dumbbell.py TARGET_DIR [LARGEST]. Writes TARGET_DIR/bench/dumbbell.json; docs/benchmarks.md says what
+it means.
 """
 
 import json
@@ -10,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,29 +23,57 @@ import peers  # noqa: E402
 
 # Ten transfers by NewReno in segments of 1448 bytes, each segment acknowledged, through 100 Mb/s and 10 ms
 # with room for 200 packets, over access links of 1 Gb/s and 1 ms.
-SECONDS, FLOWS = 100, 10
-TOLD = {
-    "variant": "newreno",
-    "delayed_acks": 0,
-    "mss": 1448,
-    "window": 2000,
-    "initial_window": 10,
-    "trunk_bps": 100_000_000,
-    "trunk_delay": 0.01,
-    "access_bps": 1_000_000_000,
-    "access_delay": 0.001,
-    "queue": 200,
-    "red": 0,
-    "starts": " ".join(f"{n / 1000}" for n in range(FLOWS)),
-    "warm_up": 0,
-    "seconds": SECONDS,
-    "seed": 1,
-    "count": 0,
-}
-OURS = f"""
+SECONDS, FLOWS, FIRST_SECONDS = 100, 10, 0.01
+# As many times more transfers through as many times the rate and room, for a shorter time, beside the only
+# other one that is quick enough.
+GROWTH_SECONDS, GROWTH_BESIDE = 10, "htsim"
+GROWTH_RUNS = {10: 5, 100: 3, 1_000: 3}
+LARGEST = 1_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dumbbell of so many flows, which all start evenly in the first of its seconds."""
+
+    flows: int = FLOWS
+    seconds: float = SECONDS
+    first_seconds: float = FIRST_SECONDS
+
+    def starts(self) -> list[float]:
+        """When they do, seconds."""
+        return [round(n * self.first_seconds / self.flows, 6) for n in range(self.flows)]
+
+    def told(self) -> dict:
+        """What the programs of the others are told."""
+        return {
+            "variant": "newreno",
+            "delayed_acks": 0,
+            "mss": 1448,
+            "window": 2000,
+            "initial_window": 10,
+            "trunk_bps": 10_000_000 * self.flows,
+            "trunk_delay": 0.01,
+            "access_bps": 1_000_000_000,
+            "access_delay": 0.001,
+            "queue": 20 * self.flows,
+            "red": 0,
+            "starts": " ".join(f"{start:g}" for start in self.starts()),
+            "warm_up": 0,
+            "seconds": self.seconds,
+            "seed": 1,
+            "count": 0,
+        }
+
+    def scenario(self) -> str:
+        """The same for us."""
+        flows = (
+            f'\n[[flow]]\nfrom = "left{n}"\nto = "right{n}"\nstart = "{start:f}s"\n'
+            for n, start in enumerate(self.starts(), 1)
+        )
+        return f"""
 schema = "internet/1"
 name = "dumbbell"
-run = {{ duration = "{SECONDS}s" }}
+run = {{ duration = "{self.seconds}s" }}
 
 [tcp.default]
 variant = "newreno"
@@ -54,12 +86,12 @@ recv_buffer = {2000 * 1448}
 
 [topology]
 kind = "dumbbell"
-pairs = {FLOWS}
-trunk = {{ rate = "100 Mbit/s", delay = "10ms", queue = "200 packets" }}
+pairs = {self.flows}
+trunk = {{ rate = "{10 * self.flows} Mbit/s", delay = "10ms", queue = "{20 * self.flows} packets" }}
 access = {{ rate = "1 Gbit/s", delay = "1ms", queue = "unlimited" }}
-""" + "".join(
-    f'\n[[flow]]\nfrom = "left{n + 1}"\nto = "right{n + 1}"\nstart = "{n}ms"\n' for n in range(FLOWS)
-)
+""" + "".join(flows)
+
+
 # Of the quick ones the median of so many; ns-3 takes half a minute.
 RUNS = {"layercast": 5, "htsim": 5, "ns-2": 5, "ns-3": 1}
 
@@ -98,51 +130,75 @@ def goodput(name: str, printed: dict) -> float:
     return sum(printed["goodputs"])
 
 
-def commands(target: Path, scenario: Path) -> dict[str, list[str]]:
-    """How each is run; of those that cannot be, the reason is printed."""
-    scenario.write_text(OURS)
-    words = [str(word) for pair in TOLD.items() for word in pair]
-    found = {"layercast": [str(target / "release/layercast"), "sim", str(scenario), "--json"]}
-    folder = target / "peers"
+def programs(target: Path) -> dict[str, list[str]]:
+    """How each is begun; of those that cannot be, the reason is printed."""
+    folder, found = target / "peers", {}
     makers = {"htsim": lambda: peers.htsim(folder), "ns-2": peers.ns2, "ns-3": lambda: peers.ns3(folder)}
     for name, make in makers.items():
         try:
-            found[name] = [*make(), *words]
+            found[name] = make()
         except OSError as error:
             print(f"bench: without {name}: {error}", file=sys.stderr, flush=True)
     return found
 
 
-def measure(target: Path) -> dict:
+def measure(target: Path, others: dict[str, list[str]], case: Case, runs: dict[str, int]) -> dict:
     """All that there are, in turn, so that what disturbs the machine disturbs each."""
     with tempfile.TemporaryDirectory() as folder:
-        runs: dict[str, list[dict]] = {}
-        given = commands(target, Path(folder, "dumbbell.toml"))
-        for round_ in range(max(RUNS.values())):
+        scenario = Path(folder, "dumbbell.toml")
+        scenario.write_text(case.scenario())
+        words = [str(word) for pair in case.told().items() for word in pair]
+        given = {"layercast": [str(target / "release/layercast"), "sim", str(scenario), "--json"]}
+        given |= {name: [*command, *words] for name, command in others.items()}
+        found: dict[str, list[dict]] = {}
+        for round_ in range(max(runs.values())):
             for name, command in given.items():
-                if round_ < RUNS[name]:
-                    print(f"bench: dumbbell, {name}", file=sys.stderr, flush=True)
-                    runs.setdefault(name, []).append(timed(command))
-    result = {}
-    for name, found in runs.items():
-        median = sorted(found, key=lambda run: run["cpu_seconds"])[len(found) // 2]
-        printed = median.pop("printed")
-        packet_hops = hops(name, printed)
-        result[name] = median | {
-            "cpu_seconds_of_all": [run["cpu_seconds"] for run in found],
-            "packet_hops": packet_hops,
-            "packet_hops_per_cpu_second": round(packet_hops / median["cpu_seconds"]),
-            "goodput_mbps": round(goodput(name, printed) / 1e6, 2),
-        }
+                if round_ < runs[name]:
+                    print(f"bench: dumbbell of {case.flows:,}, {name}", file=sys.stderr, flush=True)
+                    found.setdefault(name, []).append(timed(command))
+    result = {name: summary(name, runs) for name, runs in found.items()}
     ours = result["layercast"]["packet_hops_per_cpu_second"]
-    for found in result.values():
-        found["layercast_times_as_fast"] = round(ours / found["packet_hops_per_cpu_second"], 3)
+    for it in result.values():
+        it["layercast_times_as_fast"] = round(ours / it["packet_hops_per_cpu_second"], 3)
+    return result
+
+
+def summary(name: str, runs: list[dict]) -> dict:
+    """The run of median processor time."""
+    median = sorted(runs, key=lambda run: run["cpu_seconds"])[len(runs) // 2]
+    printed = median.pop("printed")
+    packet_hops = hops(name, printed)
+    return median | {
+        "cpu_seconds_of_all": [run["cpu_seconds"] for run in runs],
+        "packet_hops": packet_hops,
+        "packet_hops_per_cpu_second": round(packet_hops / median["cpu_seconds"]),
+        "goodput_mbps": round(goodput(name, printed) / 1e6, 2),
+    }
+
+
+def growth(target: Path, others: dict[str, list[str]], largest: int) -> dict[str, dict]:
+    """By flows; what ten times as many cost is `times_the_time`."""
+    others = {name: command for name, command in others.items() if name == GROWTH_BESIDE}
+    result: dict[str, dict] = {}
+    before, flows = {}, FLOWS
+    while flows <= largest:
+        runs = dict.fromkeys(["layercast", *others], GROWTH_RUNS.get(flows, 1))
+        found = measure(target, others, Case(flows, GROWTH_SECONDS, 1.0), runs)
+        for name, it in found.items():
+            if name in before:
+                it["times_the_time"] = round(it["cpu_seconds"] / before[name]["cpu_seconds"], 1)
+        result[str(flows)] = before = found
+        flows *= 10
     return result
 
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
+    largest = int(sys.argv[2]) if len(sys.argv) > 2 else LARGEST
+    others = programs(target)
+    result = measure(target, others, Case(), RUNS)
+    result["growth"] = growth(target, others, largest)
     out = target / "bench" / "dumbbell.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(measure(target), indent=2) + "\n")
+    out.write_text(json.dumps(result, indent=2) + "\n")
     print(out.read_text())
