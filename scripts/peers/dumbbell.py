@@ -156,7 +156,7 @@ def measure(target: Path, others: dict[str, list[str]], case: Case, runs: dict[s
                 if round_ < runs[name]:
                     print(f"bench: dumbbell of {case.flows:,}, {name}", file=sys.stderr, flush=True)
                     found.setdefault(name, []).append(timed(command))
-    result = {name: summary(name, runs) for name, runs in found.items()}
+    result = {name: summary(name, of_it) for name, of_it in found.items()}
     ours = result["layercast"]["packet_hops_per_cpu_second"]
     for it in result.values():
         it["layercast_times_as_fast"] = round(ours / it["packet_hops_per_cpu_second"], 3)

@@ -7,7 +7,8 @@
 
 use layercast_core::{Span, Time};
 
-use super::packet::{Arrival, PacketId};
+use super::packet::{Arrival, PacketId, Packets};
+use super::paths::Paths;
 use super::{Internet, NodeIndex};
 use crate::calendar::Waits;
 use crate::ties::draw;
@@ -17,6 +18,7 @@ use crate::ties::draw;
 pub(super) struct Inbox {
     /// The link.
     pipe: u32,
+    /// That of the link, which need not be looked at for most packets then.
     delay: Span,
     /// When the packets come, the first first; so many of them have entered the link.
     line: Vec<(Time, PacketId)>,
@@ -62,24 +64,24 @@ impl Inboxes {
         self.all.len() as u32 - 1
     }
 
-    /// A packet comes to an inbox then; when that is due, if it was not known. `who` tells packets apart.
+    /// A packet comes to an inbox then; when that is due, if it was not known. Of equals the one with the least `tie` goes
+    /// first.
     #[inline]
     fn push(
         &mut self,
         number: u32,
-        at: Time,
-        packet: PacketId,
+        coming: (Time, PacketId),
         free: impl Fn(u32) -> Time,
-        who: impl Fn(PacketId) -> Option<u64>,
+        tie: impl Fn((Time, PacketId)) -> Option<u64>,
     ) -> Option<Time> {
         let inbox = &mut self.all[number as usize];
-        inbox.line.push((at, packet));
+        let at = coming.0;
+        inbox.line.push(coming);
         let line = &mut inbox.line[inbox.entered..];
         let mut place = line.len() - 1;
         // Most come in their order, or nearly so.
         let first = place.saturating_sub(NEARLY);
-        let tie = |packet| who(packet).map(|who| draw(self.seed, at, who));
-        let is_later = |it: (Time, PacketId)| it.0 > at || it.0 == at && tie(it.1) > tie(packet);
+        let is_later = |it: (Time, PacketId)| it.0 > at || it.0 == at && tie(it) > tie(coming);
         while place > first && is_later(line[place - 1]) {
             line.swap(place - 1, place);
             place -= 1;
@@ -96,15 +98,19 @@ impl Inboxes {
     }
 
     /// Puts those into their order who wait in an inbox, if they are not.
-    fn put_in_order(&mut self, number: u32, who: impl Fn(PacketId) -> Option<u64>) {
-        let seed = self.seed;
+    fn put_in_order(&mut self, number: u32, tie: impl Fn((Time, PacketId)) -> Option<u64>) {
         let inbox = &mut self.all[number as usize];
         if std::mem::take(&mut inbox.is_disordered) {
-            let tie = |&(at, packet): &(Time, PacketId)| who(packet).map(|who| draw(seed, at, who));
             inbox.line[inbox.entered..]
-                .sort_by(|a, b| a.0.cmp(&b.0).then_with(|| tie(a).cmp(&tie(b))));
+                .sort_by(|&a, &b| a.0.cmp(&b.0).then_with(|| tie(a).cmp(&tie(b))));
         }
     }
+}
+
+/// Draws who goes first of those that come to a link at one instant, as where each arrives by itself.
+fn tie(packets: &Packets, paths: &Paths, seed: u64, (at, id): (Time, PacketId)) -> Option<u64> {
+    let who = paths.arrival(id, packets.get(id).step).who();
+    who.map(|who| draw(seed, at, who))
 }
 
 impl Inbox {
@@ -119,11 +125,10 @@ impl Internet {
     /// A packet comes to a link with an inbox, then.
     #[inline(always)]
     pub(super) fn put(&mut self, inbox: u32, at: Time, packet: PacketId) {
-        let (packets, paths, pipes) = (&self.packets, &self.paths, &self.pipes);
-        let free = |pipe| pipes[pipe as usize].free_from();
-        // It goes first or last as it would where each arrives by itself.
-        let who = |packet| paths.arrival(packet, packets.get(packet).step).who();
-        if let Some(due) = self.inboxes.push(inbox, at, packet, free, who) {
+        let seed = self.inboxes.seed;
+        let free = |pipe| self.pipes[pipe as usize].free_from();
+        let tie = |it| tie(&self.packets, &self.paths, seed, it);
+        if let Some(due) = self.inboxes.push(inbox, (at, packet), free, tie) {
             self.await_inbox(inbox, due);
         }
     }
@@ -157,9 +162,9 @@ impl Internet {
 
     /// Lets enter what came until then.
     fn empty(&mut self, number: u32, until: Time) {
-        let (packets, paths) = (&self.packets, &self.paths);
-        let who = |packet| paths.arrival(packet, packets.get(packet).step).who();
-        self.inboxes.put_in_order(number, who);
+        let seed = self.inboxes.seed;
+        let tie = |it| tie(&self.packets, &self.paths, seed, it);
+        self.inboxes.put_in_order(number, tie);
         while let Some((at, packet)) = self.first_of(number, until) {
             self.packet_hops += 1;
             self.follow(at, packet);
