@@ -233,11 +233,17 @@ def test_a_network_is_metered_apart_from_who_runs_it():
     assert found.events > 50_000
     # The program and 120 hosts; this process is larger.
     assert 4 < found.memory_mib < 60
+    assert found.same, "threads change the result"
+    if len(os.sched_getaffinity(0)) > 1:
+        assert found.together_s is not None
 
 
-def test_what_costs_too_much_at_scale_is_said():
-    def measured(hosts: int, cpu_s: float, silent: int = 0) -> sim_scale.Measured:
-        return sim_scale.Measured(hosts, hosts, cpu_s, hosts / 100, hosts * 100, hosts * 100, 0.8, silent)
+def test_what_costs_too_much_at_scale_is_said(monkeypatch):
+    def measured(
+        hosts: int, cpu_s: float, silent: int = 0, together_s: float | None = None, *, same: bool = True
+    ) -> sim_scale.Measured:
+        counts = (hosts / 100, hosts * 100, hosts * 100, 0.8)
+        return sim_scale.Measured(hosts, hosts, cpu_s, *counts, silent, cpu_s, together_s, same)
 
     def verdicts(*runs: sim_scale.Measured) -> list[str]:
         return [row.verdict for row in sim_scale.rows(runs)]
@@ -245,3 +251,12 @@ def test_what_costs_too_much_at_scale_is_said():
     assert verdicts(measured(120, 1), measured(1_200, 13)) == ["reproduced"] * 3
     assert verdicts(measured(120, 1), measured(1_200, 14)) == ["shape", "reproduced", "reproduced"]
     assert verdicts(measured(120, 1), measured(1_200, 27, 1)) == ["differs", "reproduced", "differs"]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    small = measured(120, 1, together_s=1)
+    for large, verdict in [
+        (measured(1_200, 13, together_s=7), "reproduced"),
+        (measured(1_200, 13, together_s=12), "shape"),
+        (measured(1_200, 13, together_s=14), "differs"),
+        (measured(1_200, 13, together_s=7, same=False), "differs"),
+    ]:
+        assert verdicts(small, large)[-1] == verdict

@@ -92,6 +92,10 @@ access = {{ rate = "1 Gbit/s", delay = "1ms", queue = "unlimited" }}
 """ + "".join(flows)
 
 
+PROCESSORS = len(os.sched_getaffinity(0))
+# A run of ours with a thread for each of them: of interest is its time on the clock.
+THREADED = "layercast_threads"
+OURS = ("layercast", THREADED)
 # Of the quick ones the median of so many; ns-3 takes half a minute.
 RUNS = {"layercast": 5, "htsim": 5, "ns-2": 5, "ns-3": 1}
 
@@ -114,7 +118,7 @@ def timed(command: list[str]) -> dict:
 
 def hops(name: str, printed: dict) -> int:
     """Packets that passed a link, each link of their way counted."""
-    if name == "layercast":
+    if name in OURS:
         return printed["packet_hops"]
     if name == "ns-3":
         return printed["hops"]
@@ -125,7 +129,7 @@ def hops(name: str, printed: dict) -> int:
 
 def goodput(name: str, printed: dict) -> float:
     """Of all flows together, bit/s."""
-    if name == "layercast":
+    if name in OURS:
         return sum(flow["goodput_bps"] for flow in printed["flows"])
     return sum(printed["goodputs"])
 
@@ -148,7 +152,10 @@ def measure(target: Path, others: dict[str, list[str]], case: Case, runs: dict[s
         scenario = Path(folder, "dumbbell.toml")
         scenario.write_text(case.scenario())
         words = [str(word) for pair in case.told().items() for word in pair]
-        given = {"layercast": [str(target / "release/layercast"), "sim", str(scenario), "--json"]}
+        ours = [str(target / "release/layercast"), "sim", str(scenario), "--json", "--threads"]
+        given = {"layercast": [*ours, "1"]}
+        if THREADED in runs:
+            given[THREADED] = [*ours, str(PROCESSORS)]
         given |= {name: [*command, *words] for name, command in others.items()}
         found: dict[str, list[dict]] = {}
         for round_ in range(max(runs.values())):
@@ -182,7 +189,8 @@ def growth(target: Path, others: dict[str, list[str]], largest: int) -> dict[str
     result: dict[str, dict] = {}
     before, flows = {}, FLOWS
     while flows <= largest:
-        runs = dict.fromkeys(["layercast", *others], GROWTH_RUNS.get(flows, 1))
+        ours = OURS if PROCESSORS > 1 else OURS[:1]
+        runs = dict.fromkeys([*ours, *others], GROWTH_RUNS.get(flows, 1))
         found = measure(target, others, Case(flows, GROWTH_SECONDS, 1.0), runs)
         for name, it in found.items():
             if name in before:

@@ -148,6 +148,7 @@ Examples:
   layercast sim scenarios/quickstart.toml --pcap run.pcapng && tshark -r run.pcapng
   layercast sim scenarios/internet/dumbbell.toml --out run
   layercast sim scenarios/internet/xunet.toml --seeds 1..20 --jobs 2 --out sweep    again: only what is missing
+  layercast sim scenarios/internet/tree.toml --threads 2
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
@@ -187,6 +188,10 @@ pub struct Sim {
     /// With --seeds: so many runs at a time [default: one for each processor]
     #[arg(long, value_name = "N", requires = "seeds", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// Run an internetwork of TCP and UDP flows in so many parts, each with a thread of its own: the result is the same
+    /// [default: one for each processor in networks of 2000 nodes or more, where that is quicker]
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
     /// Write every event of every machine to this file (JSON-SEQ, in qlog's manner)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

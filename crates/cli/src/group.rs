@@ -24,6 +24,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         ("--out", args.out.is_some()),
         ("--seeds", args.seeds.is_some()),
         ("--per-cell", args.per_cell),
+        ("--threads", args.threads.is_some()),
     ] {
         if given {
             let what = format!(

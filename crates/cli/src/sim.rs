@@ -55,6 +55,10 @@ pub fn run(args: &args::Sim) -> Outcome {
         let what = "--per-cell is for internetworks; METS moves its cells one by one";
         return Err(Failure::Usage(what.to_owned()));
     }
+    if args.threads.is_some() {
+        let what = "--threads is for internetworks; a scenario of METS has one";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     if args.no_cells {
         let what = "--no-cells is for internetworks; a capture of METS has what its links carry";
         return Err(Failure::Usage(what.to_owned()));

@@ -8,6 +8,7 @@ use layercast_core::{Stream, Time};
 use rand_core::RngCore;
 
 use crate::scenario::Ties;
+use crate::ties::draw;
 
 /// An event source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +29,8 @@ pub struct Kernel {
     /// The sources that draw from a stream of their own, and that stream.
     apart: Vec<SourceId>,
     apart_stream: Stream,
+    /// What ties are drawn with, if they depend on nothing but who it is and when.
+    seed: Option<u64>,
     drawn: u64,
 }
 
@@ -60,8 +63,14 @@ impl Kernel {
             stream: Stream::new(seed, "kernel/ties"),
             apart: Vec::new(),
             apart_stream: Stream::new(seed, "kernel/ties-apart"),
+            seed: None,
             drawn: 0,
         }
+    }
+
+    /// From now on random ties depend on the sources and the instant alone, not on what else was scheduled before.
+    pub fn tell_sources_apart(&mut self) {
+        self.seed = Some(self.stream.next_u64());
     }
 
     /// A new source with nothing pending.
@@ -139,9 +148,12 @@ impl Kernel {
     fn key(&mut self, source: SourceId, at: Time) -> Key {
         self.drawn += 1;
         let tie = match self.ties {
-            Ties::Random if self.is_apart(source) => self.apart_stream.next_u64(),
-            Ties::Random => self.stream.next_u64(),
             Ties::Fifo => self.drawn,
+            Ties::Random => match self.seed {
+                Some(seed) => draw(seed, at, source.0.into()),
+                None if self.is_apart(source) => self.apart_stream.next_u64(),
+                None => self.stream.next_u64(),
+            },
         };
         Key {
             order: u128::from(at.as_ps()) << 64 | u128::from(tie),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -33,6 +34,8 @@ TRUNK_BPS = 4_000_000
 REPEATS = {120: 7, 1_200: 5, 12_000: 3}
 # Ten times as much may cost so many times as much.
 BOUND = 13.0
+# Threads are to make the largest network so many times as fast, for each of them.
+THREADS_WORTH = 0.75
 # Runs a program and tells its processor time and memory. The greatest memory of a child counts from when it
 # is still a copy of its parent; this process is larger than a small network.
 METER = """
@@ -120,24 +123,30 @@ class Measured:
     """Mean use of the links of sites to their region, both ways."""
     silent: int
     """Hosts whose connection or stream never sent anything."""
+    wall_s: float
+    """What the simulation itself took on the clock, with one thread."""
+    together_s: float | None
+    """The same with a thread for each processor, if there is more than one."""
+    same: bool
+    """Whether both gave the same result."""
 
 
 def measure(hosts: int, seed: int) -> Measured:
     """Runs a network with `layercast sim`; the median of its processor time over some runs."""
+    processors = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
-        file, output = Path(folder, "scenario.toml"), Path(folder, "summary.json")
+        file = Path(folder, "scenario.toml")
         file.write_text(toml_file(network(hosts, seed)))
-        times, memory = [], 0
+        times, walls, together, memory, same = [], [], [], 0, True
         for _ in range(REPEATS.get(hosts, 1)):
-            with output.open("wb") as out:
-                arguments = [sys.executable, "-S", "-c", METER, command(), "sim", file, "--json"]
-                done = subprocess.run(arguments, stdout=out, stderr=subprocess.PIPE, text=True)
-            if done.returncode:
-                raise layercast.LayercastError(done.stderr.strip())
-            cpu_s, kib = done.stderr.split()[-2:]
-            times.append(float(cpu_s))
-            memory = max(memory, int(kib))
-        summary = json.loads(output.read_bytes())
+            cpu_s, kib, summary = simulate(file, 1)
+            times.append(cpu_s)
+            walls.append(summary.pop("wall_seconds"))
+            memory = max(memory, kib)
+            if processors > 1:
+                *_, other = simulate(file, processors)
+                together.append(other.pop("wall_seconds"))
+                same = same and other == summary
     queues = summary["queues"]
     trunks = [queue["utilisation"] for queue in queues if TRUNK.fullmatch(queue["name"])]
     tcp = [flow for flow in summary["flows"] if f"h{HOSTS}->" not in flow["name"]]
@@ -150,7 +159,22 @@ def measure(hosts: int, seed: int) -> Measured:
         summary["packet_hops"],
         sum(trunks) / len(trunks),
         sum(flow["sent"] == 0 for flow in summary["flows"]),
+        median(walls),
+        median(together) if together else None,
+        same,
     )
+
+
+def simulate(file: Path, threads: int) -> tuple[float, int, dict[str, Any]]:
+    """Runs a scenario with so many threads: processor time, memory in KiB, summary."""
+    output = file.with_name("summary.json")
+    with output.open("wb") as out:
+        arguments = [sys.executable, "-S", "-c", METER, command(), "sim", file, "--json", f"--threads={threads}"]
+        done = subprocess.run(arguments, stdout=out, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise layercast.LayercastError(done.stderr.strip())
+    cpu_s, kib = done.stderr.split()[-2:]
+    return float(cpu_s), int(kib), json.loads(output.read_bytes())
 
 
 @experiment(
@@ -201,6 +225,28 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
             "none silent; trunks within 5 % of those of the smallest",
             judge(last.silent == 0 and alike),
         ),
+        *threads(runs),
+    ]
+
+
+def threads(runs: Sequence[Measured]) -> list[Row]:
+    """What several threads make of it, where there are processors for them."""
+    pairs = [(run, run.together_s) for run in runs if run.together_s is not None]
+    if not pairs:
+        return []
+    processors = len(os.sched_getaffinity(0))
+    times = [f"{run.hosts:,}: {run.wall_s:.2f} and {together_s:.2f} s" for run, together_s in pairs]
+    gain, same = runs[-1].wall_s / pairs[-1][1], all(run.same for run in runs)
+    return [
+        Row(
+            f"X-4 {processors} threads",
+            "the same result, sooner",
+            f"{gain:.2f} times as fast at {runs[-1].hosts:,} hosts; on the clock with one and all: "
+            + "; ".join(times),
+            f"{THREADS_WORTH * processors:g} times; nothing differs",
+            judge(same and gain >= THREADS_WORTH * processors, trend=same and gain > 1),
+            "the same results" if same else "results differ",
+        )
     ]
 
 

@@ -54,6 +54,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str) -> Outcome {
         pcap: args.pcap.as_deref(),
         no_cells: args.no_cells,
         stop: &stop,
+        threads: args.threads,
         bar: &bar,
         alone: true,
     }

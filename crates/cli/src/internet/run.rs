@@ -1,12 +1,16 @@
 //! One run, and what it leaves in its folder.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
 use layercast_core::Time;
-use layercast_sim::internet::{Internet, Measurements, Network, Progress, Sample, Summary, Watch};
+use layercast_sim::internet::{
+    Division, Internet, Measurements, Network, Progress, Sample, Summary, Watch,
+};
 use layercast_wire::{Cell, Ipv4Packet};
 
 use super::capture::Capture;
@@ -32,6 +36,8 @@ pub struct Run<'a> {
     pub no_cells: bool,
     /// Ends it early.
     pub stop: &'a AtomicBool,
+    /// Threads it may have; none: as many as make it quicker.
+    pub threads: Option<u16>,
     /// Moves on by [`steps`].
     pub bar: &'a ProgressBar,
     /// Whether it is the only one of the bar, which then tells its speed.
@@ -48,6 +54,7 @@ impl Run<'_> {
             measurements: Measurements::new(network),
             file: None,
             capture: None,
+            threads: 1,
             run: self,
         };
         if let Some(folder) = self.out {
@@ -56,7 +63,14 @@ impl Run<'_> {
         if let Some(file) = self.pcap {
             watch.capture = Some(Capture::create(file, &mut internet, self.no_cells)?);
         }
-        let report = internet.run(&mut watch);
+        let report = match self.division(&internet) {
+            Some(division) => {
+                watch.threads = division.parts();
+                let report = internet.run_divided(network, &division, &mut watch);
+                report.map_err(Failure::new)?
+            }
+            None => internet.run(&mut watch),
+        };
         self.bar.inc(steps(network).saturating_sub(watch.shown));
         let wall_seconds = watch.started.elapsed().as_secs_f64();
         let Watcher {
@@ -81,6 +95,45 @@ impl Run<'_> {
         }
         Ok(summary)
     }
+
+    /// The parts that threads of their own are to run, if there are any.
+    fn division(&self, internet: &Internet) -> Option<Division> {
+        let network = self.network;
+        let Some(threads) = self.threads else {
+            let may = network.nodes.len() >= LARGE && self.pcap.is_none();
+            let found = may.then(|| internet.divide(network, processors()))?;
+            return found.ok().filter(|it| it.gain() >= WORTH_IT);
+        };
+        if threads == 1 {
+            return None;
+        }
+        let alone = |why: &dyn Display| self.note(format_args!("one thread runs it: {why}"));
+        if self.pcap.is_some() {
+            alone(&"the packets are captured");
+            return None;
+        }
+        let found = internet.divide(network, threads.into());
+        let found = found.inspect_err(|why| alone(why)).ok()?;
+        if found.gain() < 1.0 {
+            self.note(format_args!(
+                "one thread would be quicker, by estimate: there is little to do between two meetings of all threads"
+            ));
+        }
+        Some(found)
+    }
+
+    fn note(&self, what: impl Display) {
+        self.bar.suspend(|| eprintln!("note: {what}"));
+    }
+}
+
+/// Networks of so many nodes are run by several threads without being asked for, where that is so many times as fast.
+const LARGE: usize = 2_000;
+const WORTH_IT: f64 = 1.25;
+
+/// How many threads this process can have at a time.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Shows how far a run is, and takes its measurements.
@@ -92,6 +145,7 @@ struct Watcher<'a> {
     measurements: Measurements,
     file: Option<SampleFile<'a>>,
     capture: Option<Capture>,
+    threads: usize,
 }
 
 impl Watch for Watcher<'_> {
@@ -124,8 +178,12 @@ impl Watch for Watcher<'_> {
                 progress.events as f64 / wall,
                 progress.now.as_secs_f64() / wall,
             );
+            let threads = match self.threads {
+                1 => String::new(),
+                threads => format!(", {threads} threads"),
+            };
             let message = format!(
-                "({:.2} million events/s, {times:.0} times real time)",
+                "({:.2} million events/s, {times:.0} times real time{threads})",
                 rate / 1e6
             );
             self.run.bar.set_message(message);

@@ -14,7 +14,7 @@ use layercast_sim::internet::{Internet, Network, Stopped};
 use serde::{Deserialize, Serialize};
 
 use super::figures::Figures;
-use super::run::{Run, steps};
+use super::run::{Run, processors, steps};
 use super::{RAISE, load, ready};
 use crate::args;
 use crate::failure::{Failure, Outcome};
@@ -76,10 +76,6 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
             Err(Failure::of(path, what).hint(RAISE))
         }
     }
-}
-
-fn processors() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The work and who does it.
@@ -145,6 +141,7 @@ impl Sweep<'_> {
             pcap: None,
             no_cells: false,
             stop: self.stop,
+            threads: Some(1),
             bar: &self.bar,
             alone: false,
         }

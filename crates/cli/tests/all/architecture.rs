@@ -55,6 +55,9 @@ const IO_WORDS: &[&str] = &[
     "SystemRandom",
 ];
 
+/// Threads that each drive a part of a simulated network, whose machines know nothing of it.
+const DRIVES_THREADS: &str = "sim/src/internet/together.rs";
+
 fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -135,7 +138,8 @@ fn protocol_rooms_touch_no_socket_clock_thread_or_global_randomness() {
         sources(
             &workspace().join("crates").join(room).join("src"),
             &mut |path, text| {
-                for word in IO_WORDS {
+                let may = |word: &str| word == "std::thread" && path.ends_with(DRIVES_THREADS);
+                for word in IO_WORDS.iter().filter(|word| !may(word)) {
                     assert!(!text.contains(word), "{} says {word}", path.display());
                 }
             },

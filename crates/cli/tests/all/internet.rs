@@ -60,6 +60,36 @@ fn cells_one_by_one_give_the_same_as_trains() {
 }
 
 #[test]
+fn threads_find_the_same_as_one_or_say_why_there_is_one() {
+    let result = |name: &str, threads: &str| {
+        let scenario = ready_made(name);
+        let output = run(&[
+            "sim",
+            &scenario,
+            "--json",
+            "--duration",
+            "3s",
+            "--threads",
+            threads,
+        ]);
+        let mut result = json(&output);
+        result["wall_seconds"] = Value::Null;
+        (result, complaint(&output))
+    };
+    let (one, _) = result("tree", "1");
+    for threads in ["2", "3"] {
+        let (many, said) = result("tree", threads);
+        assert_eq!(said, "");
+        assert!(many == one, "{threads} threads differ from one");
+    }
+    let (_, said) = result("xunet", "2");
+    assert!(
+        said.contains("note: one thread runs it: only TCP and UDP flows"),
+        "{said}"
+    );
+}
+
+#[test]
 fn the_table_shows_flows_and_the_busiest_queue_first() {
     let output = run(&["sim", &ready_made("parking-lot"), "--duration", "12s"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

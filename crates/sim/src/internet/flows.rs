@@ -9,7 +9,7 @@ use super::hosts::{TTL, User};
 use super::packet::{Body, Datagram, Owner, Packet};
 use super::paths::NO_STEP;
 use super::report::MeanSpan;
-use super::{Bursts, Flow, FlowReport, Internet, Law, SizeLaw, Traffic};
+use super::{Bursts, Flow, FlowReport, Internet, Law, NodeIndex, SizeLaw, Traffic};
 use crate::kernel::SourceId;
 
 /// The port of a flow's receiver.
@@ -78,6 +78,25 @@ impl FlowState {
     /// The places of sender and receiver among the hosts.
     pub fn ends(&self) -> (u32, u32) {
         self.ends
+    }
+
+    pub fn from(&self) -> NodeIndex {
+        self.flow.from
+    }
+
+    pub fn to(&self) -> NodeIndex {
+        self.flow.to
+    }
+
+    pub fn source(&self) -> SourceId {
+        self.source
+    }
+
+    /// Takes over what its receiver counted, but for the bytes.
+    pub fn take_received(&mut self, other: &FlowState) {
+        self.received = other.received;
+        self.delay = other.delay;
+        self.completed = other.completed;
     }
 
     pub fn traffic(&self) -> &Traffic {

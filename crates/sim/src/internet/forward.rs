@@ -163,6 +163,10 @@ impl Internet {
                     self.put(inbox, then, id);
                     break offered;
                 }
+                Then::Leaves => {
+                    self.leave(then, id, step.next, step.pipe);
+                    break offered;
+                }
                 _ => {
                     if step.then == Then::Enters {
                         pipe.plain_until = then;
@@ -252,6 +256,7 @@ impl Internet {
             self.see(pipe, id);
         }
         match offered {
+            Offered::Arrives(at) if self.is_elsewhere(to) => self.leave(at, id, to, pipe),
             Offered::Arrives(at) => {
                 let (packet, by) = (id, pipe);
                 self.arrivals.add(at, Arrival { packet, to, by });

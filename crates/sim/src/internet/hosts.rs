@@ -328,8 +328,6 @@ impl Internet {
             0 => server.own_port(),
             port => port,
         };
-        // It may listen there already.
-        let _ = server.endpoint.listen(to_port, BACKLOG);
         let now = self.now;
         let client = &mut self.hosts[from as usize];
         let (local, remote) = (
@@ -339,10 +337,20 @@ impl Internet {
         let id = client.endpoint.connect(now, local, remote).ok()?;
         client.attach(id, users.0);
         let local = client.endpoint.info(id)?.local;
-        let server = &mut self.hosts[to as usize];
-        server.expected.insert((local, to_port), users.1);
+        self.expect(to, local, to_port, users.1);
         self.touch(from);
         Some(id)
+    }
+
+    /// A host will have a connection from a peer to one of its ports, and who has it there.
+    pub(super) fn expect(&mut self, host: u32, peer: SocketAddrV4, port: u16, user: User) {
+        if self.is_elsewhere(self.hosts[host as usize].node) {
+            return self.tell_of(host, peer, port, user);
+        }
+        let state = &mut self.hosts[host as usize];
+        // It may listen there already.
+        let _ = state.endpoint.listen(port, BACKLOG);
+        state.expected.insert((peer, port), user);
     }
 
     /// Queues bytes on a connection; `u64::MAX`: without end.

@@ -10,6 +10,7 @@ mod atm;
 mod build;
 mod capture;
 mod check;
+mod division;
 mod error;
 mod external;
 mod flows;
@@ -23,14 +24,19 @@ mod network;
 mod packet;
 mod paths;
 mod pipe;
+#[cfg(test)]
+mod random;
 mod report;
 mod routes;
 pub mod scenario;
+mod share;
 mod table;
+mod together;
 mod tree;
 mod world;
 mod xtp;
 
+pub use division::{Division, Indivisible};
 pub use error::NetworkError;
 pub use external::{Delivery, ExternalCounts, Refused};
 pub use measure::{Measurement, Measurements, StreamTotals, Summary};

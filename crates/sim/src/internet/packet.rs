@@ -190,6 +190,15 @@ impl Packets {
         std::mem::replace(&mut self.all[id.0 as usize].body, Body::Free)
     }
 
+    /// Takes a packet out for good, with all that is said about it.
+    pub fn take_whole(&mut self, id: PacketId) -> Packet {
+        let body = self.take(id);
+        Packet {
+            body,
+            ..*self.get(id)
+        }
+    }
+
     /// Forgets a packet that arrived, or was cut. What it carried stays until another one has its place.
     #[inline]
     pub fn remove(&mut self, id: PacketId) {

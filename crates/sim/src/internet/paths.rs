@@ -37,6 +37,8 @@ pub(super) enum Then {
     Enters,
     /// Comes to the [inbox](super::inbox) of the next link.
     Waits(u32),
+    /// Comes to the node, which [another thread](super::share) has.
+    Leaves,
 }
 
 /// The paths that are known.
@@ -45,6 +47,8 @@ pub(super) struct Paths {
     steps: Vec<Step>,
     /// The first step from a host to another, or `NO_STEP`.
     firsts: FxHashMap<(NodeIndex, NodeIndex), u32>,
+    /// Whether those of all flows are, and of nothing else a packet can come.
+    are_laid: bool,
     /// Until when links may be entered without an event: what happens later is not counted yet then.
     pub straight_until: Time,
     /// Whether packets may wait for each other.
@@ -55,6 +59,36 @@ impl Paths {
     #[inline(always)]
     pub fn step(&self, place: u32) -> Step {
         self.steps[place as usize]
+    }
+
+    /// The steps from a host to another, if flows are all there is and their paths are known.
+    pub fn of(&self, src: NodeIndex, dst: NodeIndex) -> Option<&[Step]> {
+        let first = self.firsts.get(&(src, dst)).filter(|_| self.are_laid)?;
+        Some(self.steps_to(*first, dst))
+    }
+
+    fn steps_to(&self, first: u32, dst: NodeIndex) -> &[Step] {
+        let steps = &self.steps[first as usize..];
+        let length = steps.iter().position(|step| step.next == dst);
+        &steps[..=length.unwrap_or(0)]
+    }
+
+    /// Makes the steps those of a thread that has some of the nodes only; of links between parts it is told.
+    pub fn share(&mut self, has: impl Fn(NodeIndex) -> bool, is_cut: impl Fn(u32) -> bool) {
+        for n in 0..self.steps.len() {
+            let Step { pipe, next, then } = self.steps[n];
+            let comes_to_cut = match then {
+                Then::Enters | Then::Waits(_) => is_cut(self.steps[n + 1].pipe),
+                Then::Arrives | Then::Leaves => false,
+            };
+            self.steps[n].then = match then {
+                _ if is_cut(pipe) && !has(next) => Then::Leaves,
+                // Others must know of it before it leaves the link.
+                Then::Waits(_) if comes_to_cut => Then::Arrives,
+                Then::Enters if is_cut(pipe) => Then::Arrives,
+                _ => then,
+            };
+        }
     }
 
     /// How a packet came to where it is, of whose path this is the next step.
@@ -98,6 +132,10 @@ impl Internet {
 
     #[cold]
     fn find_path(&mut self, src: NodeIndex, dst: NodeIndex) -> u32 {
+        // Threads know each other's steps by their numbers.
+        if self.share.is_some() {
+            return NO_STEP;
+        }
         let start = self.paths.steps.len();
         // A network that has so many pairs is better off without a list of them.
         if start >= MOST_STEPS || self.paths.firsts.len() >= MOST_STEPS {
@@ -163,7 +201,7 @@ impl Internet {
         let mut feeders = vec![Feeder::Nobody; self.pipes.len()];
         for &(first, dst) in &firsts {
             let mut before = None;
-            for step in self.steps_to(first, dst) {
+            for step in self.paths.steps_to(first, dst) {
                 let feeder = match before {
                     Some(pipe) if mtu(pipe) <= mtu(step.pipe) => Feeder::Pipe(pipe),
                     _ => Feeder::Others,
@@ -180,7 +218,7 @@ impl Internet {
         }
         let mut inboxes = vec![None; self.pipes.len()];
         for (first, dst) in firsts {
-            let count = self.steps_to(first, dst).count();
+            let count = self.paths.steps_to(first, dst).len();
             for place in first as usize..first as usize + count - 1 {
                 let next = self.paths.steps[place + 1].pipe as usize;
                 let pipe = &self.pipes[next];
@@ -199,12 +237,7 @@ impl Internet {
                 };
             }
         }
-    }
-
-    fn steps_to(&self, first: u32, dst: NodeIndex) -> impl Iterator<Item = &Step> {
-        let steps = &self.paths.steps[first as usize..];
-        let length = steps.iter().position(|step| step.next == dst);
-        steps[..=length.unwrap_or(0)].iter()
+        self.paths.are_laid = true;
     }
 }
 
@@ -228,6 +261,7 @@ mod tests {
 
     use super::*;
     use crate::internet::Report;
+    use crate::internet::random::scenario;
     use crate::internet::scenario::Scenario;
 
     /// A report, and how many packets went on without an event, or did so while others waited for them.
@@ -249,70 +283,12 @@ mod tests {
         (world.run(&mut ()), straight, waits)
     }
 
-    fn link() -> impl Strategy<Value = String> {
-        let rate = prop::sample::select(vec![1, 2, 10, 100]);
-        let delay = prop::sample::select(vec!["100us", "1ms", "5ms", "20ms"]);
-        let queue = prop::sample::select(vec![
-            r#"queue = "5 packets""#,
-            r#"queue = "30 packets""#,
-            r#"queue = "20 KiB""#,
-            r#"queue = "50 packets", red = { min = 3, max = 12 }"#,
-            r#"queue = "30 packets", loss = 0.02"#,
-            r#"queue = "30 packets", mtu = 700"#,
-            r#"queue = "unlimited""#,
-        ]);
-        (rate, delay, queue).prop_map(|(rate, delay, queue)| {
-            format!(r#"{{ rate = "{rate} Mbit/s", delay = "{delay}", {queue} }}"#)
-        })
-    }
-
-    fn topology() -> impl Strategy<Value = String> {
-        let kind = prop::sample::select(vec![
-            "kind = \"dumbbell\"\npairs = 6",
-            "kind = \"tree\"\ndepth = 2\nfanout = 3",
-            "kind = \"fat-tree\"\nk = 4",
-        ]);
-        (kind, link(), link()).prop_map(|(kind, access, trunk)| {
-            format!("[topology]\n{kind}\naccess = {access}\ntrunk = {trunk}\n")
-        })
-    }
-
-    /// From one of the hosts to another, by their numbers.
-    fn flow() -> impl Strategy<Value = (usize, usize, &'static str)> {
-        let what = prop::sample::select(vec![
-            "",
-            "bytes = 30_000",
-            "start = \"200ms\"",
-            r#"datagrams = { gap = "1ms", size = "1000 B" }"#,
-            r#"datagrams = { gap = "exp(2ms)", size = "exp(700 B)" }"#,
-            "xtp = {}",
-        ]);
-        (0..100_usize, 0..100_usize, what)
-    }
-
     proptest! {
         /// Rates, delays and sizes are alike, so that much happens at one instant.
         #[test]
         fn packets_that_are_dealt_with_ahead_fare_as_all_others(
-            topology in topology(),
-            flows in prop::collection::vec(flow(), 1..8),
-            warm_up in prop::sample::select(vec!["0s", "303ms"]),
+            scenario in scenario(vec!["xtp = {}"]),
         ) {
-            let mut scenario = format!(
-                "schema = \"internet/1\"\nname = \"random\"\nrun = {{ duration = \"1.01s\", warm_up = \"{warm_up}\" }}\n{topology}"
-            );
-            let hosts: Vec<String> = match topology.contains("dumbbell") {
-                true => (1..=6).flat_map(|n| [format!("left{n}"), format!("right{n}")]).collect(),
-                false => (1..=9).map(|n| format!("host{n}")).collect(),
-            };
-            for (n, (from, to, what)) in flows.into_iter().enumerate() {
-                let from = from % hosts.len();
-                let to = (from + 1 + to % (hosts.len() - 1)) % hosts.len();
-                scenario += &format!(
-                    "\n[[flow]]\nname = \"f{n}\"\nfrom = \"{}\"\nto = \"{}\"\n{what}\n",
-                    hosts[from], hosts[to]
-                );
-            }
             let (ahead, ..) = run(&scenario, Time::MAX);
             for from in [Time::ZERO, Time::from_ps(517_000_000_000)] {
                 let (one_by_one, ..) = run(&scenario, from);

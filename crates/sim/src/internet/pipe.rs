@@ -140,6 +140,11 @@ impl Pipe {
         self.more.rate.time_for(WORTH_WAITING) <= self.delay
     }
 
+    /// How many packets of so many bits it sends in a second.
+    pub fn packets_a_second(&self, bits: f64) -> f64 {
+        self.more.rate.as_bps() as f64 / bits
+    }
+
     /// When it has sent all it was offered.
     pub fn free_from(&self) -> Time {
         self.busy_until

@@ -1,3 +1,5 @@
+use std::ops::AddAssign;
+
 use layercast_atm::{ClassStats, Drops, UpcStats};
 use layercast_core::{Span, Time};
 use layercast_wire::{Cell, Ipv4Packet};
@@ -248,6 +250,23 @@ pub struct NodeDrops {
     pub busy: u64,
     /// Came to a host that is not its destination, or that nobody there waits for.
     pub not_mine: u64,
+}
+
+impl AddAssign for NodeDrops {
+    fn add_assign(&mut self, other: NodeDrops) {
+        let NodeDrops {
+            ttl,
+            no_route,
+            too_big,
+            busy,
+            not_mine,
+        } = other;
+        self.ttl += ttl;
+        self.no_route += no_route;
+        self.too_big += too_big;
+        self.busy += busy;
+        self.not_mine += not_mine;
+    }
 }
 
 /// A measurement of an application (insane-simulator.md 2.11).

@@ -8,6 +8,7 @@ use super::ahead::Ahead;
 use super::apps::Apps;
 use super::atm::{self, Backbone};
 use super::capture::Captured;
+use super::division;
 use super::external::External;
 use super::flows::FlowState;
 use super::group::Group;
@@ -17,6 +18,7 @@ use super::packet::{Arrival, PacketId, Packets};
 use super::paths::Paths;
 use super::pipe::Pipe;
 use super::routes::{Addresses, Routes};
+use super::share::Share;
 use super::{
     Budget, CpuCost, Network, NetworkError, NodeDrops, NodeIndex, Progress, Report, Sample,
     Stopped, Traffic, Watch,
@@ -69,6 +71,8 @@ pub struct Internet {
     pub(super) drops: NodeDrops,
     /// Hosts that are real programs, if any are.
     pub(super) external: Option<Box<External>>,
+    /// If other threads have other nodes.
+    pub(super) share: Option<Box<Share>>,
     end: Time,
     warm: Time,
     pub(super) budget: Budget,
@@ -81,7 +85,7 @@ pub struct Internet {
 
 /// What happens next.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     Arrival,
     Other(SourceId),
     Cells,
@@ -130,7 +134,7 @@ pub(super) struct NodeCpu {
 }
 
 /// How often the watcher is asked, in events.
-const LOOK: u64 = 16_384;
+pub(super) const LOOK: u64 = 16_384;
 
 impl Internet {
     /// Builds the machines of a network; nothing has happened yet.
@@ -165,6 +169,7 @@ impl Internet {
             captured: None,
             drops: NodeDrops::default(),
             external: None,
+            share: None,
             end: Time::ZERO.saturating_add(network.duration),
             warm: Time::ZERO.saturating_add(network.warm_up),
             budget: network.budget,
@@ -173,6 +178,9 @@ impl Internet {
             packet_hops: 0,
         };
         world.inboxes = Inboxes::new(world.arrivals.seed());
+        if division::has_only_flows(network) {
+            world.kernel.tell_sources_apart();
+        }
         let mut endpoints = built.endpoints.into_iter().peekable();
         for (n, node) in network.nodes.iter().enumerate() {
             let host = endpoints.next_if(|(_, node)| node.0 as usize == n);
@@ -275,36 +283,73 @@ impl Internet {
         while let Some((at, event)) = self.next()
             && at <= until
         {
-            self.now = at;
-            self.steps += 1;
-            if self.steps.is_multiple_of(LOOK) {
-                let stopped = self.look(watch);
+            if (self.steps + 1).is_multiple_of(LOOK) {
+                self.now = at;
+                let packets = self.packets.len() as u64;
+                let stopped = self.budget.judge(watch, self.progress(), packets);
                 if stopped.is_some() {
                     return stopped;
                 }
             }
-            match event {
-                Event::Arrival => self.next_arrives(),
-                Event::Other(source) => {
-                    self.others += 1;
-                    self.look_at_timers();
-                    self.event(source);
-                }
-                Event::Cells => self.cell_event(),
-            }
-            if !self.touched.is_empty() {
-                self.settle_hosts();
-            }
+            self.happens(at, event);
             if !self.samples.is_empty() || self.captured.is_some() {
                 self.hand_over(watch);
             }
         }
-        self.now = self.now.max(until);
-        self.empty_inboxes();
+        self.end_at(until);
         if let Some(backbone) = &mut self.atm {
             backbone.passed(self.now);
         }
         None
+    }
+
+    /// One event.
+    #[inline(always)]
+    pub(super) fn happens(&mut self, at: Time, event: Event) {
+        self.now = at;
+        self.steps += 1;
+        match event {
+            Event::Arrival => self.next_arrives(),
+            Event::Other(source) => {
+                self.others += 1;
+                self.look_at_timers();
+                self.event(source);
+            }
+            Event::Cells => self.cell_event(),
+        }
+        if !self.touched.is_empty() {
+            self.settle_hosts();
+        }
+    }
+
+    /// Nothing has happened, and nobody sees packets or sends others.
+    pub(super) fn is_untouched(&self) -> bool {
+        let is_seen = self.captured.is_some() || self.external.is_some();
+        self.now == Time::ZERO && self.steps == 0 && !is_seen
+    }
+
+    /// Begins to run; gives the end.
+    pub(super) fn begin(&mut self) -> Time {
+        self.go_straight_until(self.end);
+        self.end
+    }
+
+    /// Everything has happened until then.
+    pub(super) fn end_at(&mut self, at: Time) {
+        self.now = self.now.max(at);
+        self.empty_inboxes();
+    }
+
+    /// Times round the loop.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Adds what another thread counted.
+    pub(super) fn count(&mut self, other: &Internet) {
+        self.steps += other.steps;
+        self.others += other.others;
+        self.packet_hops += other.packet_hops;
     }
 
     /// When something happens next, or may; none if nothing does before the end.
@@ -325,7 +370,7 @@ impl Internet {
 
     /// What is next. At one instant packets arrive before all else happens, and cells move last.
     #[inline(always)]
-    fn next(&mut self) -> Option<(Time, Event)> {
+    pub(super) fn next(&mut self) -> Option<(Time, Event)> {
         let arrival = self.arrivals.next().unwrap_or(Time::MAX);
         let other = self.kernel.next();
         let other_at = other.map_or(Time::MAX, |(at, _)| at);
@@ -367,18 +412,6 @@ impl Internet {
             events: self.events(),
             packet_hops: self.packet_hops,
             cell_hops: self.cell_hops(),
-        }
-    }
-
-    fn look<W: Watch>(&mut self, watch: &mut W) -> Option<Stopped> {
-        if !watch.progress(self.progress()) {
-            Some(Stopped::Interrupted)
-        } else if self.events() >= self.budget.events {
-            Some(Stopped::EventBudget)
-        } else if self.packets.len() > self.budget.packets as usize {
-            Some(Stopped::PacketBudget)
-        } else {
-            None
         }
     }
 
@@ -432,6 +465,8 @@ impl Internet {
             }
             Source::Warm => {
                 self.kernel.schedule(source, None);
+                // All threads see it, and it is one event.
+                self.others -= u64::from(self.share.as_ref().is_some_and(|it| !it.is_first()));
                 self.empty_inboxes();
                 self.restart_counts();
                 self.go_straight_until(self.end);
@@ -484,6 +519,26 @@ impl Internet {
             applications: self.apps.as_ref().map_or(Vec::new(), Apps::report),
             node_drops: self.drops,
             atm: self.atm.as_ref().map(|it| it.report(self.now)),
+        }
+    }
+}
+
+impl Budget {
+    /// Why a run that came so far, with so many packets under way, is to stop, if it is.
+    pub(super) fn judge<W: Watch>(
+        self,
+        watch: &mut W,
+        progress: Progress,
+        packets: u64,
+    ) -> Option<Stopped> {
+        if !watch.progress(progress) {
+            Some(Stopped::Interrupted)
+        } else if progress.events >= self.events {
+            Some(Stopped::EventBudget)
+        } else if packets > self.packets.into() {
+            Some(Stopped::PacketBudget)
+        } else {
+            None
         }
     }
 }

@@ -1,0 +1,344 @@
+//! How a network is divided among threads.
+//!
+//! What one part does means nothing to another until a packet has come over a link between them, which takes the delay of
+//! the link at least. So the longer the links between the parts, and the fewer packets on them, the better. All that is
+//! joined by shorter links stays together; the rest is put in a line in which neighbours are close to each other, and the
+//! line is cut into pieces of about the same load, where little traffic crosses.
+
+use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
+
+use layercast_core::Span;
+
+use super::pipe::Pipe;
+use super::{Internet, Law, Network, NodeIndex, Role, SizeLaw, Traffic};
+use crate::scenario::Ties;
+
+/// Most parts.
+const MOST: usize = 64;
+/// What a meeting of all threads takes, in events of one of them.
+const MEETING: f64 = 25.0;
+/// Bits of a packet, where only the rate of a link is known.
+const PACKET_BITS: f64 = 12_000.0;
+/// How far from its best place the line is cut, by load, if there is less traffic.
+const SLACK: f64 = 0.05;
+
+/// A network in parts, each of which a thread can simulate.
+#[derive(Clone, Debug)]
+pub struct Division {
+    pub(super) parts: usize,
+    /// The part of each node.
+    pub(super) of_nodes: Arc<[u8]>,
+    /// Least delay of a link between parts.
+    pub(super) lookahead: Span,
+    gain: f64,
+}
+
+impl Division {
+    /// How many parts there are, from two on.
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// An estimate of how many times as fast all threads together are as one.
+    pub fn gain(&self) -> f64 {
+        self.gain
+    }
+
+    /// The part of a node.
+    pub(super) fn part(&self, node: NodeIndex) -> usize {
+        self.of_nodes[node.0 as usize].into()
+    }
+}
+
+/// Why a network cannot be divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Indivisible {
+    /// It has more than TCP and UDP flows between two hosts each: applications, XTP, ATM.
+    Mixed,
+    /// What happens at one instant does so in the order it was scheduled, over all of the network.
+    Fifo,
+    /// The ways of packets cannot be told before: routers have processors.
+    Processors,
+    /// What must stay together is the whole of it, or nearly so.
+    Whole,
+}
+
+impl Display for Indivisible {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Indivisible::Mixed => {
+                "only TCP and UDP flows can be divided, not applications, XTP or ATM"
+            }
+            Indivisible::Fifo => "ties = \"fifo\" has one order for all of the network",
+            Indivisible::Processors => "the processors of its routers decide when packets go on",
+            Indivisible::Whole => {
+                "no links with a delay part it evenly, or packets may be cut everywhere"
+            }
+        })
+    }
+}
+
+/// Whether a network has nothing but what may be divided.
+pub(super) fn has_only_flows(network: &Network) -> bool {
+    let is_alone =
+        |traffic: &Traffic| matches!(traffic, Traffic::Bulk(_) | Traffic::Datagrams { .. });
+    let has_more = network.workload.is_some() || network.atm.is_some();
+    !has_more && network.flows.iter().all(|it| is_alone(&it.traffic))
+}
+
+impl Internet {
+    /// Divides the network of this world into at most so many parts, or says why that cannot be.
+    pub fn divide(&self, network: &Network, parts: usize) -> Result<Division, Indivisible> {
+        if !has_only_flows(network) {
+            return Err(Indivisible::Mixed);
+        }
+        if network.ties == Ties::Fifo {
+            return Err(Indivisible::Fifo);
+        }
+        let load = Load::of(self, network).ok_or(Indivisible::Processors)?;
+        let parts = parts.min(MOST);
+        let mut delays: Vec<Span> = load.links.iter().map(|it| it.delay).collect();
+        delays.sort_unstable();
+        delays.dedup();
+        let divisions = delays.iter().filter_map(|&delay| load.divide(delay, parts));
+        let best = divisions.max_by(|a, b| a.gain.total_cmp(&b.gain));
+        best.ok_or(Indivisible::Whole)
+    }
+}
+
+/// A direction of a link that is used.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    ends: [usize; 2],
+    delay: Span,
+    /// Packets a second, about.
+    packets: f64,
+}
+
+/// What the flows of a network ask of it, by estimate.
+struct Load {
+    /// Events a second of each node.
+    nodes: Vec<f64>,
+    links: Vec<Used>,
+    /// Who stays with whom, whatever links there are.
+    together: Vec<[usize; 2]>,
+}
+
+impl Load {
+    /// None if the path of a flow is not known.
+    fn of(world: &Internet, network: &Network) -> Option<Load> {
+        let rate = |pipe: &Pipe| pipe.packets_a_second(PACKET_BITS);
+        let mut sharers = vec![0.0; world.pipes.len()];
+        for flow in &network.flows {
+            for step in world.paths.of(flow.from, flow.to)? {
+                let is_bulk = matches!(flow.traffic, Traffic::Bulk(_));
+                sharers[step.pipe as usize] += f64::from(u8::from(is_bulk));
+            }
+        }
+        let mut load = Load {
+            nodes: vec![0.0; network.nodes.len()],
+            links: Vec::new(),
+            together: Vec::new(),
+        };
+        let mut packets = vec![None; world.pipes.len()];
+        for flow in &network.flows {
+            let ahead = world.paths.of(flow.from, flow.to)?;
+            let share = |pipe: u32| rate(&world.pipes[pipe as usize]) / sharers[pipe as usize];
+            let (each, back) = match flow.traffic {
+                Traffic::Datagrams { gap, .. } => (1.0 / mean(gap).max(1e-12), None),
+                _ => {
+                    let shares = ahead.iter().map(|step| share(step.pipe));
+                    let back = world.paths.of(flow.to, flow.from)?;
+                    (shares.fold(f64::INFINITY, f64::min), Some(back))
+                }
+            };
+            let ways = [(flow.from, Some(ahead)), (flow.to, back)];
+            for (from, steps) in ways {
+                let mut at = from.0 as usize;
+                for step in steps.into_iter().flatten() {
+                    let to = step.next.0 as usize;
+                    load.nodes[at] += each;
+                    let known = packets[step.pipe as usize].get_or_insert(Used {
+                        ends: [at, to],
+                        delay: world.pipes[step.pipe as usize].delay(),
+                        packets: 0.0,
+                    });
+                    known.packets += each;
+                    if largest(network, flow) > world.pipes[step.pipe as usize].mtu() {
+                        load.together.push([at, from.0 as usize]);
+                        load.together.extend(
+                            steps
+                                .into_iter()
+                                .flatten()
+                                .map(|it| [at, it.next.0 as usize]),
+                        );
+                    }
+                    at = to;
+                }
+                load.nodes[at] += each;
+            }
+        }
+        load.links = packets.into_iter().flatten().collect();
+        // Their stations share a pipe.
+        for lan in &network.lans {
+            let pairs = lan.stations.windows(2);
+            load.together
+                .extend(pairs.map(|it| [it[0].0 as usize, it[1].0 as usize]));
+        }
+        Some(load)
+    }
+
+    /// Divides at links with this delay or a longer one; none if there would not be two parts.
+    fn divide(&self, delay: Span, parts: usize) -> Option<Division> {
+        if delay == Span::ZERO {
+            return None;
+        }
+        let mut sets = Sets((0..self.nodes.len()).collect());
+        for link in self.links.iter().filter(|it| it.delay < delay) {
+            sets.join(link.ends);
+        }
+        for &pair in &self.together {
+            sets.join(pair);
+        }
+        let of: Vec<usize> = (0..self.nodes.len()).map(|node| sets.find(node)).collect();
+        let mut loads = vec![0.0; self.nodes.len()];
+        for (&set, load) in of.iter().zip(&self.nodes) {
+            loads[set] += load;
+        }
+        let line = self.line(&of, &loads);
+        let bounds = self.bounds(&of, &loads, &line, parts);
+        let mut part_of = vec![0; self.nodes.len()];
+        for (n, &set) in line.iter().enumerate() {
+            part_of[set] = bounds.partition_point(|&bound| bound <= n);
+        }
+        let of_nodes: Vec<u8> = of.iter().map(|&set| part_of[set] as u8).collect();
+        self.judge(of_nodes.into(), bounds.len() + 1)
+    }
+
+    /// All sets with a load in an order in which neighbours are close to each other.
+    fn line(&self, of: &[usize], loads: &[f64]) -> Vec<usize> {
+        let mut neighbours = vec![Vec::new(); of.len()];
+        for link in &self.links {
+            let [a, b] = link.ends.map(|end| of[end]);
+            if a != b {
+                neighbours[a].push(b);
+                neighbours[b].push(a);
+            }
+        }
+        let mut line = Vec::new();
+        let mut is_seen = vec![false; of.len()];
+        let mut next = Vec::new();
+        for start in (0..of.len()).filter(|&it| of[it] == it && loads[it] > 0.0) {
+            next.push(start);
+            while let Some(set) = next.pop() {
+                if !std::mem::replace(&mut is_seen[set], true) {
+                    line.push(set);
+                    next.extend(neighbours[set].iter().rev());
+                }
+            }
+        }
+        line
+    }
+
+    /// Where the line is cut: the first place of each piece but the first.
+    fn bounds(&self, of: &[usize], loads: &[f64], line: &[usize], parts: usize) -> Vec<usize> {
+        let mut places = vec![0; of.len()];
+        for (n, &set) in line.iter().enumerate() {
+            places[set] = n;
+        }
+        // How much more traffic crosses a place than the one before it.
+        let mut crossing = vec![0.0; line.len() + 1];
+        for link in &self.links {
+            let [a, b] = link.ends.map(|end| places[of[end]]);
+            crossing[a.min(b) + 1] += link.packets;
+            crossing[a.max(b) + 1] -= link.packets;
+        }
+        let (mut before, mut crosses) = (0.0, 0.0);
+        let places: Vec<(f64, f64)> = line
+            .iter()
+            .enumerate()
+            .map(|(n, &set)| {
+                crosses += crossing[n];
+                let place = (before, crosses);
+                before += loads[set];
+                place
+            })
+            .collect();
+        let share = before / parts as f64;
+        let mut bounds: Vec<usize> = Vec::new();
+        for piece in 1..parts {
+            let off = |place: usize| (places[place].0 - piece as f64 * share).abs();
+            let first = bounds.last().map_or(1, |last| last + 1);
+            let near = (first..line.len()).filter(|&it| off(it) <= SLACK * share);
+            let best = near.min_by(|&a, &b| places[a].1.total_cmp(&places[b].1));
+            let nearest = || (first..line.len()).min_by(|&a, &b| off(a).total_cmp(&off(b)));
+            bounds.extend(best.or_else(nearest));
+        }
+        bounds
+    }
+
+    fn judge(&self, of_nodes: Arc<[u8]>, parts: usize) -> Option<Division> {
+        let mut loads = vec![0.0; parts];
+        for (&part, load) in of_nodes.iter().zip(&self.nodes) {
+            loads[usize::from(part)] += load;
+        }
+        let is_cut = |link: &&Used| of_nodes[link.ends[0]] != of_nodes[link.ends[1]];
+        let cut = self.links.iter().filter(is_cut);
+        let lookahead = cut.clone().map(|it| it.delay).min();
+        let crossing: f64 = cut.map(|it| it.packets).sum();
+        let heaviest = loads.iter().copied().fold(0.0, f64::max);
+        let alone: f64 = loads.iter().sum();
+        // Parts between which nothing goes need not meet.
+        let lookahead = lookahead.unwrap_or(Span::from_secs(1));
+        let meetings = 1.0 / lookahead.as_secs_f64();
+        let together = heaviest + crossing / parts as f64 + MEETING * meetings;
+        (parts > 1 && loads.iter().all(|&load| load > 0.0)).then(|| Division {
+            parts,
+            of_nodes,
+            lookahead,
+            gain: alone / together,
+        })
+    }
+}
+
+fn mean(law: Law) -> f64 {
+    match law {
+        Law::Constant(span) | Law::Exponential(span) => span.as_secs_f64(),
+    }
+}
+
+/// The most bytes of a packet of a flow.
+fn largest(network: &Network, flow: &super::Flow) -> u32 {
+    let mss = |node: NodeIndex| match &network.nodes[node.0 as usize].role {
+        Role::Host(tcp) => u32::from(tcp.mss.max(tcp.default_mss)),
+        Role::Router => 0,
+    };
+    match flow.traffic {
+        Traffic::Datagrams { size, .. } => match size {
+            SizeLaw::Constant(size) => size,
+            SizeLaw::Exponential(_) | SizeLaw::Cells { .. } => u16::MAX.into(),
+        },
+        // Options take the place of data, but for those of the first segment.
+        _ => (mss(flow.from).max(mss(flow.to)) + 40).max(120),
+    }
+}
+
+/// What belongs together.
+struct Sets(Vec<usize>);
+
+impl Sets {
+    fn find(&mut self, mut it: usize) -> usize {
+        while self.0[it] != it {
+            self.0[it] = self.0[self.0[it]];
+            it = self.0[it];
+        }
+        it
+    }
+
+    fn join(&mut self, [a, b]: [usize; 2]) {
+        let (a, b) = (self.find(a), self.find(b));
+        // The first of all stands for them.
+        self.0[a.max(b)] = a.min(b);
+    }
+}

@@ -1,0 +1,169 @@
+//! What one thread has of a network that several simulate together: some of the nodes, and the links that lead from them.
+//!
+//! It holds the machines of the others, too, as they were at the start, and nothing happens to them there.
+
+use core::net::SocketAddrV4;
+use std::sync::Arc;
+
+use layercast_core::Time;
+
+use super::division::Division;
+use super::hosts::User;
+use super::packet::{Arrival, Body, Packet, PacketId};
+use super::paths::{NO_STEP, Then};
+use super::{Internet, Network, NodeIndex};
+
+/// The nodes of a thread, and what it has to tell the others.
+#[derive(Debug)]
+pub(super) struct Share {
+    number: u8,
+    of_nodes: Arc<[u8]>,
+    /// For each of the others.
+    letters: Vec<Vec<Letter>>,
+    /// When the first of what they tell of happens.
+    first: Time,
+}
+
+/// What one thread tells another.
+#[derive(Debug)]
+pub(super) enum Letter {
+    /// A packet comes to a node then, by a link.
+    Comes(Time, Packet, NodeIndex, u32),
+    /// A host will have a connection from a peer to one of its ports, for a user.
+    Expects(u32, SocketAddrV4, u16, User),
+}
+
+impl Share {
+    /// Whether this is the first of all threads.
+    pub fn is_first(&self) -> bool {
+        self.number == 0
+    }
+
+    /// Exchanges the letters to another thread for an empty list.
+    pub fn exchange(&mut self, to: usize, empty: &mut Vec<Letter>) {
+        std::mem::swap(&mut self.letters[to], empty);
+    }
+
+    /// When the first thing happens that was told since this was asked.
+    pub fn take_first(&mut self) -> Time {
+        std::mem::replace(&mut self.first, Time::MAX)
+    }
+}
+
+impl Internet {
+    /// Becomes what one thread has, before anything has happened.
+    pub(super) fn share(&mut self, network: &Network, division: &Division, number: usize) {
+        let has = |node: NodeIndex| division.part(node) == number;
+        for flow in self.flows.iter().filter(|it| !has(it.from())) {
+            self.kernel.schedule(flow.source(), None);
+        }
+        self.paths
+            .share(has, |pipe| is_cut(network, division, pipe));
+        self.share = Some(Box::new(Share {
+            number: number as u8,
+            of_nodes: division.of_nodes.clone(),
+            letters: (0..division.parts).map(|_| Vec::new()).collect(),
+            first: Time::MAX,
+        }));
+    }
+
+    /// Whether another thread has a node.
+    #[inline]
+    pub(super) fn is_elsewhere(&self, node: NodeIndex) -> bool {
+        let share = self.share.as_ref();
+        share.is_some_and(|share| share.of_nodes[node.0 as usize] != share.number)
+    }
+
+    /// A packet comes to a node of another thread, then, by a link.
+    pub(super) fn leave(&mut self, at: Time, id: PacketId, to: NodeIndex, by: u32) {
+        let Some(share) = &mut self.share else {
+            return;
+        };
+        let packet = self.packets.take_whole(id);
+        // Their packet would stay here; who may be cut is not sent to others.
+        debug_assert!(!matches!(packet.body, Body::Fragment { .. }));
+        share.first = share.first.min(at);
+        let part = share.of_nodes[to.0 as usize];
+        share.letters[usize::from(part)].push(Letter::Comes(at, packet, to, by));
+    }
+
+    /// Another thread has a host that will have a connection.
+    pub(super) fn tell_of(&mut self, host: u32, peer: SocketAddrV4, port: u16, user: User) {
+        let node = self.hosts[host as usize].node;
+        if let Some(share) = &mut self.share {
+            let part = share.of_nodes[node.0 as usize];
+            let letter = Letter::Expects(host, peer, port, user);
+            share.letters[usize::from(part)].push(letter);
+        }
+    }
+
+    /// Another thread told of something.
+    pub(super) fn hear(&mut self, letter: Letter) {
+        match letter {
+            Letter::Comes(at, mut packet, to, by) => {
+                let then = match packet.step {
+                    NO_STEP => Then::Arrives,
+                    step => self.paths.step(step - 1).then,
+                };
+                match then {
+                    Then::Waits(inbox) if self.paths.may_wait && packet.ttl > 1 => {
+                        packet.ttl -= 1;
+                        let id = self.packets.add(packet);
+                        self.put(inbox, at, id);
+                    }
+                    _ => {
+                        let packet = self.packets.add(packet);
+                        self.arrivals.add(at, Arrival { packet, to, by });
+                    }
+                }
+            }
+            Letter::Expects(host, peer, port, user) => self.expect(host, peer, port, user),
+        }
+    }
+
+    /// Takes over what a thread had, at the end.
+    pub(super) fn absorb(&mut self, network: &Network, division: &Division, mut other: Internet) {
+        let Some(number) = other.share.take().map(|share| usize::from(share.number)) else {
+            return;
+        };
+        let has = |node: NodeIndex| division.part(node) == number;
+        for (host, others) in self.hosts.iter_mut().zip(&mut other.hosts) {
+            if has(host.node) {
+                std::mem::swap(host, others);
+            }
+        }
+        for n in 0..self.pipes.len() {
+            if has(sender(network, n as u32)) {
+                std::mem::swap(&mut self.pipes[n], &mut other.pipes[n]);
+            }
+        }
+        for n in 0..self.flows.len() {
+            let (flow, others) = (&mut self.flows[n], &mut other.flows[n]);
+            if has(flow.to()) {
+                flow.take_received(others);
+                self.flow_bytes[n] = other.flow_bytes[n];
+            }
+            if has(flow.from()) {
+                others.take_received(flow);
+                std::mem::swap(flow, others);
+            }
+        }
+        self.drops += other.drops;
+        self.count(&other);
+    }
+}
+
+/// Who sends on a link; of the stations of a LAN the first, with whom all others stay.
+fn sender(network: &Network, pipe: u32) -> NodeIndex {
+    let pipe = pipe as usize;
+    match network.links.get(pipe / 2) {
+        Some(link) => link.ends[pipe % 2],
+        None => network.lans[pipe - 2 * network.links.len()].stations[0],
+    }
+}
+
+/// Whether a link leads from one part to another.
+fn is_cut(network: &Network, division: &Division, pipe: u32) -> bool {
+    let link = network.links.get(pipe as usize / 2);
+    link.is_some_and(|link| division.part(link.ends[0]) != division.part(link.ends[1]))
+}
