@@ -351,6 +351,43 @@ mod tests {
         }
     }
 
+    /// Stations of a LAN stay together, and so do a host and its processor.
+    #[test]
+    fn lans_and_processors_of_hosts_are_in_one_part() {
+        let scenario = r#"
+            schema = "internet/1"
+            name = "offices"
+            run = { duration = "3s", seed = 5 }
+            lan = [
+                { name = "a", rate = "10 Mbit/s", stations = ["ra", "a{1..4}"] },
+                { name = "b", rate = "10 Mbit/s", stations = ["rb", "b{1..4}"] },
+                { name = "c", rate = "10 Mbit/s", stations = ["rc", "c{1..4}"] },
+            ]
+            router = [{ name = "ra" }, { name = "rb" }, { name = "rc" }]
+            link = [
+                { ends = ["ra", "rb"], rate = "3 Mbit/s", delay = "4ms", queue = "20 packets", loss = 0.01 },
+                { ends = ["rb", "rc"], rate = "3 Mbit/s", delay = "7ms", queue = "20 packets", red = { min = 3, max = 12 } },
+            ]
+            host = [
+                { name = "a{1..4}" },
+                { name = "b{1..4}" },
+                { name = "c{1..4}", cpu = { per_packet = "300us", per_sent = "200us", per_byte = "100ns", jitter = 0.3 } },
+            ]
+            flow = [
+                { from = "a{1..4}", to = "b{1..4}" },
+                { from = "b{1..4}", to = "c{1..4}" },
+                { from = "c{1..4}", to = "a{1..4}", datagrams = { gap = "exp(20ms)", size = "700 B" } },
+            ]
+        "#;
+        let network = network(scenario);
+        let whole = run(&network);
+        assert!(whole.flows.iter().all(|it| it.received > 10), "{whole:#?}");
+        for parts in [2, 3] {
+            let found = divided(&network, parts, &mut ()).unwrap();
+            assert_eq!(found, whole, "in {parts} parts");
+        }
+    }
+
     /// A watcher that is asked now and then.
     struct Asked<F>(F);
 
