@@ -169,8 +169,9 @@ def simulate(file: Path, threads: int) -> tuple[float, int, dict[str, Any]]:
     """Runs a scenario with so many threads: processor time, memory in KiB, summary."""
     output = file.with_name("summary.json")
     with output.open("wb") as out:
-        arguments = [sys.executable, "-S", "-c", METER, command(), "sim", file, "--json", f"--threads={threads}"]
-        done = subprocess.run(arguments, stdout=out, stderr=subprocess.PIPE, text=True)
+        ours = [command(), "sim", file, "--json", f"--threads={threads}"]
+        meter = [sys.executable, "-S", "-c", METER]
+        done = subprocess.run([*meter, *ours], stdout=out, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise layercast.LayercastError(done.stderr.strip())
     cpu_s, kib = done.stderr.split()[-2:]

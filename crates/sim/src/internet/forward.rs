@@ -3,7 +3,7 @@
 use layercast_core::{Off, Span, Time};
 
 use super::packet::{Arrival, Body, Packet, PacketId};
-use super::paths::{NO_STEP, Then};
+use super::paths::{NO_STEP, Step, Then};
 use super::pipe::Offered;
 use super::routes::{Hop, Interface};
 use super::world::NodeCpu;
@@ -135,58 +135,60 @@ impl Internet {
     /// Sends a packet on the next link of its path, then, and on those after it as far as nobody else has a say.
     #[inline(always)]
     pub(super) fn follow(&mut self, at: Time, id: PacketId) {
-        let packet = self.packets.get_mut(id);
-        let bytes = packet.bytes;
-        let mut step = self.paths.step(packet.step);
+        let bytes = self.packets.get(id).bytes;
         let mut now = at;
-        let offered = loop {
+        loop {
+            let packet = self.packets.get_mut(id);
+            let step = self.paths.step(packet.step);
             packet.step += 1;
-            let pipe = &mut self.pipes[step.pipe as usize];
-            let offered = pipe.offer(now, bytes);
-            let Offered::Arrives(then) = offered else {
-                break offered;
-            };
-            match step.then {
-                // As it would when it arrives there: nobody comes before it, whatever happens meanwhile.
-                Then::Enters
-                    if then <= self.paths.straight_until
-                        && self.now > pipe.plain_until
-                        && packet.ttl > 1 =>
-                {
-                    packet.ttl -= 1;
-                    self.packet_hops += 1;
-                    now = then;
-                    step = self.paths.step(packet.step);
-                }
-                Then::Waits(inbox) if self.paths.may_wait && packet.ttl > 1 => {
-                    packet.ttl -= 1;
-                    self.put(inbox, then, id);
-                    break offered;
-                }
-                Then::Leaves => {
-                    self.leave(then, id, step.next, step.pipe);
-                    break offered;
-                }
-                _ => {
-                    if step.then == Then::Enters {
-                        pipe.plain_until = then;
-                    }
-                    let arrival = Arrival {
-                        packet: id,
-                        to: step.next,
-                        by: step.pipe,
-                    };
-                    self.arrivals.add(then, arrival);
-                    break offered;
-                }
+            let offered = self.pipes[step.pipe as usize].offer(now, bytes);
+            if self.captured.is_some() && offered != Offered::Dropped {
+                self.see(step.pipe, id);
             }
-        };
-        if self.captured.is_some() && offered != Offered::Dropped {
-            self.see(step.pipe, id);
+            let Offered::Arrives(then) = offered else {
+                return self.packets.lose(id);
+            };
+            if !self.comes_out(step, then, id) {
+                return;
+            }
+            now = then;
         }
-        if !matches!(offered, Offered::Arrives(_)) {
-            self.packets.lose(id);
+    }
+
+    /// A packet comes out of the link of a step of its path, then; whether it is to enter the next one at once.
+    #[inline(always)]
+    pub(super) fn comes_out(&mut self, step: Step, then: Time, id: PacketId) -> bool {
+        let packet = self.packets.get_mut(id);
+        let pipe = &mut self.pipes[step.pipe as usize];
+        match step.then {
+            // As it would when it arrives there: nobody comes before it, whatever happens meanwhile.
+            Then::Enters
+                if then <= self.paths.straight_until
+                    && self.now > pipe.plain_until
+                    && packet.ttl > 1 =>
+            {
+                packet.ttl -= 1;
+                self.packet_hops += 1;
+                return true;
+            }
+            Then::Waits(inbox) if self.paths.may_wait && packet.ttl > 1 => {
+                packet.ttl -= 1;
+                self.put(inbox, then, id);
+            }
+            Then::Leaves => self.leave(then, id, step.next, step.pipe),
+            _ => {
+                if step.then == Then::Enters {
+                    pipe.plain_until = then;
+                }
+                let arrival = Arrival {
+                    packet: id,
+                    to: step.next,
+                    by: step.pipe,
+                };
+                self.arrivals.add(then, arrival);
+            }
         }
+        false
     }
 
     /// Sends a packet of a node on its path.

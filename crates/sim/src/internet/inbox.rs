@@ -64,6 +64,19 @@ impl Inboxes {
         self.all.len() as u32 - 1
     }
 
+    /// Those before some links.
+    pub fn of_pipes(&self, is_one: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> {
+        let all = self.all.iter().enumerate();
+        all.filter(move |(_, inbox)| is_one(inbox.pipe))
+            .map(|(n, _)| n as u32)
+    }
+
+    /// When the next one comes to an inbox that has just been [emptied](Internet::empty).
+    pub fn first(&self, number: u32) -> Option<Time> {
+        let next = self.all[number as usize].line.first();
+        next.map(|&(at, _)| at)
+    }
+
     /// A packet comes to an inbox then; when that is due, if it was not known. Of equals the one with the least `tie` goes
     /// first.
     #[inline]
@@ -161,7 +174,7 @@ impl Internet {
     }
 
     /// Lets enter what came until then.
-    fn empty(&mut self, number: u32, until: Time) {
+    pub(super) fn empty(&mut self, number: u32, until: Time) {
         let seed = self.inboxes.seed;
         let tie = |it| tie(&self.packets, &self.paths, seed, it);
         self.inboxes.put_in_order(number, tie);

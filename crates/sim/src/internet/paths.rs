@@ -73,21 +73,10 @@ impl Paths {
         &steps[..=length.unwrap_or(0)]
     }
 
-    /// Makes the steps those of a thread that has some of the nodes only; of links between parts it is told.
-    pub fn share(&mut self, has: impl Fn(NodeIndex) -> bool, is_cut: impl Fn(u32) -> bool) {
-        for n in 0..self.steps.len() {
-            let Step { pipe, next, then } = self.steps[n];
-            let comes_to_cut = match then {
-                Then::Enters | Then::Waits(_) => is_cut(self.steps[n + 1].pipe),
-                Then::Arrives | Then::Leaves => false,
-            };
-            self.steps[n].then = match then {
-                _ if is_cut(pipe) && !has(next) => Then::Leaves,
-                // Others must know of it before it leaves the link.
-                Then::Waits(_) if comes_to_cut => Then::Arrives,
-                Then::Enters if is_cut(pipe) => Then::Arrives,
-                _ => then,
-            };
+    /// Makes the steps those of a thread, which are not all its own.
+    pub fn share(&mut self, leaves: impl Fn(&Step) -> bool) {
+        for step in self.steps.iter_mut().filter(|step| leaves(step)) {
+            step.then = Then::Leaves;
         }
     }
 

@@ -10,7 +10,7 @@ use layercast_core::Time;
 use super::division::Division;
 use super::hosts::User;
 use super::packet::{Arrival, Body, Packet, PacketId};
-use super::paths::{NO_STEP, Then};
+use super::paths::NO_STEP;
 use super::{Internet, Network, NodeIndex};
 
 /// The nodes of a thread, and what it has to tell the others.
@@ -20,8 +20,10 @@ pub(super) struct Share {
     of_nodes: Arc<[u8]>,
     /// For each of the others.
     letters: Vec<Vec<Letter>>,
-    /// When the first of what they tell of happens.
+    /// When the first happens of what they tell of, or will.
     first: Time,
+    /// Those of links that lead to others.
+    inboxes: Vec<u32>,
 }
 
 /// What one thread tells another.
@@ -44,7 +46,7 @@ impl Share {
         std::mem::swap(&mut self.letters[to], empty);
     }
 
-    /// When the first thing happens that was told since this was asked.
+    /// When the first thing happens that others were told of since this was asked, or must be told of soon.
     pub fn take_first(&mut self) -> Time {
         std::mem::replace(&mut self.first, Time::MAX)
     }
@@ -57,13 +59,15 @@ impl Internet {
         for flow in self.flows.iter().filter(|it| !has(it.from())) {
             self.kernel.schedule(flow.source(), None);
         }
+        let leads_away = |pipe: u32| is_cut(network, division, pipe);
         self.paths
-            .share(has, |pipe| is_cut(network, division, pipe));
+            .share(|step| leads_away(step.pipe) && !has(step.next));
         self.share = Some(Box::new(Share {
             number: number as u8,
             of_nodes: division.of_nodes.clone(),
             letters: (0..division.parts).map(|_| Vec::new()).collect(),
             first: Time::MAX,
+            inboxes: self.inboxes.of_pipes(leads_away).collect(),
         }));
     }
 
@@ -97,24 +101,37 @@ impl Internet {
         }
     }
 
+    /// All is known that comes until then. What has come to a link to others enters it, so that they are told in time; what
+    /// comes there next, others must not pass by more than the delay of the link.
+    pub(super) fn fill_links_to_others(&mut self, until: Time) {
+        let Some(share) = &mut self.share else {
+            return;
+        };
+        let inboxes = std::mem::take(&mut share.inboxes);
+        let mut first = Time::MAX;
+        for &inbox in &inboxes {
+            self.empty(inbox, until);
+            first = first.min(self.inboxes.first(inbox).unwrap_or(Time::MAX));
+        }
+        if let Some(share) = &mut self.share {
+            share.first = share.first.min(first);
+            share.inboxes = inboxes;
+        }
+    }
+
     /// Another thread told of something.
     pub(super) fn hear(&mut self, letter: Letter) {
         match letter {
-            Letter::Comes(at, mut packet, to, by) => {
-                let then = match packet.step {
-                    NO_STEP => Then::Arrives,
-                    step => self.paths.step(step - 1).then,
-                };
-                match then {
-                    Then::Waits(inbox) if self.paths.may_wait && packet.ttl > 1 => {
-                        packet.ttl -= 1;
-                        let id = self.packets.add(packet);
-                        self.put(inbox, at, id);
-                    }
-                    _ => {
-                        let packet = self.packets.add(packet);
-                        self.arrivals.add(at, Arrival { packet, to, by });
-                    }
+            Letter::Comes(at, packet, to, by) => {
+                let step = packet.step;
+                let id = self.packets.add(packet);
+                if step == NO_STEP {
+                    let packet = id;
+                    return self.arrivals.add(at, Arrival { packet, to, by });
+                }
+                let step = self.paths.step(step - 1);
+                if self.comes_out(step, at, id) {
+                    self.follow(at, id);
                 }
             }
             Letter::Expects(host, peer, port, user) => self.expect(host, peer, port, user),
