@@ -7,7 +7,7 @@
 
 use layercast_core::{Span, Time};
 
-use super::packet::{Arrival, PacketId, Packets};
+use super::packet::{AHEAD, Arrival, PacketId, Packets};
 use super::paths::Paths;
 use super::{Internet, NodeIndex};
 use crate::calendar::Waits;
@@ -191,6 +191,9 @@ impl Internet {
     fn first_of(&mut self, number: u32, until: Time) -> Option<(Time, PacketId)> {
         let inbox = &mut self.inboxes.all[number as usize];
         let &first = inbox.line.get(inbox.entered)?;
+        if let Some(&(_, later)) = inbox.line.get(inbox.entered + AHEAD) {
+            self.packets.prepare_body(later);
+        }
         let is_due = first.0 <= until;
         inbox.entered += usize::from(is_due);
         is_due.then_some(first)

@@ -27,6 +27,9 @@ impl Waits for Arrival {
 /// Bytes of an IP header without options.
 pub(crate) const IP_HEADER: u32 = 20;
 
+/// How many packets before its turn one is loaded, where many have theirs one after the other.
+pub(super) const AHEAD: usize = 8;
+
 /// A packet by its place among all there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PacketId(pub u32);
@@ -127,6 +130,14 @@ impl Packets {
                 self.all.push(packet);
                 PacketId(self.all.len() as u32 - 1)
             }
+        }
+    }
+
+    /// Many packets are added one after the other: the place of one that has its turn soon is loaded.
+    #[inline]
+    pub fn prepare_places(&self) {
+        if let Some(place) = self.free.len().checked_sub(AHEAD) {
+            self.prepare_body(self.free[place]);
         }
     }
 

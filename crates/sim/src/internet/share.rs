@@ -124,6 +124,7 @@ impl Internet {
         match letter {
             Letter::Comes(at, packet, to, by) => {
                 let step = packet.step;
+                self.packets.prepare_places();
                 let id = self.packets.add(packet);
                 if step == NO_STEP {
                     let packet = id;
