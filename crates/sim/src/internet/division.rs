@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use layercast_core::Span;
 
+use super::paths::Step;
 use super::pipe::Pipe;
 use super::{Internet, Law, Network, NodeIndex, Role, SizeLaw, Traffic};
 use crate::scenario::Ties;
@@ -110,7 +111,7 @@ impl Internet {
 /// A direction of a link that is used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
-    ends: [usize; 2],
+    ends: [u32; 2],
     delay: Span,
     /// Packets a second, about.
     packets: f64,
@@ -122,7 +123,7 @@ struct Load {
     nodes: Vec<f64>,
     links: Vec<Used>,
     /// Who stays with whom, whatever links there are.
-    together: Vec<[usize; 2]>,
+    together: Vec<[u32; 2]>,
 }
 
 impl Load {
@@ -130,63 +131,70 @@ impl Load {
     fn of(world: &Internet, network: &Network) -> Option<Load> {
         let rate = |pipe: &Pipe| pipe.packets_a_second(PACKET_BITS);
         let mut sharers = vec![0.0; world.pipes.len()];
-        for flow in &network.flows {
+        let flows = network.flows.iter();
+        for flow in flows.filter(|it| matches!(it.traffic, Traffic::Bulk(_))) {
             for step in world.paths.of(flow.from, flow.to)? {
-                let is_bulk = matches!(flow.traffic, Traffic::Bulk(_));
-                sharers[step.pipe as usize] += f64::from(u8::from(is_bulk));
+                sharers[step.pipe as usize] += 1.0;
             }
         }
+        let share = |pipe: u32| rate(&world.pipes[pipe as usize]) / sharers[pipe as usize];
         let mut load = Load {
             nodes: vec![0.0; network.nodes.len()],
             links: Vec::new(),
             together: Vec::new(),
         };
-        let mut packets = vec![None; world.pipes.len()];
+        let mut used = vec![None; world.pipes.len()];
         for flow in &network.flows {
-            let ahead = world.paths.of(flow.from, flow.to)?;
-            let share = |pipe: u32| rate(&world.pipes[pipe as usize]) / sharers[pipe as usize];
-            let (each, back) = match flow.traffic {
-                Traffic::Datagrams { gap, .. } => (1.0 / mean(gap).max(1e-12), None),
-                _ => {
-                    let shares = ahead.iter().map(|step| share(step.pipe));
-                    let back = world.paths.of(flow.to, flow.from)?;
-                    (shares.fold(f64::INFINITY, f64::min), Some(back))
+            let there = world.paths.of(flow.from, flow.to)?;
+            let largest = largest(network, flow);
+            let mut add = |way: &[Step], from: NodeIndex, packets: f64| {
+                load.add(world, &mut used, way, from, packets);
+                // All parts of a packet that is cut are put together in one place.
+                let is_cut = |step: &Step| largest > world.pipes[step.pipe as usize].mtu();
+                if way.iter().any(is_cut) {
+                    let nodes = way.iter().map(|step| [from.0, step.next.0]);
+                    load.together.extend(nodes);
                 }
             };
-            let ways = [(flow.from, Some(ahead)), (flow.to, back)];
-            for (from, steps) in ways {
-                let mut at = from.0 as usize;
-                for step in steps.into_iter().flatten() {
-                    let to = step.next.0 as usize;
-                    load.nodes[at] += each;
-                    let known = packets[step.pipe as usize].get_or_insert(Used {
-                        ends: [at, to],
-                        delay: world.pipes[step.pipe as usize].delay(),
-                        packets: 0.0,
-                    });
-                    known.packets += each;
-                    if largest(network, flow) > world.pipes[step.pipe as usize].mtu() {
-                        load.together.push([at, from.0 as usize]);
-                        load.together.extend(
-                            steps
-                                .into_iter()
-                                .flatten()
-                                .map(|it| [at, it.next.0 as usize]),
-                        );
-                    }
-                    at = to;
-                }
-                load.nodes[at] += each;
+            if let Traffic::Datagrams { gap, .. } = flow.traffic {
+                add(there, flow.from, 1.0 / mean(gap).max(1e-12));
+            } else {
+                let shares = there.iter().map(|step| share(step.pipe));
+                let packets = shares.fold(f64::INFINITY, f64::min);
+                add(there, flow.from, packets);
+                add(world.paths.of(flow.to, flow.from)?, flow.to, packets);
             }
         }
-        load.links = packets.into_iter().flatten().collect();
+        load.links = used.into_iter().flatten().collect();
         // Their stations share a pipe.
         for lan in &network.lans {
             let pairs = lan.stations.windows(2);
-            load.together
-                .extend(pairs.map(|it| [it[0].0 as usize, it[1].0 as usize]));
+            load.together.extend(pairs.map(|it| [it[0].0, it[1].0]));
         }
         Some(load)
+    }
+
+    /// Adds so many packets a second on a path.
+    fn add(
+        &mut self,
+        world: &Internet,
+        used: &mut [Option<Used>],
+        way: &[Step],
+        from: NodeIndex,
+        packets: f64,
+    ) {
+        let mut at = from.0;
+        for step in way {
+            self.nodes[at as usize] += packets;
+            let used = used[step.pipe as usize].get_or_insert(Used {
+                ends: [at, step.next.0],
+                delay: world.pipes[step.pipe as usize].delay(),
+                packets: 0.0,
+            });
+            used.packets += packets;
+            at = step.next.0;
+        }
+        self.nodes[at as usize] += packets;
     }
 
     /// Divides at links with this delay or a longer one; none if there would not be two parts.
@@ -220,7 +228,7 @@ impl Load {
     fn line(&self, of: &[usize], loads: &[f64]) -> Vec<usize> {
         let mut neighbours = vec![Vec::new(); of.len()];
         for link in &self.links {
-            let [a, b] = link.ends.map(|end| of[end]);
+            let [a, b] = link.ends.map(|end| of[end as usize]);
             if a != b {
                 neighbours[a].push(b);
                 neighbours[b].push(a);
@@ -250,7 +258,7 @@ impl Load {
         // How much more traffic crosses a place than the one before it.
         let mut crossing = vec![0.0; line.len() + 1];
         for link in &self.links {
-            let [a, b] = link.ends.map(|end| places[of[end]]);
+            let [a, b] = link.ends.map(|end| places[of[end as usize]]);
             crossing[a.min(b) + 1] += link.packets;
             crossing[a.max(b) + 1] -= link.packets;
         }
@@ -283,7 +291,10 @@ impl Load {
         for (&part, load) in of_nodes.iter().zip(&self.nodes) {
             loads[usize::from(part)] += load;
         }
-        let is_cut = |link: &&Used| of_nodes[link.ends[0]] != of_nodes[link.ends[1]];
+        let is_cut = |link: &&Used| {
+            let [a, b] = link.ends.map(|end| of_nodes[end as usize]);
+            a != b
+        };
         let cut = self.links.iter().filter(is_cut);
         let lookahead = cut.clone().map(|it| it.delay).min();
         let crossing: f64 = cut.map(|it| it.packets).sum();
@@ -336,8 +347,8 @@ impl Sets {
         it
     }
 
-    fn join(&mut self, [a, b]: [usize; 2]) {
-        let (a, b) = (self.find(a), self.find(b));
+    fn join(&mut self, pair: [u32; 2]) {
+        let [a, b] = pair.map(|it| self.find(it as usize));
         // The first of all stands for them.
         self.0[a.max(b)] = a.min(b);
     }
