@@ -257,15 +257,18 @@ def each_ns(run: Measured) -> float:
 
 
 def draw(runs: Sequence[Measured], context: Context) -> str:
-    """Time, time of an event, and memory against the number of hosts."""
+    """Time (of one thread in processor time), time of an event, and memory against the number of hosts."""
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.2, 3.2))
     sizes = [run.hosts for run in runs]
     times = [run.cpu_s for run in runs]
-    left.plot(sizes, times, marker="o", color=style.ACCENT, label="measured")
+    left.plot(sizes, times, marker="o", color=style.ACCENT, label="one thread")
+    if all(run.together_s is not None for run in runs):
+        together = [run.together_s for run in runs]
+        left.plot(sizes, together, marker="s", color=style.LAYER_COLOURS["BL"], label="all processors")
     for factor, line in ((10.0, ":"), (BOUND, "--")):
         bound = [times[0] * factor**i for i in range(len(sizes))]
         left.plot(sizes, bound, line, color=style.LAYER_COLOURS["E1"], label=f"{factor:g} times a step")
-    left.set(yscale="log", ylabel=f"processor time of {DURATION_S:g} s (s)")
+    left.set(yscale="log", ylabel=f"time for {DURATION_S:g} s (s)")
     left.legend(loc="upper left")
     middle.plot(sizes, [each_ns(run) for run in runs], marker="o", color=style.ACCENT)
     middle.set(ylim=(0, None), ylabel="processor time of an event (ns)")
