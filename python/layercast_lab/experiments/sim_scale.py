@@ -133,7 +133,6 @@ class Measured:
 
 def measure(hosts: int, seed: int) -> Measured:
     """Runs a network with `layercast sim`; the median of its processor time over some runs."""
-    processors = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scenario.toml")
         file.write_text(toml_file(network(hosts, seed)))
@@ -143,8 +142,8 @@ def measure(hosts: int, seed: int) -> Measured:
             times.append(cpu_s)
             walls.append(summary.pop("wall_seconds"))
             memory = max(memory, kib)
-            if processors > 1:
-                *_, other = simulate(file, processors)
+            if processors() > 1:
+                *_, other = simulate(file, processors())
                 together.append(other.pop("wall_seconds"))
                 same = same and other == summary
     queues = summary["queues"]
@@ -163,6 +162,11 @@ def measure(hosts: int, seed: int) -> Measured:
         median(together) if together else None,
         same,
     )
+
+
+def processors() -> int:
+    """How many a run may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def simulate(file: Path, threads: int) -> tuple[float, int, dict[str, Any]]:
@@ -235,17 +239,17 @@ def threads(runs: Sequence[Measured]) -> list[Row]:
     pairs = [(run, run.together_s) for run in runs if run.together_s is not None]
     if not pairs:
         return []
-    processors = len(os.sched_getaffinity(0))
+    aim = THREADS_WORTH * processors()
     times = [f"{run.hosts:,}: {run.wall_s:.2f} and {together_s:.2f} s" for run, together_s in pairs]
     gain, same = runs[-1].wall_s / pairs[-1][1], all(run.same for run in runs)
     return [
         Row(
-            f"X-4 {processors} threads",
+            f"X-4 {processors()} threads",
             "the same result, sooner",
             f"{gain:.2f} times as fast at {runs[-1].hosts:,} hosts; on the clock with one and all: "
             + "; ".join(times),
-            f"{THREADS_WORTH * processors:g} times; nothing differs",
-            judge(same and gain >= THREADS_WORTH * processors, trend=same and gain > 1),
+            f"{aim:g} times; nothing differs",
+            judge(same and gain >= aim, trend=same and gain > 1),
             "the same results" if same else "results differ",
         )
     ]

@@ -1,10 +1,19 @@
 //! `layercast sim` with scenarios of internetworks.
 
+use std::process::Output;
+
 use crate::common::{complaint, folder, json, repository, run};
 use serde_json::Value;
 
 fn ready_made(name: &str) -> String {
     repository(&format!("scenarios/internet/{name}.toml"))
+}
+
+/// What a run printed, but for the one value in which two of the same differ.
+fn without_clock(output: &Output) -> Value {
+    let mut result = json(output);
+    result["wall_seconds"] = Value::Null;
+    result
 }
 
 #[test]
@@ -19,7 +28,7 @@ fn a_run_prints_what_scripts_rely_on_and_the_same_twice() {
         "--seed",
         "7",
     ];
-    let mut first = json(&run(&args));
+    let first = without_clock(&run(&args));
     assert_eq!(first["scenario"], "dumbbell");
     assert_eq!(
         (&first["seed"], &first["seconds"]),
@@ -39,9 +48,7 @@ fn a_run_prints_what_scripts_rely_on_and_the_same_twice() {
     let trunk = first["queues"].as_array().unwrap().iter();
     let trunk = trunk.filter(|queue| queue["name"] == "left->right").count();
     assert_eq!(trunk, 1);
-    let mut second = json(&run(&args));
-    first["wall_seconds"] = Value::Null;
-    second["wall_seconds"] = Value::Null;
+    let second = without_clock(&run(&args));
     assert!(first == second, "two runs differ");
 }
 
@@ -50,9 +57,7 @@ fn cells_one_by_one_give_the_same_as_trains() {
     let xunet = ready_made("xunet");
     let result = |more: &[&str]| {
         let args = ["sim", &xunet, "--json", "--duration", "10s"];
-        let mut result = json(&run(&[&args[..], more].concat()));
-        result["wall_seconds"] = Value::Null;
-        result
+        without_clock(&run(&[&args[..], more].concat()))
     };
     let trains = result(&[]);
     assert!(trains["cell_hops"].as_u64() > Some(10_000));
@@ -72,9 +77,7 @@ fn threads_find_the_same_as_one_or_say_why_there_is_one() {
             "--threads",
             threads,
         ]);
-        let mut result = json(&output);
-        result["wall_seconds"] = Value::Null;
-        (result, complaint(&output))
+        (without_clock(&output), complaint(&output))
     };
     let (one, _) = result("tree", "1");
     for threads in ["2", "3"] {

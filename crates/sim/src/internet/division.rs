@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use layercast_core::Span;
 
+use super::components::Components;
 use super::paths::Step;
-use super::pipe::Pipe;
 use super::{Internet, Law, Network, NodeIndex, Role, SizeLaw, Traffic};
 use crate::scenario::Ties;
 
@@ -129,7 +129,6 @@ struct Load {
 impl Load {
     /// None if the path of a flow is not known.
     fn of(world: &Internet, network: &Network) -> Option<Load> {
-        let rate = |pipe: &Pipe| pipe.packets_a_second(PACKET_BITS);
         let mut sharers = vec![0.0; world.pipes.len()];
         let flows = network.flows.iter();
         for flow in flows.filter(|it| matches!(it.traffic, Traffic::Bulk(_))) {
@@ -137,7 +136,10 @@ impl Load {
                 sharers[step.pipe as usize] += 1.0;
             }
         }
-        let share = |pipe: u32| rate(&world.pipes[pipe as usize]) / sharers[pipe as usize];
+        let share = |pipe: u32| {
+            let rate = world.pipes[pipe as usize].packets_a_second(PACKET_BITS);
+            rate / sharers[pipe as usize]
+        };
         let mut load = Load {
             nodes: vec![0.0; network.nodes.len()],
             links: Vec::new(),
@@ -202,14 +204,13 @@ impl Load {
         if delay == Span::ZERO {
             return None;
         }
-        let mut sets = Sets((0..self.nodes.len()).collect());
-        for link in self.links.iter().filter(|it| it.delay < delay) {
-            sets.join(link.ends);
+        let mut sets = Components::new(self.nodes.len());
+        let short = self.links.iter().filter(|it| it.delay < delay);
+        for [a, b] in short.map(|it| it.ends).chain(self.together.iter().copied()) {
+            sets.join(a, b);
         }
-        for &pair in &self.together {
-            sets.join(pair);
-        }
-        let of: Vec<usize> = (0..self.nodes.len()).map(|node| sets.find(node)).collect();
+        let nodes = 0..self.nodes.len() as u32;
+        let of: Vec<usize> = nodes.map(|node| sets.find(node) as usize).collect();
         let mut loads = vec![0.0; self.nodes.len()];
         for (&set, load) in of.iter().zip(&self.nodes) {
             loads[set] += load;
@@ -332,24 +333,5 @@ fn largest(network: &Network, flow: &super::Flow) -> u32 {
         },
         // Options take the place of data, but for those of the first segment.
         _ => (mss(flow.from).max(mss(flow.to)) + 40).max(120),
-    }
-}
-
-/// What belongs together.
-struct Sets(Vec<usize>);
-
-impl Sets {
-    fn find(&mut self, mut it: usize) -> usize {
-        while self.0[it] != it {
-            self.0[it] = self.0[self.0[it]];
-            it = self.0[it];
-        }
-        it
-    }
-
-    fn join(&mut self, pair: [u32; 2]) {
-        let [a, b] = pair.map(|it| self.find(it as usize));
-        // The first of all stands for them.
-        self.0[a.max(b)] = a.min(b);
     }
 }

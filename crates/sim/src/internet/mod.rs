@@ -10,6 +10,7 @@ mod atm;
 mod build;
 mod capture;
 mod check;
+mod components;
 mod division;
 mod error;
 mod external;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::build::{Builder, Thing};
 use super::check::{check_delay, check_mtu, check_rate, check_span, kind};
-use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::quantity::{MOST_QUEUED, Text};
 use super::range::{names, pairs};
 use super::schema::mtu;
+use crate::internet::components::Components;
 use crate::internet::network::{AtmBackbone, AtmEnd, AtmLink, AtmQueue, Discard, NodeIndex};
 
 /// The ATM backbone: routers and hosts reach it through one adapter each.

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::atm::AtmSpec;
 use super::build::Builder;
-use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::schema::Scenario;
+use crate::internet::components::Components;
 use crate::internet::network::{Flow, NodeIndex, Population};
 
 /// A host that is a real program when the scenario is emulated (`layercast emulate`); `layercast sim` leaves it out.

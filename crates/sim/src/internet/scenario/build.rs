@@ -9,12 +9,12 @@ use layercast_transport::tcp::{Profile, TcpConfig};
 use super::check::{
     check_address, check_delay, check_mtu, check_name, check_rate, check_span, kind, unknown, way,
 };
-use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::MOST;
 use super::schema::{CpuSpec, LineSpec, Scenario};
 use super::tcp::PROFILES;
+use crate::internet::components::Components;
 use crate::internet::network::{AtmLink, CpuCost, Lan, Link, Node, NodeIndex, Role};
 
 /// What a name is the name of.

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::Builder;
-use super::components::Components;
 use super::contract::ContractSpec;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::{MOST, names, pairs};
 use super::schema::{Scenario, mtu};
+use crate::internet::components::Components;
 use crate::internet::network::{HostContract, NodeIndex};
 
 /// A contract for all packets from one host to another, whoever sends them; with ranges many.

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::Builder;
-use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::quantity::Text;
@@ -14,6 +13,7 @@ use super::range::names;
 use super::schema::{FlowSpec, Scenario};
 use super::xtp::XtpSpec;
 use crate::internet::check::{GROUP_HEADERS, least_mtu};
+use crate::internet::components::Components;
 use crate::internet::network::{NodeIndex, Receiver, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
 

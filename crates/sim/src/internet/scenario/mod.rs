@@ -5,7 +5,6 @@ mod atm;
 mod attach;
 mod build;
 mod check;
-mod components;
 mod contract;
 mod contracts;
 mod error;

@@ -8,11 +8,11 @@ use layercast_workload::{Composite, Site, Workload};
 
 use super::build::Builder;
 use super::check::unknown;
-use super::components::Components;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
 use super::range::names;
 use super::schema::{Scenario, WorkloadSpec};
+use crate::internet::components::Components;
 use crate::internet::network::{NodeIndex, Population};
 
 /// The workload of a scenario and its hosts.

@@ -7,7 +7,6 @@ use layercast_core::Span;
 use super::attach::{self, Attachment};
 use super::build::Builder;
 use super::check::check_span;
-use super::components::Components;
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
@@ -15,6 +14,7 @@ use super::population;
 use super::range::{names, pairs};
 use super::schema::{LanSpec, LinkSpec, Scenario};
 use super::traffic;
+use crate::internet::components::Components;
 use crate::internet::network::{AtmBackbone, AtmEnd, Budget, Network, NodeIndex};
 use crate::scenario::units::Quantity;
 

@@ -7,7 +7,6 @@ use layercast_wire::XTP_HEADER;
 
 use super::build::Builder;
 use super::check::check_span;
-use super::components::Components;
 use super::contracts::Contracts;
 use super::error::{Problem, ScenarioError};
 use super::group;
@@ -15,6 +14,7 @@ use super::place::Place;
 use super::quantity::Bytes;
 use super::range::{MOST, names, pairs};
 use super::schema::{DatagramSpec, FlowSpec, Scenario, mtu};
+use crate::internet::components::Components;
 use crate::internet::network::{Bursts, Flow, Law, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
 
