@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from layercast_lab import Campaign, executor
 from layercast_lab.campaign import job
 from layercast_lab.cli import app
+from layercast_lab.engine import Done
 from layercast_lab.metrics import MetricError
 from layercast_lab.store import Store, StoreError
 
@@ -217,23 +219,52 @@ def test_two_workers_of_a_cluster_give_the_same_files(local, miniature, tmp_path
     assert len({entry["worker"] for entry in logged(tmp_path)}) == 2
 
 
+class Company(executor.Worker):
+    """Holds back all runs after the first two until one more is under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = self._under_way = 0
+        self._change = threading.Lock()
+        self.found = threading.Event()
+
+    def run(self, *arguments):
+        with self._change:
+            self._begun += 1
+            self._under_way += 1
+            waits = self._begun > 2
+            if self._under_way == 2:
+                self.found.set()
+        try:
+            if waits:
+                self.found.wait(20)
+            return super().run(*arguments)
+        finally:
+            with self._change:
+                self._under_way -= 1
+
+
 def test_workers_that_come_later_get_runs(tmp_path, monkeypatch):
     for name in ("AHEAD", "LEAST_AHEAD"):
         monkeypatch.setattr(executor, name, 1)
     monkeypatch.setattr(executor, "LOOK_EVERY_S", 0)
-    campaign = Campaign(TINY, {"run.duration": ["5s"]}, seeds=20, out=tmp_path)
+    # The workers are threads of this process, and each makes one run at a time.
+    company = Company()
+    monkeypatch.setattr(executor, "here", company)
+    campaign = Campaign(TINY, {}, seeds=6, out=tmp_path)
     quiet = {"processes": False, "dashboard_address": "127.0.0.1:0"}
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, **quiet) as dask,
         executor.Executor(dask.scheduler_address, None, None, None) as runs,
     ):
         outcomes = runs.run(map(job, campaign.runs), {})
-        processes = [next(outcomes).worker]
+        made = [next(outcomes)]
+        assert not company.found.is_set()
         dask.scale(2)
         dask.wait_for_workers(2, timeout=60)
-        processes += [outcome.worker for outcome in outcomes]
-    assert len(processes) == 20
-    assert len(set(processes)) == 2
+        made += outcomes
+    assert [type(outcome) for outcome in made] == [Done] * 6
+    assert company.found.is_set()
 
 
 def test_no_cluster_is_an_error(miniature, tmp_path, monkeypatch):
