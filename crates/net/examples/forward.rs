@@ -25,6 +25,7 @@ use layercast_switch::{PortConfig, SwitchConfig};
 use layercast_wire::{
     Carriage, Flags, FlowInfo, FrameType, Mark, Member, MetsHeader, MetsPacket, Payload, Signal,
 };
+use nix::errno::Errno;
 use nix::sys::socket::{
     MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, setsockopt, sockopt,
 };
@@ -150,7 +151,7 @@ fn receive(
         let flags = MsgFlags::MSG_WAITFORONE;
         let count = match recvmmsg(socket.as_raw_fd(), &mut headers, &mut slices, flags, None) {
             Ok(received) => received.count(),
-            Err(nix::errno::Errno::EAGAIN) => continue,
+            Err(Errno::EAGAIN | Errno::EINTR) => continue,
             Err(errno) => return Err(errno.into()),
         };
         each(&buffers, count)?;

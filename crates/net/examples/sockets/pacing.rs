@@ -15,6 +15,7 @@ use layercast_media::{Clip, Synthetic};
 use layercast_net::{Clock, SESSION_VERSION, clock_name};
 use layercast_transport::mets::{Source, SourceConfig, SourceEvent, SourceTransmit};
 use layercast_wire::{Carriage, LinkPdu, Member, Signal, decode_datagram};
+use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -145,7 +146,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
                 });
                 (message.bytes, stamp)
             }
-            Err(nix::errno::Errno::EAGAIN) => continue,
+            Err(Errno::EAGAIN | Errno::EINTR) => continue,
             Err(errno) => return Err(errno.into()),
         };
         heard = Instant::now();

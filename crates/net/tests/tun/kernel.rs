@@ -82,7 +82,11 @@ fn both_ways(mut stream: TcpStream, len: usize) {
     let mut buffer = vec![0; 1 << 16];
     let mut got = 0;
     loop {
-        let count = reader.read(&mut buffer).expect("read");
+        let count = match reader.read(&mut buffer) {
+            // The machine was halted meanwhile.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            got => got.expect("read"),
+        };
         if count == 0 {
             break;
         }
