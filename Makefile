@@ -48,6 +48,8 @@ lint: venv ## Formatters and linters, Rust and Python
 # The gate depends on the commit alone: property tests draw from a fixed seed here, `make hunt` from fresh ones.
 .PHONY: test-rust
 test-rust: export PROPTEST_RNG_SEED ?= 1997
+# Tests of sockets run in real time and leave the processors idle: more of them at once take a third of the time.
+test-rust: export RUST_TEST_THREADS ?= 6
 test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
 	cargo test --workspace
 
@@ -63,7 +65,7 @@ test-python: export PYTHONPATH := $(TARGET)/debug/python
 test-python: clips ## Python tests of the bindings and the lab, debug builds of both
 	cargo build --workspace --lib --bins --examples
 	scripts/stage_python.sh $(TARGET)/debug
-	$(PY) -m pytest -q python/tests
+	$(PY) -m pytest -q -n 2 --dist loadfile python/tests
 
 .PHONY: build
 build: ## The layercast binary and the experiments on sockets, release
