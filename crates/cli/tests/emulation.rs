@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{folder, layercast, repository, signal};
+use common::{folder, layercast, recv, repository, signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
@@ -198,13 +198,7 @@ fn round_trip(socket: &UdpSocket) -> Duration {
     let trip = |n: u8| {
         let (start, mut buffer) = (Instant::now(), [0; 100]);
         socket.send(&[n; 50]).expect("to send");
-        let len = loop {
-            match socket.recv(&mut buffer) {
-                // The machine was halted meanwhile.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                got => break got.expect("an echo"),
-            }
-        };
+        let len = recv(socket, &mut buffer);
         assert_eq!(buffer[..len], [n; 50]);
         start.elapsed()
     };

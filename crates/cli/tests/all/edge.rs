@@ -1,10 +1,9 @@
 //! `layercast fec edge` as a user runs it.
 
-use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::common::{Running, complaint, ends_within, run, signal};
+use crate::common::{Running, complaint, ends_within, recv, run, signal};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -13,16 +12,6 @@ fn socket() -> (UdpSocket, String) {
     socket.set_read_timeout(Some(LONG)).expect("a socket");
     let addr = socket.local_addr().expect("an address").to_string();
     (socket, addr)
-}
-
-/// The length of the next datagram; a machine that was halted meanwhile is no reason to fail.
-fn recv(socket: &UdpSocket, buffer: &mut [u8]) -> usize {
-    loop {
-        match socket.recv(buffer) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            got => return got.expect("in time"),
-        }
-    }
 }
 
 /// An end of a tunnel, and where programs send to.

@@ -1,19 +1,10 @@
 //! `layercast sim` with scenarios of internetworks.
 
-use std::process::Output;
-
-use crate::common::{complaint, folder, json, repository, run};
+use crate::common::{complaint, folder, json, repository, run, without_clock};
 use serde_json::Value;
 
 fn ready_made(name: &str) -> String {
     repository(&format!("scenarios/internet/{name}.toml"))
-}
-
-/// What a run printed, but for the one value in which two of the same differ.
-fn without_clock(output: &Output) -> Value {
-    let mut result = json(output);
-    result["wall_seconds"] = Value::Null;
-    result
 }
 
 #[test]
@@ -265,9 +256,7 @@ fn a_capture_of_a_backbone_has_its_cells_unless_they_are_not_wanted() {
     let result = |more: &[&str]| {
         let mut args = vec!["sim", &scenario, "--duration", "2s", "--json"];
         args.extend(more);
-        let mut report = json(&run(&args));
-        report["wall_seconds"] = 0.into();
-        report
+        without_clock(&run(&args))
     };
     let path = file.to_str().unwrap();
     let report = result(&["--pcap", path]);

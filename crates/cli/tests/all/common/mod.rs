@@ -5,7 +5,8 @@
     reason = "every test file uses its own part"
 )]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -53,6 +54,23 @@ pub fn json(output: &Output) -> Value {
             String::from_utf8_lossy(&output.stderr)
         )
     })
+}
+
+/// A result on standard output, but for the one value in which two runs of the same differ.
+pub fn without_clock(output: &Output) -> Value {
+    let mut result = json(output);
+    result["wall_seconds"] = Value::Null;
+    result
+}
+
+/// The length of the next datagram; a machine that was halted meanwhile is no reason to fail.
+pub fn recv(socket: &UdpSocket, buffer: &mut [u8]) -> usize {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            got => return got.expect("a datagram in time"),
+        }
+    }
 }
 
 /// The records of a trace.
