@@ -35,6 +35,18 @@ pub enum MediaError {
         /// What the bytes look like.
         looks_like: &'static str,
     },
+    /// An H.264 stream without the parameter sets that its slices refer to.
+    #[error(
+        "the H.264 stream has {slices} slices, but not the parameter sets (SPS and PPS) that they refer to{}; \
+         write them into the stream, e.g. ffmpeg -i FILE -c copy -bsf:v dump_extra -f h264 CLIP.h264",
+        unread_sets(*.unread)
+    )]
+    ParameterSets {
+        /// Slices that cannot be read without.
+        slices: u64,
+        /// Parameter sets that came and could not be read.
+        unread: u64,
+    },
     /// The text of a frame-size trace is wrong.
     #[error("trace line {line}: {problem}")]
     Trace {
@@ -43,6 +55,13 @@ pub enum MediaError {
         /// What is wrong with the line.
         problem: String,
     },
+}
+
+fn unread_sets(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!(" ({count} parameter sets came that cannot be read)"),
+    }
 }
 
 impl MediaError {

@@ -6,6 +6,7 @@ use h264_reader::nal::{NalHeaderExtension, UnitType};
 use h264_reader::rbsp::{BitRead, BitReader};
 use layercast_core::Layer;
 
+use super::annexb::put;
 use super::nal;
 use super::params::ParameterSets;
 use crate::Picture;
@@ -19,6 +20,8 @@ pub(crate) struct Slice {
     pub kind: Picture,
     pub idr: Option<u32>,
     pub reference: bool,
+    /// It holds the first macroblock of its picture.
+    pub top: bool,
     pub frame_num: u32,
     pub max_frame_num: u32,
     pub gaps_allowed: bool,
@@ -52,6 +55,11 @@ impl Slice {
         same(self, other)
     }
 
+    /// 1 for a bottom field, 0 for a top field or a frame.
+    fn parity(&self) -> usize {
+        usize::from(self.field == Some(true))
+    }
+
     /// Whether both are fields of one frame.
     pub fn pairs_with(&self, first: &Slice) -> bool {
         matches!((self.field, first.field), (Some(a), Some(b)) if a != b)
@@ -76,6 +84,10 @@ pub(crate) struct UnitInfo {
     new_sets: bool,
     /// It carries an SPS.
     pub has_sps: bool,
+    /// It carries a PPS.
+    pub has_pps: bool,
+    /// It has the first macroblock of its frame or top field, of its bottom field.
+    tops: [bool; 2],
 }
 
 impl UnitInfo {
@@ -86,6 +98,16 @@ impl UnitInfo {
 
     pub fn is_idr(&self) -> bool {
         self.first.as_ref().is_some_and(|slice| slice.idr.is_some())
+    }
+
+    /// Whether a slice belongs to the same access unit: to the same picture, or to the other field of its
+    /// frame. The first macroblock comes once in a picture.
+    pub fn continues_with(&self, slice: &Slice) -> bool {
+        let Some(first) = &self.first else {
+            return false;
+        };
+        let again = slice.top && self.tops[slice.parity()];
+        !again && (slice.same_picture(first) || slice.pairs_with(first))
     }
 
     /// Whether a receiver can start here: IDR, or the I picture of an open GOP.
@@ -115,6 +137,7 @@ impl UnitInfo {
 pub(crate) struct Inspector {
     pub sets: ParameterSets,
     scratch: Vec<u8>,
+    unread: u64,
 }
 
 /// What a NAL unit means to the access unit it may belong to.
@@ -124,21 +147,39 @@ pub(crate) enum Part {
     Slice(Slice),
     /// Stands before the slices of its access unit.
     Front,
+    /// Begins an access unit.
+    Delimiter,
+    /// Means nothing; goes with what is before it.
+    Filler,
     /// Ends the sequence or the stream: the next picture begins anew.
     End,
     /// Goes with the picture before it.
     Rest,
+    /// A slice that cannot be read: its parameter sets are unknown.
+    Unread,
+}
+
+/// Why a slice is of no use.
+enum NoSlice {
+    /// Of a redundant coded picture.
+    Redundant,
+    /// Its parameter sets are unknown, or it is damaged.
+    Unread,
 }
 
 impl Inspector {
-    /// What a NAL unit is, for who cuts the stream; parameter sets are not taken yet.
+    /// What a NAL unit is; parameter sets are not taken yet.
     pub fn part(&self, unit: &[u8]) -> Part {
         match nal::kind(unit) {
-            nal::SLICE | nal::PARTITION_A | nal::IDR => {
-                self.slice(unit).map_or(Part::Rest, Part::Slice)
-            }
-            nal::SEI | nal::SPS | nal::PPS | nal::DELIMITER => Part::Front,
+            nal::SLICE | nal::PARTITION_A | nal::IDR => match self.slice(unit) {
+                Ok(slice) => Part::Slice(slice),
+                Err(NoSlice::Redundant) => Part::Rest,
+                Err(NoSlice::Unread) => Part::Unread,
+            },
+            nal::DELIMITER => Part::Delimiter,
+            nal::SEI | nal::SPS | nal::PPS => Part::Front,
             nal::PREFIX..=nal::RESERVED_18 => Part::Front,
+            nal::FILLER => Part::Filler,
             nal::END_OF_SEQUENCE | nal::END_OF_STREAM => Part::End,
             _ => Part::Rest,
         }
@@ -146,26 +187,33 @@ impl Inspector {
 
     /// Adds a NAL unit to what is known of its access unit.
     pub fn look(&mut self, unit: &[u8], info: &mut UnitInfo) {
-        match nal::kind(unit) {
-            nal::SLICE | nal::PARTITION_A | nal::IDR => {
-                if let Some(slice) = self.slice(unit) {
-                    let coded = |kind| match kind {
-                        Some(Picture::P) => 1,
-                        Some(Picture::B) => 2,
-                        _ => 0,
-                    };
-                    if coded(Some(slice.kind)) >= coded(info.kind) {
-                        info.kind = Some(slice.kind);
-                    }
-                    info.first.get_or_insert(slice);
+        let part = self.part(unit);
+        self.add(unit, part, info);
+    }
+
+    /// The same for a NAL unit of which it is known what it is.
+    pub fn add(&mut self, unit: &[u8], part: Part, info: &mut UnitInfo) {
+        match (part, nal::kind(unit)) {
+            (Part::Slice(slice), _) => {
+                let coded = |kind| match kind {
+                    Some(Picture::P) => 1,
+                    Some(Picture::B) => 2,
+                    _ => 0,
+                };
+                if coded(Some(slice.kind)) >= coded(info.kind) {
+                    info.kind = Some(slice.kind);
                 }
+                info.tops[slice.parity()] |= slice.top;
+                info.first.get_or_insert(slice);
             }
-            kind @ (nal::SPS | nal::PPS) => {
+            (Part::Unread, _) => self.unread += 1,
+            (_, kind @ (nal::SPS | nal::PPS)) => {
                 info.has_sps |= kind == nal::SPS;
+                info.has_pps |= kind == nal::PPS;
                 info.new_sets |= self.sets.take(unit);
             }
-            nal::SEI => self.sei(unit, info),
-            nal::PREFIX => {
+            (_, nal::SEI) => self.sei(unit, info),
+            (_, nal::PREFIX) => {
                 let nal = RefNal::new(unit, &[], true);
                 if let Ok((NalHeaderExtension::Svc(svc), _)) = parse_nal_header_extension(&nal) {
                     info.temporal = Some(svc.temporal_id());
@@ -173,6 +221,24 @@ impl Inspector {
             }
             _ => {}
         }
+    }
+
+    /// Slices that could not be read because their parameter sets are unknown.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// The parameter sets in Annex B form that have to be put before a unit: all of the stream, if
+    /// receivers start at the unit and it does not bring its own. `None` if there is nothing to put.
+    pub fn headers(&self, info: &UnitInfo) -> Option<Vec<u8>> {
+        if !info.gop_start() || info.has_sps && info.has_pps {
+            return None;
+        }
+        let mut headers = Vec::new();
+        for set in self.sets.all() {
+            put(set, true, &mut headers);
+        }
+        Some(headers).filter(|headers| !headers.is_empty())
     }
 
     fn sei(&mut self, unit: &[u8], info: &mut UnitInfo) {
@@ -194,7 +260,11 @@ impl Inspector {
         }
     }
 
-    fn slice(&self, unit: &[u8]) -> Option<Slice> {
+    fn slice(&self, unit: &[u8]) -> Result<Slice, NoSlice> {
+        self.read_slice(unit).unwrap_or(Err(NoSlice::Unread))
+    }
+
+    fn read_slice(&self, unit: &[u8]) -> Option<Result<Slice, NoSlice>> {
         let header = NalHeader::new(*unit.first()?).ok()?;
         let front = &unit[..unit.len().min(SLICE_HEADER)];
         let nal = RefNal::new(front, &[], front.len() == unit.len());
@@ -202,7 +272,7 @@ impl Inspector {
         let (slice, sps, pps) =
             SliceHeader::from_bits(self.sets.context(), &mut bits, header, None).ok()?;
         if slice.redundant_pic_cnt.is_some_and(|count| count > 0) {
-            return None;
+            return Some(Err(NoSlice::Redundant));
         }
         let order = match (&sps.pic_order_cnt, slice.pic_order_cnt_lsb) {
             (
@@ -233,7 +303,7 @@ impl Inspector {
             .vui_parameters
             .as_ref()
             .and_then(|vui| vui.bitstream_restrictions.as_ref());
-        Some(Slice {
+        Some(Ok(Slice {
             kind: match slice.slice_type.family {
                 SliceFamily::I | SliceFamily::SI => Picture::I,
                 SliceFamily::P | SliceFamily::SP => Picture::P,
@@ -244,6 +314,7 @@ impl Inspector {
                 _ => None,
             },
             reference: header.nal_ref_idc() != 0,
+            top: slice.first_mb_in_slice == 0,
             frame_num: u32::from(slice.frame_num),
             max_frame_num: 1 << sps.log2_max_frame_num(),
             gaps_allowed: sps.gaps_in_frame_num_value_allowed_flag,
@@ -254,6 +325,6 @@ impl Inspector {
             pps: pps.pic_parameter_set_id.id(),
             order,
             reorder: restrictions.map(|limits| limits.max_num_reorder_frames),
-        })
+        }))
     }
 }

@@ -6,12 +6,13 @@ mod layers;
 mod order;
 mod params;
 pub(crate) mod stream;
+mod tail;
 mod writer;
 
 pub(crate) use annexb::nals;
 pub(crate) use layers::{Inspector, Slice, UnitInfo};
 pub(crate) use order::DisplayOrder;
-pub(crate) use stream::{Cutter, Unit};
+pub(crate) use stream::{Cutter, Unit, behind_delimiter};
 pub use writer::H264Writer;
 
 /// `nal_unit_type` (table 7-1), as far as it matters here.
@@ -25,6 +26,7 @@ pub(crate) mod nal {
     pub const DELIMITER: u8 = 9;
     pub const END_OF_SEQUENCE: u8 = 10;
     pub const END_OF_STREAM: u8 = 11;
+    pub const FILLER: u8 = 12;
     pub const PREFIX: u8 = 14;
     pub const RESERVED_18: u8 = 18;
 

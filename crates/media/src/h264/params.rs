@@ -7,11 +7,16 @@ use h264_reader::rbsp::BitRead;
 use layercast_core::FrameRate;
 
 use super::nal;
+use super::tail::IgnoreTail;
 
 /// Most parameter sets kept: all that have a number, 32 SPS and 256 PPS.
 const MAX_SETS: usize = 288;
 /// Longest parameter set believed; real ones have some tens of bytes.
 const MAX_SET: usize = 4_096;
+/// Bytes of all sets kept: they are repeated before each start that lacks them.
+pub(crate) const MAX_BYTES: usize = 65_536;
+/// Most PPS kept that came before the SPS they refer to.
+const MAX_EARLY: usize = 16;
 
 /// The parameter sets of a stream, parsed and as they came.
 #[derive(Default, Debug)]
@@ -19,6 +24,10 @@ pub(crate) struct ParameterSets {
     context: Context,
     /// Type, number, bytes; SPS before PPS.
     sets: Vec<(u8, u32, Bytes)>,
+    /// PPS whose SPS is not known yet.
+    early: Vec<Bytes>,
+    /// Sets that could not be read.
+    unread: u64,
 }
 
 /// What a sequence parameter set says about the video.
@@ -35,20 +44,36 @@ impl ParameterSets {
         &self.context
     }
 
-    /// Takes an SPS or PPS; whether it is new or says something new. One that does not parse is not
-    /// kept: nothing that needs it can be understood anyway.
+    /// Takes an SPS or PPS; whether it is new or says something new. One that cannot be read is counted and
+    /// not kept. A PPS may come before its SPS.
     pub fn take(&mut self, set: &[u8]) -> bool {
         let kind = nal::kind(set);
         let Some(number) = self.parse(kind, set) else {
+            self.unread += 1;
+            if kind == nal::PPS && set.len() <= MAX_SET && self.early.len() < MAX_EARLY {
+                self.early.push(Bytes::copy_from_slice(set));
+            }
             return false;
         };
+        let news = self.keep(kind, number, set);
+        if kind == nal::SPS && news {
+            for early in std::mem::take(&mut self.early) {
+                self.unread -= 1;
+                self.take(&early);
+            }
+        }
+        news
+    }
+
+    fn keep(&mut self, kind: u8, number: u32, set: &[u8]) -> bool {
         let at = self
             .sets
             .partition_point(|&(k, n, _)| (k, n) < (kind, number));
-        let room = self.sets.len() < MAX_SETS;
+        let bytes: usize = self.all().map(Bytes::len).sum();
+        let room = self.sets.len() < MAX_SETS && bytes + set.len() <= MAX_BYTES;
         match self.sets.get_mut(at) {
             Some((k, n, known)) if (*k, *n) == (kind, number) => {
-                let changed = known[..] != *set;
+                let changed = known[..] != *set && room;
                 if changed {
                     *known = Bytes::copy_from_slice(set);
                 }
@@ -64,6 +89,7 @@ impl ParameterSets {
         }
     }
 
+    /// Reads a set; strictly at first, and if that fails without regard to what follows its last element.
     fn parse(&mut self, kind: u8, set: &[u8]) -> Option<u32> {
         if set.len() > MAX_SET {
             return None;
@@ -71,19 +97,35 @@ impl ParameterSets {
         let nal = RefNal::new(set, &[], true);
         match kind {
             nal::SPS => {
-                let sps = SeqParameterSet::from_bits(nal.rbsp_bits()).ok()?;
+                let sps = SeqParameterSet::from_bits(nal.rbsp_bits())
+                    .or_else(|_| SeqParameterSet::from_bits(IgnoreTail(nal.rbsp_bits())))
+                    .ok()?;
                 let number = u32::from(sps.id().id());
                 self.context.put_seq_param_set(sps);
                 Some(number)
             }
             nal::PPS => {
-                let pps = PicParameterSet::from_bits(&self.context, nal.rbsp_bits()).ok()?;
+                let known = &self.context;
+                let pps = PicParameterSet::from_bits(known, nal.rbsp_bits())
+                    .or_else(|_| PicParameterSet::from_bits(known, IgnoreTail(nal.rbsp_bits())))
+                    .ok()?;
                 let number = nal.rbsp_bits().read_ue("pic_parameter_set_id").ok()?;
                 self.context.put_pic_param_set(pps);
                 Some(number)
             }
             _ => None,
         }
+    }
+
+    /// Whether there is an SPS and a PPS.
+    pub fn are_complete(&self) -> bool {
+        let has = |wanted| self.sets.iter().any(|&(kind, ..)| kind == wanted);
+        has(nal::SPS) && has(nal::PPS)
+    }
+
+    /// Sets that came and could not be read.
+    pub fn unread(&self) -> u64 {
+        self.unread
     }
 
     /// All sets, SPS first.
@@ -120,4 +162,54 @@ fn reduced(num: u32, den: u32) -> Option<(u32, u32)> {
     let (num, den) = (num.checked_div(a)?, den.checked_div(a)?);
     let plausible = num != 0 && den != 0 && num / den <= 1_000;
     plausible.then_some((num, den))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SPS and PPS of x264, 176x144, High profile, and a PPS of its Baseline profile.
+    const SPS: &[u8] = &[
+        0x67, 0x64, 0x00, 0x0B, 0xAC, 0xD9, 0x42, 0xC4, 0xEC, 0x04, 0x40, 0x00, 0x00, 0x03, 0x00,
+        0x40, 0x00, 0x00, 0x0C, 0x83, 0xC5, 0x0A, 0x65, 0x80,
+    ];
+    const PPS: &[u8] = &[0x68, 0xEB, 0xE3, 0xCB, 0x22, 0xC0];
+    const BASELINE_PPS: &[u8] = &[0x68, 0xCB, 0x83, 0xCB, 0x20];
+
+    #[test]
+    fn bytes_behind_a_parameter_set_are_ignored() {
+        for tail in [&[][..], &[0x04], &[0x80], &[0x04, 0x80, 0xFF]] {
+            for pps in [PPS, BASELINE_PPS] {
+                let mut sets = ParameterSets::default();
+                assert!(sets.take(&[SPS, tail].concat()), "{tail:?}");
+                assert!(sets.take(&[pps, tail].concat()), "{tail:?}");
+                assert!(sets.are_complete() && sets.unread() == 0);
+                let format = sets.format().expect("a format");
+                assert_eq!((format.width, format.height), (176, 144));
+                assert_eq!(format.frame_rate, Some(FrameRate { num: 25, den: 1 }));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pps_may_come_before_its_sps() {
+        let mut sets = ParameterSets::default();
+        assert!(!sets.take(PPS));
+        assert_eq!((sets.are_complete(), sets.unread()), (false, 1));
+        assert!(sets.take(SPS));
+        assert_eq!((sets.are_complete(), sets.unread()), (true, 0));
+        assert!(!sets.take(PPS) && !sets.take(SPS), "nothing new");
+    }
+
+    #[test]
+    fn sets_that_cannot_be_read_are_counted_and_memory_is_bounded() {
+        let mut sets = ParameterSets::default();
+        assert!(!sets.take(&SPS[..4]));
+        assert!(!sets.take(&[SPS, &[7; MAX_SET]].concat()));
+        for _ in 0..1_000 {
+            sets.take(PPS);
+        }
+        assert_eq!(sets.unread(), 1_002);
+        assert!(sets.early.len() <= MAX_EARLY && sets.sets.is_empty());
+    }
 }

@@ -4,13 +4,14 @@ use layercast_core::{FrameRate, Media};
 use super::annexb::{nals, put};
 use super::layers::{Inspector, Part, UnitInfo};
 use super::nal;
+use super::params::MAX_BYTES as MAX_SETS_BYTES;
 use crate::mpeg::es::Stream;
 use crate::{Frame, MediaError};
 
 /// Frames per second of a stream that names none.
 const DEFAULT_RATE: FrameRate = FrameRate { num: 25, den: 1 };
-/// Longest access unit: what a METS frame holds.
-const MAX_UNIT: usize = (1 << 24) - 1;
+/// Longest access unit: what a METS frame holds, with room for parameter sets and start codes.
+const MAX_UNIT: usize = (1 << 24) - MAX_SETS_BYTES - 64;
 
 /// A whole access unit, both fields of a frame in one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,15 +21,17 @@ pub(crate) struct Unit {
     pub info: UnitInfo,
 }
 
-/// Cuts a stream of NAL units into access units.
+/// Cuts a stream of NAL units into access units by their own syntax (7.4.1.2.4).
 #[derive(Default, Debug)]
 pub(crate) struct Cutter {
     pub inspector: Inspector,
     /// What came so far of the unit being read.
     data: Vec<u8>,
     info: UnitInfo,
-    /// NAL units before a slice that is to say to which unit they belong, with start codes.
+    /// NAL units before a slice that is to say to which unit they belong, with start codes; before them
+    /// a delimiter.
     held: Vec<u8>,
+    delimiter: Vec<u8>,
     held_info: UnitInfo,
     /// Units given up because they are longer than any frame may be.
     pub too_long: u64,
@@ -36,47 +39,60 @@ pub(crate) struct Cutter {
 
 impl Cutter {
     /// Takes a NAL unit without its start code; gives the unit before it, if it begins a new one.
+    ///
+    /// Of several delimiters before a slice the first is kept, and of those inside a picture none: a
+    /// delimiter stands only at the beginning of an access unit.
     pub fn push(&mut self, unit: &[u8]) -> Option<Unit> {
-        if self.data.len() + self.held.len() + unit.len() > MAX_UNIT {
+        let len = self.data.len() + self.held.len() + self.delimiter.len();
+        if len + unit.len() > MAX_UNIT {
             self.too_long += 1;
             self.clear();
             return None;
         }
-        match self.inspector.part(unit) {
+        let part = self.inspector.part(unit);
+        let holds = !self.held.is_empty() || !self.delimiter.is_empty();
+        match &part {
             Part::Slice(slice) => {
-                let continues = self
-                    .info
-                    .first
-                    .as_ref()
-                    .is_some_and(|first| slice.same_picture(first) || slice.pairs_with(first));
-                let done = match continues {
+                let done = match self.info.continues_with(slice) {
                     true => None,
                     false => self.finish(),
                 };
                 if self.data.is_empty() {
                     self.info = std::mem::take(&mut self.held_info);
-                    std::mem::swap(&mut self.data, &mut self.held);
+                    std::mem::swap(&mut self.data, &mut self.delimiter);
                 } else {
                     self.held_info = UnitInfo::default();
-                    self.data.append(&mut self.held);
                 }
-                self.inspector.look(unit, &mut self.info);
+                self.delimiter.clear();
+                self.data.append(&mut self.held);
+                self.inspector.add(unit, part, &mut self.info);
                 put(unit, self.data.is_empty(), &mut self.data);
-                done
+                return done;
             }
+            Part::Delimiter => {
+                if !holds {
+                    put(unit, true, &mut self.delimiter);
+                }
+            }
+            Part::Filler if holds => put(unit, false, &mut self.held),
             Part::Front => {
-                self.inspector.look(unit, &mut self.held_info);
                 let set = matches!(nal::kind(unit), nal::SPS | nal::PPS);
-                put(unit, set || self.held.is_empty(), &mut self.held);
-                None
+                put(unit, set || !holds, &mut self.held);
             }
-            Part::Rest | Part::End if !self.data.is_empty() => {
+            Part::Filler | Part::Rest | Part::End if !self.data.is_empty() => {
                 put(unit, false, &mut self.data);
-                None
             }
             // Nothing is known of what it belongs to.
-            Part::Rest | Part::End => None,
+            Part::Filler | Part::Rest | Part::End => {}
+            // What stood before it belonged to it.
+            Part::Unread => {
+                self.held.clear();
+                self.delimiter.clear();
+                self.held_info = UnitInfo::default();
+            }
         }
+        self.inspector.add(unit, part, &mut self.held_info);
+        None
     }
 
     /// Gives the unit being read, if it has a slice; what stands before a slice is kept.
@@ -95,6 +111,7 @@ impl Cutter {
     pub fn clear(&mut self) {
         self.data.clear();
         self.held.clear();
+        self.delimiter.clear();
         self.info = UnitInfo::default();
         self.held_info = UnitInfo::default();
     }
@@ -103,22 +120,20 @@ impl Cutter {
 impl Inspector {
     /// Puts the parameter sets before a unit that receivers start at, if it does not bring its own.
     pub fn completed(&self, mut unit: Unit) -> Unit {
-        if !unit.info.gop_start() || unit.info.has_sps {
-            return unit;
+        if let Some(headers) = self.headers(&unit.info) {
+            let at = behind_delimiter(&unit.data);
+            unit.data.splice(at..at, headers);
         }
-        let mut data = Vec::with_capacity(unit.data.len() + 128);
-        let mut sets = Some(self.sets.all());
-        for (_, nal) in nals(&unit.data) {
-            // An access unit delimiter stays first.
-            if nal::kind(nal) != nal::DELIMITER {
-                for set in sets.take().into_iter().flatten() {
-                    put(set, true, &mut data);
-                }
-            }
-            put(nal, data.is_empty(), &mut data);
-        }
-        unit.data = data;
         unit
+    }
+}
+
+/// Where parameter sets can be put into an access unit: behind its delimiter, if it begins with one.
+pub(crate) fn behind_delimiter(unit: &[u8]) -> usize {
+    let mut nals = nals(unit);
+    match nals.next() {
+        Some((at, nal)) if nal::kind(nal) == nal::DELIMITER => at + nal.len(),
+        _ => 0,
     }
 }
 
@@ -150,18 +165,11 @@ pub(crate) fn parse(data: &[u8]) -> Result<Stream, MediaError> {
     if let Some(unit) = cutter.finish() {
         add(unit);
     }
-    let Some(format) = cutter.inspector.sets.format() else {
-        return Err(MediaError::Truncated {
-            offset: data.len() as u64,
-            expected: "a sequence parameter set",
-        });
+    let inspector = &cutter.inspector;
+    let format = inspector.sets.format().filter(|_| !frames.is_empty());
+    let Some(format) = format else {
+        return Err(why_nothing(inspector, data.len()));
     };
-    if frames.is_empty() {
-        return Err(MediaError::Truncated {
-            offset: data.len() as u64,
-            expected: "an IDR picture with its parameter sets",
-        });
-    }
     Ok(Stream {
         codec: Media::H264,
         width: format.width,
@@ -170,4 +178,22 @@ pub(crate) fn parse(data: &[u8]) -> Result<Stream, MediaError> {
         frames,
         truncated: None,
     })
+}
+
+/// Why a stream of `len` bytes has no frame.
+fn why_nothing(inspector: &Inspector, len: usize) -> MediaError {
+    let slices = inspector.unread();
+    if !inspector.sets.are_complete() && (slices > 0 || inspector.sets.unread() > 0) {
+        return MediaError::ParameterSets {
+            slices,
+            unread: inspector.sets.unread(),
+        };
+    }
+    MediaError::Truncated {
+        offset: len as u64,
+        expected: match inspector.sets.are_complete() {
+            false => "a sequence parameter set",
+            true => "an IDR picture, or an I picture with a recovery point",
+        },
+    }
 }

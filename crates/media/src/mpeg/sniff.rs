@@ -1,7 +1,10 @@
 use memchr::memmem;
 
-use super::startcode::code;
+use super::startcode::{code, start_codes};
 use crate::MediaError;
+
+/// Start codes looked at to tell MPEG-4 part 2 from H.264: more than the headers before its first picture.
+const MPEG4_CODES: usize = 16;
 
 /// The forms in which video comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +58,7 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
         Some(code::VIDEO_FIRST..=code::VIDEO_LAST) => {
             Err(foreign("bare PES packets without a pack header"))
         }
-        Some(0x00 | 0x20..=0x2F | 0xB0 | 0xB6) => Err(foreign("MPEG-4 part 2 video")),
+        Some(code) if is_mpeg4(code, data) => Err(foreign("MPEG-4 part 2 video")),
         Some(0x40 | 0x42 | 0x44 | 0x46) => Err(foreign("H.265 (HEVC) in Annex B form")),
         Some(code) if code & 0x80 == 0 && (1..=21).contains(&(code & 31)) => Ok(Form::H264),
         Some(_) => Err(foreign("an unknown stream with start codes")),
@@ -65,6 +68,25 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
 /// A sequence header somewhere makes the start codes those of MPEG-1/2 video.
 fn is_video(data: &[u8]) -> bool {
     memmem::find(data, &[0, 0, 1, code::SEQUENCE]).is_some()
+}
+
+/// Whether these are start codes of MPEG-4 part 2 (ISO/IEC 14496-2, table 6-3), of which `first` is the
+/// first.
+///
+/// Codes of its object headers (0x00 to 0x2F) are NAL unit headers of H.264 too. Codes from 0x80 on never are:
+/// there `forbidden_zero_bit` is set.
+fn is_mpeg4(first: u8, data: &[u8]) -> bool {
+    const OBJECTS: u8 = 0x2F;
+    let sequence_object_or_picture = |code| matches!(code, 0xB0 | 0xB5 | 0xB6);
+    let no_nal_unit = first & 31 == 0;
+    match first {
+        0xB0 | 0xB6 => true,
+        0..=OBJECTS => {
+            let mut codes = start_codes(data).take(MPEG4_CODES);
+            no_nal_unit || codes.any(|(_, code)| sequence_object_or_picture(code))
+        }
+        _ => false,
+    }
 }
 
 fn other_container(data: &[u8]) -> &'static str {
@@ -139,6 +161,18 @@ mod tests {
             "H.265 (HEVC) in Annex B form"
         );
         assert_eq!(looks_like(b"\0\0\x01\xB0\x01"), "MPEG-4 part 2 video");
+        for headers in [
+            &b"\0\0\x01\x00\0\0\x01\x20\x08\xC8\0\0\x01\xB6\x10"[..],
+            b"\0\0\x01\x21\x08\xC8\0\0\x01\xB6\x10",
+            b"\0\0\x01\x27\x08\xC8\0\0\x01\xB5\x10",
+        ] {
+            assert_eq!(looks_like(headers), "MPEG-4 part 2 video");
+        }
+        // Parameter sets and slices of any nal_ref_idc.
+        for header in [0x07, 0x27, 0x47, 0x67, 0x25, 0x21, 0x28, 0x09] {
+            let stream = [0, 0, 0, 1, header, 0x42, 0, 0x1F, 0, 0, 1, header];
+            assert_eq!(sniff(&stream), Ok(Form::H264), "{header:#x}");
+        }
         assert!(looks_like(b"1 I 1000\n").starts_with("text"));
         assert_eq!(looks_like(&[0; 10]), "nothing but zero bytes");
         assert_eq!(sniff(b""), Err(MediaError::Empty));

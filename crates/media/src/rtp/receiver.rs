@@ -229,7 +229,7 @@ impl Content {
         match packet.payload_type {
             MPEG_VIDEO => Content::Mpeg(Box::new(MpegPictures {
                 parts: mpeg::Depacketiser::default(),
-                inspector: VideoInspector::Mpeg(None),
+                inspector: VideoInspector::Mpeg(Box::default()),
                 mpeg2: false,
                 coded: 0,
             })),
@@ -244,6 +244,10 @@ impl MpegPictures {
     fn frame(&mut self, data: Vec<u8>, stamp: Stamp) -> TimedFrame {
         let unit = AccessUnit::scan(&data);
         let coded = self.inspector.read(&data, false);
+        let data = match &coded.missing {
+            Some(missing) => [&missing.headers[..], &data].concat(),
+            None => data,
+        };
         if let Some(unit) = unit {
             self.mpeg2 = unit.coding.is_some();
             if unit.gop.is_some() {

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use layercast_core::Media;
 
+use super::headers::with_headers;
 use super::packet::{NULL, PAT, PCR_HZ, Packet, SYNC, TS_PACKET};
 use super::pes::PesHeader;
 use super::psi::{ProgramMap, Sections, programs};
@@ -321,7 +322,7 @@ impl TsSplitter {
         let Some(video) = self.video.as_mut().filter(|it| !it.packets.is_empty()) else {
             return;
         };
-        let coded = match std::mem::take(&mut video.scrambled) {
+        let mut coded = match std::mem::take(&mut video.scrambled) {
             true => VideoInspector::Other.read(&[], video.random_access),
             false => video.inspector.read(&video.payload, video.random_access),
         };
@@ -337,6 +338,17 @@ impl TsSplitter {
             }
             self.emit(frame.with_data(data));
         }
+        let packets = match coded.missing.take() {
+            None => packets,
+            Some(missing) => match with_headers(&packets, missing.at, &missing.headers) {
+                Some(whole) if whole.len() <= MAX_FRAME => whole,
+                // Receivers cannot start without them.
+                _ => {
+                    coded.gop_start = false;
+                    packets
+                }
+            },
+        };
         let data = match coded.gop_start {
             true => [&self.pat_packets[..], &self.pmt_packets, &packets].concat(),
             false => packets,

@@ -1,10 +1,10 @@
 use layercast_core::{FrameRate, Layer};
 
 use crate::Picture;
-use crate::h264::{Inspector, Slice, UnitInfo, nals};
+use crate::h264::{Inspector, Slice, UnitInfo, behind_delimiter, nals};
 use crate::mpeg::headers::{
-    PICTURE_CODING_EXTENSION, PictureCoding, PictureHeader, SEQUENCE_EXTENSION, Sequence,
-    Structure, extension_id,
+    PICTURE_CODING_EXTENSION, PictureCoding, PictureHeader, SEQUENCE_EXTENSION,
+    SEQUENCE_EXTENSION_LEN, Sequence, Structure, extension_id, sequence_header_len,
 };
 use crate::mpeg::startcode::{code, start_codes};
 
@@ -14,8 +14,18 @@ pub(crate) struct Coded {
     pub picture: Picture,
     pub layer: Layer,
     pub gop_start: bool,
+    /// What a start needs and does not bring: parameter sets, or the sequence header.
+    pub missing: Option<Missing>,
     /// Of a field: what its other half is known by.
     field: Option<FieldOf>,
+}
+
+/// Headers that have to be put into an access unit so that receivers can start at it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Missing {
+    /// Where, in bytes of its elementary stream.
+    pub at: usize,
+    pub headers: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,10 +59,20 @@ impl Coded {
 /// Reads access units of one video stream as far as their layer and format.
 #[derive(Debug)]
 pub(crate) enum VideoInspector {
-    Mpeg(Option<Sequence>),
+    Mpeg(Box<MpegInspector>),
     H264(Box<Inspector>),
     /// Another codec: only random access is known.
     Other,
+}
+
+/// What has to be known of MPEG-1/2 video before an access unit.
+#[derive(Default, Debug)]
+pub(crate) struct MpegInspector {
+    sequence: Option<Sequence>,
+    /// The last sequence header and its sequence extension.
+    header: Vec<u8>,
+    /// A first field that waits for its second: whether it is the bottom one, and its temporal reference.
+    first_field: Option<(bool, u16)>,
 }
 
 /// Stream types of a program map (table 2-34).
@@ -70,7 +90,7 @@ impl VideoInspector {
     /// The inspector of a stream type, if it is video.
     pub fn new(kind: u8) -> Option<VideoInspector> {
         match kind {
-            stream_type::MPEG1 | stream_type::MPEG2 => Some(VideoInspector::Mpeg(None)),
+            stream_type::MPEG1 | stream_type::MPEG2 => Some(VideoInspector::Mpeg(Box::default())),
             stream_type::H264 => Some(VideoInspector::H264(Box::default())),
             stream_type::MPEG4 | stream_type::H265 | stream_type::H266 | stream_type::VC1 => {
                 Some(VideoInspector::Other)
@@ -82,9 +102,9 @@ impl VideoInspector {
     /// Size and rate, where known.
     pub fn format(&self) -> Option<(u32, u32, Option<FrameRate>)> {
         match self {
-            VideoInspector::Mpeg(sequence) => {
-                sequence.map(|it| (it.width, it.height, Some(it.frame_rate)))
-            }
+            VideoInspector::Mpeg(inspector) => inspector
+                .sequence
+                .map(|it| (it.width, it.height, Some(it.frame_rate))),
             VideoInspector::H264(inspector) => {
                 let format = inspector.sets.format()?;
                 Some((format.width, format.height, format.frame_rate))
@@ -97,7 +117,7 @@ impl VideoInspector {
     /// be read is kept as base layer.
     pub fn read(&mut self, unit: &[u8], random_access: bool) -> Coded {
         match self {
-            VideoInspector::Mpeg(sequence) => mpeg(sequence, unit),
+            VideoInspector::Mpeg(inspector) => inspector.read(unit),
             VideoInspector::H264(inspector) => {
                 let mut info = UnitInfo::default();
                 for (_, nal) in nals(unit) {
@@ -106,7 +126,11 @@ impl VideoInspector {
                 Coded {
                     picture: info.picture(),
                     layer: info.layer(),
-                    gop_start: info.gop_start() && info.has_sps,
+                    gop_start: info.gop_start(),
+                    missing: inspector.headers(&info).map(|headers| Missing {
+                        at: behind_delimiter(unit),
+                        headers,
+                    }),
                     field: info
                         .first
                         .filter(|slice| slice.field.is_some())
@@ -125,49 +149,117 @@ impl VideoInspector {
                     Layer::E1
                 },
                 gop_start: random_access,
+                missing: None,
                 field: None,
             },
         }
     }
 }
 
-fn mpeg(known: &mut Option<Sequence>, unit: &[u8]) -> Coded {
-    let mut sequence: Option<Sequence> = None;
-    let mut picture: Option<PictureHeader> = None;
-    let mut structure = Structure::Frame;
-    for (at, code) in start_codes(unit) {
-        let header = &unit[at..];
-        match code {
-            code::SEQUENCE => sequence = Sequence::parse(header).ok(),
-            code::PICTURE if picture.is_none() => picture = PictureHeader::parse(header).ok(),
-            code::EXTENSION => match (extension_id(header), &mut sequence) {
-                (Some(SEQUENCE_EXTENSION), Some(sequence)) => {
+impl MpegInspector {
+    fn read(&mut self, unit: &[u8]) -> Coded {
+        let mut sequence: Option<(Sequence, Vec<u8>)> = None;
+        let mut gop = false;
+        let mut picture: Option<PictureHeader> = None;
+        let mut structure = Structure::Frame;
+        for (at, code) in start_codes(unit) {
+            let header = &unit[at..];
+            match code {
+                code::SEQUENCE => {
+                    let len = sequence_header_len(header).unwrap_or(header.len());
+                    let read = Sequence::parse(header).ok();
+                    sequence = read.map(|read| (read, header[..len].to_vec()));
+                }
+                code::GOP => gop = true,
+                code::PICTURE if picture.is_none() => picture = PictureHeader::parse(header).ok(),
+                code::EXTENSION => match (extension_id(header), &mut sequence) {
                     // An extension that cannot be read leaves the sequence what it was.
-                    let _ = sequence.extend(header);
-                }
-                (Some(PICTURE_CODING_EXTENSION), _) => {
-                    structure = PictureCoding::parse(header)
-                        .map_or(Structure::Frame, |coding| coding.structure);
-                }
+                    (Some(SEQUENCE_EXTENSION), Some((sequence, bytes))) => {
+                        if !sequence.mpeg2 && sequence.extend(header).is_ok() {
+                            bytes.extend_from_slice(&header[..SEQUENCE_EXTENSION_LEN]);
+                        }
+                    }
+                    (Some(PICTURE_CODING_EXTENSION), _) => {
+                        structure = PictureCoding::parse(header)
+                            .map_or(Structure::Frame, |coding| coding.structure);
+                    }
+                    _ => {}
+                },
+                code::SLICE_FIRST..=code::SLICE_LAST => break,
                 _ => {}
-            },
-            code::SLICE_FIRST..=code::SLICE_LAST => break,
-            _ => {}
+            }
+        }
+        let has_sequence = sequence.is_some();
+        if let Some((sequence, header)) = sequence {
+            (self.sequence, self.header) = (Some(sequence), header);
+        }
+        let kind = picture.map_or(Picture::Data, |picture| picture.kind);
+        let field = picture
+            .filter(|_| structure != Structure::Frame)
+            .map(|picture| {
+                (
+                    structure == Structure::BottomField,
+                    picture.temporal_reference,
+                )
+            });
+        let first = self.first_field.take();
+        let second = matches!((first, field), (Some((a, n)), Some((b, m))) if a != b && n == m)
+            && !has_sequence
+            && !gop;
+        self.first_field = field.filter(|_| !second);
+        let starts = kind == Picture::I && !second && self.sequence.is_some();
+        Coded {
+            picture: kind,
+            layer: kind.layer(),
+            gop_start: starts,
+            missing: (starts && !has_sequence).then(|| Missing {
+                at: 0,
+                headers: self.header.clone(),
+            }),
+            field: field.map(|(bottom, reference)| FieldOf::Mpeg { bottom, reference }),
         }
     }
-    if sequence.is_some() {
-        *known = sequence;
-    }
-    let kind = picture.map_or(Picture::Data, |picture| picture.kind);
-    Coded {
-        picture: kind,
-        layer: kind.layer(),
-        gop_start: kind == Picture::I && sequence.is_some(),
-        field: picture
-            .filter(|_| structure != Structure::Frame)
-            .map(|picture| FieldOf::Mpeg {
-                bottom: structure == Structure::BottomField,
-                reference: picture.temporal_reference,
-            }),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h264::nal;
+
+    #[test]
+    fn parameter_sets_in_a_unit_of_their_own_are_put_behind_the_delimiter_of_the_start() {
+        let stream = include_bytes!("../../../../fuzz/corpus/h264/b");
+        let of = |kinds: &[u8]| -> Vec<u8> {
+            let mut unit = vec![0, 0, 0, 1, nal::DELIMITER, 0xF0];
+            let mut taken = Vec::new();
+            for (_, unit_nal) in nals(stream) {
+                let kind = nal::kind(unit_nal);
+                if kinds.contains(&kind) && !taken.contains(&kind) {
+                    taken.push(kind);
+                    unit.extend_from_slice(&[0, 0, 1]);
+                    unit.extend_from_slice(unit_nal);
+                }
+            }
+            unit
+        };
+        let mut inspector = VideoInspector::new(stream_type::H264).expect("video");
+        let start = of(&[nal::IDR]);
+        assert!(
+            !inspector.read(&start, true).gop_start,
+            "nothing is known yet"
+        );
+        let sets = of(&[nal::SPS, nal::PPS]);
+        let apart = inspector.read(&sets, false);
+        assert_eq!((apart.picture, apart.gop_start), (Picture::Data, false));
+        let coded = inspector.read(&start, false);
+        assert!(coded.gop_start && coded.picture == Picture::I);
+        let missing = coded.missing.expect("parameter sets");
+        assert_eq!(missing.at, 6);
+        let kinds: Vec<u8> = nals(&missing.headers)
+            .map(|(_, it)| nal::kind(it))
+            .collect();
+        assert_eq!(kinds, [nal::SPS, nal::PPS]);
+        let whole = of(&[nal::SPS, nal::PPS, nal::IDR]);
+        assert_eq!(inspector.read(&whole, false).missing, None);
     }
 }
