@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use layercast_wire::multicast::frm::{FRM_HEADER, FRM_VERSION, FrmPacket};
+use layercast_wire::multicast::manifest::Manifest;
 use layercast_wire::multicast::rmtp::{RmtpForm, RmtpLink, RmtpPacket};
 use layercast_wire::multicast::{
     Body, Content, MemberId, Object, Open, PACKET_HEADER, PACKET_VERSION, Packet, Terms,
@@ -29,6 +30,16 @@ fn group_survives(data: &[u8]) {
     packet.encode_into(&mut out);
     assert_eq!(out.len(), packet.encoded_len());
     assert_eq!(out, data);
+}
+
+/// The manifest of a transfer: what is read is written again as the same octets.
+pub fn manifest(data: &[u8]) {
+    if let Ok(manifest) = Manifest::decode(data) {
+        assert_eq!(manifest.encode(), data);
+        for (at, _) in manifest.files() {
+            assert!(!manifest.path(at).is_empty());
+        }
+    }
 }
 
 /// RMTP: the first octet chooses the form. Octets as they are, and with the length put right.

@@ -12,6 +12,7 @@ mod answer;
 mod form;
 pub mod frm;
 mod lists;
+pub mod manifest;
 mod packet;
 mod parse;
 pub mod rmtp;
