@@ -201,9 +201,11 @@ pub fn ts(data: &[u8]) {
     }
 }
 
-/// RTP datagrams, each behind a byte with its length in fours.
+/// RTP datagrams, each behind a byte with its length in fours. One of no length stands for a while in which
+/// nothing comes.
 pub fn rtp(data: &[u8]) {
     let mut ingest = Ingest::new();
+    let mut now = Time::ZERO;
     let mut rest = data;
     let mut frames = Vec::new();
     while let Some((&len, after)) = rest.split_first() {
@@ -214,7 +216,15 @@ pub fn rtp(data: &[u8]) {
             packet.encode_into(&mut out);
             assert_eq!(RtpPacket::parse(&out), Some(packet));
         }
-        ingest.push(datagram);
+        if datagram.is_empty() {
+            now = now + Span::from_ms(250);
+            ingest.on_timeout(now);
+            assert!(ingest.next_timeout().is_none_or(|at| at > now));
+        } else {
+            now = now + Span::from_ms(1);
+            ingest.push(now, datagram);
+        }
+        while ingest.poll_note().is_some() {}
         frames.extend(std::iter::from_fn(|| ingest.poll()));
     }
     ingest.finish();

@@ -263,6 +263,9 @@ pub struct Serve {
     /// Live: give up when nothing came for this time at the start [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub patience: Option<Span>,
+    /// Live RTP: the session description of the sender, with the parameter sets that its stream lacks
+    #[arg(long, value_name = "FILE")]
+    pub sdp: Option<PathBuf>,
     /// Start again at the end of the clip
     #[arg(long = "loop")]
     pub repeat: bool,

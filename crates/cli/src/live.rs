@@ -1,12 +1,13 @@
 //! Live input of `layercast serve`, and the addresses of live streams.
 
+use std::fs;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use bytes::Bytes;
 use layercast_core::{FlowSpec, Layer, PerLayer, Rate};
-use layercast_media::Clip;
+use layercast_media::{Clip, RtpSession};
 use layercast_net::{LiveEvent, LiveFrom, LiveOptions};
 
 use crate::args;
@@ -46,6 +47,13 @@ pub fn open(path: &Path) -> Result<Input, Failure> {
     let clip = Clip::parse(first.into());
     let clip = clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     Ok(Input::Clip(Box::new(clip)))
+}
+
+/// Reads the session description of an RTP stream.
+pub fn session(path: &Path) -> Result<RtpSession, Failure> {
+    let text = fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    RtpSession::parse(&String::from_utf8_lossy(&text))
+        .map_err(|error| Failure::new(format!("session description {}: {error}", path.display())))
 }
 
 /// What stands behind `udp://` or `rtp://`, without what players add to it.
@@ -134,6 +142,7 @@ pub fn in_words(event: &LiveEvent) -> String {
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
         LiveEvent::Resync => "the stream paused or jumped: its timeline begins anew".to_owned(),
+        LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Dropped { frames } => format!(
             "{frames} frames came faster than the flow takes them; it goes on at the next key frame"
         ),

@@ -47,6 +47,11 @@ pub fn run(args: &args::Serve) -> Outcome {
                 .into(),
         ));
     }
+    if !is_live && args.sdp.is_some() {
+        return Err(Failure::Usage(
+            "--sdp describes a live RTP stream: serve rtp://HOST:PORT --sdp FILE".into(),
+        ));
+    }
     let flow = match &args.flow {
         Some(name) => name.clone(),
         None if is_live => "live".to_owned(),
@@ -157,6 +162,9 @@ async fn offer(
     };
     let options = live::options(args);
     let mut input = LiveInput::open(from).map_err(Failure::new)?;
+    if let Some(path) = &args.sdp {
+        input.describe(&live::session(path)?);
+    }
     let tell = |text: &str| {
         let t_s = Clock::get().now().since(epoch).as_secs_f64();
         // Whoever does not read this reads the result.

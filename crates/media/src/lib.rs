@@ -39,7 +39,10 @@ pub use live::{
 };
 pub use output::{FlowWriter, OutputForm, Received};
 pub use rates::{LayerSummary, PictureCounts, Summary};
-pub use rtp::{RtpPacket, RtpReceiver, RtpSender, RtpStats, session_description};
+pub use rtp::{
+    RtpNote, RtpPacket, RtpReceiver, RtpSender, RtpSession, RtpSource, RtpStats, SdpError,
+    session_description,
+};
 pub use synthetic::Synthetic;
 pub use ts::{TsMux, TsSplitter, TsStats, TsWriter};
 pub use writer::{StreamWriter, WriterStats};

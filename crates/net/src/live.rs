@@ -8,13 +8,15 @@ use std::thread;
 use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
-    Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, TimedFrame,
+    Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, RtpNote, RtpSession,
+    SpecMeter, TimedFrame,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, timeout_at};
 
+use crate::clock::Clock;
 use crate::error::NetError;
 use crate::frames::Frames;
 use growth::Growth;
@@ -77,6 +79,8 @@ pub enum LiveEvent {
     Back,
     /// The stream paused, jumped or was started again; its timeline begins anew.
     Resync,
+    /// A source on the RTP port is ignored, or takes the place of another one.
+    Source(RtpNote),
     /// Frames found no room, up to a frame to start at.
     Dropped {
         /// How many.
@@ -166,6 +170,20 @@ impl LiveInput {
         })
     }
 
+    /// Takes the RTP stream that a session description names, with the parameter sets in it.
+    pub fn describe(&mut self, session: &RtpSession) {
+        self.ingest = Ingest::session(session);
+    }
+
+    /// When to stop waiting for bytes: at `limit`, or earlier if the input has something to give up.
+    fn due(&self, limit: Instant) -> Instant {
+        let Some(at) = self.ingest.next_timeout() else {
+            return limit;
+        };
+        let wait = at.since(Clock::get().now()).as_ps().div_ceil(1_000);
+        limit.min(Instant::now() + Duration::from_nanos(wait))
+    }
+
     /// Looks at the stream until its rates are known; `tell` hears how far that is.
     ///
     /// # Errors
@@ -183,14 +201,15 @@ impl LiveInput {
         let mut told = begun;
         tell(&format!("waiting for media at {}", self.name));
         loop {
-            match timeout_at(until.min(told + SILENT), self.bytes.next()).await {
+            let limit = until.min(told + SILENT);
+            match timeout_at(self.due(limit), self.bytes.next()).await {
                 Ok(Ok(Some(piece))) => {
                     if datagrams == 0 {
                         let window = options.measure.as_ms() * WINDOWS;
                         until = Instant::now() + patience.max(Duration::from_millis(window));
                     }
                     datagrams += 1;
-                    self.ingest.push(&piece);
+                    self.ingest.push(Clock::get().now(), &piece);
                 }
                 Ok(Ok(None)) => {
                     self.ingest.finish();
@@ -198,6 +217,7 @@ impl LiveInput {
                     return self.learned(&meter, options, datagrams);
                 }
                 Ok(Err(source)) => return Err(failed(source)),
+                Err(_) if Instant::now() < limit => self.ingest.on_timeout(Clock::get().now()),
                 Err(_) => {
                     told = Instant::now();
                     if told >= until {
@@ -212,6 +232,9 @@ impl LiveInput {
                 }
             }
             self.look(&mut meter);
+            while let Some(note) = self.ingest.poll_note() {
+                tell(&note.to_string());
+            }
             if form != self.ingest.form() && self.ingest.media().is_some() {
                 form = self.ingest.form();
                 told = Instant::now();
@@ -244,6 +267,9 @@ impl LiveInput {
             from: from.clone(),
             problem: problem.to_owned(),
         };
+        if let Some(problem) = self.ingest.problem().filter(|_| meter.gops() == 0) {
+            return Err(unusable(&problem));
+        }
         let Some(media) = self.ingest.media() else {
             return Err(match datagrams {
                 0 => NetError::Silent {

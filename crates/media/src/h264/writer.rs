@@ -91,6 +91,11 @@ impl H264Writer {
         self.write(slice, data, out);
     }
 
+    /// A part of the picture that was written last is missing: nothing can be decoded up to the next start.
+    pub(crate) fn lose(&mut self) {
+        self.broken = true;
+    }
+
     /// At a random access point everything is well again; `whole` if it was before.
     fn start(&mut self, slice: &Slice, whole: bool) {
         self.broken = false;

@@ -1,7 +1,7 @@
-use layercast_core::Media;
+use layercast_core::{Media, Time};
 
 use super::TimedFrame;
-use crate::rtp::{RtpPacket, RtpReceiver, RtpStats};
+use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::packet::{SYNC, TS_PACKET};
 use crate::ts::{TsSplitter, TsStats};
 
@@ -44,14 +44,22 @@ impl Ingest {
         }
     }
 
-    /// Takes a datagram, or the next bytes of a pipe.
-    pub fn push(&mut self, data: &[u8]) {
+    /// Takes the RTP stream that a session description names.
+    pub fn session(session: &RtpSession) -> Ingest {
+        Ingest {
+            form: Some(Form::Rtp(Box::new(RtpReceiver::of_session(session)))),
+            foreign: 0,
+        }
+    }
+
+    /// Takes a datagram, or the next bytes of a pipe, that arrives `now`.
+    pub fn push(&mut self, now: Time, data: &[u8]) {
         if self.form.is_none() {
             self.form = Ingest::form_of(data);
         }
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.push(data),
-            Some(Form::Rtp(receiver)) => receiver.push(data),
+            Some(Form::Rtp(receiver)) => receiver.push(now, data),
             None => self.foreign += 1,
         }
     }
@@ -63,6 +71,37 @@ impl Ingest {
             return Some(Form::Transport(Box::default()));
         }
         RtpPacket::parse(data).map(|_| Form::Rtp(Box::default()))
+    }
+
+    /// When [`on_timeout`](Ingest::on_timeout) is to be called, if nothing comes before.
+    pub fn next_timeout(&self) -> Option<Time> {
+        match &self.form {
+            Some(Form::Rtp(receiver)) => receiver.next_timeout(),
+            _ => None,
+        }
+    }
+
+    /// Gives up what did not come in time.
+    pub fn on_timeout(&mut self, now: Time) {
+        if let Some(Form::Rtp(receiver)) = &mut self.form {
+            receiver.on_timeout(now);
+        }
+    }
+
+    /// The next thing a user should know of the sources on the port.
+    pub fn poll_note(&mut self) -> Option<RtpNote> {
+        match &mut self.form {
+            Some(Form::Rtp(receiver)) => receiver.poll_note(),
+            _ => None,
+        }
+    }
+
+    /// Why no picture comes out of what arrives, and what helps; `None` if nothing is known to be wrong.
+    pub fn problem(&self) -> Option<String> {
+        match &self.form {
+            Some(Form::Rtp(receiver)) => receiver.problem(),
+            _ => None,
+        }
     }
 
     /// The stream is over: what is there goes out.

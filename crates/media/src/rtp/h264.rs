@@ -1,3 +1,5 @@
+use memchr::memmem;
+
 use crate::h264::{Cutter, Unit, nal, nals};
 
 /// Longest NAL unit put together from fragments.
@@ -5,29 +7,44 @@ const MAX_NAL: usize = (1 << 24) - 1;
 
 /// Single NAL units up to this type are as they are (RFC 6184, table 1).
 const LAST_SINGLE: u8 = 23;
-const STAP_A: u8 = 24;
-const FU_A: u8 = 28;
+pub(crate) const STAP_A: u8 = 24;
+pub(crate) const FU_A: u8 = 28;
 
 /// NAL units from RTP payloads, and access units from those (RFC 6184).
 #[derive(Default, Debug)]
 pub(crate) struct Depacketiser {
     pub cutter: Cutter,
+    /// The NAL unit that comes in fragments.
     fragments: Vec<u8>,
     /// Something of the access unit is missing.
     damaged: bool,
+    /// Something may be missing before the first slice that comes.
+    front_lost: bool,
     pub malformed: u64,
 }
 
 impl Depacketiser {
-    /// Packets are missing before the next one.
+    /// Packets are missing before the next one, inside an access unit.
     pub fn lose(&mut self) {
         self.damaged = true;
         self.fragments.clear();
     }
 
+    /// Packets are missing before the next one, with which an access unit may begin or not: its first slice
+    /// will tell.
+    pub fn lose_front(&mut self) {
+        self.front_lost = true;
+        self.fragments.clear();
+    }
+
     /// Takes a payload.
     pub fn push(&mut self, payload: &[u8], units: &mut Vec<Unit>) {
-        match nal::kind(payload) {
+        let kind = nal::kind(payload);
+        if kind != FU_A && !self.fragments.is_empty() {
+            // The end of the NAL unit in fragments did not come.
+            self.lose();
+        }
+        match kind {
             1..=LAST_SINGLE => self.nal(payload, units),
             STAP_A => {
                 let mut rest = &payload[1..];
@@ -35,6 +52,7 @@ impl Depacketiser {
                     let len = usize::from(u16::from_be_bytes(*len));
                     let Some((nal, after)) = after.split_at_checked(len) else {
                         self.malformed += 1;
+                        self.damaged = true;
                         return;
                     };
                     rest = after;
@@ -44,6 +62,10 @@ impl Depacketiser {
                 }
             }
             FU_A => self.fragment(payload, units),
+            // A start code, which some senders leave before the NAL unit.
+            0 if payload.starts_with(&[0, 0, 1]) || payload.starts_with(&[0, 0, 0, 1]) => {
+                self.nal(payload, units);
+            }
             // STAP-B, MTAP and FU-B are of the interleaved mode, which nobody offers.
             _ => self.malformed += 1,
         }
@@ -54,13 +76,21 @@ impl Depacketiser {
             self.malformed += 1;
             return;
         };
+        let first = indicator & 0xE0 | header & 0x1F;
         if header & 0x80 != 0 {
+            if !self.fragments.is_empty() {
+                // The end of the one before did not come.
+                self.damaged = true;
+            }
             self.fragments.clear();
-            self.fragments.push(indicator & 0xE0 | header & 0x1F);
-        } else if self.fragments.is_empty() {
+            self.fragments.push(first);
+        } else if self
+            .fragments
+            .first()
+            .is_none_or(|known| known & 0x1F != header & 0x1F)
+        {
             // Its beginning is missing.
-            self.damaged = true;
-            return;
+            return self.lose();
         }
         if self.fragments.len() + data.len() > MAX_NAL {
             self.malformed += 1;
@@ -70,24 +100,63 @@ impl Depacketiser {
         if header & 0x40 != 0 {
             let nal = std::mem::take(&mut self.fragments);
             self.nal(&nal, units);
+            self.fragments = nal;
+            self.fragments.clear();
         }
     }
 
+    /// Takes a NAL unit. Start codes cannot be in one (7.4.1): where they are, several were sent as one.
     fn nal(&mut self, nal: &[u8], units: &mut Vec<Unit>) {
-        if let Some(unit) = self.cutter.push(nal) {
-            units.push(unit);
+        let first = memmem::find(nal, &[0, 0, 1]).unwrap_or(nal.len());
+        let zeros = nal[..first].iter().rev().take_while(|&&byte| byte == 0);
+        let end = first - zeros.count();
+        let alone = Some(&nal[..end]).filter(|nal| !nal.is_empty());
+        for part in alone
+            .into_iter()
+            .chain(nals(&nal[first..]).map(|(_, part)| part))
+        {
+            units.extend(self.cutter.push(part));
         }
     }
 
-    /// The access unit is over; one of which something is missing is dropped. Gives whether it was.
+    /// The access unit is over. One of which something is missing is dropped: gives whether that is so.
     pub fn end_unit(&mut self, units: &mut Vec<Unit>) -> bool {
+        let cut = !self.fragments.is_empty();
         self.fragments.clear();
         let unit = self.cutter.finish();
-        if std::mem::take(&mut self.damaged) {
-            return unit.is_some();
+        let begins = |unit: &Unit| unit.info.first.as_ref().is_some_and(|slice| slice.top);
+        let headless = match &unit {
+            Some(unit) => std::mem::take(&mut self.front_lost) && !begins(unit),
+            None => false,
+        };
+        if std::mem::take(&mut self.damaged) || cut || headless {
+            return true;
         }
         units.extend(unit);
         false
+    }
+}
+
+/// The NAL units of an aggregation packet, up to one that does not fit into it.
+pub(crate) fn aggregated(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = payload.get(1..).unwrap_or_default();
+    let units = std::iter::from_fn(move || {
+        let (len, after) = rest.split_first_chunk()?;
+        let len = usize::from(u16::from_be_bytes(*len));
+        let (unit, after) = after.split_at_checked(len)?;
+        rest = after;
+        Some(unit)
+    });
+    units.filter(|unit| !unit.is_empty())
+}
+
+/// Whether a payload holds a slice, or a part of one.
+pub(crate) fn carries_slice(payload: &[u8]) -> bool {
+    let slice = |kind| (nal::SLICE..=nal::IDR).contains(&kind);
+    match nal::kind(payload) {
+        FU_A => payload.get(1).is_some_and(|header| slice(header & 0x1F)),
+        STAP_A => aggregated(payload).any(|unit| slice(nal::kind(unit))),
+        kind => slice(kind) || nals(payload).any(|(_, unit)| slice(nal::kind(unit))),
     }
 }
 

@@ -1,18 +1,24 @@
 //! RTP (RFC 3550) as live video programs speak it: MPEG transport streams and MPEG-1/2 video
 //! (RFC 2250), H.264 (RFC 6184).
 
+mod codec;
 mod h264;
 mod mpeg;
 mod packet;
+mod pictures;
 mod receiver;
 mod reorder;
 mod sdp;
 mod sender;
+mod session;
+mod source;
 
 pub use packet::RtpPacket;
 pub use receiver::{RtpReceiver, RtpStats};
 pub use sdp::session_description;
 pub use sender::RtpSender;
+pub use session::{RtpSession, SdpError};
+pub use source::{RtpNote, RtpSource};
 
 /// Static payload type of MPEG-1/2 video (RFC 3551, 6).
 pub(crate) const MPEG_VIDEO: u8 = 32;

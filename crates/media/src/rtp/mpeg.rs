@@ -4,8 +4,8 @@ use crate::mpeg::startcode::{code, start_codes};
 
 /// The MPEG video header in front of each payload (RFC 2250, 3.4).
 const HEADER: usize = 4;
-/// Largest picture put together.
-const MAX_PICTURE: usize = (1 << 24) - 1;
+/// Largest picture put together: what a METS frame holds, with room for a sequence header.
+pub(crate) const MAX_PICTURE: usize = (1 << 24) - 1_024;
 
 /// Pictures from RTP payloads of MPEG-1/2 video (RFC 2250, 3).
 #[derive(Default, Debug)]

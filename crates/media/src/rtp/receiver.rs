@@ -1,26 +1,24 @@
 use std::collections::VecDeque;
 
-use layercast_core::{Layer, Media, Serial};
+use layercast_core::{Media, Time};
 use serde::Serialize;
 
+use super::codec::{Carried, Foreign};
+use super::pictures::{H264Pictures, MpegPictures};
 use super::reorder::{Ordered, Reorder};
-use super::{MPEG_VIDEO, RtpPacket, TRANSPORT, h264, mpeg};
-use crate::h264::{DisplayOrder, Unit};
-use crate::live::{Stamp, TimedFrame};
-use crate::mpeg::unit::AccessUnit;
-use crate::ts::packet::SYNC;
-use crate::ts::{TsSplitter, VideoInspector};
-use crate::{Frame, H264Writer, Picture};
+use super::session::RtpSession;
+use super::source::{Kept, RtpNote, Sources, Verdict};
+use super::{RtpPacket, RtpSource};
+use crate::live::TimedFrame;
+use crate::ts::TsSplitter;
 
-/// Ticks of a picture where the stream does not say.
-const DEFAULT_PERIOD: u64 = 3_600;
 /// Frames kept for a caller that does not poll.
 const MAX_FRAMES: usize = 4_096;
 
 /// What an [`RtpReceiver`] saw.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct RtpStats {
-    /// Packets taken.
+    /// Packets of the source that is taken.
     pub packets: u64,
     /// Packets missing.
     pub lost: u64,
@@ -30,16 +28,31 @@ pub struct RtpStats {
     pub malformed: u64,
     /// Pictures left out because something of them, or of what they refer to, is missing.
     pub incomplete: u64,
+    /// Packets of other sources on the port.
+    pub other_sources: u64,
+    /// RTCP packets and STUN messages on the port.
+    pub control: u64,
 }
 
-/// Layered frames from RTP packets: what they carry is told by their payload type, H.264 is assumed of
-/// dynamic ones (96 to 127) unless they carry a transport stream.
+/// Layered frames from the RTP packets of one source on a port.
+///
+/// What it carries is told by the payload type (RFC 3551); of dynamic ones (96 to 127) by what several packets
+/// hold: an MPEG transport stream or H.264. The first such source is taken, others are counted and named; if
+/// it is silent for a second, another one that carries the same takes its place.
+///
+/// A machine without a clock: after each call take the frames and notes, then ask
+/// [`next_timeout`](RtpReceiver::next_timeout).
 #[derive(Debug, Default)]
 pub struct RtpReceiver {
+    sources: Sources,
+    /// Parameter sets of the session description.
+    parameter_sets: Vec<Vec<u8>>,
     reorder: Reorder,
     content: Option<Content>,
-    timestamp: Option<u32>,
+    /// Packets are missing before the next one with a payload.
+    loss: bool,
     frames: VecDeque<TimedFrame>,
+    scratch: Vec<TimedFrame>,
     stats: RtpStats,
 }
 
@@ -47,55 +60,82 @@ pub struct RtpReceiver {
 enum Content {
     Transport(Box<TsSplitter>),
     Mpeg(Box<MpegPictures>),
-    H264(Box<H264Units>),
-}
-
-#[derive(Debug)]
-struct MpegPictures {
-    parts: mpeg::Depacketiser,
-    inspector: VideoInspector,
-    mpeg2: bool,
-    /// Pictures since the last GOP header.
-    coded: u64,
-}
-
-#[derive(Default, Debug)]
-struct H264Units {
-    parts: h264::Depacketiser,
-    order: DisplayOrder,
-    /// Leaves out what cannot be decoded after a loss.
-    guard: H264Writer,
-    seq: Serial,
-    units: Vec<Unit>,
+    H264(Box<H264Pictures>),
 }
 
 impl RtpReceiver {
-    /// A receiver that waits for its first packet.
+    /// A receiver that waits for its first packets.
     pub fn new() -> RtpReceiver {
         RtpReceiver::default()
     }
 
-    /// Takes a datagram.
-    pub fn push(&mut self, datagram: &[u8]) {
+    /// A receiver of the stream that a session description names.
+    pub fn of_session(session: &RtpSession) -> RtpReceiver {
+        let mut receiver = RtpReceiver::default();
+        receiver.describe(session);
+        receiver
+    }
+
+    /// Takes the stream that a session description names, with the parameter sets in it.
+    pub fn describe(&mut self, session: &RtpSession) {
+        self.sources.describe(session.payload_type, session.carried);
+        self.parameter_sets.clone_from(&session.parameter_sets);
+    }
+
+    /// Takes a datagram that arrives `now`.
+    pub fn push(&mut self, now: Time, datagram: &[u8]) {
         let Some(packet) = RtpPacket::parse(datagram) else {
-            self.stats.malformed += 1;
+            match is_control(datagram) {
+                true => self.stats.control += 1,
+                false => self.stats.malformed += 1,
+            }
             return;
         };
-        self.stats.packets += 1;
-        self.reorder.push(&packet);
-        while let Some(packet) = self.reorder.pop() {
-            self.packet(&packet);
+        match self.sources.push(now, &packet, datagram) {
+            Verdict::Pass => self.packet(now, &packet),
+            Verdict::Take(carried, kept) => self.take(carried, kept.into()),
+            Verdict::Hold => {}
         }
+        self.on_timeout(now);
+    }
+
+    /// When [`on_timeout`](RtpReceiver::on_timeout) is to be called, if nothing comes before.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let picture = match &self.content {
+            Some(Content::H264(pictures)) => pictures.next_timeout(),
+            _ => None,
+        };
+        [self.reorder.next_timeout(), picture]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Gives up what did not come in time: missing packets, and the end of a picture.
+    pub fn on_timeout(&mut self, now: Time) {
+        while let Some(packet) = self.reorder.pop(now) {
+            self.ordered(now, &packet);
+        }
+        if let Some(Content::H264(pictures)) = &mut self.content {
+            pictures.on_timeout(now, &mut self.scratch);
+        }
+        self.collect();
     }
 
     /// The stream is over: what is there goes out.
     pub fn finish(&mut self) {
-        while let Some(packet) = self.reorder.take() {
-            self.packet(&packet);
+        let now = Time::ZERO;
+        if let Verdict::Take(carried, kept) = self.sources.finish(now) {
+            self.take(carried, kept.into());
         }
-        self.end_picture();
-        if let Some(Content::Transport(splitter)) = &mut self.content {
-            splitter.finish();
+        while let Some(packet) = self.reorder.take() {
+            self.ordered(now, &packet);
+        }
+        match &mut self.content {
+            Some(Content::Transport(splitter)) => splitter.finish(),
+            Some(Content::Mpeg(pictures)) => pictures.finish(&mut self.scratch),
+            Some(Content::H264(pictures)) => pictures.end_picture(&mut self.scratch),
+            None => {}
         }
         self.collect();
     }
@@ -103,6 +143,11 @@ impl RtpReceiver {
     /// The next frame.
     pub fn poll(&mut self) -> Option<TimedFrame> {
         self.frames.pop_front()
+    }
+
+    /// The next thing a user should know of the sources on the port.
+    pub fn poll_note(&mut self) -> Option<RtpNote> {
+        self.sources.poll_note()
     }
 
     /// What it carries, once that is known.
@@ -115,188 +160,146 @@ impl RtpReceiver {
         })
     }
 
+    /// Why no picture comes out of what arrives, and what helps; `None` if nothing is known to be wrong.
+    pub fn problem(&self) -> Option<String> {
+        if let Some((source, foreign)) = self.sources.foreign() {
+            return Some(not_carried(source, foreign));
+        }
+        let Some(Content::H264(pictures)) = &self.content else {
+            return None;
+        };
+        let slices = pictures.lacks_parameter_sets()?;
+        Some(format!(
+            "it is H.264 in RTP without parameter sets (SPS and PPS): {slices} slices came that cannot be read. \
+             Give serve the session description of the sender, which holds them as sprop-parameter-sets \
+             (--sdp FILE), or let the encoder repeat them before each key frame (ffmpeg: -bsf:v dump_extra)"
+        ))
+    }
+
     /// What it saw.
     pub fn stats(&self) -> RtpStats {
-        let malformed = match &self.content {
-            Some(Content::Mpeg(pictures)) => pictures.parts.malformed,
-            Some(Content::H264(units)) => units.parts.malformed,
-            _ => 0,
+        let (malformed, incomplete) = match &self.content {
+            Some(Content::Mpeg(pictures)) => (pictures.parts.malformed, pictures.incomplete),
+            Some(Content::H264(pictures)) => (pictures.parts.malformed, pictures.incomplete),
+            _ => (0, 0),
         };
         RtpStats {
-            lost: self.reorder.lost,
-            dropped: self.reorder.dropped,
+            lost: self.stats.lost + self.reorder.lost,
+            dropped: self.stats.dropped + self.reorder.dropped,
             malformed: self.stats.malformed + malformed,
+            incomplete: self.stats.incomplete + incomplete,
+            other_sources: self.sources.others,
             ..self.stats
         }
     }
 
-    fn packet(&mut self, packet: &Ordered) {
-        if packet.payload.is_empty() {
-            return;
-        }
-        let content = self.content.get_or_insert_with(|| Content::of(packet));
-        if packet.after_loss {
-            match content {
-                Content::Transport(_) => {}
-                Content::Mpeg(pictures) => pictures.parts.lose(),
-                Content::H264(units) => units.parts.lose(),
-            }
-        }
-        if self.timestamp.is_some_and(|last| last != packet.timestamp) {
-            self.end_picture();
-            // Whether the loss was before or behind the end of the picture nobody knows.
-            if packet.after_loss {
-                match &mut self.content {
-                    Some(Content::Mpeg(pictures)) => pictures.parts.lose(),
-                    Some(Content::H264(units)) => units.parts.lose(),
-                    _ => {}
+    /// Takes a source, of which these packets came so far.
+    fn take(&mut self, carried: Carried, kept: Vec<Kept>) {
+        // What was counted of the source before stays counted.
+        self.stats = RtpStats {
+            other_sources: 0,
+            ..self.stats()
+        };
+        self.reorder = Reorder::default();
+        self.content = Some(match carried {
+            Carried::Transport => Content::Transport(Box::default()),
+            Carried::Mpeg => Content::Mpeg(Box::default()),
+            Carried::H264 => {
+                let mut pictures = H264Pictures::default();
+                for set in &self.parameter_sets {
+                    pictures.parts.cutter.inspector.sets.take(set);
                 }
+                Content::H264(Box::new(pictures))
             }
+        });
+        let mut kept: Vec<(u16, Kept)> = kept
+            .into_iter()
+            .filter_map(|it| Some((RtpPacket::parse(&it.datagram)?.seq, it)))
+            .collect();
+        // The first two may have come in the wrong order.
+        if let Some(&(first, _)) = kept.first() {
+            kept.sort_by_key(|(seq, _)| seq.wrapping_sub(first).wrapping_add(1 << 15));
         }
-        self.timestamp = Some(packet.timestamp);
-        match &mut self.content {
-            Some(Content::Transport(splitter)) => splitter.push(&packet.payload),
-            Some(Content::Mpeg(pictures)) => pictures.parts.push(&packet.payload),
-            Some(Content::H264(units)) => {
-                let H264Units { parts, units, .. } = &mut **units;
-                parts.push(&packet.payload, units);
+        for (_, Kept { at, datagram }) in kept {
+            if let Some(packet) = RtpPacket::parse(&datagram) {
+                self.packet(at, &packet);
             }
-            None => {}
-        }
-        if packet.marker {
-            self.end_picture();
         }
         self.collect();
     }
 
-    /// The picture of the running time stamp is over.
-    fn end_picture(&mut self) {
-        let Some(timestamp) = self.timestamp else {
-            return;
+    /// Takes a packet of the source that is taken.
+    fn packet(&mut self, now: Time, packet: &RtpPacket) {
+        self.stats.packets += 1;
+        if let Some(after_loss) = self.reorder.push(now, packet) {
+            self.in_order(now, packet, after_loss);
+        }
+        while let Some(packet) = self.reorder.pop(now) {
+            self.ordered(now, &packet);
+        }
+        self.collect();
+    }
+
+    fn ordered(&mut self, now: Time, ordered: &Ordered) {
+        let packet = RtpPacket {
+            marker: ordered.marker,
+            payload_type: 0,
+            seq: 0,
+            timestamp: ordered.timestamp,
+            ssrc: 0,
+            payload: &ordered.payload,
         };
-        let stamp = Stamp::rtp(timestamp);
+        self.in_order(now, &packet, ordered.after_loss);
+    }
+
+    fn in_order(&mut self, now: Time, packet: &RtpPacket, after_loss: bool) {
+        let after_loss = after_loss | std::mem::take(&mut self.loss);
+        if packet.payload.is_empty() {
+            // Nothing but padding: it holds the line open.
+            self.loss = after_loss;
+            return;
+        }
+        let out = &mut self.scratch;
         match &mut self.content {
-            Some(Content::Mpeg(pictures)) => {
-                let (picture, damaged) = pictures.parts.end_picture();
-                self.stats.incomplete += u64::from(damaged);
-                if let Some(data) = picture {
-                    let frame = pictures.frame(data, stamp);
-                    self.emit(frame);
-                }
-            }
-            Some(Content::H264(units)) => {
-                let H264Units {
-                    parts, units: list, ..
-                } = &mut **units;
-                let damaged = parts.end_unit(list);
-                let list = std::mem::take(list);
-                if damaged {
-                    units.seq = units.seq.plus(1);
-                    self.stats.incomplete += 1;
-                }
-                for unit in list {
-                    let frame = match &mut self.content {
-                        Some(Content::H264(units)) => units.frame(unit, stamp),
-                        _ => None,
-                    };
-                    match frame {
-                        Some(frame) => self.emit(frame),
-                        None => self.stats.incomplete += 1,
-                    }
-                }
-            }
-            _ => {}
+            Some(Content::Transport(splitter)) => splitter.push(packet.payload),
+            Some(Content::Mpeg(pictures)) => pictures.packet(packet, after_loss, out),
+            Some(Content::H264(pictures)) => pictures.packet(now, packet, after_loss, out),
+            None => {}
         }
     }
 
     fn collect(&mut self) {
-        while let Some(Content::Transport(splitter)) = &mut self.content {
-            let Some(frame) = splitter.poll() else { return };
-            self.emit(frame);
-        }
-    }
-
-    fn emit(&mut self, frame: TimedFrame) {
-        if self.frames.len() < MAX_FRAMES {
-            self.frames.push_back(frame);
-        }
-    }
-}
-
-impl Content {
-    fn of(packet: &Ordered) -> Content {
-        let aligned = packet.payload.len().is_multiple_of(188) && packet.payload[0] == SYNC;
-        match packet.payload_type {
-            MPEG_VIDEO => Content::Mpeg(Box::new(MpegPictures {
-                parts: mpeg::Depacketiser::default(),
-                inspector: VideoInspector::Mpeg(Box::default()),
-                mpeg2: false,
-                coded: 0,
-            })),
-            TRANSPORT => Content::Transport(Box::default()),
-            _ if aligned => Content::Transport(Box::default()),
-            _ => Content::H264(Box::default()),
-        }
-    }
-}
-
-impl MpegPictures {
-    fn frame(&mut self, data: Vec<u8>, stamp: Stamp) -> TimedFrame {
-        let unit = AccessUnit::scan(&data);
-        let coded = self.inspector.read(&data, false);
-        let data = match &coded.missing {
-            Some(missing) => [&missing.headers[..], &data].concat(),
-            None => data,
+        let splitter = match &mut self.content {
+            Some(Content::Transport(splitter)) => Some(splitter),
+            _ => None,
         };
-        if let Some(unit) = unit {
-            self.mpeg2 = unit.coding.is_some();
-            if unit.gop.is_some() {
-                self.coded = 0;
+        let of_transport = splitter
+            .into_iter()
+            .flat_map(|it| std::iter::from_fn(|| it.poll()));
+        for frame in self.scratch.drain(..).chain(of_transport) {
+            if self.frames.len() < MAX_FRAMES {
+                self.frames.push_back(frame);
             }
         }
-        let rate = self.inspector.format().and_then(|(_, _, rate)| rate);
-        let period = rate.map_or(DEFAULT_PERIOD, |rate| {
-            90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
-        });
-        // RTP stamps say when a picture is shown; it is decoded as many pictures earlier as are shown
-        // between.
-        let reference = unit.map_or(0, |unit| u64::from(unit.picture.temporal_reference));
-        let early = (reference + 1).saturating_sub(self.coded).min(16);
-        self.coded += 1;
-        let frame = Frame {
-            layer: coded.layer,
-            gop_start: coded.gop_start,
-            ..Frame::sized(coded.picture, 0)
-        };
-        let stamp = Some(stamp.minus(early * period));
-        TimedFrame { frame, stamp }.with_data(data)
+        if !self.frames.is_empty() {
+            self.sources.confirm();
+        }
     }
 }
 
-impl H264Units {
-    /// The frame of an access unit; `None` if it cannot be decoded.
-    fn frame(&mut self, unit: Unit, stamp: Stamp) -> Option<TimedFrame> {
-        self.seq = self.seq.plus(1);
-        let (layer, gop_start): (Layer, bool) = (unit.info.layer(), unit.info.gop_start());
-        let mut kept = Vec::new();
-        self.guard
-            .frame(self.seq, layer, gop_start, &unit.data, &mut kept);
-        if kept.is_empty() {
-            return None;
-        }
-        let format = self.parts.cutter.inspector.sets.format();
-        let rate = format.and_then(|format| format.frame_rate);
-        let period = rate.map_or(DEFAULT_PERIOD, |rate| {
-            90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
-        });
-        let early = match &unit.info.first {
-            Some(slice) if unit.info.picture() != Picture::Data => {
-                self.order.delay(slice, 0, gop_start)
-            }
-            _ => 0,
-        };
-        let stamp = Some(stamp.minus(early.min(16) * period));
-        let frame = unit.into_frame();
-        Some(TimedFrame { frame, stamp })
+fn not_carried(source: RtpSource, foreign: Foreign) -> String {
+    let (name, kind) = (foreign.name(), source.payload_type);
+    format!(
+        "it is RTP with {name} (payload type {kind}), not with H.264, MPEG-1/2 video or MPEG-TS: let the encoder \
+         send H.264, or put the codec into MPEG-TS (ffmpeg: -f rtp_mpegts, or -f mpegts to a udp:// address)"
+    )
+}
+
+/// Whether a datagram is RTCP (RFC 5761, 4) or STUN (RFC 8489, 5).
+fn is_control(datagram: &[u8]) -> bool {
+    match datagram {
+        [first, kind, ..] if first >> 6 == 2 => (192..=223).contains(kind),
+        [0..=3, _, _, _, 0x21, 0x12, 0xA4, 0x42, ..] => true,
+        _ => false,
     }
 }

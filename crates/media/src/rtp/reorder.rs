@@ -1,34 +1,45 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use layercast_core::{Span, Time};
 
 use super::packet::RtpPacket;
 
-/// Packets waited for at most before a missing one is given up.
+/// Packets that wait for a missing one at most.
 const DEPTH: usize = 48;
+/// How long packets wait for a missing one: longer than networks reorder, shorter than the default lead.
+pub(crate) const REORDER_TIME: Span = Span::from_ms(100);
 /// A jump beyond this begins a new sequence (RFC 3550, A.1).
 const MAX_JUMP: u16 = 3_000;
+
+/// A packet that waits for those before it.
+#[derive(Debug)]
+struct Waiting {
+    seq: u16,
+    at: Time,
+    marker: bool,
+    timestamp: u32,
+    payload: Bytes,
+}
 
 /// A packet in its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ordered {
     pub marker: bool,
-    pub payload_type: u8,
     pub timestamp: u32,
     pub payload: Bytes,
     /// Packets are missing before it.
     pub after_loss: bool,
 }
 
-/// Puts packets in order, in bounded memory: drops those that come twice or too late, and gives up
-/// missing ones when too many wait behind them.
+/// Puts the packets of one source in order, in bounded memory and time: drops those that come twice or too
+/// late, and gives up missing ones when too many wait behind them, or for too long.
 #[derive(Default, Debug)]
 pub(crate) struct Reorder {
-    ssrc: Option<u32>,
-    /// The packet that should come next.
-    next: u16,
+    /// The packet that should come next; none before the first.
+    next: Option<u16>,
     /// By sequence number, from `next` on.
-    waiting: VecDeque<(u16, Ordered)>,
+    waiting: VecDeque<Waiting>,
     broken: bool,
     stray: Option<u16>,
     pub lost: u64,
@@ -36,72 +47,87 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Takes a packet.
-    pub fn push(&mut self, packet: &RtpPacket) {
-        if self.ssrc != Some(packet.ssrc) {
-            // Another source, or the same one started again: nothing of before fits.
-            let fresh = self.ssrc.is_none();
-            self.restart(packet, !fresh);
-        }
-        let ahead = packet.seq.wrapping_sub(self.next);
+    /// Takes a packet. One that is in its place is not kept: gives whether packets are missing before it.
+    pub fn push(&mut self, now: Time, packet: &RtpPacket) -> Option<bool> {
+        let mut next = *self.next.get_or_insert(packet.seq);
+        let ahead = packet.seq.wrapping_sub(next);
         if ahead >= MAX_JUMP && ahead.wrapping_neg() > DEPTH as u16 {
             // Two that follow one another begin a new sequence; one alone is a stray.
             let confirmed = self.stray == Some(packet.seq.wrapping_sub(1));
             self.stray = Some(packet.seq);
             if !confirmed {
                 self.dropped += 1;
-                return;
+                return None;
             }
-            self.restart(packet, true);
+            self.dropped += self.waiting.len() as u64;
+            self.waiting.clear();
+            self.broken = true;
+            next = packet.seq;
+            self.next = Some(next);
         }
         self.stray = None;
-        let ahead = packet.seq.wrapping_sub(self.next);
-        let at = self
+        let ahead = packet.seq.wrapping_sub(next);
+        let nothing_waits_for_it = self
             .waiting
-            .partition_point(|(seq, _)| seq.wrapping_sub(self.next) < ahead);
-        let twice = self
-            .waiting
-            .get(at)
-            .is_some_and(|(seq, _)| *seq == packet.seq);
+            .front()
+            .is_none_or(|front| front.seq != packet.seq);
+        if ahead == 0 && nothing_waits_for_it {
+            self.next = Some(next.wrapping_add(1));
+            return Some(std::mem::take(&mut self.broken));
+        }
+        let place = |it: &Waiting| it.seq.wrapping_sub(next) < ahead;
+        let at = self.waiting.partition_point(place);
+        let twice = self.waiting.get(at).is_some_and(|it| it.seq == packet.seq);
         if twice || ahead >= MAX_JUMP {
             self.dropped += 1;
-            return;
+            return None;
         }
-        let ordered = Ordered {
+        let waiting = Waiting {
+            seq: packet.seq,
+            at: now,
             marker: packet.marker,
-            payload_type: packet.payload_type,
             timestamp: packet.timestamp,
             payload: Bytes::copy_from_slice(packet.payload),
-            after_loss: false,
         };
-        self.waiting.insert(at, (packet.seq, ordered));
+        self.waiting.insert(at, waiting);
+        None
     }
 
-    fn restart(&mut self, packet: &RtpPacket, after_loss: bool) {
-        self.ssrc = Some(packet.ssrc);
-        self.dropped += self.waiting.len() as u64;
-        self.waiting.clear();
-        self.next = packet.seq;
-        self.broken = after_loss;
-    }
-
-    /// The next packet in order.
-    pub fn pop(&mut self) -> Option<Ordered> {
-        let missing = self.waiting.front()?.0.wrapping_sub(self.next);
-        if missing > 0 && self.waiting.len() < DEPTH {
+    /// The next packet in order of those that wait.
+    pub fn pop(&mut self, now: Time) -> Option<Ordered> {
+        let front = self.waiting.front()?;
+        let missing = Some(front.seq) != self.next;
+        let patient = self.waiting.len() < DEPTH && self.next_timeout().is_some_and(|at| now < at);
+        if missing && patient {
             return None;
         }
         self.take()
     }
 
-    /// The next packet, missing ones or not: no more will come.
+    /// When the missing packet that others wait for is given up.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let first = self.waiting.iter().map(|it| it.at).min()?;
+        Some(first.saturating_add(REORDER_TIME))
+    }
+
+    /// The next packet that waits, whether packets are missing before it or not: no more will come.
     pub fn take(&mut self) -> Option<Ordered> {
-        let (seq, mut ordered) = self.waiting.pop_front()?;
-        let missing = seq.wrapping_sub(self.next);
+        let Waiting {
+            seq,
+            marker,
+            timestamp,
+            payload,
+            ..
+        } = self.waiting.pop_front()?;
+        let missing = seq.wrapping_sub(self.next.unwrap_or(seq));
         self.lost += u64::from(missing);
-        ordered.after_loss = missing > 0 || std::mem::take(&mut self.broken);
-        self.next = seq.wrapping_add(1);
-        Some(ordered)
+        self.next = Some(seq.wrapping_add(1));
+        Some(Ordered {
+            marker,
+            timestamp,
+            payload,
+            after_loss: missing > 0 || std::mem::take(&mut self.broken),
+        })
     }
 }
 
@@ -110,80 +136,101 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn push(reorder: &mut Reorder, seq: u16, ssrc: u32) {
-        reorder.push(&RtpPacket {
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    fn push(reorder: &mut Reorder, now: Time, seq: u16) -> Option<(u32, bool)> {
+        let packet = RtpPacket {
             marker: false,
             payload_type: 96,
             seq,
             timestamp: u32::from(seq),
-            ssrc,
+            ssrc: 1,
             payload: &seq.to_be_bytes(),
-        });
+        };
+        let after_loss = reorder.push(now, &packet)?;
+        Some((u32::from(seq), after_loss))
     }
 
-    fn drain(reorder: &mut Reorder) -> Vec<(u32, bool)> {
-        std::iter::from_fn(|| reorder.pop())
-            .map(|packet| (packet.timestamp, packet.after_loss))
-            .collect()
+    /// What comes out of packets that arrive at one instant.
+    fn passed(reorder: &mut Reorder, now: Time, seqs: &[u16]) -> Vec<(u32, bool)> {
+        let mut out = Vec::new();
+        for &seq in seqs {
+            out.extend(push(reorder, now, seq));
+            let more = std::iter::from_fn(|| reorder.pop(now));
+            out.extend(more.map(|packet| (packet.timestamp, packet.after_loss)));
+        }
+        out
     }
 
     #[test]
     fn order_is_restored_over_the_wrap_and_duplicates_go() {
         let mut reorder = Reorder::default();
-        for seq in [65_534, 0, 65_535, 65_535, 0, 2, 1, 65_534] {
-            push(&mut reorder, seq, 1);
-        }
+        let seqs = [65_534, 0, 65_535, 65_535, 0, 2, 1, 65_534];
         let expected = [65_534, 65_535, 0, 1, 2].map(|seq| (seq, false));
-        assert_eq!(drain(&mut reorder), expected);
+        assert_eq!(passed(&mut reorder, at(0), &seqs), expected);
         assert_eq!((reorder.lost, reorder.dropped), (0, 3));
+        assert_eq!(reorder.next_timeout(), None);
     }
 
     #[test]
-    fn a_missing_packet_is_given_up_and_told() {
+    fn a_missing_packet_is_given_up_when_too_many_wait() {
         let mut reorder = Reorder::default();
-        push(&mut reorder, 10, 1);
-        for seq in 12..12 + DEPTH as u16 {
-            push(&mut reorder, seq, 1);
-        }
-        let got = drain(&mut reorder);
+        let seqs: Vec<u16> = [10].into_iter().chain(12..12 + DEPTH as u16).collect();
+        let got = passed(&mut reorder, at(0), &seqs);
         assert_eq!(got[..2], [(10, false), (12, true)]);
         assert_eq!((got.len(), reorder.lost), (DEPTH + 1, 1));
         // It comes after all.
-        push(&mut reorder, 11, 1);
-        assert_eq!((drain(&mut reorder), reorder.dropped), (vec![], 1));
+        assert_eq!(passed(&mut reorder, at(0), &[11]), []);
+        assert_eq!(reorder.dropped, 1);
     }
 
     #[test]
-    fn another_source_and_a_jump_begin_anew() {
+    fn a_missing_packet_is_given_up_in_time() {
         let mut reorder = Reorder::default();
-        push(&mut reorder, 10, 1);
-        assert_eq!(drain(&mut reorder), [(10, false)]);
-        push(&mut reorder, 500, 2);
-        assert_eq!(drain(&mut reorder), [(500, true)]);
-        for seq in [30_000, 501, 40_000, 40_001] {
-            push(&mut reorder, seq, 2);
-        }
-        assert_eq!(drain(&mut reorder), [(40_001, true)]);
-        assert_eq!(reorder.dropped, 3);
+        assert_eq!(passed(&mut reorder, at(0), &[10, 12]), [(10, false)]);
+        assert_eq!(reorder.next_timeout(), Some(at(0) + REORDER_TIME));
+        assert_eq!(passed(&mut reorder, at(60), &[13, 15]), []);
+        assert!(reorder.pop(at(99)).is_none());
+        let mut out = |now| {
+            std::iter::from_fn(|| reorder.pop(now))
+                .map(|it| (it.timestamp, it.after_loss))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(out(at(100)), [(12, true), (13, false)]);
+        assert_eq!(out(at(159)), []);
+        assert_eq!(out(at(160)), [(15, true)]);
+        assert_eq!((reorder.lost, reorder.next_timeout()), (2, None));
+    }
+
+    #[test]
+    fn a_jump_begins_anew_if_two_packets_follow_one_another() {
+        let mut reorder = Reorder::default();
+        let seqs = [500, 30_000, 501, 40_000, 40_001];
+        let expected = [(500, false), (501, false), (40_001, true)];
+        assert_eq!(passed(&mut reorder, at(0), &seqs), expected);
+        assert_eq!(reorder.dropped, 2);
     }
 
     proptest! {
         #[test]
-        fn memory_is_bounded_and_the_order_right(
-            packets in prop::collection::vec((any::<u16>(), 0u32..2), 0..400)
+        fn memory_and_time_are_bounded_and_the_order_right(
+            packets in prop::collection::vec((any::<u16>(), 0u64..40), 0..400)
         ) {
             let mut reorder = Reorder::default();
             let mut last: Option<u16> = None;
-            for (seq, ssrc) in packets {
-                push(&mut reorder, seq % 4_096, ssrc);
-                while let Some(packet) = reorder.pop() {
-                    let seq = packet.timestamp as u16;
-                    if let Some(last) = last.filter(|_| !packet.after_loss) {
-                        prop_assert_eq!(seq, last.wrapping_add(1));
+            let mut now = Time::ZERO;
+            for (seq, later) in packets {
+                now = now + Span::from_ms(later);
+                for (seq, after_loss) in passed(&mut reorder, now, &[seq % 4_096]) {
+                    if let Some(last) = last.filter(|_| !after_loss) {
+                        prop_assert_eq!(seq as u16, last.wrapping_add(1));
                     }
-                    last = Some(seq);
+                    last = Some(seq as u16);
                 }
                 prop_assert!(reorder.waiting.len() < DEPTH);
+                prop_assert!(reorder.next_timeout().is_none_or(|at| at > now));
             }
         }
     }

@@ -14,5 +14,5 @@ mod writer;
 pub use mux::TsMux;
 pub(crate) use splitter::parse;
 pub use splitter::{TsSplitter, TsStats};
-pub(crate) use video::VideoInspector;
+pub(crate) use video::{Coded, VideoInspector};
 pub use writer::TsWriter;

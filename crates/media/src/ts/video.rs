@@ -90,13 +90,18 @@ impl VideoInspector {
     /// The inspector of a stream type, if it is video.
     pub fn new(kind: u8) -> Option<VideoInspector> {
         match kind {
-            stream_type::MPEG1 | stream_type::MPEG2 => Some(VideoInspector::Mpeg(Box::default())),
+            stream_type::MPEG1 | stream_type::MPEG2 => Some(VideoInspector::mpeg()),
             stream_type::H264 => Some(VideoInspector::H264(Box::default())),
             stream_type::MPEG4 | stream_type::H265 | stream_type::H266 | stream_type::VC1 => {
                 Some(VideoInspector::Other)
             }
             _ => None,
         }
+    }
+
+    /// The inspector of MPEG-1/2 video.
+    pub fn mpeg() -> VideoInspector {
+        VideoInspector::Mpeg(Box::default())
     }
 
     /// Size and rate, where known.
@@ -175,9 +180,9 @@ impl MpegInspector {
                 code::EXTENSION => match (extension_id(header), &mut sequence) {
                     // An extension that cannot be read leaves the sequence what it was.
                     (Some(SEQUENCE_EXTENSION), Some((sequence, bytes))) => {
-                        if !sequence.mpeg2 && sequence.extend(header).is_ok() {
-                            bytes.extend_from_slice(&header[..SEQUENCE_EXTENSION_LEN]);
-                        }
+                        let read = !sequence.mpeg2 && sequence.extend(header).is_ok();
+                        let len = if read { SEQUENCE_EXTENSION_LEN } else { 0 };
+                        bytes.extend_from_slice(&header[..len]);
                     }
                     (Some(PICTURE_CODING_EXTENSION), _) => {
                         structure = PictureCoding::parse(header)

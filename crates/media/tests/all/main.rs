@@ -7,5 +7,6 @@ mod filter;
 mod h264;
 mod replay;
 mod rtp;
+mod rtp_sources;
 mod streams;
 mod ts;

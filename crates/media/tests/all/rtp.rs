@@ -50,7 +50,7 @@ fn take(datagrams: &[Vec<u8>]) -> (Vec<TimedFrame>, Ingest) {
     let mut frames = Vec::new();
     for datagram in datagrams {
         assert!(datagram.len() <= 1_412);
-        ingest.push(datagram);
+        ingest.push(Time::ZERO, datagram);
         frames.extend(std::iter::from_fn(|| ingest.poll()));
     }
     ingest.finish();

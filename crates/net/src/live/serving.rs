@@ -36,19 +36,22 @@ impl Serving {
             }
         }
         let mut silent = false;
+        let mut until = Instant::now() + SILENT;
         loop {
-            let until = Instant::now() + SILENT;
-            match timeout_at(until, input.bytes.next()).await {
+            match timeout_at(input.due(until), input.bytes.next()).await {
                 Ok(Ok(Some(piece))) => {
+                    until = Instant::now() + SILENT;
                     if std::mem::take(&mut silent) {
                         self.tell(LiveEvent::Back);
                     }
-                    input.ingest.push(&piece);
+                    input.ingest.push(Clock::get().now(), &piece);
                 }
                 Ok(Ok(None)) => break,
                 // A socket that cannot be read now may be read later.
                 Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(_) if Instant::now() < until => input.ingest.on_timeout(Clock::get().now()),
                 Err(_) => {
+                    until = Instant::now() + SILENT;
                     if !std::mem::replace(&mut silent, true) {
                         self.tell(LiveEvent::Silent);
                     }
@@ -56,6 +59,9 @@ impl Serving {
                         return;
                     }
                 }
+            }
+            while let Some(note) = input.ingest.poll_note() {
+                self.tell(LiveEvent::Source(note));
             }
             while let Some(timed) = input.ingest.poll() {
                 if !self.frame(timed, live).await {

@@ -1,0 +1,278 @@
+use layercast_core::{Layer, Serial, Time};
+
+use super::h264::{self, carries_slice};
+use super::mpeg;
+use super::packet::RtpPacket;
+use super::reorder::REORDER_TIME;
+use crate::h264::{DisplayOrder, Unit};
+use crate::live::{Stamp, TimedFrame};
+use crate::mpeg::unit::AccessUnit;
+use crate::ts::{Coded, VideoInspector};
+use crate::{Frame, H264Writer, Picture};
+
+/// Ticks of a picture where the stream does not say.
+const DEFAULT_PERIOD: u64 = 3_600;
+/// Pictures in a row that end with the marker of their last packet, and have no other, until markers are
+/// relied on.
+const TRUST: u8 = 16;
+
+/// What is known of the marker bit, which is to be set on the last packet of a picture (RFC 6184, 5.1).
+///
+/// Some senders set it on every slice or NAL unit. So a picture ends with its time stamp, until enough
+/// pictures have shown that the marker can be relied on; one that is wrong ends the reliance for good.
+#[derive(Default, Debug)]
+struct Markers {
+    good: u8,
+    wrong: bool,
+}
+
+impl Markers {
+    fn are_reliable(&self) -> bool {
+        !self.wrong && self.good >= TRUST
+    }
+}
+
+/// Pictures of H.264 from the packets of one source.
+#[derive(Default, Debug)]
+pub(crate) struct H264Pictures {
+    pub parts: h264::Depacketiser,
+    order: DisplayOrder,
+    /// Leaves out what cannot be decoded after a loss.
+    guard: H264Writer,
+    seq: Serial,
+    units: Vec<Unit>,
+    markers: Markers,
+    timestamp: Option<u32>,
+    /// When a marker came with a slice of this time stamp.
+    marked: Option<Time>,
+    /// The picture of this time stamp was given already.
+    ended: bool,
+    /// Pictures left out because something of them, or of what they refer to, is missing.
+    pub incomplete: u64,
+}
+
+impl H264Pictures {
+    /// Takes a packet in its place.
+    pub fn packet(
+        &mut self,
+        now: Time,
+        packet: &RtpPacket,
+        after_loss: bool,
+        out: &mut Vec<TimedFrame>,
+    ) {
+        if self.timestamp != Some(packet.timestamp) {
+            if after_loss && (self.marked.is_none() || self.markers.wrong) {
+                self.parts.lose();
+            }
+            if self.marked.is_some() && !self.markers.wrong {
+                self.markers.good = self.markers.good.saturating_add(1);
+            }
+            self.end_picture(out);
+            (self.timestamp, self.marked, self.ended) = (Some(packet.timestamp), None, false);
+            if after_loss {
+                self.parts.lose_front();
+            }
+        } else if after_loss {
+            self.parts.lose();
+        }
+        // Whole pictures may be missing: what refers to them is told by their number.
+        self.seq = self.seq.plus(u32::from(after_loss));
+        let slice = carries_slice(packet.payload);
+        if slice && self.marked.is_some() {
+            self.markers.wrong = true;
+            if std::mem::take(&mut self.ended) {
+                // What was given was a part of a picture.
+                self.guard.lose();
+                self.incomplete += 1;
+            }
+        }
+        self.parts.push(packet.payload, &mut self.units);
+        if packet.marker && slice {
+            self.marked = Some(now);
+            if self.markers.are_reliable() {
+                self.end_picture(out);
+                self.ended = true;
+            }
+        }
+    }
+
+    /// When the picture that had a marker is over, though no later packet says so.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let marked = self.marked.filter(|_| !self.ended)?;
+        Some(marked.saturating_add(REORDER_TIME))
+    }
+
+    /// Ends the picture whose time is over.
+    pub fn on_timeout(&mut self, now: Time, out: &mut Vec<TimedFrame>) {
+        if self.next_timeout().is_some_and(|at| at <= now) {
+            self.end_picture(out);
+            self.ended = true;
+        }
+    }
+
+    /// The picture of the running time stamp is over.
+    pub fn end_picture(&mut self, out: &mut Vec<TimedFrame>) {
+        let Some(timestamp) = self.timestamp else {
+            return;
+        };
+        if self.parts.end_unit(&mut self.units) {
+            self.seq = self.seq.plus(1);
+            self.incomplete += 1;
+        }
+        for unit in std::mem::take(&mut self.units) {
+            match self.frame(unit, Stamp::rtp(timestamp)) {
+                Some(frame) => out.push(frame),
+                None => self.incomplete += 1,
+            }
+        }
+    }
+
+    /// Why no picture can be given: slices came, but not their parameter sets.
+    pub fn lacks_parameter_sets(&self) -> Option<u64> {
+        let inspector = &self.parts.cutter.inspector;
+        let lacks = !inspector.sets.are_complete() && inspector.unread() > 0;
+        lacks.then(|| inspector.unread())
+    }
+
+    /// The frame of an access unit; `None` if it cannot be decoded.
+    fn frame(&mut self, unit: Unit, stamp: Stamp) -> Option<TimedFrame> {
+        self.seq = self.seq.plus(1);
+        let (layer, gop_start): (Layer, bool) = (unit.info.layer(), unit.info.gop_start());
+        let mut kept = Vec::new();
+        self.guard
+            .frame(self.seq, layer, gop_start, &unit.data, &mut kept);
+        if kept.is_empty() {
+            return None;
+        }
+        let format = self.parts.cutter.inspector.sets.format();
+        let rate = format.and_then(|format| format.frame_rate);
+        let period = rate.map_or(DEFAULT_PERIOD, |rate| {
+            90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
+        });
+        let early = match &unit.info.first {
+            Some(slice) if unit.info.picture() != Picture::Data => {
+                self.order.delay(slice, 0, gop_start)
+            }
+            _ => 0,
+        };
+        let stamp = Some(stamp.minus(early.min(16) * period));
+        let frame = unit.into_frame();
+        Some(TimedFrame { frame, stamp })
+    }
+}
+
+/// Pictures of MPEG-1/2 video from the packets of one source.
+#[derive(Debug)]
+pub(crate) struct MpegPictures {
+    pub parts: mpeg::Depacketiser,
+    inspector: VideoInspector,
+    pub mpeg2: bool,
+    /// Pictures since the last GOP header.
+    coded: u64,
+    timestamp: Option<u32>,
+    /// A first field that waits for its second.
+    field: Option<(Coded, TimedFrame, Vec<u8>)>,
+    pub incomplete: u64,
+}
+
+impl Default for MpegPictures {
+    fn default() -> MpegPictures {
+        MpegPictures {
+            parts: mpeg::Depacketiser::default(),
+            inspector: VideoInspector::mpeg(),
+            mpeg2: false,
+            coded: 0,
+            timestamp: None,
+            field: None,
+            incomplete: 0,
+        }
+    }
+}
+
+impl MpegPictures {
+    /// Takes a packet in its place.
+    pub fn packet(&mut self, packet: &RtpPacket, after_loss: bool, out: &mut Vec<TimedFrame>) {
+        if after_loss {
+            self.parts.lose();
+        }
+        if self.timestamp.is_some_and(|last| last != packet.timestamp) {
+            self.end_picture(out);
+            // Whether the loss was before or behind the end of the picture nobody knows.
+            if after_loss {
+                self.parts.lose();
+            }
+        }
+        self.timestamp = Some(packet.timestamp);
+        self.parts.push(packet.payload);
+        if packet.marker {
+            self.end_picture(out);
+        }
+    }
+
+    /// The picture of the running time stamp is over.
+    pub fn end_picture(&mut self, out: &mut Vec<TimedFrame>) {
+        let Some(timestamp) = self.timestamp else {
+            return;
+        };
+        let (picture, damaged) = self.parts.end_picture();
+        self.incomplete += u64::from(damaged);
+        if let Some(data) = picture {
+            self.picture(data, Stamp::rtp(timestamp), out);
+        }
+    }
+
+    /// The stream is over.
+    pub fn finish(&mut self, out: &mut Vec<TimedFrame>) {
+        self.end_picture(out);
+        self.end_field(out);
+    }
+
+    fn end_field(&mut self, out: &mut Vec<TimedFrame>) {
+        if let Some((_, frame, data)) = self.field.take() {
+            out.push(frame.with_data(data));
+        }
+    }
+
+    fn picture(&mut self, data: Vec<u8>, stamp: Stamp, out: &mut Vec<TimedFrame>) {
+        let unit = AccessUnit::scan(&data);
+        let coded = self.inspector.read(&data, false);
+        let data = match &coded.missing {
+            Some(missing) => [&missing.headers[..], &data].concat(),
+            None => data,
+        };
+        if let Some((first, frame, mut whole)) = self.field.take() {
+            if coded.completes(&first) && whole.len() + data.len() <= mpeg::MAX_PICTURE {
+                whole.extend_from_slice(&data);
+                out.push(frame.with_data(whole));
+                return;
+            }
+            out.push(frame.with_data(whole));
+        }
+        if let Some(unit) = unit {
+            self.mpeg2 = unit.coding.is_some();
+            if unit.gop.is_some() {
+                self.coded = 0;
+            }
+        }
+        let rate = self.inspector.format().and_then(|(_, _, rate)| rate);
+        let period = rate.map_or(DEFAULT_PERIOD, |rate| {
+            90_000 * u64::from(rate.den) / u64::from(rate.num.max(1))
+        });
+        // RTP stamps say when a picture is shown; it is decoded as many pictures earlier as are shown
+        // between.
+        let reference = unit.map_or(0, |unit| u64::from(unit.picture.temporal_reference));
+        let early = (reference + 1).saturating_sub(self.coded).min(16);
+        self.coded += 1;
+        let frame = Frame {
+            layer: coded.layer,
+            gop_start: coded.gop_start,
+            ..Frame::sized(coded.picture, 0)
+        };
+        let stamp = Some(stamp.minus(early * period));
+        let frame = TimedFrame { frame, stamp };
+        match coded.is_field() {
+            true => self.field = Some((coded, frame, data)),
+            false => out.push(frame.with_data(data)),
+        }
+    }
+}

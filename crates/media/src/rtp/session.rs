@@ -1,0 +1,133 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use thiserror::Error;
+
+use super::codec::Carried;
+
+/// Longest description read.
+const MAX_TEXT: usize = 65_536;
+/// Parameter sets taken at most.
+const MAX_SETS: usize = 32;
+
+/// What a session description (RFC 8866) says of the video stream that is to be received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RtpSession {
+    pub(crate) payload_type: u8,
+    pub(crate) carried: Carried,
+    /// Of H.264, from `sprop-parameter-sets` (RFC 6184, 8.1).
+    pub(crate) parameter_sets: Vec<Vec<u8>>,
+}
+
+/// Why a session description is of no use.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SdpError {
+    /// There is no `m=video` line with RTP.
+    #[error("it has no line \"m=video PORT RTP/AVP TYPE\"")]
+    NoVideo,
+    /// The video has a codec that cannot be received.
+    #[error(
+        "its video is {0}; RTP may carry H.264, MPEG-1/2 video (MPV) or MPEG-TS (MP2T): put {0} into MPEG-TS \
+         (ffmpeg: -f rtp_mpegts)"
+    )]
+    Codec(String),
+    /// A parameter set is no base64.
+    #[error("sprop-parameter-sets holds {0:?}, which is no base64 (RFC 6184, 8.1)")]
+    ParameterSet(String),
+}
+
+impl RtpSession {
+    /// Reads the description of a stream that is to be received: the first video of it.
+    ///
+    /// # Errors
+    /// There is no video over RTP in it, or one of a codec that cannot be received.
+    pub fn parse(text: &str) -> Result<RtpSession, SdpError> {
+        let text = text.get(..MAX_TEXT).unwrap_or(text);
+        let lines = text.lines().map(str::trim);
+        let mut media = lines.skip_while(|line| !line.starts_with("m=video "));
+        let first = media.next().ok_or(SdpError::NoVideo)?;
+        let payload_type: u8 = first
+            .split_whitespace()
+            .nth(3)
+            .filter(|_| first.contains(" RTP/"))
+            .and_then(|kind| kind.parse().ok())
+            .ok_or(SdpError::NoVideo)?;
+        let (mut codec, mut parameter_sets) = (None, Vec::new());
+        for line in media.take_while(|line| !line.starts_with("m=")) {
+            let of_type = |prefix: &str| {
+                let (kind, value) = line.strip_prefix(prefix)?.split_once(' ')?;
+                (kind.parse() == Ok(payload_type)).then_some(value.trim())
+            };
+            if let Some(map) = of_type("a=rtpmap:") {
+                codec = map.split('/').next().map(str::to_owned);
+            }
+            if let Some(format) = of_type("a=fmtp:") {
+                let sets = format
+                    .split(';')
+                    .find_map(|it| it.trim().strip_prefix("sprop-parameter-sets="));
+                for set in sets
+                    .unwrap_or_default()
+                    .split(',')
+                    .filter(|it| !it.is_empty())
+                {
+                    let bytes = STANDARD.decode(set.trim());
+                    let bytes = bytes.map_err(|_| SdpError::ParameterSet(set.to_owned()))?;
+                    parameter_sets.push(bytes);
+                    parameter_sets.truncate(MAX_SETS);
+                }
+            }
+        }
+        let carried = match (codec.as_deref(), payload_type) {
+            (Some("H264"), _) => Carried::H264,
+            (Some("MP2T"), _) | (None, super::TRANSPORT) => Carried::Transport,
+            (Some("MPV"), _) | (None, super::MPEG_VIDEO) => Carried::Mpeg,
+            (codec, kind) => {
+                let unnamed = format!("of payload type {kind}");
+                return Err(SdpError::Codec(codec.map_or(unnamed, str::to_owned)));
+            }
+        };
+        Ok(RtpSession {
+            payload_type,
+            carried,
+            parameter_sets,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_description_says_of_its_video_is_read() {
+        let text = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\nm=audio 5006 RTP/AVP 97\r\na=rtpmap:97 opus/48000/2\r\n\
+            m=video 5004 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1; \
+            sprop-parameter-sets=Z2QAHw==,aOs=; profile-level-id=64001F\r\nm=audio 1 RTP/AVP 0\r\n";
+        let session = RtpSession::parse(text).expect("a description");
+        assert_eq!((session.payload_type, session.carried), (96, Carried::H264));
+        assert_eq!(
+            session.parameter_sets,
+            [&[0x67, 0x64, 0, 0x1F][..], &[0x68, 0xEB]]
+        );
+        let text = "m=video 5004 RTP/AVP 33\n";
+        let session = RtpSession::parse(text).expect("a description");
+        assert_eq!(
+            (session.payload_type, session.carried),
+            (33, Carried::Transport)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_received_is_named() {
+        let error = |text: &str| RtpSession::parse(text).expect_err(text);
+        assert_eq!(error("v=0\nm=audio 1 RTP/AVP 0\n"), SdpError::NoVideo);
+        let h265 = "m=video 1 RTP/AVP 96\na=rtpmap:96 H265/90000\n";
+        assert_eq!(error(h265), SdpError::Codec("H265".into()));
+        assert_eq!(
+            error("m=video 1 RTP/AVP 99\n"),
+            SdpError::Codec("of payload type 99".into())
+        );
+        let broken =
+            "m=video 1 RTP/AVP 96\na=rtpmap:96 H264/90000\na=fmtp:96 sprop-parameter-sets=%%\n";
+        assert_eq!(error(broken), SdpError::ParameterSet("%%".into()));
+    }
+}

@@ -1,0 +1,291 @@
+use std::collections::VecDeque;
+use std::fmt;
+
+use layercast_core::{Span, Time};
+
+use super::codec::{Carried, Evidence, Foreign};
+use super::packet::RtpPacket;
+
+/// How long the source that is taken has to be silent until another one may take its place.
+pub(crate) const SOURCE_SILENCE: Span = Span::from_secs(1);
+/// A silence in which packets of another source are kept, in case it takes the place.
+const MAYBE_GONE: Span = Span::from_ms(100);
+/// Sources looked at beside the one that is taken; packets of more are only counted.
+const MAX_CANDIDATES: usize = 4;
+/// Packets kept of each until it is known which one is taken.
+const MAX_KEPT: usize = 256;
+/// Packets of a source that have to come before it is taken: one alone may be a stray.
+const MIN_PACKETS: u64 = 3;
+/// Packets after which a source is taken that looks like H.264 but showed no start yet.
+const PLAUSIBLE_PACKETS: u64 = 32;
+/// Sources named in notes at most.
+const MAX_NAMED: usize = 8;
+
+/// A stream of packets on a port: sequence numbers run within it (RFC 3550, 5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RtpSource {
+    /// Synchronisation source.
+    pub ssrc: u32,
+    /// Payload type.
+    pub payload_type: u8,
+}
+
+impl RtpSource {
+    pub(crate) fn of(packet: &RtpPacket) -> RtpSource {
+        RtpSource {
+            ssrc: packet.ssrc,
+            payload_type: packet.payload_type,
+        }
+    }
+}
+
+impl fmt::Display for RtpSource {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let RtpSource { ssrc, payload_type } = self;
+        write!(f, "SSRC {ssrc:#010x}, payload type {payload_type}")
+    }
+}
+
+/// What a user should know of the sources on an RTP port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RtpNote {
+    /// Packets of another source come to the port and are ignored.
+    Ignored {
+        /// The other source.
+        other: RtpSource,
+        /// The source that is taken.
+        taken: RtpSource,
+    },
+    /// The source fell silent, and another one has taken its place.
+    Replaced {
+        /// The source that was taken.
+        old: RtpSource,
+        /// The source that is taken now.
+        new: RtpSource,
+    },
+}
+
+impl fmt::Display for RtpNote {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            RtpNote::Ignored { other, taken } => write!(
+                f,
+                "a second RTP source sends to the port ({other}) and is ignored; the stream is {taken}"
+            ),
+            RtpNote::Replaced { old, new } => write!(
+                f,
+                "the RTP source ({old}) fell silent, and another one ({new}) takes its place"
+            ),
+        }
+    }
+}
+
+/// A packet kept until it is known which source is taken.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub at: Time,
+    pub datagram: Vec<u8>,
+}
+
+/// A source that is not taken, or not yet.
+#[derive(Debug)]
+struct Candidate {
+    source: RtpSource,
+    evidence: Evidence,
+    kept: VecDeque<Kept>,
+    last: Time,
+}
+
+#[derive(Debug)]
+struct Taken {
+    source: RtpSource,
+    carried: Carried,
+    last: Time,
+    /// It gave a picture, or showed what it is.
+    confirmed: bool,
+}
+
+/// What becomes of a packet.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// It belongs to the source that is taken.
+    Pass,
+    /// A source is taken now: its packets so far.
+    Take(Carried, VecDeque<Kept>),
+    /// It waits, or belongs to another source.
+    Hold,
+}
+
+/// Chooses one of the sources on a port: the first one that several packets show to be a stream that can be
+/// carried. It is kept until it falls silent.
+#[derive(Default, Debug)]
+pub(crate) struct Sources {
+    taken: Option<Taken>,
+    /// What the session description says: payload type and codec.
+    described: Option<(u8, Carried)>,
+    candidates: Vec<Candidate>,
+    named: Vec<RtpSource>,
+    notes: VecDeque<RtpNote>,
+    /// Packets of other sources.
+    pub others: u64,
+}
+
+impl Sources {
+    /// Takes the first source with this payload type, which carries this.
+    pub fn describe(&mut self, payload_type: u8, carried: Carried) {
+        self.described = Some((payload_type, carried));
+    }
+
+    /// The source that is taken gave a picture.
+    pub fn confirm(&mut self) {
+        if let Some(taken) = &mut self.taken {
+            taken.confirmed = true;
+        }
+    }
+
+    /// Takes a packet that came in `datagram`.
+    pub fn push(&mut self, now: Time, packet: &RtpPacket, datagram: &[u8]) -> Verdict {
+        let source = RtpSource::of(packet);
+        let mut keep = true;
+        if let Some(taken) = &mut self.taken {
+            if taken.source == source {
+                taken.last = now;
+                return Verdict::Pass;
+            }
+            self.others += 1;
+            keep = !taken.confirmed || now.since(taken.last) >= MAYBE_GONE;
+        }
+        let described = self.described;
+        let Some(candidate) = self.candidate(now, source) else {
+            return Verdict::Hold;
+        };
+        candidate.last = now;
+        candidate.evidence.add(packet);
+        match keep {
+            true => {
+                if candidate.kept.len() == MAX_KEPT {
+                    candidate.kept.pop_front();
+                }
+                let datagram = datagram.to_vec();
+                candidate.kept.push_back(Kept { at: now, datagram });
+            }
+            false => candidate.kept.clear(),
+        }
+        let carried = match described {
+            Some((kind, carried)) => (kind == source.payload_type).then_some(carried),
+            None => candidate.evidence.carried(MIN_PACKETS, PLAUSIBLE_PACKETS),
+        };
+        let confirmed = candidate.evidence.is_strong() || described.is_some();
+        let carried = carried.filter(|&carried| self.is_free(now, carried, confirmed));
+        if let Some(carried) = carried {
+            return self.take(now, source, carried, confirmed);
+        }
+        if !keep {
+            self.name_others();
+        }
+        Verdict::Hold
+    }
+
+    /// The stream is over: if no source was taken, the one that looks most like a stream is.
+    pub fn finish(&mut self, now: Time) -> Verdict {
+        if self.taken.is_some() {
+            return Verdict::Hold;
+        }
+        let candidates = self.candidates.iter();
+        let best = candidates.max_by_key(|it| (it.evidence.is_strong(), it.kept.len()));
+        let best = best.and_then(|it| Some((it.source, it.evidence.carried(1, 1)?)));
+        match best {
+            Some((source, carried)) if self.described.is_none() => {
+                self.take(now, source, carried, true)
+            }
+            _ => Verdict::Hold,
+        }
+    }
+
+    /// The next note.
+    pub fn poll_note(&mut self) -> Option<RtpNote> {
+        self.notes.pop_front()
+    }
+
+    /// What the packets are, if no source can be taken.
+    pub fn foreign(&self) -> Option<(RtpSource, Foreign)> {
+        if self.taken.is_some() {
+            return None;
+        }
+        let most = self
+            .candidates
+            .iter()
+            .max_by_key(|it| it.evidence.packets());
+        most.map(|it| (it.source, it.evidence.foreign(it.source.payload_type)))
+    }
+
+    fn candidate(&mut self, now: Time, source: RtpSource) -> Option<&mut Candidate> {
+        let at = match self.candidates.iter().position(|it| it.source == source) {
+            Some(at) => at,
+            None => {
+                if self.candidates.len() == MAX_CANDIDATES {
+                    // A source that was silent for long makes room.
+                    let gone = |it: &Candidate| now.since(it.last) >= SOURCE_SILENCE;
+                    let at = self.candidates.iter().position(gone)?;
+                    self.candidates.remove(at);
+                }
+                self.candidates.push(Candidate {
+                    source,
+                    evidence: Evidence::default(),
+                    kept: VecDeque::new(),
+                    last: now,
+                });
+                self.candidates.len() - 1
+            }
+        };
+        self.candidates.get_mut(at)
+    }
+
+    /// Whether a source that carries `carried` may be taken.
+    fn is_free(&self, now: Time, carried: Carried, confirmed: bool) -> bool {
+        self.taken.as_ref().is_none_or(|taken| {
+            let silent = now.since(taken.last) >= SOURCE_SILENCE;
+            match taken.confirmed {
+                true => silent && carried == taken.carried,
+                false => silent || confirmed,
+            }
+        })
+    }
+
+    fn take(&mut self, now: Time, source: RtpSource, carried: Carried, confirmed: bool) -> Verdict {
+        let old = self.taken.replace(Taken {
+            source,
+            carried,
+            last: now,
+            confirmed,
+        });
+        if let Some(old) = old {
+            let (old, new) = (old.source, source);
+            self.notes.push_back(RtpNote::Replaced { old, new });
+            self.named.retain(|&named| named != source);
+        }
+        let at = self.candidates.iter().position(|it| it.source == source);
+        let kept = at.map(|at| self.candidates.remove(at).kept);
+        for candidate in &mut self.candidates {
+            self.others += candidate.kept.len() as u64;
+            candidate.kept.clear();
+        }
+        self.name_others();
+        Verdict::Take(carried, kept.unwrap_or_default())
+    }
+
+    /// Tells once of each source that is ignored.
+    fn name_others(&mut self) {
+        let Some(taken) = self.taken.as_ref().filter(|taken| taken.confirmed) else {
+            return;
+        };
+        for candidate in &self.candidates {
+            let other = candidate.source;
+            if self.named.len() < MAX_NAMED && !self.named.contains(&other) {
+                self.named.push(other);
+                let taken = taken.source;
+                self.notes.push_back(RtpNote::Ignored { other, taken });
+            }
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! RTP as senders really send it: other sources on the port, markers on every slice, fragments that do not come,
+//! parameter sets elsewhere, other codecs.
+//!
+//! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
+
+use std::sync::OnceLock;
+
+use crate::common::{decode, encode, have_ffmpeg};
+use layercast_core::{Media, Span, Time};
+use layercast_media::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpSource, TimedFrame};
+
+const FRAMES: usize = 50;
+/// Between two pictures.
+const STEP: Span = Span::from_ms(40);
+const OURS: RtpSource = RtpSource {
+    ssrc: 0x1122_3344,
+    payload_type: 96,
+};
+const OTHER: RtpSource = RtpSource {
+    ssrc: 0x99,
+    payload_type: 97,
+};
+
+/// Pictures of four slices, each a list of NAL units.
+fn pictures() -> &'static [Vec<Vec<u8>>] {
+    static PICTURES: OnceLock<Vec<Vec<Vec<u8>>>> = OnceLock::new();
+    PICTURES.get_or_init(|| {
+        let options = "-s 176x144 -pix_fmt yuv420p -c:v libx264 -g 10 -bf 0 -slices 4 -x264-params scenecut=0:aud=1";
+        let data = encode("sources.h264", &format!("-frames:v {FRAMES} {options}"));
+        let mut pictures: Vec<Vec<Vec<u8>>> = Vec::new();
+        let mut rest = &data[..];
+        while let Some(at) = rest.windows(3).position(|it| it == [0, 0, 1]) {
+            rest = &rest[at + 3..];
+            let end = rest.windows(3).position(|it| it == [0, 0, 1]).unwrap_or(rest.len());
+            let mut nal = rest[..end].to_vec();
+            while nal.last() == Some(&0) {
+                nal.pop();
+            }
+            if kind(&nal) == 9 {
+                pictures.push(Vec::new());
+            }
+            pictures.last_mut().expect("a delimiter first").push(nal);
+        }
+        assert_eq!(pictures.len(), FRAMES);
+        pictures
+    })
+}
+
+fn kind(nal: &[u8]) -> u8 {
+    nal[0] & 31
+}
+
+fn at(picture: usize) -> Time {
+    Time::ZERO + Span::from_secs(1) + STEP.times(picture as u64)
+}
+
+/// A datagram and when it comes.
+type Sent = (Time, Vec<u8>);
+
+fn packet(source: RtpSource, seq: u16, timestamp: u32, payload: &[u8], marker: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let RtpSource { ssrc, payload_type } = source;
+    RtpPacket {
+        marker,
+        payload_type,
+        seq,
+        timestamp,
+        ssrc,
+        payload,
+    }
+    .encode_into(&mut out);
+    out
+}
+
+/// Payloads of a NAL unit: whole, or in fragments.
+fn payloads(nal: &[u8], most: usize) -> Vec<Vec<u8>> {
+    if nal.len() <= most {
+        return vec![nal.to_vec()];
+    }
+    let pieces: Vec<&[u8]> = nal[1..].chunks(most).collect();
+    let last = pieces.len() - 1;
+    let fragment = |(index, piece): (usize, &&[u8])| {
+        let bits = if index == 0 { 0x80 } else { 0 } | if index == last { 0x40 } else { 0 };
+        [&[nal[0] & 0xE0 | 28, bits | nal[0] & 31][..], piece].concat()
+    };
+    pieces.iter().enumerate().map(fragment).collect()
+}
+
+/// The stream in packets; `marker` says of picture, NAL unit and whether it is the last.
+fn stream(marker: impl Fn(&[u8], bool) -> bool, most: usize) -> Vec<Sent> {
+    let (mut sent, mut seq) = (Vec::new(), 65_500u16);
+    for (index, picture) in pictures().iter().enumerate() {
+        for (at_nal, nal) in picture.iter().enumerate() {
+            let parts = payloads(nal, most);
+            for (part, payload) in parts.iter().enumerate() {
+                let last = part + 1 == parts.len();
+                let marker = last && marker(nal, at_nal + 1 == picture.len());
+                let timestamp = 5_000 + 3_600 * index as u32;
+                sent.push((at(index), packet(OURS, seq, timestamp, payload, marker)));
+                seq = seq.wrapping_add(1);
+            }
+        }
+    }
+    sent
+}
+
+fn ordinary() -> Vec<Sent> {
+    stream(|_, last| last, 1_200)
+}
+
+/// Gives the datagrams to a receiver, and time in between.
+fn receive(receiver: &mut RtpReceiver, sent: &[Sent]) -> Vec<(Time, TimedFrame)> {
+    let mut frames = Vec::new();
+    for (now, datagram) in sent {
+        while let Some(due) = receiver.next_timeout().filter(|due| due < now) {
+            receiver.on_timeout(due);
+            frames.extend(std::iter::from_fn(|| receiver.poll()).map(|it| (due, it)));
+            assert!(receiver.next_timeout().is_none_or(|next| next > due));
+        }
+        receiver.push(*now, datagram);
+        frames.extend(std::iter::from_fn(|| receiver.poll()).map(|it| (*now, it)));
+    }
+    receiver.finish();
+    let end = sent.last().map_or(Time::ZERO, |it| it.0);
+    frames.extend(std::iter::from_fn(|| receiver.poll()).map(|it| (end, it)));
+    frames
+}
+
+fn bytes(frames: &[(Time, TimedFrame)]) -> Vec<u8> {
+    frames
+        .iter()
+        .flat_map(|(_, it)| it.frame.data.clone().expect("bytes"))
+        .collect()
+}
+
+/// Whole pictures, and what a decoder makes of them without a complaint.
+fn received(sent: &[Sent]) -> (Vec<String>, RtpReceiver) {
+    let mut receiver = RtpReceiver::new();
+    let frames = receive(&mut receiver, sent);
+    let decoded = decode("h264", &bytes(&frames));
+    assert_eq!(decoded.len(), frames.len());
+    (decoded, receiver)
+}
+
+#[test]
+fn a_picture_ends_with_its_time_stamp_whatever_the_markers_say() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let (expected, receiver) = received(&ordinary());
+    assert_eq!(
+        (expected.len(), receiver.media()),
+        (FRAMES, Some(Media::H264))
+    );
+    let each = received(&stream(|_, _| true, 1_200)).0;
+    assert_eq!(each, expected);
+    let none = received(&stream(|_, _| false, 1_200)).0;
+    assert_eq!(none, expected);
+    // Parameter sets with the time stamp of the picture before.
+    let mut late = stream(|nal, last| last || kind(nal) == 7, 1_200);
+    for (index, (_, datagram)) in late.iter_mut().enumerate() {
+        let front = matches!(datagram[12] & 31, 6..=9);
+        let stamp = u32::from_be_bytes(datagram[4..8].try_into().expect("a stamp"));
+        if front && index > 0 {
+            datagram[4..8].copy_from_slice(&(stamp - 3_600).to_be_bytes());
+        }
+    }
+    assert_eq!(received(&late).0, expected);
+}
+
+#[test]
+fn markers_that_are_right_save_the_wait_for_the_next_picture() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let mut receiver = RtpReceiver::new();
+    let frames = receive(&mut receiver, &ordinary());
+    let waited = |index: usize| frames[index].0.since(at(index));
+    assert_eq!(waited(2), STEP);
+    assert!((20..FRAMES).all(|index| waited(index) == Span::ZERO));
+}
+
+#[test]
+fn one_lost_packet_costs_no_more_than_its_gop_and_a_tenth_of_a_second() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // Ten pictures a second of one packet each.
+    let whole = pictures().iter().enumerate().map(|(index, picture)| {
+        let aggregate = picture.iter().fold(vec![24 | 0x60], |mut all, nal| {
+            all.extend_from_slice(&(nal.len() as u16).to_be_bytes());
+            all.extend_from_slice(nal);
+            all
+        });
+        let now = Time::ZERO + Span::from_ms(100).times(index as u64);
+        (
+            now,
+            packet(OURS, index as u16, 9_000 * index as u32, &aggregate, true),
+        )
+    });
+    let lost = 23;
+    let kept: Vec<Sent> = whole
+        .enumerate()
+        .filter(|(index, _)| *index != lost)
+        .map(|it| it.1)
+        .collect();
+    let mut receiver = RtpReceiver::new();
+    let frames = receive(&mut receiver, &kept);
+    assert_eq!(decode("h264", &bytes(&frames)).len(), frames.len());
+    // The rest of its GOP of ten is missing, and nothing else.
+    assert_eq!(frames.len(), FRAMES - 7);
+    let start = frames
+        .iter()
+        .find(|(now, it)| now.as_us() > 2_200_000 && it.frame.gop_start);
+    let late = start.expect("a start").0.as_us() / 1_000 - 3_000;
+    assert!(late <= 100, "{late} ms");
+    assert_eq!(receiver.stats().lost, 1);
+}
+
+#[test]
+fn other_sources_on_the_port_are_counted_and_named_once() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let expected = received(&ordinary()).0;
+    let noise = |index: usize| packet(OTHER, index as u16, index as u32 * 960, &[0x41; 80], false);
+    let same_ssrc = RtpSource {
+        payload_type: 100,
+        ..OURS
+    };
+    let rtcp = [&[0x80, 200, 0, 6][..], &[7; 24]].concat();
+    let stun = [&[0, 1, 0, 0, 0x21, 0x12, 0xA4, 0x42][..], &[0; 12]].concat();
+    let ts_like = [&[0x47][..], &[0x41; 187]].concat();
+    let mut sent = vec![
+        (at(0), stun),
+        (at(0), packet(OTHER, 7, 960, &ts_like, false)),
+    ];
+    for (index, one) in ordinary().into_iter().enumerate() {
+        sent.push(one.clone());
+        sent.push((one.0, noise(index)));
+        sent.push((
+            one.0,
+            packet(same_ssrc, index as u16, 1, &[0x41; 80], false),
+        ));
+        sent.push((one.0, rtcp.clone()));
+    }
+    let (decoded, mut receiver) = received(&sent);
+    assert_eq!(decoded, expected);
+    let stats = receiver.stats();
+    let count = ordinary().len() as u64;
+    assert_eq!((stats.packets, stats.lost, stats.dropped), (count, 0, 0));
+    assert_eq!(
+        (stats.control, stats.other_sources),
+        (count + 1, 2 * count + 1)
+    );
+    let notes: Vec<RtpNote> = std::iter::from_fn(|| receiver.poll_note()).collect();
+    assert_eq!(notes.len(), 2);
+    for other in [OTHER, same_ssrc] {
+        assert!(
+            notes.contains(&RtpNote::Ignored { other, taken: OURS }),
+            "{notes:?}"
+        );
+    }
+    assert!(
+        notes[0]
+            .to_string()
+            .contains("SSRC 0x00000099, payload type 97"),
+        "{}",
+        notes[0]
+    );
+}
+
+#[test]
+fn a_source_that_fell_silent_is_replaced_by_the_next() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let first = ordinary();
+    let restarted = RtpSource {
+        ssrc: 0xABCD,
+        ..OURS
+    };
+    let again = |after: Span| {
+        let shift = STEP.times(FRAMES as u64) + after;
+        let sent = ordinary().into_iter().map(move |(at, mut datagram)| {
+            datagram[8..12].copy_from_slice(&restarted.ssrc.to_be_bytes());
+            datagram[4] ^= 0x40;
+            (at + shift, datagram)
+        });
+        first.iter().cloned().chain(sent).collect::<Vec<Sent>>()
+    };
+    let mut receiver = RtpReceiver::new();
+    let frames = receive(&mut receiver, &again(Span::from_secs(2)));
+    assert_eq!(frames.len(), 2 * FRAMES);
+    assert_eq!(
+        receiver.poll_note(),
+        Some(RtpNote::Replaced {
+            old: OURS,
+            new: restarted
+        })
+    );
+    // At once: what comes within a second of the last packet of the first is kept and taken then.
+    let mut receiver = RtpReceiver::new();
+    let frames = receive(&mut receiver, &again(Span::from_ms(10)));
+    assert!(frames.len() > 2 * FRAMES - 11, "{}", frames.len());
+}
+
+#[test]
+fn fragments_that_do_not_come_cost_their_picture_and_what_refers_to_it() {
+    if !have_ffmpeg() {
+        return;
+    }
+    // A P picture in the third GOP.
+    let (odd, stamp) = (23usize, 5_000 + 3_600 * 23u32);
+    let of_odd = |datagram: &[u8]| datagram[4..8] == stamp.to_be_bytes() && datagram[12] & 31 == 28;
+    let all = stream(|_, last| last, 60);
+    assert!(all.iter().filter(|it| of_odd(&it.1)).count() > 4);
+    let drop = |bit: u8, renumber: bool| -> Vec<Sent> {
+        let kept = all
+            .iter()
+            .filter(|it| !of_odd(&it.1) || it.1[13] & bit == 0);
+        let mut sent: Vec<Sent> = kept.cloned().collect();
+        if renumber {
+            for (index, (_, datagram)) in sent.iter_mut().enumerate() {
+                datagram[2..4].copy_from_slice(&(index as u16).to_be_bytes());
+            }
+        }
+        sent
+    };
+    for (bit, renumber) in [(0x80, false), (0x40, false), (0x80, true), (0x40, true)] {
+        let (decoded, receiver) = received(&drop(bit, renumber));
+        assert_eq!(decoded.len(), odd + FRAMES - 30, "{bit:#x} {renumber}");
+        assert!(receiver.stats().incomplete > 0);
+    }
+    // Small slices as fragments with start and end.
+    let both = |(now, mut datagram): Sent| {
+        if matches!(datagram[12] & 31, 1 | 5) {
+            let first = datagram[12];
+            datagram.splice(12..13, [first & 0xE0 | 28, 0xC0 | first & 31]);
+        }
+        (now, datagram)
+    };
+    let sent: Vec<Sent> = ordinary().into_iter().map(both).collect();
+    assert_eq!(received(&sent).0.len(), FRAMES);
+}
+
+#[test]
+fn several_nal_units_sent_as_one_are_taken_apart() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let expected = received(&ordinary()).0;
+    for leading in [false, true] {
+        let (mut sent, mut seq) = (Vec::new(), 0);
+        for (index, picture) in pictures().iter().enumerate() {
+            let merged: Vec<u8> = picture[1..]
+                .iter()
+                .flat_map(|nal| [&[0, 0, 0, 1][..], nal].concat())
+                .collect();
+            let merged = if leading { &merged[..] } else { &merged[4..] };
+            let parts = if leading {
+                vec![merged.to_vec()]
+            } else {
+                payloads(merged, 1_000)
+            };
+            for (part, payload) in parts.iter().enumerate() {
+                let marker = part + 1 == parts.len();
+                sent.push((
+                    at(index),
+                    packet(OURS, seq, 3_600 * index as u32, payload, marker),
+                ));
+                seq += 1;
+            }
+        }
+        assert_eq!(received(&sent).0, expected, "{leading}");
+    }
+}
+
+#[test]
+fn parameter_sets_come_from_the_session_description() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let bare: Vec<Sent> = ordinary()
+        .into_iter()
+        .filter(|it| !matches!(it.1[12] & 31, 7 | 8))
+        .enumerate()
+        .map(|(seq, (now, mut datagram))| {
+            datagram[2..4].copy_from_slice(&(seq as u16).to_be_bytes());
+            (now, datagram)
+        })
+        .collect();
+    let mut receiver = RtpReceiver::new();
+    assert!(receive(&mut receiver, &bare).is_empty());
+    let problem = receiver.problem().expect("a reason");
+    assert!(
+        problem.contains("parameter sets") && problem.contains("--sdp"),
+        "{problem}"
+    );
+
+    let start: Vec<u8> = pictures()[0]
+        .iter()
+        .flat_map(|nal| [&[0, 0, 1][..], nal].concat())
+        .collect();
+    let here = std::net::IpAddr::from([127, 0, 0, 1]);
+    let text = layercast_media::session_description("clip", Media::H264, here, 5_004, &start);
+    let session = RtpSession::parse(&text).expect("a description");
+    let mut receiver = RtpReceiver::of_session(&session);
+    let frames = receive(&mut receiver, &bare);
+    assert_eq!(frames.len(), FRAMES);
+    assert_eq!(decode("h264", &bytes(&frames)), received(&ordinary()).0);
+    assert_eq!(receiver.problem(), None);
+}
+
+#[test]
+fn other_codecs_are_named() {
+    let of = |payload: &dyn Fn(usize) -> Vec<u8>, payload_type: u8| {
+        let source = RtpSource {
+            payload_type,
+            ..OURS
+        };
+        let mut receiver = RtpReceiver::new();
+        for index in 0..200 {
+            let datagram = packet(
+                source,
+                index as u16,
+                3_600 * index as u32,
+                &payload(index),
+                true,
+            );
+            receiver.push(at(index), &datagram);
+        }
+        receiver.finish();
+        assert!(receiver.poll().is_none() && receiver.media().is_none());
+        receiver.problem().expect("a reason")
+    };
+    let h265 = |index: usize| match index % 25 {
+        0 => vec![0x40, 1, 0x0C, 1],
+        1 => vec![0x42, 1, 1, 1],
+        _ => [&[0x62, 1, 0x81][..], &[index as u8; 900]].concat(),
+    };
+    assert!(of(&h265, 96).contains("H.265 video (payload type 96)"));
+    let mpeg4 = |index: usize| match index % 3 {
+        0 => [&[0, 0, 1, 0xB6, 0x10][..], &[index as u8; 900]].concat(),
+        _ => vec![(index as u8).wrapping_mul(37); 900],
+    };
+    assert!(of(&mpeg4, 96).contains("MPEG-4 part 2 video"));
+    let aac = |index: usize| [&[0, 16, 0x10, index as u8][..], &[0x21; 300]].concat();
+    let text = of(&aac, 97);
+    assert!(
+        text.contains("AAC sound") && text.contains("not with H.264"),
+        "{text}"
+    );
+    assert!(of(&|_| vec![0xD5; 160], 0).contains("G.711 sound"));
+}
