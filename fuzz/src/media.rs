@@ -217,11 +217,11 @@ pub fn rtp(data: &[u8]) {
             assert_eq!(RtpPacket::parse(&out), Some(packet));
         }
         if datagram.is_empty() {
-            now = now + Span::from_ms(250);
+            now += Span::from_ms(250);
             ingest.on_timeout(now);
             assert!(ingest.next_timeout().is_none_or(|at| at > now));
         } else {
-            now = now + Span::from_ms(1);
+            now += Span::from_ms(1);
             ingest.push(now, datagram);
         }
         while ingest.poll_note().is_some() {}

@@ -222,7 +222,7 @@ mod tests {
             let mut last: Option<u16> = None;
             let mut now = Time::ZERO;
             for (seq, later) in packets {
-                now = now + Span::from_ms(later);
+                now += Span::from_ms(later);
                 for (seq, after_loss) in passed(&mut reorder, now, &[seq % 4_096]) {
                     if let Some(last) = last.filter(|_| !after_loss) {
                         prop_assert_eq!(seq as u16, last.wrapping_add(1));
