@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use layercast_core::{Layer, PerLayer, Rate, Serial};
+use layercast_core::{Layer, Media, PerLayer, Rate, Serial};
 use layercast_media::{
-    Clip, DropRule, FilterError, Filtered, Frame, MediaError, PictureDrop, StreamWriter,
+    Clip, Container, DropRule, FilterError, Filtered, Frame, MediaError, PictureDrop, StreamWriter,
 };
 use serde::Serialize;
 
@@ -42,6 +42,7 @@ struct Change {
 /// Runs the command.
 pub fn run(args: &args::Filter) -> Outcome {
     let clip = read_clip(&args.file)?;
+    filterable(&clip, &args.file)?;
     let explain = |(index, error): (usize, FilterError)| {
         let failure = Failure::new(format!("{}: frame {index}: {error}", args.file.display()));
         match error {
@@ -77,6 +78,21 @@ pub fn run(args: &args::Filter) -> Outcome {
         (false, true) => print(&table(&report)),
         (false, false) => Ok(io::stderr().lock().write_all(table(&report).as_bytes())?),
     }
+}
+
+/// Whether the filters can take the clip apart: they know the coefficients and pictures of MPEG-1/2 video.
+fn filterable(clip: &Clip, path: &Path) -> Outcome {
+    let (what, way) = match (clip.info.container, clip.info.codec) {
+        (Container::MpegTs, _) => (
+            "a transport stream",
+            "take the MPEG-1/2 video out of it first, e.g. ffmpeg -i FILE -an -c copy -f mpeg2video CLIP.m2v"
+                .to_owned(),
+        ),
+        (_, Media::H264) => ("H.264 video", format!("try: {}", MediaError::CONVERT)),
+        _ => return Ok(()),
+    };
+    let problem = format!("{what} cannot be filtered: the filters take MPEG-1/2 video streams");
+    Err(Failure::of(path, problem).hint(way))
 }
 
 /// The frames as a stream, with repeats where one is missing.

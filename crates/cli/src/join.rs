@@ -94,6 +94,7 @@ fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
     if out == Path::new("-") {
         return Ok(Output::Stdout);
     }
+    writable(out)?;
     Ok(match live::output(out)? {
         None => Output::File(out.to_owned()),
         Some((to, false)) => Output::Udp(to),
@@ -103,6 +104,41 @@ fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
             Output::Rtp { to, sdp: Some(sdp) }
         }
     })
+}
+
+/// Names of files in forms that are not written here.
+const OTHER_FORMS: [&str; 12] = [
+    "mp4", "m4s", "m4v", "mov", "mkv", "webm", "avi", "flv", "wmv", "3gp", "m3u8", "mpd",
+];
+
+/// Whether an output can be written in the form that its name asks for.
+fn writable(out: &Path) -> Outcome {
+    let name = out.to_string_lossy();
+    if let Some((scheme, _)) = name.split_once("://") {
+        let format = if scheme.starts_with("rtmp") {
+            "flv"
+        } else {
+            "mpegts"
+        };
+        return match scheme {
+            "udp" | "rtp" => Ok(()),
+            _ => Err(Failure::Usage(format!(
+                "--out {name}: {scheme} is not written here, but udp://HOST:PORT (MPEG-TS), rtp://HOST:PORT and \
+                 files are; for {scheme}: --out - | ffmpeg -i - -c copy -f {format} {name}"
+            ))),
+        };
+    }
+    let extension = out
+        .extension()
+        .and_then(|it| it.to_str())
+        .unwrap_or_default();
+    match OTHER_FORMS.contains(&extension.to_ascii_lowercase().as_str()) {
+        false => Ok(()),
+        true => Err(Failure::Usage(format!(
+            "--out {name}: files of the form {extension} are not written here; --out NAME.ts is a transport stream \
+             with all that the flow has, and ffmpeg makes the rest of it: --out - | ffmpeg -i - -c copy {name}"
+        ))),
+    }
 }
 
 /// The interface on which to join a group: the one that leads to `upstream`, if none is named.
@@ -330,4 +366,33 @@ fn explain(error: NetError) -> Failure {
         _ => return stats::net(error),
     };
     Failure::new(error).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_in_other_forms_are_refused_with_the_way_to_them() {
+        for fine in [
+            "got.ts",
+            "got.m1v",
+            "got.h264",
+            "got",
+            "udp://127.0.0.1:1",
+            "rtp://[::1]:2",
+        ] {
+            assert!(writable(Path::new(fine)).is_ok(), "{fine}");
+        }
+        for (name, says) in [
+            ("x.mp4", "ffmpeg -i - -c copy x.mp4"),
+            ("seg.M4S", "transport stream"),
+            ("srt://host:9", "-f mpegts srt://host:9"),
+        ] {
+            let Err(Failure::Usage(text)) = writable(Path::new(name)) else {
+                panic!("{name}");
+            };
+            assert!(text.contains(says), "{text}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-use layercast_core::{FrameRate, Layer, Media, Serial, Time};
+use layercast_core::{FrameRate, Layer, Media, Serial, Span, Time};
 
 use crate::rtp::RtpSender;
 use crate::timeline::{OutPicture, Timeline};
@@ -38,6 +38,9 @@ pub struct FlowWriter {
     mux: Option<TsMux>,
     rtp: Option<RtpSender>,
     timeline: Timeline,
+    rate: FrameRate,
+    /// Number and emission time of the last frame.
+    last: Option<(Serial, Time)>,
     written: Vec<u8>,
     pictures: Vec<OutPicture>,
 }
@@ -66,8 +69,17 @@ impl FlowWriter {
                 _ => None,
             },
             timeline: Timeline::new(rate),
+            rate,
+            last: None,
             written: Vec::new(),
             pictures: Vec::new(),
+        }
+    }
+
+    /// Says how far key frames are apart; see [`TsWriter::set_gop`].
+    pub fn set_gop(&mut self, gop: Span) {
+        if let Stream::Transport(stream) = &mut self.stream {
+            stream.set_gop(gop);
         }
     }
 
@@ -81,6 +93,9 @@ impl FlowWriter {
             emitted,
             data,
         } = *frame;
+        if self.last.is_none_or(|(last, _)| seq.is_after(last)) {
+            self.last = Some((seq, emitted));
+        }
         self.written.clear();
         self.pictures.clear();
         let written = &mut self.written;
@@ -108,6 +123,28 @@ impl FlowWriter {
                 self.timeline.mpeg(written, emitted, &mut self.pictures);
             }
         }
+        self.put(out, ends);
+    }
+
+    /// The flow is over, and `end` was its last frame: of MPEG-1/2 video, repeats stand for the frames missing
+    /// since the last one received. `ends` as for [`frame`](FlowWriter::frame).
+    pub fn end_at(&mut self, end: Serial, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        let (Stream::Mpeg(stream), Some((last, emitted))) = (&mut self.stream, self.last) else {
+            return;
+        };
+        self.written.clear();
+        self.pictures.clear();
+        stream.end_at(end, &mut self.written);
+        let missing = end.diff(last).max(0).unsigned_abs();
+        let emitted = emitted.saturating_add(self.rate.due(missing.into()));
+        self.timeline
+            .mpeg(&self.written, emitted, &mut self.pictures);
+        self.put(out, ends);
+    }
+
+    /// Appends the pictures that were written.
+    fn put(&mut self, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        let written = &mut self.written;
         match (&mut self.mux, &mut self.rtp) {
             (Some(mux), _) => {
                 for picture in &self.pictures {

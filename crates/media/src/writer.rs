@@ -129,6 +129,19 @@ impl StreamWriter {
         }
     }
 
+    /// The flow is over, and `last` was its last frame: writes repeats of the frames missing since the last one
+    /// received. Writes nothing if nothing began.
+    pub fn end_at(&mut self, last: Serial, out: &mut Vec<u8>) {
+        let Some(known) = self.last.filter(|&known| last.is_after(known)) else {
+            return;
+        };
+        self.last = Some(last);
+        let missing = u64::from(last.diff(known).unsigned_abs());
+        let gap = missing.min(self.max_gap());
+        self.stats.unfilled += missing - gap;
+        self.fill(gap, out);
+    }
+
     /// Fills the slots known to be free, and ends the sequence. Writes nothing if nothing began.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.last.take().is_some() {

@@ -6,6 +6,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use layercast_core::Serial;
 use layercast_media::{OutputForm, WriterStats};
 use layercast_transport::mets::PlayedFrame;
 use layercast_wire::FlowInfo;
@@ -129,6 +130,7 @@ impl FrameOut {
                 name: flow.name.clone(),
                 media: flow.spec.media,
                 rate: flow.spec.frame_rate,
+                gop: flow.spec.frame_rate.due(flow.spec.gop_n.into()),
             };
             // Frames follow, and those that do not get through either are counted.
             let _ = frames.try_send(item);
@@ -149,6 +151,14 @@ impl FrameOut {
         if let Err(gone) = gone {
             self.dropped += 1;
             self.broken |= gone;
+        }
+    }
+
+    /// The flow is over, and `last` was its last frame.
+    pub fn end(&mut self, last: Serial) {
+        if let Taker::Writer(frames, _) = &self.taker {
+            // Where there is no room, frames were dropped and counted too.
+            let _ = frames.try_send(Item::End(last));
         }
     }
 
@@ -196,7 +206,7 @@ mod tests {
     use std::sync::{Arc, Mutex, mpsc};
 
     use bytes::Bytes;
-    use layercast_core::{Layer, Serial, Span, Time};
+    use layercast_core::{Layer, Span, Time};
 
     use std::io::Write;
 

@@ -331,6 +331,7 @@ impl Receiver {
                 self.meter.frame(frame);
                 self.out.write(frame);
             }
+            SinkEvent::End { last } => self.out.end(*last),
             SinkEvent::Joined { flow } => self.tell(JoinEvent::Joined(flow.clone())),
             SinkEvent::Level { from, to, .. } => self.tell(JoinEvent::Level {
                 from: *from,

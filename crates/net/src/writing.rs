@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 
-use layercast_core::{FrameRate, Media};
+use layercast_core::{FrameRate, Media, Serial, Span};
 use layercast_media::{FlowWriter, OutputForm, Received, session_description};
 use layercast_transport::mets::PlayedFrame;
 use layercast_wire::Payload;
@@ -30,8 +30,12 @@ pub(crate) enum Item {
         name: String,
         media: Media,
         rate: FrameRate,
+        /// How far key frames are apart.
+        gop: Span,
     },
     Frame(PlayedFrame),
+    /// The flow is over: this was the number of its last frame.
+    End(Serial),
 }
 
 /// Where bytes go.
@@ -115,22 +119,43 @@ pub(crate) fn write_stream(
     mut outlet: Outlet,
 ) -> OutputStats {
     let mut stats = OutputStats::default();
-    let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE);
+    let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE, Span::ZERO);
     let mut writer: Option<FlowWriter> = None;
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let mut written = Ok(());
     for item in queue {
         let frame = match item {
             // A flow stays what it is; if it is announced again, writing goes on.
-            Item::Flow { name, media, rate } => {
-                flow = (name, media, rate);
+            Item::Flow {
+                name,
+                media,
+                rate,
+                gop,
+            } => {
+                flow = (name, media, rate, gop);
                 continue;
             }
             Item::Frame(frame) => frame,
+            Item::End(last) => {
+                if let Some(writer) = &mut writer {
+                    bytes.clear();
+                    ends.clear();
+                    writer.end_at(last, &mut bytes, &mut ends);
+                    written = outlet.write(&bytes, &ends);
+                    stats.bytes += bytes.len() as u64;
+                }
+                continue;
+            }
         };
         bytes.clear();
         ends.clear();
-        let writer = writer.get_or_insert_with(|| FlowWriter::new(flow.1, flow.2, form));
+        let writer = writer.get_or_insert_with(|| {
+            let mut writer = FlowWriter::new(flow.1, flow.2, form);
+            if flow.3 > Span::ZERO {
+                writer.set_gop(flow.3);
+            }
+            writer
+        });
         // Synthetic frames are no video.
         if let Payload::Bytes(data) = &frame.payload {
             let received = Received {

@@ -1,6 +1,7 @@
 //! MPEG transport streams (ISO/IEC 13818-1 | ITU-T Rec. H.222.0): packets, tables, splitting into
 //! layered frames, writing what a receiver got, and putting elementary video into one.
 
+mod closer;
 mod headers;
 mod mux;
 pub(crate) mod packet;

@@ -1,5 +1,6 @@
-use layercast_core::{Serial, Time};
+use layercast_core::{Serial, Span, Time};
 
+use super::closer::{Closer, end_unit};
 use super::packet::{self, NULL, PAT, Packet, TS_PACKET};
 use super::pcr::OutputClock;
 use super::psi::{ProgramMap, Sections, programs};
@@ -21,6 +22,9 @@ pub struct TsWriter {
     map_pid: Option<u16>,
     /// By packet identifier: last counter of the source, last counter written.
     counters: Box<[(u8, u8); 8_192]>,
+    /// How far key frames are apart, if that is known.
+    gop: Option<Span>,
+    closer: Closer,
     stats: WriterStats,
 }
 
@@ -36,6 +40,8 @@ impl Default for TsWriter {
             pmt: Sections::default(),
             map_pid: None,
             counters: Box::new([(NO_COUNTER, NO_COUNTER); 8_192]),
+            gop: None,
+            closer: Closer::default(),
             stats: WriterStats::default(),
         }
     }
@@ -45,6 +51,12 @@ impl TsWriter {
     /// A writer that waits for a frame to start at.
     pub fn new() -> TsWriter {
         TsWriter::default()
+    }
+
+    /// Says how far key frames are apart: with that the first picture is ended where those behind it are
+    /// withheld, so that a player need not wait for the next key frame to learn what the video is.
+    pub fn set_gop(&mut self, gop: Span) {
+        self.gop = Some(gop);
     }
 
     /// What it did so far; nothing is repeated.
@@ -82,6 +94,10 @@ impl TsWriter {
         self.last = Some(seq);
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
+        if let (Some((pid, pts, dts)), Some(gop)) = (self.closer.frame(data, emitted), self.gop) {
+            let counter = &mut self.counters[usize::from(pid)].1;
+            end_unit(pid, counter, (pts, dts), gop, out);
+        }
         for bytes in packets {
             self.packet(bytes, emitted, out);
         }

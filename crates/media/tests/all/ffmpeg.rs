@@ -7,8 +7,10 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use layercast_core::{Layer, Level, Serial, Stream};
-use layercast_media::{Clip, Container, Frame, StreamWriter, WriterStats};
+use layercast_core::{Layer, Level, Serial, Stream, Time};
+use layercast_media::{
+    Clip, Container, FlowWriter, Frame, OutputForm, Received, StreamWriter, WriterStats,
+};
 
 /// How the sources are encoded: name, ffmpeg arguments after the input.
 const SOURCES: [(&str, &str); 8] = [
@@ -355,5 +357,44 @@ fn program_streams_hold_the_same_frames_as_their_elementary_stream() {
         assert_eq!(muxed.info.truncated, None);
         let cut = Clip::parse(program.slice(..program.len() / 2 + 1_000)).expect("half of it");
         assert!(cut.info.truncated.is_some() && cut.frames.len() < FRAMES);
+    }
+}
+
+#[test]
+fn at_every_level_a_flow_that_ends_has_one_picture_for_each_of_the_source() {
+    if !have_ffmpeg() {
+        return;
+    }
+    for (name, options) in [SOURCES[0], SOURCES[4]] {
+        let clip = source(name, options, "ends");
+        let rate = clip.info.frame_rate;
+        for (form, extension) in [(OutputForm::Native, "mpg"), (OutputForm::Transport, "ts")] {
+            for level in [Level::BASE, Level::E1, Level::FULL] {
+                let mut writer = FlowWriter::new(clip.info.codec, rate, form);
+                let (mut out, mut ends) = (Vec::new(), Vec::new());
+                let frames = clip.frames.iter().enumerate();
+                for (index, frame) in frames.filter(|it| level.includes(it.1.layer())) {
+                    let received = Received {
+                        seq: Serial(index as u32),
+                        layer: frame.layer(),
+                        gop_start: frame.gop_start,
+                        emitted: Time::ZERO + rate.due(index as u64),
+                        data: frame.data.as_ref().expect("a real clip"),
+                    };
+                    writer.frame(&received, &mut out, &mut ends);
+                }
+                writer.end_at(Serial(FRAMES as u32 - 1), &mut out, &mut ends);
+                writer.end_at(Serial(3), &mut out, &mut ends);
+                writer.finish(&mut out);
+                let stats = writer.stats();
+                assert_eq!(
+                    stats.written + stats.repeated,
+                    FRAMES as u64,
+                    "{name} {level}"
+                );
+                let pictures = decode(&format!("ends-{name}-{level}.{extension}"), &out);
+                assert_eq!(pictures.len(), FRAMES, "{name} {level} {form:?}");
+            }
+        }
     }
 }

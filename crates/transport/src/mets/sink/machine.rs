@@ -341,6 +341,7 @@ impl Sink {
                 let level = active.adapter.level();
                 active.receiver.finish(now, end, level, connected, obs);
                 self.events.append(&mut active.receiver.events);
+                self.events.push_back(SinkEvent::End { last: end.seq });
             }
         }
         self.close(undelivered);

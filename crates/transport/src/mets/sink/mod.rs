@@ -203,6 +203,11 @@ pub enum SinkEvent {
     },
     /// The session channel is lost; media go on as long as they come.
     Disconnected,
+    /// The flow is over: this was its last frame, received or not. [`Closed`](SinkEvent::Closed) follows.
+    End {
+        /// Its number.
+        last: Serial,
+    },
     /// The flow is over and everything that came was played.
     Closed {
         /// Frames the source could not send within its grace time.
