@@ -1,6 +1,6 @@
 //! Tokens, proofs and grants: anything decodes to a value or an error, and a value reads back.
 
-use layercast_core::FlowId;
+use layercast_core::{FlowId, NodeId};
 use layercast_protect::{Claimant, ExchangeKey, Proof, Signer, Token, open_grant};
 
 /// A token as text, or the octets of a proof.
@@ -16,6 +16,7 @@ pub fn token(data: &[u8]) {
             flow_name: "bunny",
             flow: FlowId(7),
             member: "dwp",
+            id: NodeId(4),
             now: 1,
         };
         let _ = proof.verify(&Signer::from_seed(&[1; 32]).public(), &claimant);

@@ -78,7 +78,11 @@ pub fn control(args: &IdentityArgs) -> Result<Control, Failure> {
 
 /// An identity to use.
 pub fn own(identity: Result<Identity, IdentityError>) -> Result<Arc<Identity>, Failure> {
-    identity.map(Arc::new).map_err(Failure::new)
+    let identity = identity.map_err(Failure::new)?;
+    if let Some(exposed) = identity.exposed() {
+        eprintln!("warning: {exposed}");
+    }
+    Ok(Arc::new(identity))
 }
 
 /// How to call the node that listens on `listen`, with that certificate or in the clear over `control`.

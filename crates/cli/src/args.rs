@@ -315,7 +315,9 @@ pub struct Serve {
 /// `layercast token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Whoever has the token may join the flow, so hand it over like a password. Needs no running server.
+Whoever has the token may join the flow, so hand it over like a password: in a file (layercast join --token-file) or
+in the environment (LAYERCAST_TOKEN). In a URL on the command line all users of the host see it in the list of
+processes. Needs no running server.
 
 Examples:
   layercast token --identity server.pem --flow bunny
@@ -476,6 +478,10 @@ pub struct Join {
     /// Believe the authorities in this PEM file if the URL names no fingerprint
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+    /// Read the token for the flow from this file. Without it, the environment variable LAYERCAST_TOKEN counts if
+    /// the URL has no token. A token in the URL shows in the list of processes
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Keep certificate and key of this receiver in this file, made if it is not there
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
@@ -594,6 +600,10 @@ pub struct Emulate {
     /// Where their datagrams go
     #[arg(long, value_name = "ADDR", conflicts_with = "scenario")]
     pub to: Option<SocketAddr>,
+    /// Believe the addresses of all clients. Without it, a client on another host that has no TCP connection here
+    /// gets at most three times the bytes that it sends (RFC 9000, 8.1)
+    #[arg(long, conflicts_with = "scenario")]
+    pub any_client: bool,
     /// Rate of the line each way, UDP and IP headers included [default: no limit]
     #[arg(long, conflicts_with = "scenario", value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,

@@ -21,7 +21,8 @@ use crate::units;
 One end of a tunnel; the same command runs at the other end, with --peer the other way round. Programs of this side
 send UDP to --in. What comes out here goes to --out or, without it, to whoever sent to --in last; it comes from the
 address of --in, so that answers to it go back through the tunnel. Packets may hold anything, encrypted or not, and
-cross unaltered. Datagrams from elsewhere than the peer's address are dropped.
+cross unaltered. Datagrams from elsewhere than the peer's address are dropped. Without --out, a program on another
+host gets at most three times the bytes that it sends, since its address can be forged: name it by --out.
 
 Examples: a stream from host a to a player on host b, over a path that loses packets
   b$ layercast fec edge --listen 0.0.0.0:7800 --peer a:7800 --code 6+2 --out 127.0.0.1:6000
@@ -215,6 +216,10 @@ fn in_words(stats: &FecTunnelStats) -> String {
         (
             stats.nobody,
             "packets for which no program was known, dropped (see --out)",
+        ),
+        (
+            stats.limited,
+            "packets for a program on another host beyond three times what it had sent, dropped (see --out)",
         ),
         (
             got.malformed,

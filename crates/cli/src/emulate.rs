@@ -36,6 +36,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
         back: path(args),
         seed: args.seed.unwrap_or(1),
         max_clients: MAX_CLIENTS,
+        believe_clients: args.any_client,
     };
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
@@ -131,8 +132,14 @@ fn in_words(stats: &RelayStats) -> String {
         let cells = cells.iter().map(u64::to_string);
         table.row(std::iter::once(name.to_owned()).chain(cells));
     }
+    let limited = match stats.limited {
+        0 => String::new(),
+        limited => format!(
+            "{limited} answers beyond three times what clients on other hosts had sent, dropped (see --any-client)\n"
+        ),
+    };
     format!(
-        "{} clients, {} connections\n{}",
+        "{} clients, {} connections\n{}{limited}",
         stats.clients,
         stats.connections,
         table.render()

@@ -20,12 +20,15 @@ use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
 use crate::output::Lines;
+use crate::secret;
 use crate::serve::node_id;
 use crate::stats;
 use crate::teller::Teller;
 
 /// How long a flow may be unknown: a switch that has just started is yet to hear of it.
 const FLOW_WITHIN: Span = Span::from_secs(3);
+/// The environment variable that may hold a token.
+const TOKEN_VARIABLE: &str = "LAYERCAST_TOKEN";
 
 /// Runs the command.
 pub fn run(args: &args::Join) -> Outcome {
@@ -33,7 +36,18 @@ pub fn run(args: &args::Join) -> Outcome {
         return child(&place, receiver, args);
     }
     let address = args.address.as_deref().unwrap_or_default();
-    let url = address::parse(address)?;
+    let mut url = address::parse(address)?;
+    match (
+        secret::text(args.token_file.as_deref(), TOKEN_VARIABLE)?,
+        &url.token,
+    ) {
+        (Some(_), Some(_)) if args.token_file.is_some() => {
+            let what = "the URL has a token, and so has --token-file: give one of them";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        (Some(token), None) => url.token = Some(token),
+        _ => {}
+    }
     runtime()?.block_on(async {
         let upstream = address::resolve(&url, args.ca.as_deref()).await?;
         if args.list {
@@ -360,6 +374,13 @@ fn explain(error: NetError) -> Failure {
             ) =>
         {
             "ask whoever serves it for a token (layercast token --identity FILE --flow NAME --url URL)"
+                .to_owned()
+        }
+        NetError::Refused(refusal) if refusal.resource == Resource::StaleProof => {
+            "synchronise the clocks of both hosts (NTP): a proof is valid for two minutes".to_owned()
+        }
+        NetError::Refused(refusal) if refusal.resource == Resource::NameInUse => {
+            "choose another --name; a name is free again three seconds after its owner is gone"
                 .to_owned()
         }
         NetError::Refused(_) => "try a lower --level, or a switch with more capacity".to_owned(),

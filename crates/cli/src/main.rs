@@ -24,6 +24,7 @@ mod progress;
 mod repair;
 mod report;
 mod scenario;
+mod secret;
 mod serve;
 mod sim;
 mod stats;

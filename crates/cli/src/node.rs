@@ -17,6 +17,7 @@ use layercast_net::{
 };
 use layercast_sim::scenario::Network;
 use layercast_switch::PortConfig;
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,8 +30,27 @@ use crate::args::Role;
 use crate::failure::{Failure, Outcome};
 use crate::scenario::{self, Override};
 
+/// File descriptors that a command opens before it does anything: runtime, signals, sockets, timers.
+const DESCRIPTORS: usize = 16;
+
+/// Checks that there are file descriptors enough: parts of the runtime cannot report that there are none.
+fn check_descriptors() -> Result<(), Failure> {
+    let opened: Result<Vec<File>, std::io::Error> =
+        (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    opened.map(drop).map_err(|error| {
+        let limit = getrlimit(Resource::Nofile).current;
+        let limit = limit.map_or("no limit".to_owned(), |limit| format!("a limit of {limit}"));
+        let what = format!("cannot open the file descriptors that a node needs ({limit}): {error}");
+        Failure::new(what).hint("raise the limit (ulimit -n 1024), or close other programs")
+    })
+}
+
 /// A runtime on this thread: one core per node is what a soft switch gets.
+///
+/// # Errors
+/// There are too few file descriptors, or the system refuses timers.
 pub fn runtime() -> Result<Runtime, Failure> {
+    check_descriptors()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -15,6 +15,9 @@ pub fn run(args: &args::Token) -> Outcome {
     let identity = Identity::from_pem(file, file).map_err(|error| {
         Failure::new(error).hint("use the file that layercast serve --identity has written")
     })?;
+    if let Some(exposed) = identity.exposed() {
+        eprintln!("warning: {exposed}");
+    }
     let source = Signer::from_seed(&identity.source_seed().0);
     let now = wall_clock().at(Clock::get().now());
     let claims = Claims {

@@ -3,6 +3,7 @@
 //!
 //! Nothing here touches a socket, a clock, a thread or global randomness.
 
+mod amplification;
 mod cells;
 mod flow;
 mod layer;
@@ -18,6 +19,7 @@ mod rng;
 mod serial;
 mod time;
 
+pub use amplification::{AMPLIFICATION_FACTOR, AddressBudget, AddressBudgets};
 pub use cells::{AAL5_TRAILER, CELL_BITS, CELL_PAYLOAD, CELL_SIZE, aal5_cells};
 pub use flow::{
     Commitment, FlowId, FlowSpec, FrameRate, GroupId, LayerRate, Media, NodeId, SpecError,

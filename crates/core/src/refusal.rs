@@ -41,6 +41,10 @@ pub enum Resource {
     Token,
     /// A token that is still valid: this one has expired.
     TokenExpired,
+    /// A proof made now: this one is too old or from the future.
+    StaleProof,
+    /// A name that no other member of the flow has.
+    NameInUse,
     /// A flow of the source that is asked for: this one is signed by another, or by nobody.
     Identity,
     /// A node further on did not answer; milliseconds waited.
@@ -79,6 +83,18 @@ impl fmt::Display for Refusal {
             }
             Resource::TokenExpired => {
                 return write!(f, "{node}: the token for the flow has expired");
+            }
+            Resource::StaleProof => {
+                return write!(
+                    f,
+                    "{node}: the proof of the token was not made now: set the clocks of this host and of {node}"
+                );
+            }
+            Resource::NameInUse => {
+                return write!(
+                    f,
+                    "{node}: another member of the flow has this name: join under another name"
+                );
             }
             Resource::Identity => {
                 return write!(f, "{node}: the flow is not signed by the source asked for");

@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
-use layercast_protect::{Control, Fingerprint};
+use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_switch::{
     LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
 };
@@ -14,6 +14,7 @@ use layercast_wire::{FlowInfo, Refusal};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use crate::clock::wall_clock;
 use crate::command::{JoinCommand, NodeCommand};
 use crate::connection::ChannelStats;
 use crate::frames::Frames;
@@ -64,6 +65,9 @@ pub struct NodeConfig {
     pub until_finished: bool,
     /// Connections accepted at a time; a node has ports for all of them, up to 65 535.
     pub max_connections: usize,
+    /// Where the wall clock is read, again and again: it can be set while the node runs. It replaces those of the
+    /// switch and the sources.
+    pub wall_clock: fn() -> WallClock,
     /// What the user asks while the node runs.
     pub commands: Option<mpsc::Receiver<NodeCommand>>,
 }
@@ -211,6 +215,8 @@ pub struct JoinConfig {
     pub epoch: Time,
     /// Name of the link in the summary.
     pub link_name: String,
+    /// Where the wall clock is read, again and again: it can be set while the host runs. It replaces that of `sink`.
+    pub wall_clock: fn() -> WallClock,
     /// What the user asks while the host receives.
     pub commands: Option<mpsc::Receiver<JoinCommand>>,
 }
@@ -319,6 +325,7 @@ impl NodeConfig {
             host: HostEmulation::default(),
             until_finished: false,
             max_connections: 256,
+            wall_clock,
             commands: None,
         }
     }
@@ -343,6 +350,7 @@ impl JoinConfig {
             stop_if_refused: true,
             epoch,
             link_name: String::new(),
+            wall_clock,
             commands: None,
         }
     }

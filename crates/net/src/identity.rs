@@ -1,7 +1,5 @@
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +11,7 @@ use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
 use crate::remote::{Bearer, Remote};
+use crate::secret_file::{create_secret, read_secret};
 use crate::tls::provider;
 
 /// A certificate and its private key: who a node is on protected links.
@@ -23,6 +22,21 @@ pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
     fingerprint: Fingerprint,
+    exposed: Option<Exposed>,
+}
+
+/// The file of a private key can be read by others than its owner.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "the private key in {} can be read by others (mode {mode:04o}): chmod 600 {}",
+    path.display(),
+    path.display()
+)]
+pub struct Exposed {
+    /// The file.
+    pub path: PathBuf,
+    /// Its permissions.
+    pub mode: u32,
 }
 
 /// Why there is no identity.
@@ -39,12 +53,25 @@ pub enum IdentityError {
         source: io::Error,
     },
     /// A file does not hold what it should.
-    #[error("{} holds no {what} in PEM", path.display())]
+    #[error(
+        "{} holds no {what} in PEM: give the right file, restore it from a copy, or, if it is that of --identity, \
+         remove it to get a new identity with another fingerprint",
+        path.display()
+    )]
     Content {
         /// The file.
         path: PathBuf,
         /// What was looked for.
         what: &'static str,
+    },
+    /// A file has no octets: the disk was full when it was written, perhaps.
+    #[error(
+        "{} is empty: restore it from a copy, or remove it to get a new identity with another fingerprint",
+        path.display()
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
     },
     /// The key does not belong to the certificate, or is of a kind we do not know.
     #[error("certificate and key do not go together: {0}")]
@@ -76,34 +103,30 @@ impl Identity {
         let certificate = params.self_signed(&key)?;
         let pem = certificate.pem() + &key.serialize_pem();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        let identity = Identity::new(vec![certificate.der().clone()], key.into());
+        let identity = Identity::new(vec![certificate.der().clone()], key.into(), None);
         Ok((identity, pem))
     }
 
-    /// The identity in the PEM file `path`; a new one that is written there, for nobody else to read, if
-    /// there is no such file.
+    /// The identity in the PEM file `path`. If there is no such file, a new identity that is written there:
+    /// whole or not at all, for the owner of the file only.
     ///
     /// # Errors
     /// The file cannot be read or written, or holds something else.
     pub fn load_or_create(path: &Path) -> Result<Identity, IdentityError> {
-        match fs::exists(path) {
-            Ok(false) => {}
-            _ => return Identity::from_pem(path, path),
+        match Identity::from_pem(path, path) {
+            Err(IdentityError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            }
+            loaded => return loaded,
         }
         let (identity, pem) = Identity::generate_with_pem()?;
-        let failed = |source| IdentityError::File {
-            verb: "write",
-            path: path.to_owned(),
-            source,
-        };
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
-        file.write_all(pem.as_bytes()).map_err(failed)?;
-        Ok(identity)
+        match create_secret(path, pem.as_bytes()) {
+            Ok(()) => Ok(identity),
+            // Another process that was started at the same time made it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Identity::from_pem(path, path)
+            }
+            Err(source) => Err(failed("write", path, source)),
+        }
     }
 
     /// The identity of a certificate (with those of its issuers behind it) and its key, in PEM files.
@@ -116,20 +139,35 @@ impl Identity {
             .ok()
             .filter(|chain| !chain.is_empty())
             .ok_or_else(|| content(certificate, "certificate"))?;
-        let key =
-            PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| content(key, "private key"))?;
+        let secret = read_secret(key).map_err(|source| failed("read", key, source))?;
+        let exposed = secret.exposed.map(|mode| Exposed {
+            path: key.to_owned(),
+            mode,
+        });
+        let key = PrivateKeyDer::from_pem_slice(&secret.octets)
+            .map_err(|_| content(key, "private key"))?;
         CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider())
             .map_err(IdentityError::Mismatch)?;
-        Ok(Identity::new(chain, key))
+        Ok(Identity::new(chain, key, exposed))
     }
 
-    fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Identity {
+    fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        exposed: Option<Exposed>,
+    ) -> Identity {
         let own = chain.first().map_or(&[][..], |certificate| certificate);
         Identity {
             fingerprint: Fingerprint::of(own),
             chain,
             key,
+            exposed,
         }
+    }
+
+    /// Whether the file of its key can be read by others.
+    pub fn exposed(&self) -> Option<&Exposed> {
+        self.exposed.as_ref()
     }
 
     /// Secret of the Ed25519 identity under which this node signs its flows: it follows from the private
@@ -167,16 +205,83 @@ impl fmt::Debug for Identity {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
-    fs::read(path).map_err(|source| IdentityError::File {
-        verb: "read",
+    let read = read_secret(path).map_err(|source| failed("read", path, source))?;
+    match read.octets.is_empty() {
+        true => Err(IdentityError::Empty {
+            path: path.to_owned(),
+        }),
+        false => Ok(read.octets),
+    }
+}
+
+fn failed(verb: &'static str, path: &Path, source: io::Error) -> IdentityError {
+    IdentityError::File {
+        verb,
         path: path.to_owned(),
         source,
-    })
+    }
 }
 
 pub(crate) fn content(path: &Path, what: &'static str) -> IdentityError {
     IdentityError::Content {
         path: path.to_owned(),
         what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn an_identity_is_kept_in_a_file_for_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("id.pem");
+        let made = Identity::load_or_create(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let again = Identity::load_or_create(&path).unwrap();
+        assert_eq!(again.fingerprint(), made.fingerprint());
+        assert_eq!(
+            (
+                again.exposed(),
+                fs::read_dir(folder.path()).unwrap().count()
+            ),
+            (None, 1)
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let exposed = Identity::load_or_create(&path).unwrap();
+        let told = exposed.exposed().unwrap().to_string();
+        assert!(
+            told.contains("0644") && told.contains("chmod 600"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn an_empty_or_damaged_identity_is_not_replaced_and_says_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("id.pem");
+        fs::write(&path, "").unwrap();
+        let error = Identity::load_or_create(&path).unwrap_err();
+        assert!(matches!(error, IdentityError::Empty { .. }), "{error:?}");
+        let whole = Identity::generate_with_pem().unwrap().1;
+        for damaged in [
+            &whole[..whole.len() / 4],
+            &whole[..whole.len() - 60],
+            "no PEM at all",
+        ] {
+            fs::write(&path, damaged).unwrap();
+            let error = Identity::load_or_create(&path).unwrap_err();
+            assert!(matches!(error, IdentityError::Content { .. }), "{error:?}");
+            assert!(
+                error.to_string().contains("restore it from a copy"),
+                "{error}"
+            );
+            assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+        }
     }
 }

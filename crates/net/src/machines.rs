@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Observer, PortId, Span, Time, earliest};
-use layercast_protect::OpenError;
+use layercast_protect::{OpenError, WallClock};
 use layercast_switch::{Switch, SwitchConfig, SwitchInput, SwitchTransmit};
 use layercast_transport::mets::{HostPacer, SourceEvent, SourceInput, SourceTransmit};
 use layercast_wire::decode_datagram;
@@ -42,6 +42,8 @@ pub(crate) struct Machines {
     events: mpsc::Sender<NodeEvent>,
     /// Datagrams that did not decode.
     malformed: u64,
+    /// Where the wall clock is read.
+    wall_clock: fn() -> WallClock,
 }
 
 /// The machines while datagrams come in.
@@ -93,7 +95,7 @@ impl Machines {
         host: HostEmulation,
         (ports, rates): (Ports, Rates),
         events: mpsc::Sender<NodeEvent>,
-        now: Time,
+        (now, wall_clock): (Time, fn() -> WallClock),
         obs: &mut O,
     ) -> Result<Machines, NetError> {
         let mut machines = Machines {
@@ -109,7 +111,9 @@ impl Machines {
             local: VecDeque::new(),
             events,
             malformed: 0,
+            wall_clock,
         };
+        machines.set_wall_clock();
         for running in &mut machines.sources {
             running.feed(now);
         }
@@ -119,6 +123,7 @@ impl Machines {
 
     /// Runs the timers of all machines.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.set_wall_clock();
         for running in &mut self.sources {
             running.on_timeout(now);
             running.source.on_timeout(now, obs);
@@ -133,6 +138,15 @@ impl Machines {
         self.ports.change_keys(now);
         for port in self.ports.iter_mut() {
             port.egress.poll(now, obs);
+        }
+    }
+
+    /// Tells the machines what the wall clock shows now.
+    fn set_wall_clock(&mut self) {
+        let clock = (self.wall_clock)();
+        self.switch.set_wall_clock(clock);
+        for running in &mut self.sources {
+            running.source.set_wall_clock(clock);
         }
     }
 

@@ -186,7 +186,7 @@ impl Node {
             config.host,
             (ports, rates),
             events,
-            clock.now(),
+            (clock.now(), config.wall_clock),
             obs,
         )?;
         let mut runtime = Runtime {

@@ -16,6 +16,7 @@ use crate::connection::{ChannelStats, Connection, Counters, HELLO_WITHIN, LINGER
 use crate::error::CallError;
 use crate::hello::Hello;
 use crate::identity::Identity;
+use crate::places::{NoPlace, Place, Places};
 use crate::quic::QuicChannel;
 use crate::remote::{Bearer, Remote};
 use crate::tcp::TcpChannel;
@@ -77,7 +78,7 @@ impl Peers {
     pub fn listen(&self, listener: TcpListener, max: usize) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let (counters, connection) = (Arc::clone(&self.counters), self.connection());
-        let places = Arc::new(Semaphore::new(max));
+        let (places, declined) = (Places::new(max), Arc::new(Semaphore::new(MAX_DECLINED)));
         self.tasks.spawn(async move {
             while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
                 let Ok((stream, addr)) = accepted else {
@@ -85,13 +86,20 @@ impl Peers {
                     sleep(BACKOFF.0).await;
                     continue;
                 };
-                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                    counters.rejected.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                };
-                counters.accepted.fetch_add(1, Ordering::Relaxed);
                 let channel = TcpChannel::new(stream);
-                tasks.spawn(take(connection.clone(), channel, addr, place));
+                match places.take(addr.ip()) {
+                    Ok(place) => {
+                        counters.accepted.fetch_add(1, Ordering::Relaxed);
+                        tasks.spawn(take(connection.clone(), channel, addr, place));
+                    }
+                    Err(why) => match Arc::clone(&declined).try_acquire_owned() {
+                        Ok(permit) => {
+                            let connection = connection.clone();
+                            tasks.spawn(turn_away(connection, channel, addr, why, permit));
+                        }
+                        Err(_) => drop(counters.rejected.fetch_add(1, Ordering::Relaxed)),
+                    },
+                }
             }
         });
     }
@@ -100,16 +108,25 @@ impl Peers {
     pub fn listen_xtp(&self, door: XtpDoor, max: usize) {
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let (counters, connection) = (Arc::clone(&self.counters), self.connection());
-        let places = Arc::new(Semaphore::new(max));
+        let (places, declined) = (Places::new(max), Arc::new(Semaphore::new(MAX_DECLINED)));
         self.tasks.spawn(async move {
             while let Some(Ok((channel, addr))) = closing.run_until_cancelled(door.accept()).await {
-                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                    counters.rejected.fetch_add(1, Ordering::Relaxed);
-                    channel.refuse();
-                    continue;
-                };
-                counters.accepted.fetch_add(1, Ordering::Relaxed);
-                tasks.spawn(take(connection.clone(), channel, addr, place));
+                match places.take(addr.ip()) {
+                    Ok(place) => {
+                        counters.accepted.fetch_add(1, Ordering::Relaxed);
+                        tasks.spawn(take(connection.clone(), channel, addr, place));
+                    }
+                    Err(why) => match Arc::clone(&declined).try_acquire_owned() {
+                        Ok(permit) => {
+                            let connection = connection.clone();
+                            tasks.spawn(turn_away(connection, channel, addr, why, permit));
+                        }
+                        Err(_) => {
+                            counters.rejected.fetch_add(1, Ordering::Relaxed);
+                            channel.refuse();
+                        }
+                    },
+                }
             }
         });
     }
@@ -119,7 +136,7 @@ impl Peers {
         self.endpoint = Some(endpoint.clone());
         let (tasks, closing) = (self.tasks.clone(), self.closing.clone());
         let (counters, connection) = (Arc::clone(&self.counters), self.connection());
-        let places = Arc::new(Semaphore::new(max));
+        let places = Places::new(max);
         self.tasks.spawn(async move {
             while let Some(Some(incoming)) = closing.run_until_cancelled(endpoint.accept()).await {
                 if incoming.may_retry() {
@@ -127,8 +144,9 @@ impl Peers {
                     let _ = incoming.retry();
                     continue;
                 }
-                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                let Ok(place) = places.take(incoming.remote_address().ip()) else {
                     counters.rejected.fetch_add(1, Ordering::Relaxed);
+                    // Costs no handshake; callers know what CONNECTION_REFUSED means.
                     incoming.refuse();
                     continue;
                 };
@@ -234,23 +252,42 @@ async fn take<C: SignalChannel>(
     connection: Connection,
     channel: C,
     addr: SocketAddr,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 ) {
     if let Err(error) = connection.run(channel, addr, None).await {
         connection.fail(addr, None, error).await;
     }
 }
 
-async fn take_protected(connection: Connection, incoming: Incoming, _place: OwnedSemaphorePermit) {
+async fn take_protected(connection: Connection, incoming: Incoming, mut place: Place) {
     let addr = incoming.remote_address();
     let outcome = match timeout(HELLO_WITHIN, QuicChannel::accept(incoming)).await {
-        Ok(Ok(channel)) => connection.run(channel, addr, None).await,
+        Ok(Ok(channel)) => match channel.identity().map(|shown| place.show(shown)) {
+            Some(Err(why)) => {
+                tell(channel, why.to_string()).await;
+                Err(CallError::TurnedAway(why.to_string()))
+            }
+            _ => connection.run(channel, addr, None).await,
+        },
         Ok(Err(error)) => Err(error),
         Err(_) => Err(CallError::Unreachable("no hello within 5 s".into())),
     };
     if let Err(error) = outcome {
         connection.fail(addr, None, error).await;
     }
+}
+
+/// Tells a caller for whom there is no place so.
+async fn turn_away<C: SignalChannel>(
+    connection: Connection,
+    channel: C,
+    addr: SocketAddr,
+    why: NoPlace,
+    _permit: OwnedSemaphorePermit,
+) {
+    tell(channel, why.to_string()).await;
+    let error = CallError::TurnedAway(why.to_string());
+    connection.fail(addr, None, error).await;
 }
 
 async fn decline(
@@ -260,15 +297,20 @@ async fn decline(
     message: String,
     _place: OwnedSemaphorePermit,
 ) {
-    let (mut receiver, mut sender) = TcpChannel::new(stream).split();
+    tell(TcpChannel::new(stream), message).await;
+    let error = CallError::Unreachable("called over TCP".into());
+    connection.fail(addr, None, error).await;
+}
+
+/// Answers the hello of a caller with `message` and nothing else.
+async fn tell<C: SignalChannel>(channel: C, message: String) {
+    let (mut receiver, mut sender) = channel.split();
     // Closing with unread input would reset the connection and lose our words.
     let _ = timeout(HELLO_WITHIN, receiver.recv()).await;
     let _ = sender.send(&[Signal::Error { message }]).await;
     sender.close().await;
     let drain = async { while let Ok(Some(_)) = receiver.recv().await {} };
     let _ = timeout(LINGER, drain).await;
-    let error = CallError::Unreachable("called over TCP".into());
-    connection.fail(addr, None, error).await;
 }
 
 impl Drop for Peers {

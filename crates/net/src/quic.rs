@@ -6,7 +6,7 @@ use layercast_protect::Fingerprint;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, RecvStream,
-    SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    SendStream, ServerConfig, TokioRuntime, TransportConfig, TransportErrorCode, VarInt,
 };
 use quinn_proto::HashedConnectionIdGenerator;
 use ring::hmac;
@@ -206,6 +206,14 @@ fn transport() -> TransportConfig {
 
 fn explain(error: &ConnectionError) -> CallError {
     let reason = match error {
+        // What a node does that has no place left for the caller.
+        ConnectionError::ConnectionClosed(close)
+            if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
+        {
+            let why = "all its places for neighbours are taken: try again later, \
+                       or raise --max-neighbours there";
+            return CallError::TurnedAway(why.to_owned());
+        }
         ConnectionError::TimedOut => "no answer within 3 s".to_owned(),
         ConnectionError::Reset => "it was restarted".to_owned(),
         ConnectionError::ApplicationClosed(close) if close.error_code == DONE => {

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use layercast_core::{Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest};
-use layercast_protect::{LinkOpener, OpenError};
+use layercast_protect::{LinkOpener, OpenError, WallClock};
 use layercast_transport::mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
 };
@@ -43,6 +43,8 @@ pub(crate) struct Receiver {
     known: Vec<String>,
     /// Requests of the user that the sink has not answered yet.
     requests: Pending,
+    /// Where the wall clock is read.
+    wall_clock: fn() -> WallClock,
     pub refused: Option<Refusal>,
     pub closed: bool,
     pub malformed: u64,
@@ -131,6 +133,7 @@ impl Receiver {
             rejoin_at: None,
             known: Vec::new(),
             requests: Pending::default(),
+            wall_clock: config.wall_clock,
             refused: None,
             closed: false,
             malformed: 0,
@@ -232,6 +235,7 @@ impl Receiver {
     /// Runs the timers.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if let Some(sink) = &mut self.sink {
+            sink.set_wall_clock((self.wall_clock)());
             sink.on_timeout(now, obs);
         }
         if self.rejoin_at.is_some_and(|at| at <= now) {

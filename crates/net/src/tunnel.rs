@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use layercast_core::{Span, Time, earliest};
+use layercast_core::{AddressBudget, Span, Time, earliest};
 use layercast_fec::{ConfigError, EdgeStats, FecEdge, FecEdgeConfig};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,8 @@ pub struct FecTunnelConfig {
     pub peer: SocketAddr,
     /// Where programs of this side send to, and what they get comes from.
     pub inside: SocketAddr,
-    /// Which program gets what comes out; `None`: whoever sent to `inside` last.
+    /// Which program gets what comes out; `None`: the one that sent to `inside` last. One on another host, whose
+    /// address can be forged, then gets at most three times the octets that came from it.
     pub out: Option<SocketAddr>,
     /// What protects the packets.
     pub edge: FecEdgeConfig,
@@ -43,6 +44,8 @@ pub struct FecTunnelStats {
     pub strangers: u64,
     /// Packets that came out before any program was known that wants them, dropped.
     pub nobody: u64,
+    /// Packets that came out for a program on another host beyond three times what it had sent, dropped.
+    pub limited: u64,
     /// Datagrams of the tunnel that this host dropped before they could be read.
     pub host_lost: u64,
     /// Datagrams, to the peer or to programs, that this host could not send.
@@ -55,13 +58,39 @@ pub struct FecTunnel {
     tunnel: Side,
     inside: Side,
     /// Who gets what comes out.
-    user: Option<SocketAddr>,
+    user: Option<User>,
     fixed: bool,
     nobody: u64,
+    limited: u64,
     peer: SocketAddr,
     datagram: Vec<u8>,
     /// What the host had dropped a second ago.
     host_lost: u64,
+}
+
+/// A program of this side.
+#[derive(Clone, Copy)]
+struct User {
+    addr: SocketAddr,
+    budget: AddressBudget,
+}
+
+impl User {
+    /// A program that sent something. Addresses of this host are not forged: the kernel takes none of them from
+    /// outside.
+    fn heard(addr: SocketAddr) -> User {
+        let budget = match addr.ip().is_loopback() {
+            true => AddressBudget::VALIDATED,
+            false => AddressBudget::default(),
+        };
+        User { addr, budget }
+    }
+
+    /// A program that the configuration names.
+    fn named(addr: SocketAddr) -> User {
+        let budget = AddressBudget::VALIDATED;
+        User { addr, budget }
+    }
 }
 
 /// A socket and what waits for it.
@@ -92,9 +121,10 @@ impl FecTunnel {
             edge,
             tunnel: Side::bind(config.listen, config.peer)?,
             inside: Side::bind(config.inside, config.out.unwrap_or(config.inside))?,
-            user: config.out,
+            user: config.out.map(User::named),
             fixed: config.out.is_some(),
             nobody: 0,
+            limited: 0,
             peer: config.peer,
             datagram: Vec::new(),
             host_lost: 0,
@@ -168,6 +198,7 @@ impl FecTunnel {
             edge: self.edge.stats(),
             strangers: tunnel.unknown,
             nobody: self.nobody,
+            limited: self.limited,
             host_lost: tunnel.host_lost,
             send_failed: tunnel.send_failed + inside.send_failed,
         }
@@ -198,11 +229,13 @@ impl FecTunnel {
         self.tunnel.flush();
         if let Some(user) = self.user {
             // What waits for a program that is not asked any more goes there still.
-            self.inside.outbox.redirect(user);
+            self.inside.outbox.redirect(user.addr);
         }
         while let Some(packet) = self.edge.poll_packet() {
-            match self.user {
-                Some(_) => self.inside.push(&packet),
+            let user = self.user.as_mut();
+            match user.map(|user| user.budget.send(packet.len())) {
+                Some(true) => self.inside.push(&packet),
+                Some(false) => self.limited += 1,
                 None => self.nobody += 1,
             }
         }
@@ -263,7 +296,7 @@ impl Inbound for FromPeer<'_> {
 struct FromUser<'a> {
     now: Time,
     /// Who gets the answers, if that is whoever sent last.
-    user: Option<&'a mut Option<SocketAddr>>,
+    user: Option<&'a mut Option<User>>,
     edge: &'a mut FecEdge,
 }
 
@@ -271,13 +304,36 @@ impl Inbound for FromUser<'_> {
     type Key = ();
 
     fn known(&mut self, addr: SocketAddr) -> Option<()> {
-        if let Some(user) = &mut self.user {
-            **user = Some(addr);
+        if let Some(user) = &mut self.user
+            && user.is_none_or(|user| user.addr != addr)
+        {
+            **user = Some(User::heard(addr));
         }
         Some(())
     }
 
     fn deliver(&mut self, (): (), packet: Bytes, _congestion: bool) {
+        if let Some(Some(user)) = &mut self.user {
+            user.budget.receive(packet.len());
+        }
         self.edge.send(self.now, packet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_elsewhere_gets_three_times_what_it_sent_and_one_here_everything() {
+        let mut elsewhere = User::heard(([192, 0, 2, 1], 5_000).into());
+        elsewhere.budget.receive(100);
+        assert!(elsewhere.budget.send(300) && !elsewhere.budget.send(1));
+        for mut user in [
+            User::heard(([127, 0, 0, 1], 5_000).into()),
+            User::named(([192, 0, 2, 1], 5_000).into()),
+        ] {
+            assert!(user.budget.send(1 << 20));
+        }
     }
 }

@@ -5,7 +5,7 @@
 )]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use layercast_core::{FlowId, Layer, Level, Serial};
+use layercast_core::{FlowId, Layer, Level, NodeId, Serial};
 use layercast_protect::{
     Claimant, Claims, ExchangeKey, Grantee, GroupKey, MediaCipher, Place, Signer, Token, grant,
 };
@@ -52,11 +52,12 @@ fn members(c: &mut Criterion) {
     let token = Token::issue(&source, claims, [2; 32]);
     let ours = ExchangeKey::new([3; 32]);
     let exchange = ours.public();
-    let proof = token.prove(FlowId(7), "dwp", exchange, 1);
+    let proof = token.prove(FlowId(7), ("dwp", NodeId(4)), exchange, 1);
     let claimant = Claimant {
         flow_name: "bunny",
         flow: FlowId(7),
         member: "dwp",
+        id: NodeId(4),
         now: 2,
     };
     c.bench_function("protect/proof", |b| {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use layercast_core::{FlowId, Level};
+use layercast_core::{FlowId, Level, NodeId};
 use layercast_protect::{Claims, ExchangeKey, Grantee, GroupKey, Signer, Token, grant};
 
 fn main() -> io::Result<()> {
@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
         };
         let token = Token::issue(&source, claims, [2; 32]);
         put("token", name, token.to_string().as_bytes())?;
-        let proof = token.prove(FlowId(7), "dwp", [9; 32], 1);
+        let proof = token.prove(FlowId(7), ("dwp", NodeId(4)), [9; 32], 1);
         put("token", &format!("proof-{name}"), &proof.encode())?;
     }
     let exchange = ExchangeKey::new([3; 32]).public();

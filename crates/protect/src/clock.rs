@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// What time it is for others: microseconds since 1970 (UTC) at [`Time::ZERO`].
 ///
+/// The wall clock of a host can be set while a machine runs. So it is an input of machines
+/// (`set_wall_clock`), which a driver reads anew, and not a constant of their configuration.
+///
 /// Not seconds: two clocks of one machine, made at different moments, must not be a second apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(transparent)]

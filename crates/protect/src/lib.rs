@@ -39,5 +39,7 @@ pub use octets::OctetsError;
 pub use random::Random;
 pub use replay::ReplayWindow;
 pub use source::{Signer, SourceKey, SourceKeyError};
-pub use token::{Claimant, Claims, Proof, ProofError, Token, TokenError};
+pub use token::{
+    Claimant, Claims, PROOF_LIFE, PROOF_RENEWAL, PROOF_SKEW, Proof, ProofError, Token, TokenError,
+};
 pub use url::{Control, Expect, JoinUrl, UrlError};

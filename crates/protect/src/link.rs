@@ -298,3 +298,44 @@ fn nonce(counter: u64) -> Nonce {
     nonce[NONCE_LEN - 8..].copy_from_slice(&counter.to_be_bytes());
     Nonce::assume_unique_for_key(nonce)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealer(sealed: u64) -> LinkSealer {
+        LinkSealer {
+            sealed,
+            ..LinkSealer::new(&LinkKey::new(1, [7; 32]))
+        }
+    }
+
+    #[test]
+    fn a_key_seals_up_to_its_limit_and_nothing_more() {
+        let mut sealer = sealer(SEAL_LIMIT - 1);
+        let mut out = Vec::new();
+        assert!(!sealer.is_exhausted());
+        assert_eq!(sealer.seal(&mut out, |out| out.push(1)), Ok(()));
+        assert!(sealer.is_exhausted());
+        let len = out.len();
+        assert_eq!(sealer.seal(&mut out, |out| out.push(1)), Err(Exhausted));
+        assert_eq!(out.len(), len, "nothing leaves under a key that is used up");
+        // What was sealed last opens, so the limit is no earlier either.
+        let mut opener = LinkOpener::new(sealer.key());
+        assert_eq!(opener.open(&mut out).unwrap(), [1]);
+        // The next key starts again.
+        sealer.stage(Time::ZERO, LinkKey::new(2, [8; 32]));
+        sealer.on_timeout(Time::ZERO + GRACE);
+        assert_eq!(sealer.seal(&mut out, |out| out.push(1)), Ok(()));
+    }
+
+    #[test]
+    fn another_key_is_due_well_before_the_limit() {
+        assert!(!sealer(REKEY_AFTER - 1).wants_key());
+        let mut due = sealer(REKEY_AFTER);
+        assert!(due.wants_key());
+        due.stage(Time::ZERO, LinkKey::new(2, [8; 32]));
+        assert!(!due.wants_key(), "one is staged");
+        assert_eq!(due.next_timeout(), Some(Time::ZERO + GRACE));
+    }
+}

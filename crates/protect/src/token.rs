@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use layercast_core::{FlowId, Level, Resource};
+use layercast_core::{FlowId, Level, NodeId, Resource};
 use thiserror::Error;
 
 use crate::octets::{OctetsError, Reader, put_name};
@@ -11,7 +11,15 @@ use crate::source::{Signer, SourceKey};
 
 const VERSION: u8 = 1;
 const CAPABILITY: &str = "layercast capability 1";
-const PROOF: &str = "layercast proof 1";
+const PROOF: &str = "layercast proof 2";
+
+/// Seconds for which a proof may be used after it was made. Members renew theirs every
+/// [`PROOF_RENEWAL`] seconds.
+pub const PROOF_LIFE: u64 = 120;
+/// Seconds by which the clock of a member may be ahead of that of the node that verifies its proof.
+pub const PROOF_SKEW: u64 = 30;
+/// Seconds after which a member that has joined shows a new proof.
+pub const PROOF_RENEWAL: u64 = PROOF_LIFE / 4;
 
 /// What a token allows: its holder may receive a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,8 +65,12 @@ pub enum TokenError {
     Holder,
 }
 
-/// What a member shows to join: that it holds a token, for this flow and name and for a key that only
-/// it can use. Of no use to who sees it.
+/// What a member shows to join: that it holds a token, now, for this flow, name and number, and for a key that
+/// only it can use.
+///
+/// A copy is of little use: it is valid for [`PROOF_LIFE`] seconds, only for the same name and number, which
+/// nodes do not give to another neighbour while the member is there, and the keys of the flow are sealed for
+/// the member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proof {
     capability: Capability,
@@ -78,6 +90,8 @@ pub struct Claimant<'a> {
     pub flow: FlowId,
     /// Name of the member.
     pub member: &'a str,
+    /// Number of the member.
+    pub id: NodeId,
     /// Now, in seconds since 1970.
     pub now: u64,
 }
@@ -103,6 +117,17 @@ pub enum ProofError {
     /// Of a token that is not valid any more.
     #[error("the token has expired")]
     Expired,
+    /// Made too long ago, or in the future: a copy, or the clocks differ.
+    #[error(
+        "the proof was made at {issued} s since 1970 and is checked at {now}: it is valid for {PROOF_LIFE} s; \
+         if it is not a copy, set the clocks"
+    )]
+    Stale {
+        /// When it was made, in seconds since 1970.
+        issued: u64,
+        /// When it was checked.
+        now: u64,
+    },
 }
 
 impl ProofError {
@@ -110,6 +135,7 @@ impl ProofError {
     pub fn resource(self) -> Resource {
         match self {
             ProofError::Expired => Resource::TokenExpired,
+            ProofError::Stale { .. } => Resource::StaleProof,
             _ => Resource::Token,
         }
     }
@@ -189,9 +215,15 @@ impl Token {
         &self.capability.claims
     }
 
-    /// Shows that `member` holds the token, at `now` seconds since 1970, and wants the key of the flow
-    /// sealed for the X25519 key `exchange`.
-    pub fn prove(&self, flow: FlowId, member: &str, exchange: [u8; 32], now: u64) -> Proof {
+    /// Shows that the member with this name and number holds the token, at `now` seconds since 1970, and wants
+    /// the key of the flow sealed for the X25519 key `exchange`.
+    pub fn prove(
+        &self,
+        flow: FlowId,
+        member: (&str, NodeId),
+        exchange: [u8; 32],
+        now: u64,
+    ) -> Proof {
         let mut proof = Proof {
             capability: self.capability.clone(),
             exchange,
@@ -280,13 +312,17 @@ impl Proof {
         if claims.expires <= claimant.now {
             return Err(ProofError::Expired);
         }
+        let (issued, now) = (self.issued, claimant.now);
+        if issued > now.saturating_add(PROOF_SKEW) || now > issued.saturating_add(PROOF_LIFE) {
+            return Err(ProofError::Stale { issued, now });
+        }
         let Capability {
             holder, signature, ..
         } = &self.capability;
         if !source.verifies(CAPABILITY, &self.capability.signed(), signature) {
             return Err(ProofError::Source);
         }
-        let signed = self.signed(claimant.flow, claimant.member);
+        let signed = self.signed(claimant.flow, (claimant.member, claimant.id));
         match holder.verifies(PROOF, &signed, &self.signature) {
             true => Ok(claims),
             false => Err(ProofError::Holder),
@@ -309,10 +345,16 @@ impl Proof {
         &self.capability.claims
     }
 
-    fn signed(&self, flow: FlowId, member: &str) -> Vec<u8> {
+    /// The key of the holder of the token: the same for all proofs made with it.
+    pub fn holder(&self) -> SourceKey {
+        self.capability.holder
+    }
+
+    fn signed(&self, flow: FlowId, (member, id): (&str, NodeId)) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&flow.0.to_be_bytes());
         put_name(&mut out, member);
+        out.extend_from_slice(&id.0.to_be_bytes());
         out.extend_from_slice(&self.exchange);
         out.extend_from_slice(&self.issued.to_be_bytes());
         out.extend_from_slice(&self.capability.signature);

@@ -1,9 +1,10 @@
 //! Tokens, proofs, grants and sealed media: what they allow, and to nobody else.
 
-use layercast_core::{FlowId, Layer, Level, Serial};
+use layercast_core::{FlowId, Layer, Level, NodeId, Resource, Serial};
 use layercast_protect::{
     Claimant, Claims, ExchangeKey, GrantError, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher,
-    MediaError, Place, Proof, ProofError, Random, Signer, Token, TokenError, grant, open_grant,
+    MediaError, PROOF_LIFE, PROOF_SKEW, Place, Proof, ProofError, Random, Signer, Token,
+    TokenError, grant, open_grant,
 };
 use proptest::prelude::*;
 
@@ -33,6 +34,7 @@ fn claimant(member: &str) -> Claimant<'_> {
         flow_name: "bunny",
         flow: FLOW,
         member,
+        id: NodeId(4),
         now: 999,
     }
 }
@@ -41,7 +43,7 @@ fn claimant(member: &str) -> Claimant<'_> {
 fn a_proof_holds_for_its_flow_member_and_time() {
     let key = source().public();
     let token = token(Some("dwp"));
-    let octets = token.prove(FLOW, "dwp", [9; 32], 5).encode();
+    let octets = token.prove(FLOW, ("dwp", NodeId(4)), [9; 32], 900).encode();
     let check = |claimant: Claimant<'_>| Proof::check(&octets, &key, &claimant).map(|_| ());
     assert_eq!(check(claimant("dwp")), Ok(()));
     let other_flow = Claimant {
@@ -55,6 +57,11 @@ fn a_proof_holds_for_its_flow_member_and_time() {
     };
     assert_eq!(check(other_id), Err(ProofError::Holder));
     assert_eq!(check(claimant("njy")), Err(ProofError::Member));
+    let other_number = Claimant {
+        id: NodeId(5),
+        ..claimant("dwp")
+    };
+    assert_eq!(check(other_number), Err(ProofError::Holder));
     let late = Claimant {
         now: 1_000,
         ..claimant("dwp")
@@ -68,8 +75,37 @@ fn a_proof_holds_for_its_flow_member_and_time() {
 }
 
 #[test]
+fn a_proof_is_valid_for_a_short_time_around_its_making() {
+    let key = source().public();
+    let token = token(Some("dwp"));
+    let at = |issued: u64, now| {
+        let octets = token
+            .prove(FLOW, ("dwp", NodeId(4)), [9; 32], issued)
+            .encode();
+        let claimant = Claimant {
+            now,
+            ..claimant("dwp")
+        };
+        Proof::check(&octets, &key, &claimant).map(|_| ())
+    };
+    let now = 500;
+    for issued in [now - PROOF_LIFE, now, now + PROOF_SKEW] {
+        assert_eq!(at(issued, now), Ok(()));
+    }
+    for issued in [0, now - PROOF_LIFE - 1, now + PROOF_SKEW + 1, u64::MAX] {
+        assert_eq!(at(issued, now), Err(ProofError::Stale { issued, now }));
+        assert_eq!(
+            ProofError::Stale { issued, now }.resource(),
+            Resource::StaleProof
+        );
+    }
+}
+
+#[test]
 fn a_proof_for_any_member_is_still_for_one() {
-    let octets = token(None).prove(FLOW, "dwp", [9; 32], 5).encode();
+    let octets = token(None)
+        .prove(FLOW, ("dwp", NodeId(4)), [9; 32], 900)
+        .encode();
     let key = source().public();
     assert!(Proof::check(&octets, &key, &claimant("dwp")).is_ok());
     let stolen = Proof::check(&octets, &key, &claimant("njy"));
@@ -183,13 +219,13 @@ proptest! {
         let claims = Claims { flow, member, level, expires };
         let token = Token::issue(&source(), claims, seed);
         prop_assert_eq!(token.to_string().parse(), Ok(token.clone()));
-        let proof = token.prove(FLOW, "dwp", exchange, issued);
+        let proof = token.prove(FLOW, ("dwp", NodeId(4)), exchange, issued);
         prop_assert_eq!(Proof::decode(&proof.encode()), Ok(proof));
     }
 
     #[test]
     fn a_changed_proof_or_grant_is_worth_nothing(at: prop::sample::Index, flip in 1u8..=255) {
-        let mut octets = token(None).prove(FLOW, "dwp", [9; 32], 5).encode();
+        let mut octets = token(None).prove(FLOW, ("dwp", NodeId(4)), [9; 32], 900).encode();
         let index = at.index(octets.len());
         octets[index] ^= flip;
         prop_assert!(Proof::check(&octets, &source().public(), &claimant("dwp")).is_err());

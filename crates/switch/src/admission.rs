@@ -198,6 +198,8 @@ fn reason(resource: Resource) -> &'static str {
         Resource::Policy => "policy of the flow",
         Resource::Token => "no valid token",
         Resource::TokenExpired => "token expired",
+        Resource::StaleProof => "proof not made now",
+        Resource::NameInUse => "name in use",
         Resource::Identity => "signed by another source",
         Resource::Timeout => "no answer from upstream",
         Resource::Carriage => "cells here, datagrams there",

@@ -3,10 +3,15 @@ use layercast_qos::Grant;
 use layercast_wire::{Carriage, Member, Opaque, Refusal, Resource, Signal};
 
 use crate::flow::{Branch, Flow, Hold, Upstream};
+use crate::members::Joined;
 use crate::passes::Passes;
 use crate::port::{FIRST_VCI, FrameFate};
 use crate::selector::Gate;
 use crate::{Switch, SwitchEvent, subject};
+
+/// Most members of a flow behind one port, except that of this node: a neighbour joins for itself, a switch in
+/// the name of one of its members, and a multicast port is for its members.
+pub const MAX_MEMBERS_PER_PORT: usize = 1_024;
 
 /// How branches come and go: Join, JoinAck, JoinNak, Leave (mets.md 2.10).
 impl Switch {
@@ -31,6 +36,17 @@ impl Switch {
             let refusal = self.refusal(Resource::UnknownFlow, 0, 0);
             return self.refuse(now, id, from, refusal, obs);
         };
+        let known = self.flows.by_id(id);
+        let branch = known.and_then(|flow| flow.branch(from));
+        let here = branch.filter(|_| from != PortId::LOCAL);
+        let crowded = here.is_some_and(|branch| {
+            branch.members.len() >= MAX_MEMBERS_PER_PORT && !branch.members.contains(&member)
+        });
+        if crowded {
+            let places = MAX_MEMBERS_PER_PORT as u64;
+            let refusal = self.refusal(Resource::TooManyMembers, places + 1, places);
+            return self.refuse(now, id, from, refusal, obs);
+        }
         let pass = match self.pass(now, from, id, &member, proof) {
             Ok(pass) => pass,
             Err(refusal) => return self.refuse(now, id, from, refusal, obs),
@@ -77,9 +93,16 @@ impl Switch {
         if let Some(branch) = flow.branch(from) {
             branch.passes.put(pass);
         }
+        let takes_tokens = flow.info.identity.as_ref();
+        if takes_tokens.is_some_and(|identity| identity.tokens) {
+            self.replace_namesakes(now, from, id, &member, obs);
+        }
+        let Some(flow) = self.flows.by_id(id) else {
+            return;
+        };
         if flow.is_joined() {
             self.rename(id);
-            self.commit(now, id, from, obs);
+            self.commit(now, id, from, Some(&member), obs);
             if is_new {
                 self.tell_change(id, from);
             }
@@ -104,7 +127,7 @@ impl Switch {
             hold: Hold::Tentative { until },
             base,
             extra: CellRate(0),
-            members: vec![member],
+            members: Joined::of(member),
             passes: Passes::default(),
             requests: Vec::new(),
             grant: Grant::default(),
@@ -166,15 +189,27 @@ impl Switch {
         }
     }
 
-    /// Makes a reservation firm and acknowledges it; a committed branch is acknowledged again.
-    fn commit<O: Observer>(&mut self, now: Time, id: FlowId, port: PortId, obs: &mut O) {
+    /// Makes a reservation firm and acknowledges it. A committed branch is acknowledged again, for the member
+    /// `joined`.
+    fn commit<O: Observer>(
+        &mut self,
+        now: Time,
+        id: FlowId,
+        port: PortId,
+        joined: Option<&Member>,
+        obs: &mut O,
+    ) {
         let Some(branch) = self.flows.by_id(id).and_then(|flow| flow.branch(port)) else {
             return;
         };
         let was_committed = branch.is_committed();
         branch.hold = Hold::Committed;
         let (vci, level) = (branch.vci, branch.gate.target);
-        let members = branch.members.clone();
+        let members: Vec<Member> = match joined {
+            // The others are known since the branch was committed.
+            Some(joined) if was_committed => vec![joined.clone()],
+            _ => branch.members.iter().cloned().collect(),
+        };
         let value = i64::from(branch.base.0);
         self.signal(
             port,
@@ -252,7 +287,7 @@ impl Switch {
         let tentative = flow.branches.iter().filter(|branch| !branch.is_committed());
         let ports: Vec<PortId> = tentative.map(|branch| branch.port).collect();
         for port in ports {
-            self.commit(now, id, port, obs);
+            self.commit(now, id, port, None, obs);
             self.tell_change(id, port);
         }
     }
@@ -337,7 +372,7 @@ impl Switch {
             self.stats.rejected_signals.unknown += 1;
             return;
         };
-        branch.members.retain(|other| other != member);
+        branch.members.remove(member);
         branch.passes.remove(member);
         branch
             .requests

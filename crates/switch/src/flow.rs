@@ -1,10 +1,10 @@
 use layercast_core::{AdaptMode, CellRate, FlowId, FlowSpec, Level, NodeId, PortId, Serial, Time};
 use layercast_qos::{Grant, LevelPair, Merge};
-use layercast_wire::{Carriage, FlowInfo, Member, Signal};
+use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
 
 use crate::change::Change;
 use crate::filter::FilterPoint;
-use crate::members::Members;
+use crate::members::{Joined, Members};
 use crate::passes::Passes;
 use crate::port::FrameFate;
 use crate::selector::{Gate, Selector};
@@ -62,7 +62,7 @@ pub(crate) struct Branch {
     pub base: CellRate,
     /// What is reserved beyond that for a change of the flow.
     pub extra: CellRate,
-    pub members: Vec<Member>,
+    pub members: Joined,
     pub passes: Passes,
     pub requests: Vec<Request>,
     /// Share of the link, as of the last division.
@@ -109,6 +109,8 @@ pub(crate) struct Flow {
     pub vci_in: Option<u16>,
     /// In whose name we joined upstream.
     pub joined_as: Option<Member>,
+    /// With which proof.
+    pub joined_with: Option<Opaque>,
     /// What it is carried in; a local flow takes that of its first branch.
     pub carriage: Option<Carriage>,
     pub selector: Selector,

@@ -31,6 +31,7 @@ mod timers;
 mod virtual_source;
 
 pub use api::{SwitchEvent, SwitchInput, SwitchTransmit};
+pub use branches::MAX_MEMBERS_PER_PORT;
 pub use config::{
     ConfigError, Discard, Lowering, PortConfig, QueueConfig, ReceiverLimits, SwitchConfig,
 };
@@ -45,6 +46,7 @@ use std::collections::VecDeque;
 use layercast_core::{
     CellRate, FlowId, Level, Machine, Observer, PortId, Span, Stream, Subject, Time, earliest,
 };
+use layercast_protect::WallClock;
 use layercast_qos::{Demand, Grant};
 use layercast_wire::Signal;
 
@@ -59,7 +61,7 @@ const MIN_INTERVAL: Span = Span::from_ms(1);
 /// A switch as a machine; see the crate documentation.
 ///
 /// Any input on any port in any order is answered, counted or ignored; what a peer can make it
-/// remember is bounded by `max_flows`, `max_members` and the queue limits.
+/// remember is bounded by `max_flows`, `max_members`, [`MAX_MEMBERS_PER_PORT`] and the queue limits.
 #[derive(Debug)]
 pub struct Switch {
     config: SwitchConfig,
@@ -151,6 +153,11 @@ impl Switch {
             }
         }
         stats
+    }
+
+    /// What the wall clock of the host shows from now on: for the expiry of tokens and proofs.
+    pub fn set_wall_clock(&mut self, clock: WallClock) {
+        self.config.clock = clock;
     }
 
     /// Its name.

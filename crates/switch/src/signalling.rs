@@ -191,6 +191,7 @@ impl Switch {
             link: Upstream::Idle,
             vci_in: None,
             joined_as: None,
+            joined_with: None,
             carriage: port.map(|port| port.config.carriage),
             branches: Vec::new(),
             adapted: None,

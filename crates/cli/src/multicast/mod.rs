@@ -5,7 +5,6 @@ pub mod emulate;
 pub mod receive;
 pub mod send;
 
-use std::fs;
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::output::Lines;
 use crate::progress::style;
+use crate::secret;
 
 /// The number that stands for a name on the wire.
 fn member(name: &str) -> MemberId {
@@ -28,7 +28,7 @@ fn key(file: Option<&Path>) -> Result<Option<[u8; 32]>, Failure> {
     let Some(file) = file else {
         return Ok(None);
     };
-    let content = fs::read(file).map_err(|error| Failure::file(file, "read", &error))?;
+    let content = secret::read(file)?;
     if content.len() < 16 {
         let failure = Failure::new(format!("{}: a key has at least 16 bytes", file.display()));
         return Err(failure.hint("head -c 32 /dev/urandom > FILE"));

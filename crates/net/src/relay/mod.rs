@@ -46,6 +46,9 @@ pub struct RelayConfig {
     pub seed: u64,
     /// Clients at a time; the one silent for longest makes room.
     pub max_clients: usize,
+    /// Whether the addresses of clients are believed. If not, a client on another host gets at most three times
+    /// the octets that came from it, unless a TCP connection came from its address (RFC 9000, 8.1).
+    pub believe_clients: bool,
 }
 
 /// What happened on an emulated path.
@@ -61,6 +64,8 @@ pub struct RelayStats {
     pub connections: u64,
     /// Datagrams from the far side of clients that are gone.
     pub strangers: u64,
+    /// Answers beyond three times what a client had sent whose address is not validated; dropped.
+    pub limited: u64,
 }
 
 /// A datagram on its way: whose it is.
@@ -92,7 +97,7 @@ impl Relay {
         let back = Path::new(config.back.clone(), config.seed, "back")?;
         let (listener, front) = bind_both(config.listen, Udp::bind).await?;
         let paths = Paths {
-            sessions: Sessions::new(config.to, config.max_clients),
+            sessions: Sessions::new(config.to, config.max_clients, config.believe_clients),
             front,
             there,
             back,
@@ -178,7 +183,7 @@ impl Paths {
     fn place(&mut self, now: Time, wanted: Wanted, front_port: u16) {
         let Wanted { client, far, tell } = wanted;
         let port = match client {
-            Some(client) => self.sessions.for_client(now, client),
+            Some(client) => self.sessions.for_caller(now, client),
             None => None,
         };
         if let (Some(id), Some(far)) = (port, far) {
@@ -224,6 +229,7 @@ impl Paths {
             clients: self.sessions.opened(),
             connections: self.connections,
             strangers: self.sessions.strangers(),
+            limited: self.sessions.limited(),
         }
     }
 }
@@ -243,6 +249,7 @@ impl Inbound for FromClients<'_> {
     }
 
     fn deliver(&mut self, from: SessionId, datagram: Bytes, congestion: bool) {
+        self.sessions.heard(from, datagram.len());
         self.path
             .handle(self.now, on_line((from, datagram), congestion), &mut Off);
     }

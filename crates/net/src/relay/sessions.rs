@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::task::Poll;
 
 use bytes::Bytes;
-use layercast_core::Time;
+use layercast_core::{AddressBudget, Time};
 
 use crate::join::source_towards;
 use crate::outbox::Outbox;
@@ -20,6 +20,8 @@ struct Session {
     socket: Udp,
     far: Outbox,
     near: Outbox,
+    /// What may go to the client: its address can be forged.
+    budget: AddressBudget,
     heard: Time,
 }
 
@@ -31,6 +33,9 @@ pub struct Sessions {
     by_client: HashMap<SocketAddr, SessionId>,
     next: u64,
     gone_strangers: u64,
+    /// Whether the addresses of all clients are believed.
+    believe: bool,
+    limited: u64,
 }
 
 /// Datagrams of the far side.
@@ -53,7 +58,7 @@ impl<F: FnMut(SessionId, Bytes, bool)> Inbound for FromFar<'_, F> {
 }
 
 impl Sessions {
-    pub fn new(to: SocketAddr, max: usize) -> Sessions {
+    pub fn new(to: SocketAddr, max: usize, believe: bool) -> Sessions {
         Sessions {
             to,
             max,
@@ -61,6 +66,8 @@ impl Sessions {
             by_client: HashMap::new(),
             next: 0,
             gone_strangers: 0,
+            believe,
+            limited: 0,
         }
     }
 
@@ -88,11 +95,35 @@ impl Sessions {
             socket,
             far: Outbox::new(self.to),
             near: Outbox::new(client),
+            // Addresses of this host are not forged: the kernel takes none of them from outside.
+            budget: match self.believe || client.ip().is_loopback() {
+                true => AddressBudget::VALIDATED,
+                false => AddressBudget::default(),
+            },
             heard: now,
         };
         self.all.insert(id, session);
         self.by_client.insert(client, id);
         Some(id)
+    }
+
+    /// The same for a client from whose address a TCP connection came: it receives what is sent there.
+    pub fn for_caller(&mut self, now: Time, client: SocketAddr) -> Option<SessionId> {
+        let id = self.for_client(now, client)?;
+        self.all.get_mut(&id)?.budget.validate();
+        Some(id)
+    }
+
+    /// Books a datagram of so many octets that came from a client.
+    pub fn heard(&mut self, id: SessionId, octets: usize) {
+        if let Some(session) = self.all.get_mut(&id) {
+            session.budget.receive(octets);
+        }
+    }
+
+    /// Answers that clients did not get because of the anti-amplification limit.
+    pub fn limited(&self) -> u64 {
+        self.limited
     }
 
     /// Clients seen so far.
@@ -161,7 +192,10 @@ impl Sessions {
     /// Puts an answer to a client on its way out.
     pub fn send_near(&mut self, id: SessionId, bytes: &[u8], congestion: bool) {
         if let Some(session) = self.all.get_mut(&id) {
-            push(&mut session.near, bytes, congestion);
+            match session.budget.send(bytes.len()) {
+                true => push(&mut session.near, bytes, congestion),
+                false => self.limited += 1,
+            }
         }
     }
 
@@ -176,4 +210,37 @@ impl Sessions {
 
 fn push(outbox: &mut Outbox, bytes: &[u8], congestion: bool) {
     outbox.push(bytes.len(), congestion, |out| out.extend_from_slice(bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Octets that wait for a client after it sent 100 and is answered with `answers` of 100 each.
+    fn answered(sessions: &mut Sessions, id: SessionId, answers: usize) -> usize {
+        sessions.heard(id, 100);
+        for _ in 0..answers {
+            sessions.send_near(id, &[0; 100], false);
+        }
+        sessions.all[&id].near.waiting()
+    }
+
+    #[tokio::test]
+    async fn a_client_elsewhere_gets_three_times_what_it_sent_until_it_is_validated() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let elsewhere = SocketAddr::from(([192, 0, 2, 1], 5_000));
+        let here = SocketAddr::from(([127, 0, 0, 1], 5_000));
+        let mut sessions = Sessions::new(to, 8, false);
+        let id = sessions.for_client(Time::ZERO, elsewhere).unwrap();
+        assert_eq!(answered(&mut sessions, id, 50), 300);
+        assert_eq!(sessions.limited(), 47);
+        // A connection came from that address.
+        assert_eq!(sessions.for_caller(Time::ZERO, elsewhere), Some(id));
+        assert_eq!(answered(&mut sessions, id, 50), 300 + 5_000);
+        let id = sessions.for_client(Time::ZERO, here).unwrap();
+        assert_eq!(answered(&mut sessions, id, 50), 5_000);
+        let mut believing = Sessions::new(to, 8, true);
+        let id = believing.for_client(Time::ZERO, elsewhere).unwrap();
+        assert_eq!(answered(&mut believing, id, 50), 5_000);
+    }
 }

@@ -159,4 +159,6 @@ fn watchful(config: &mut XtpConfig) {
     config.keep_alive = span(ASK_EVERY);
     config.give_up = span(DEAD_AFTER);
     config.retries = RETRIES;
+    // A hello makes a node send media to where it comes from.
+    config.validate_peer = true;
 }

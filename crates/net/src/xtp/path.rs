@@ -37,6 +37,8 @@ pub(super) fn claim(path: &Path) -> Result<(UnixListener, File), XtpDaemonError>
     // It stays when the daemon ends: whoever removed it could take it from under another.
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(false).mode(0o600);
+    // Another user may have put a link there, where all may write.
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     let lock = options.open(&beside).map_err(system)?;
     match lock.try_lock() {
         Ok(()) => {}

@@ -12,9 +12,10 @@ use crate::common::{
     LONG, join, join_config, link_to, port, real_time, server, sink, source, start, switch,
     switch_config,
 };
-use layercast_core::Level;
+use layercast_core::{FlowId, Level, NodeId};
 use layercast_net::{Connect, JoinEvent, NetError, Node, NodeConfig, list_flows};
-use layercast_wire::{Carriage, Signal};
+use layercast_switch::MAX_MEMBERS_PER_PORT;
+use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -238,7 +239,12 @@ async fn callers_beyond_the_limit_are_turned_away() {
     let mut one_more = hello(node.addr, "n3", 0).await;
     let mut answer = Vec::new();
     let read = timeout(LONG, one_more.read_to_end(&mut answer)).await;
-    assert!(read.is_ok() && answer.is_empty());
+    assert!(read.is_ok());
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(
+        answer.contains("\"error\"") && answer.contains("all 3 places"),
+        "{answer}"
+    );
     drop(held);
     assert_eq!(node.stop().await.channels.rejected, 1);
 }
@@ -330,4 +336,45 @@ async fn losses_of_a_link_are_those_that_were_ordered() {
             .iter()
             .any(|(_, level)| *level == Level::FULL)
     );
+}
+
+#[real_time(tokio)]
+async fn a_flood_of_joins_by_one_neighbour_makes_no_frame_of_others_late() {
+    let node = start(server(DATAGRAMS, 6)).await;
+    let mut honest = join(join_config(node.addr, sink("guest", 11, DATAGRAMS)));
+    honest
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+    let flood = hello(node.addr, "flood", 7_004).await;
+    let (mut answers, mut joins) = flood.into_split();
+    let reading = tokio::spawn(async move {
+        let mut all = Vec::new();
+        let _ = answers.read_to_end(&mut all).await;
+        String::from_utf8_lossy(&all)
+            .matches("too_many_members")
+            .count()
+    });
+    for n in 0..4_096 {
+        let join = Signal::Join {
+            flow: FlowId(1),
+            member: Member {
+                name: format!("member {n}"),
+                id: NodeId(1_000 + n),
+            },
+            level: Level::FULL,
+            proof: None,
+        };
+        joins.write_all(&join.to_line().unwrap()).await.unwrap();
+    }
+    let receiver = honest.end().await.unwrap().receiver;
+    assert_eq!(
+        (receiver.lost.base, receiver.late_base),
+        (0, 0),
+        "{receiver:#?}"
+    );
+    assert!(receiver.frames.base > 8, "{receiver:#?}");
+    node.stop().await;
+    drop(joins);
+    let refused = timeout(LONG, reading).await.unwrap().unwrap();
+    assert_eq!(refused, 4_096 - MAX_MEMBERS_PER_PORT);
 }

@@ -1,5 +1,6 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
+mod amplification;
 mod common;
 mod delivery;
 mod failures;

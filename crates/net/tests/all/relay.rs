@@ -34,6 +34,7 @@ impl Running {
             back: path,
             seed: 1,
             max_clients: 8,
+            believe_clients: false,
         };
         let relay = Relay::bind(config).await.unwrap();
         let addr = relay.local_addr();

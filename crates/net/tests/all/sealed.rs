@@ -11,7 +11,7 @@ use layercast_net::{
     Clock, JoinConfig, JoinEvent, JoinSummary, NetError, NodeConfig, NodeEvent, random_seed,
     wall_clock,
 };
-use layercast_protect::{Claims, Seed, Signer, Token};
+use layercast_protect::{Claims, Seed, Signer, Token, WallClock};
 use layercast_transport::mets::{SinkProtection, SourceEvent, SourceProtection};
 use layercast_wire::{Carriage, Member, Resource, Signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -185,14 +185,24 @@ async fn who_has_no_valid_token_is_told_by_the_source_where_switches_let_anybody
 async fn the_proof_of_another_is_of_no_use() {
     let mut server = start(sealed(8)).await;
     let alice = token("film", "alice", 600);
-    let proof = alice.prove(layercast_core::FlowId(1), "alice", [3; 32], now());
+    let proof = alice.prove(
+        layercast_core::FlowId(1),
+        ("alice", NodeId(11)),
+        [3; 32],
+        now(),
+    );
     let proof: layercast_wire::Opaque = proof.encode().into();
     let mut honest = join(guest(server.addr, "alice", 11, Some(alice)));
     honest
         .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
         .await;
     let mut thief = Neighbour::call_in_the_clear(server.addr, "thief").await;
-    for (name, id) in [("thief", 77), ("alice", 11)] {
+    let cases = [
+        ("thief", 77, Resource::Token),
+        ("alice", 11, Resource::NameInUse),
+        ("alice", 78, Resource::NameInUse),
+    ];
+    for (name, id, expected) in cases {
         let member = Member {
             name: name.into(),
             id: NodeId(id),
@@ -209,7 +219,7 @@ async fn the_proof_of_another_is_of_no_use() {
             .wait_for(|signal| matches!(signal, Signal::JoinNak { .. }))
             .await;
         assert!(
-            matches!(&answer, Signal::JoinNak { refusal, .. } if refusal.resource == Resource::Token),
+            matches!(&answer, Signal::JoinNak { refusal, .. } if refusal.resource == expected),
             "{answer:?}"
         );
         // Nor does it send anybody else away.
@@ -363,4 +373,31 @@ async fn a_node_that_forges_and_repeats_media_changes_nothing() {
     assert!(dropped.duplicate > 100, "{dropped:?}");
     assert_eq!(dropped.malformed, 0, "{dropped:?}");
     server.stop().await;
+}
+
+#[real_time(tokio)]
+async fn tokens_do_not_outlive_a_clock_that_is_set() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    /// Seconds by which the clock of the node has been set forward.
+    static SET: AtomicU64 = AtomicU64::new(0);
+    let mut config = sealed(8);
+    config.wall_clock = || {
+        let WallClock(us) = wall_clock();
+        WallClock(us + SET.load(Ordering::Relaxed) * 1_000_000)
+    };
+    SET.store(0, Ordering::Relaxed);
+    let node = start(config).await;
+    let carol = token("film", "carol", 600);
+    let mut early = join(guest(node.addr, "carol", 12, Some(carol.clone())));
+    early
+        .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
+        .await;
+    SET.store(3_600, Ordering::Relaxed);
+    // The source notices while she receives, and says so.
+    assert_eq!(refused(early.end().await), Resource::TokenExpired);
+    // Until its name is free.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let late = guest(node.addr, "carol", 12, Some(carol));
+    assert_eq!(refused(join(late).end().await), Resource::TokenExpired);
+    node.stop().await;
 }

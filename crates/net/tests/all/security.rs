@@ -11,8 +11,8 @@ use crate::common::neighbour::{Neighbour, identity, joined_by, protected, truste
 use crate::common::{LONG, join, join_config, real_time, server, sink, start, switch};
 use layercast_core::{FlowId, Level, NodeId, Stream};
 use layercast_net::{
-    Connect, Fingerprint, Identity, JoinEvent, JoinSummary, NetError, NodeEvent, Remote, Trust,
-    get_stats, list_flows,
+    Connect, Fingerprint, Identity, JoinEvent, JoinSummary, MAX_PER_CERTIFICATE, NetError,
+    NodeEvent, Remote, Trust, get_stats, list_flows,
 };
 use layercast_protect::{LinkKey, LinkSealer};
 use layercast_wire::{AdapterKind, Carriage, Member, Secret, Signal};
@@ -471,4 +471,47 @@ mod authorities {
         );
         node.stop().await;
     }
+}
+
+#[real_time(tokio)]
+async fn one_certificate_does_not_get_all_places_and_is_told_why() {
+    let (own, greedy) = (identity(), identity());
+    let mut config = protected(server(DATAGRAMS, 30), &own);
+    config.max_connections = MAX_PER_CERTIFICATE + 2;
+    let node = start(config).await;
+    let mut held = Vec::new();
+    for n in 0..MAX_PER_CERTIFICATE {
+        held.push(Neighbour::call(node.addr, &own, &greedy, &format!("n{n}")).await);
+    }
+    let refused = Neighbour::try_call(node.addr, &own, &greedy, "one more").await;
+    let why = refused.err().unwrap();
+    assert!(why.contains("one certificate"), "{why}");
+    // A receiver is told so, and not asked whether a node listens there.
+    let mut config = guest(node.addr, &own);
+    config.identity = Some(Arc::clone(&greedy));
+    config.connect = Connect::FailFast;
+    let error = join(config).end().await.unwrap_err();
+    assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
+    // Others have the places that are left, and then hear that there are none.
+    for name in ["first", "second"] {
+        held.push(Neighbour::call(node.addr, &own, &identity(), name).await);
+    }
+    let mut config = guest(node.addr, &own);
+    config.connect = Connect::FailFast;
+    let error = join(config).end().await.unwrap_err();
+    assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
+    assert!(error.to_string().contains("--max-neighbours"), "{error}");
+    // With the first one goes its place.
+    held.remove(0).hang_up();
+    let mut again = Err(String::new());
+    for _ in 0..50 {
+        again = Neighbour::try_call(node.addr, &own, &greedy, "again").await;
+        if again.is_ok() {
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(again.is_ok(), "{:?}", again.err());
+    drop(held);
+    node.stop().await;
 }

@@ -139,6 +139,7 @@ async fn a_stream_arrives_through_a_path_that_loses() {
         back: path,
         seed: 1,
         max_clients: 8,
+        believe_clients: false,
     };
     let relay = Relay::bind(config).await.unwrap();
     let (to, stop) = (relay.local_addr(), CancellationToken::new());

@@ -201,6 +201,7 @@ async fn signals_get_through_a_port_that_loses_a_fifth() {
         back: path,
         seed: 5,
         max_clients: 64,
+        believe_clients: false,
     };
     let relay = Relay::bind(config).await.unwrap();
     let through = relay.local_addr();
@@ -332,7 +333,8 @@ async fn callers_beyond_the_limit_are_turned_away() {
         Ok(Some(Signal::Hello { .. }))
     ));
     let error = list_flows(over_xtp(node.addr)).await.unwrap_err();
-    assert!(matches!(error, NetError::Unreachable { .. }), "{error}");
+    assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
+    assert!(error.to_string().contains("all 1 places"), "{error}");
     drop((receiver, sender));
     assert_eq!(node.stop().await.channels.rejected, 1);
 }

@@ -3,8 +3,10 @@
 use crate::common::ends::{Source, message};
 use crate::common::{link, ms};
 use layercast_core::{FlowId, Level, Machine, NodeId, Off, PortId, Serial, Time};
-use layercast_protect::{Claims, Signer, Token, WallClock};
-use layercast_switch::{PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit};
+use layercast_protect::{Claims, PROOF_LIFE, PROOF_SKEW, Signer, Token, WallClock};
+use layercast_switch::{
+    MAX_MEMBERS_PER_PORT, PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit,
+};
 use layercast_wire::{
     AdapterKind, Carriage, FlowInfo, Identity, LinkPdu, Member, Opaque, Resource, Signal,
 };
@@ -19,6 +21,17 @@ fn signer() -> Signer {
 }
 
 fn proof(flow: &str, member: &str, level: Level, expires: u64) -> Opaque {
+    let id = if member == "full" { 2 } else { 1 };
+    proof_of(flow, (member, id), level, (NOW, expires))
+}
+
+/// A proof of the member with this name and number, made and expiring then.
+fn proof_of(
+    flow: &str,
+    (member, id): (&str, u32),
+    level: Level,
+    (issued, expires): (u64, u64),
+) -> Opaque {
     let claims = Claims {
         flow: flow.into(),
         member: None,
@@ -26,7 +39,8 @@ fn proof(flow: &str, member: &str, level: Level, expires: u64) -> Opaque {
         expires,
     };
     let token = Token::issue(&signer(), claims, [2; 32]);
-    token.prove(FlowId(1), member, [3; 32], NOW).encode().into()
+    let proof = token.prove(FlowId(1), (member, NodeId(id)), [3; 32], issued);
+    proof.encode().into()
 }
 
 fn member(name: &str, id: u32) -> Member {
@@ -115,6 +129,14 @@ fn refused(out: &[(PortId, Signal)]) -> bool {
     matches!(out, [(_, Signal::JoinNak { refusal, .. })] if matches!(refusal.resource, Resource::Token | Resource::TokenExpired))
 }
 
+/// What a join was refused for.
+fn refusal(out: &[(PortId, Signal)]) -> Option<Resource> {
+    out.iter().find_map(|(_, signal)| match signal {
+        Signal::JoinNak { refusal, .. } => Some(refusal.resource),
+        _ => None,
+    })
+}
+
 #[test]
 fn only_a_token_of_the_source_for_this_flow_and_time_opens_the_door() {
     let bad = [
@@ -155,7 +177,11 @@ fn a_name_that_is_taken_is_not_given_to_another() {
     bench.join(A, member("dwp", 1), good());
     bench.ack();
     let out = bench.join(B, member("dwp", 1), good());
-    assert!(refused(&out), "{out:?}");
+    assert_eq!(refusal(&out), Some(Resource::NameInUse));
+    // Nor under another number, whoever the token is for.
+    let other = proof_of("flow-1", ("dwp", 2), Level::FULL, (NOW, NOW + 1));
+    let out = bench.join(B, member("dwp", 2), Some(other));
+    assert_eq!(refusal(&out), Some(Resource::NameInUse));
     // Once its channel is gone it may come back elsewhere.
     bench
         .switch
@@ -225,4 +251,165 @@ fn nobody_is_granted_more_than_his_token_says() {
         *port == UP && matches!(signal, Signal::Join { member, .. } if member.name == "base")
     };
     assert!(out.iter().any(renamed), "{out:?}");
+}
+
+#[test]
+fn a_name_is_taken_also_before_the_flow_is_joined_upstream() {
+    let mut bench = bench(true);
+    let first = proof_of("flow-1", ("dwp", 1), Level::FULL, (NOW, NOW + 1));
+    bench.join(A, member("dwp", 1), Some(first));
+    let second = proof_of("flow-1", ("dwp", 2), Level::FULL, (NOW, NOW + 1));
+    let out = bench.join(B, member("dwp", 2), Some(second));
+    assert_eq!(refusal(&out), Some(Resource::NameInUse));
+}
+
+#[test]
+fn a_proof_expires() {
+    let issued = |issued| proof_of("flow-1", ("dwp", 1), Level::FULL, (issued, NOW + 1));
+    for (at, expected) in [
+        // Of 1970.
+        (0, Some(Resource::StaleProof)),
+        (NOW - PROOF_LIFE - 1, Some(Resource::StaleProof)),
+        (NOW - PROOF_LIFE, None),
+        (NOW + PROOF_SKEW, None),
+        (NOW + PROOF_SKEW + 1, Some(Resource::StaleProof)),
+    ] {
+        let out = bench(true).join(A, member("dwp", 1), Some(issued(at)));
+        assert_eq!(refusal(&out), expected, "made at {at}");
+    }
+}
+
+#[test]
+fn a_proof_is_for_one_number_of_a_name() {
+    let seen = proof_of("flow-1", ("dwp", 1), Level::FULL, (NOW, NOW + 1));
+    let out = bench(true).join(A, member("dwp", 2), Some(seen));
+    assert_eq!(refusal(&out), Some(Resource::Token));
+}
+
+#[test]
+fn tokens_and_proofs_expire_by_the_clock_as_it_is_set_now() {
+    let mut bench = bench(true);
+    let proof = |now| proof_of("flow-1", ("dwp", 1), Level::FULL, (now, NOW + 5_000));
+    // The clock was wrong by an hour, and is set.
+    bench
+        .switch
+        .set_wall_clock(WallClock((NOW + 3_600) * 1_000_000));
+    let out = bench.join(A, member("dwp", 1), Some(proof(NOW)));
+    assert_eq!(refusal(&out), Some(Resource::StaleProof));
+    let out = bench.join(A, member("dwp", 1), Some(proof(NOW + 3_600)));
+    assert_eq!(refusal(&out), None);
+    bench
+        .switch
+        .set_wall_clock(WallClock((NOW + 5_000) * 1_000_000));
+    let out = bench.join(A, member("dwp", 1), Some(proof(NOW + 5_000)));
+    assert_eq!(refusal(&out), Some(Resource::TokenExpired));
+}
+
+#[test]
+fn a_member_that_starts_anew_behind_its_neighbour_has_its_name_again() {
+    let mut bench = bench(true);
+    let proof = |id| Some(proof_of("flow-1", ("dwp", id), Level::FULL, (NOW, NOW + 1)));
+    bench.join(A, member("dwp", 1), proof(1));
+    bench.ack();
+    let out = bench.join(A, member("dwp", 2), proof(2));
+    assert_eq!(refusal(&out), None);
+    let upstream: Vec<_> = out.iter().filter(|(port, _)| *port == UP).collect();
+    // The source hears that the old one has left, so that it reads no more.
+    assert!(
+        upstream.iter().any(|(_, signal)| matches!(signal, Signal::Left { member: old, .. } if *old == member("dwp", 1))),
+        "{upstream:?}"
+    );
+    assert!(
+        upstream.iter().any(|(_, signal)| matches!(signal, Signal::Join { member: new, .. } if *new == member("dwp", 2))),
+        "{upstream:?}"
+    );
+    assert!(
+        out.iter()
+            .any(|(port, signal)| *port == A && matches!(signal, Signal::JoinAck { .. }))
+    );
+}
+
+#[test]
+fn a_proof_that_is_renewed_goes_upstream_and_serves_to_join_again() {
+    let mut bench = bench(true);
+    let proof = |issued| proof_of("flow-1", ("dwp", 1), Level::FULL, (issued, NOW + 1));
+    bench.join(A, member("dwp", 1), Some(proof(NOW - 9)));
+    bench.ack();
+    // The same proof again is no news.
+    let out = bench.join(A, member("dwp", 1), Some(proof(NOW - 9)));
+    assert!(out.iter().all(|(port, _)| *port != UP), "{out:?}");
+    let newer = proof(NOW);
+    let has_newer = |out: &[(PortId, Signal)]| {
+        let mut upstream = out.iter().filter(|(port, _)| *port == UP);
+        upstream.any(
+            |(_, signal)| matches!(signal, Signal::Join { proof: Some(it), .. } if *it == newer),
+        )
+    };
+    let out = bench.join(A, member("dwp", 1), Some(newer.clone()));
+    assert!(has_newer(&out), "{out:?}");
+    assert!(
+        !out.iter()
+            .any(|(_, signal)| matches!(signal, Signal::Leave { .. }))
+    );
+    for input in [
+        SwitchInput::PortDown { port: UP },
+        SwitchInput::PortUp { port: UP },
+    ] {
+        bench.switch.handle(Time::ZERO, input, &mut Off);
+    }
+    let flow = bench.info.clone();
+    let out = bench.signal(UP, Signal::Advertise { flow });
+    assert!(has_newer(&out), "{out:?}");
+}
+
+/// Processor time of this thread.
+fn processor_time() -> std::time::Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn a_flood_of_joins_behind_one_port_is_bounded_and_cheap() {
+    let mut bench = bench(true);
+    // Signatures cost the same for each; without them the work is that of the tables.
+    bench.switch = Switch::new(SwitchConfig::default());
+    for port in [UP, A, B] {
+        let config = PortConfig {
+            name: port.0.to_string(),
+            ..link(Carriage::Datagrams, 100_000)
+        };
+        bench.switch.add_port(port, config);
+        bench
+            .switch
+            .handle(Time::ZERO, SwitchInput::PortUp { port }, &mut Off);
+    }
+    let flow = bench.info.clone();
+    bench.signal(UP, Signal::Advertise { flow });
+    let join = |bench: &mut Bench, port, id: u32| {
+        let proof = Some(id.to_be_bytes().to_vec().into());
+        bench.join(port, member(&format!("m{id}"), id), proof)
+    };
+    join(&mut bench, A, 0);
+    bench.ack();
+    let begun = processor_time();
+    let (mut acked, mut refused) = (1, 0);
+    for id in 1..4_096 {
+        match refusal(&join(&mut bench, A, id)) {
+            None => acked += 1,
+            Some(resource) => {
+                assert_eq!(resource, Resource::TooManyMembers);
+                refused += 1;
+            }
+        }
+    }
+    let spent = processor_time() - begun;
+    assert_eq!(
+        (acked, refused),
+        (MAX_MEMBERS_PER_PORT, 4_096 - MAX_MEMBERS_PER_PORT)
+    );
+    // In a build without optimisation; with the square of the members it is a minute.
+    assert!(spent.as_secs() < 5, "{spent:?}");
+    // Who is there may join again, and neighbours elsewhere are not concerned.
+    assert_eq!(refusal(&join(&mut bench, A, 7)), None);
+    assert_eq!(refusal(&join(&mut bench, B, 9_999)), None);
 }

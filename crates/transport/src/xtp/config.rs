@@ -126,6 +126,11 @@ pub struct XtpConfig {
     pub timer: Span,
     /// Tell the peer our own key, which saves it a look-up.
     pub key_exchange: bool,
+    /// Hand out an association of a listener only after its peer has shown that it receives what is sent to its
+    /// address: for users that act on what a peer says beyond answering it. Not for one-way services, whose
+    /// peers never show it.
+    #[serde(default)]
+    pub validate_peer: bool,
     /// What only multicast needs.
     pub group: XtpGroup,
 }
@@ -212,6 +217,7 @@ impl XtpConfig {
             rate_counts: RateCounts::Xtp,
             timer: Span::ZERO,
             key_exchange: service == XtpService::STREAM,
+            validate_peer: false,
             group: XtpGroup::default(),
         }
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::common::*;
 use layercast_core::{Layer, Level, NodeId, PerLayer, Span};
-use layercast_protect::{ExchangeKey, MediaCipher, Place, Seed, Signer, open_grant};
+use layercast_protect::{
+    Claims, ExchangeKey, MediaCipher, Place, Seed, Signer, Token, WallClock, open_grant,
+};
 use layercast_transport::mets::{
     SinkConfig, SinkEvent, SinkInput, Source, SourceEvent, SourceInput,
 };
@@ -255,7 +257,7 @@ impl Member2 {
         let token = token("njy", Level::FULL, seconds);
         let flow = world.source.flow().id;
         let unix = EPOCH + world.now.as_us() / 1_000_000;
-        let proof = token.prove(flow, "njy", self.exchange.public(), unix);
+        let proof = token.prove(flow, ("njy", NodeId(5)), self.exchange.public(), unix);
         let body = Upward::KeyRequest {
             request: proof.encode().into(),
         };
@@ -393,6 +395,82 @@ fn a_token_that_expires_ends_with_its_key() {
         panic!("it is told so, once");
     };
     assert!(at > ms(10_000) && at < ms(11_100), "{at:?}");
+}
+
+#[test]
+fn a_member_renews_its_proof_while_it_receives() {
+    let sink = sealed_sink(Carriage::Datagrams, Some(token("dwp", Level::FULL, 3_600)));
+    let mut world = World::new(sealed_source(Carriage::Datagrams, true), sink, 140);
+    world.run_until(ms(65_000));
+    let is_ack = |signal: &&Signal| matches!(signal, Signal::JoinAck { .. });
+    // At the beginning, and every half minute.
+    assert_eq!(world.told.iter().filter(is_ack).count(), 3);
+    let stats = world.sink.stats();
+    assert_eq!((stats.joins, stats.lost), (1, NONE));
+    assert_eq!(
+        world.count(|event| matches!(event, SinkEvent::Joined { .. })),
+        1
+    );
+}
+
+#[test]
+fn a_member_whose_clock_is_wrong_is_told_so() {
+    let sink = sealed_sink(Carriage::Datagrams, Some(token("dwp", Level::FULL, 3_600)));
+    let mut world = World::new(sealed_source(Carriage::Datagrams, true), sink, 10);
+    world
+        .sink
+        .set_wall_clock(WallClock(EPOCH * 1_000_000 - 600 * 1_000_000));
+    world.run_until(ms(500));
+    let stale = |event: &SinkEvent| matches!(event, SinkEvent::Refused(refusal) if refusal.resource == Resource::StaleProof);
+    assert_eq!(world.count(stale), 1);
+    // It is set, and all is well.
+    world.sink.set_wall_clock(WallClock(EPOCH * 1_000_000));
+    world.input(SinkInput::Rejoin);
+    world.run_until(ms(1_000));
+    assert!(world.sink.joined());
+    // What has expired by the clock of the source has expired.
+    world
+        .source
+        .set_wall_clock(WallClock((EPOCH + 3_600) * 1_000_000));
+    world.run_until(ms(4_000));
+    let expired = |event: &SinkEvent| matches!(event, SinkEvent::Refused(refusal) if refusal.resource == Resource::TokenExpired);
+    assert_eq!(world.count(expired), 1);
+}
+
+#[test]
+fn a_name_belongs_to_the_holder_of_one_token_at_the_source() {
+    let sink = sealed_sink(Carriage::Datagrams, Some(token("dwp", Level::FULL, 3_600)));
+    let mut world = World::new(sealed_source(Carriage::Datagrams, true), sink, 10);
+    world.run_until(ms(1_000));
+    let njy = Member2::new();
+    njy.request(&mut world, 3_600);
+    world.run_until(ms(2_000));
+    // Another holder of a token for any name takes the name, with another number.
+    let claims = Claims {
+        flow: "bunny".into(),
+        member: None,
+        level: Level::FULL,
+        expires: EPOCH + 3_600,
+    };
+    let token = Token::issue(&Signer::from_seed(&IDENTITY.0), claims, [9; 32]);
+    let member = Member {
+        name: "njy".into(),
+        id: NodeId(6),
+    };
+    let flow = world.source.flow().id;
+    let proof = token.prove(flow, ("njy", NodeId(6)), [8; 32], EPOCH + 2);
+    let body = Upward::KeyRequest {
+        request: proof.encode().into(),
+    };
+    let thief = member.clone();
+    world.send_to_source(SourceInput::Signal(Signal::ToSource { flow, member, body }));
+    world.run_until(ms(3_000));
+    let denied = world.told.iter().any(|signal| {
+        matches!(signal, Signal::ToMember { member, body: Downward::KeyDenied { refusal }, .. }
+            if *member == thief && refusal.resource == Resource::NameInUse)
+    });
+    assert!(denied);
+    assert_eq!(njy.ciphers(&world).len(), 1);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use layercast_core::{
     FlowSpec, LeaveReason, Level, Machine, Observer, Span, Status, Stream, Subject, Time,
     TraceEvent, earliest,
 };
+use layercast_protect::WallClock;
 use layercast_qos::Alarms;
 use layercast_wire::{
     ADAPTER_VCI, AdapterMsg, FlowEnd, FlowInfo, LinkPdu, Member, Refusal, Resource, Signal,
@@ -129,6 +130,13 @@ impl Sink {
         stats
     }
 
+    /// What the wall clock of the host shows from now on: for the dates of proofs.
+    pub fn set_wall_clock(&mut self, clock: WallClock) {
+        if let Some(protection) = &mut self.config.protection {
+            protection.clock = clock;
+        }
+    }
+
     /// The user's answer to [`SinkEvent::MayRaise`]: the next clean era may ask for one level more.
     pub fn allow_raise(&mut self) {
         if let Some(active) = &mut self.active {
@@ -151,7 +159,7 @@ impl Sink {
         self.session = Session::Joining {
             retry: now.saturating_add(JOIN_RETRY),
         };
-        let proof = self.proof(now);
+        let proof = self.proof_to_join(now);
         self.signals.push_back(Signal::Join {
             flow,
             member: self.member(),
@@ -439,6 +447,7 @@ impl Machine for Sink {
             self.flush_control(now);
         }
         self.ask_for_key(now, false);
+        self.renew_proof(now);
         if let Some(active) = &mut self.active {
             let era = active.adapter.era_due(now);
             if let Some(from) = active.adapter.fell_silent(now) {
@@ -480,6 +489,7 @@ impl Machine for Sink {
         };
         let retry = earliest(retry, self.control.next_timeout());
         let retry = earliest(retry, self.next_request());
+        let retry = earliest(retry, self.next_renewal());
         let media = self.active.as_ref().and_then(|active| {
             let control = earliest(active.adapter.next_timeout(), active.alarms.next_timeout());
             earliest(active.receiver.next_timeout(), control)

@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
-use layercast_core::{FlowId, Layer, Level, Resource, Span, Time};
+use layercast_core::{FlowId, Layer, Level, NodeId, Resource, Span, Time};
 use layercast_protect::{
     Claimant, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher, Place, Proof, ProofError, Random,
-    Signer, WallClock, grant,
+    Signer, SourceKey, WallClock, grant,
 };
 use layercast_wire::{FlowInfo, Identity, Member, MetsHeader, Payload};
 
@@ -46,6 +46,8 @@ pub(super) struct Keyring {
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     exchange: [u8; 32],
+    /// Who holds the token; `None` where none is needed.
+    owner: Option<SourceKey>,
     level: Level,
     /// Until then, in seconds since 1970.
     expires: u64,
@@ -83,6 +85,11 @@ impl Keyring {
         }
     }
 
+    /// What the wall clock of the host shows from now on.
+    pub fn set_wall_clock(&mut self, clock: WallClock) {
+        self.clock = clock;
+    }
+
     /// Signs the flow.
     pub fn sign(&self, info: &mut FlowInfo) {
         let mut identity = Identity {
@@ -115,6 +122,7 @@ impl Keyring {
             flow_name: &self.name,
             flow: self.flow,
             member: &member.name,
+            id: member.id,
             now: self.clock.at(now),
         };
         Proof::check(proof, &self.signer.public(), &claimant).map_err(ProofError::resource)
@@ -145,8 +153,13 @@ impl Keyring {
     fn holder(&self, now: Time, member: &Member, request: &[u8]) -> Result<Holder, Resource> {
         Ok(if self.tokens {
             let proof = self.check(now, member, request)?;
+            let owner = proof.holder();
+            if self.is_taken(member, owner) {
+                return Err(Resource::NameInUse);
+            }
             Holder {
                 exchange: proof.exchange,
+                owner: Some(owner),
                 level: proof.claims().level,
                 expires: proof.claims().expires,
                 asked: now,
@@ -154,11 +167,23 @@ impl Keyring {
         } else {
             Holder {
                 exchange: request.try_into().map_err(|_| Resource::Token)?,
+                owner: None,
                 level: Level::FULL,
                 expires: u64::MAX,
                 asked: now,
             }
         })
+    }
+
+    /// Whether the holder of another token has the name of a member.
+    fn is_taken(&self, member: &Member, owner: SourceKey) -> bool {
+        let first = Member {
+            name: member.name.clone(),
+            id: NodeId(0),
+        };
+        let named = self.holders.range(first..);
+        let mut named = named.take_while(|(other, _)| other.name == member.name);
+        named.any(|(_, holder)| holder.owner != Some(owner))
     }
 
     /// A member is no more, or was not heard of for too long: it must not read on.

@@ -9,6 +9,7 @@ use layercast_core::{
     Subject, Time, TraceEvent, earliest,
 };
 use layercast_media::{FilterRule, FlowFilter};
+use layercast_protect::WallClock;
 use layercast_qos::{Alarms, FlowMonitor, FlowScheduler, SchedulerConfig, SchedulerEvent};
 use layercast_wire::{
     AdapterKind, AdapterMsg, Carriage, Cell, Downward, FlowInfo, LinkPdu, MemberStats, Signal,
@@ -237,6 +238,13 @@ impl Source {
     pub fn member_stats(&self, now: Time) -> Vec<MemberStats> {
         let born = self.born.unwrap_or(now);
         self.members.stats(self.info.id, &self.config.node, born)
+    }
+
+    /// What the wall clock of the host shows from now on: for the expiry of tokens and proofs.
+    pub fn set_wall_clock(&mut self, clock: WallClock) {
+        if let Some(keyring) = &mut self.keyring {
+            keyring.set_wall_clock(clock);
+        }
     }
 
     /// What was done so far.

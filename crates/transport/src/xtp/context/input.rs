@@ -45,12 +45,10 @@ impl Context {
     pub(crate) fn on_packet(&mut self, now: Time, from: SocketAddr, packet: &XtpPacket) {
         self.counts.received += 1;
         self.last_heard = now;
-        if let Some((received, _)) = &mut self.unproven {
-            *received += packet.encoded_len() as u64;
-            // Nobody guesses our key.
-            if packet.key.is_return() {
-                self.unproven = None;
-            }
+        self.budget.receive(packet.encoded_len());
+        // Nobody guesses our key.
+        if packet.key.is_return() {
+            self.budget.validate();
         }
         let options = packet.options;
         let tells = matches!(packet.body, XtpBody::Diag { .. });

@@ -12,7 +12,7 @@ mod user;
 
 use std::collections::VecDeque;
 
-use layercast_core::{Serial, Span, Time};
+use layercast_core::{AddressBudget, Serial, Span, Time};
 use layercast_wire::{XtpKey, XtpService, XtpTrafficSpec};
 
 use super::config::INITIAL_ALLOC;
@@ -99,8 +99,8 @@ pub(crate) struct Context {
     peer_edge: bool,
     /// Deliveries that the peer waits for: its synchronizing value, and the byte.
     owed_deliveries: VecDeque<(Serial, u64)>,
-    /// Nobody has proved that packets to the peer arrive: it may be a victim (xtp.md 7).
-    unproven: Option<(u64, u64)>,
+    /// What may be sent until the peer has shown that packets to it arrive: it may be a victim (xtp.md 7).
+    budget: AddressBudget,
 
     due: Due,
     news: VecDeque<News>,
@@ -181,7 +181,11 @@ impl Context {
             echo: Serial(0),
             peer_edge: false,
             owed_deliveries: VecDeque::new(),
-            unproven: ends.theirs.is_some().then_some((0, 0)),
+            budget: match ends.theirs {
+                Some(_) => AddressBudget::default(),
+                // The address is that of our user.
+                None => AddressBudget::VALIDATED,
+            },
             due: Due {
                 first: initiator,
                 ..Due::default()
@@ -219,6 +223,11 @@ impl Context {
 
     pub(crate) fn is_inactive(&self) -> bool {
         self.inactive.is_some()
+    }
+
+    /// Whether it may be handed out by [`accept`](super::Endpoint::accept).
+    pub(crate) fn is_acceptable(&self) -> bool {
+        !self.config.validate_peer || self.budget.is_validated()
     }
 
     /// Whether nobody needs it any more.

@@ -13,6 +13,8 @@ use crate::xtp::outgoing::TAG;
 const OPENING: usize = 16 + 24;
 /// Bytes of a status that tells two ranges, or the traffic.
 const SMALL_STATUS: usize = XTP_HEADER + 24 + 32;
+/// Bytes of a DIAG without a message.
+const DIAG: usize = XTP_HEADER + 8;
 
 impl Context {
     /// The next packet, if any may leave now.
@@ -30,16 +32,19 @@ impl Context {
         if packet.options.has(XtpOptions::NOERR) {
             self.note_skip();
         }
-        if let Some((_, sent)) = &mut self.unproven {
-            *sent += packet.encoded_len() as u64;
-        }
+        let within = self.budget.send(packet.encoded_len());
+        debug_assert!(
+            within,
+            "each answer is held against the budget before it is made"
+        );
         Some((to, packet))
     }
 
     fn next_packet(&mut self, now: Time) -> Option<XtpPacket> {
         // Whoever only listens says nothing but that it wants to.
         let mute = self.is_unacknowledged() && self.group().is_none();
-        if let Some((code, value)) = self.due.diag.take().filter(|_| !mute) {
+        let may = !mute && self.may_reach(DIAG);
+        if let Some((code, value)) = self.due.diag.take().filter(|_| may) {
             return Some(self.diag(code, value));
         }
         let held = (self.due.answer || self.due.nak) && self.holds_answer(now);

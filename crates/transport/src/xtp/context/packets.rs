@@ -16,8 +16,6 @@ use crate::xtp::{Ask, RateCounts, XtpSocket};
 const MAX_SPANS: usize = 64;
 /// Requests remembered at most; of more, the oldest are forgotten.
 const MAX_REQUESTS: usize = 4_096;
-/// Bytes sent for each received, while nobody has proved that he receives them (RFC 9000 8.1).
-const AMPLIFICATION: u64 = 3;
 
 impl Context {
     /// Status, with what is held or proposed.
@@ -33,11 +31,10 @@ impl Context {
             alloc: self.inc.tell_alloc(),
             echo: self.echo,
         };
-        // Whoever has proved nothing is told little.
-        let most = if self.unproven.is_some() {
-            2
-        } else {
-            MAX_SPANS
+        // Whoever has shown nothing is told little.
+        let most = match self.budget.is_validated() {
+            true => MAX_SPANS,
+            false => 2,
         };
         let spans = most.min(self.max_data.saturating_sub(24) / 16);
         let traffic =
@@ -162,11 +159,9 @@ impl Context {
         }
     }
 
-    /// Whether so many bytes may go to a peer that may not be who it says.
+    /// Whether so many bytes may go to a peer whose address may be forged (RFC 9000, 8.1).
     pub(super) fn may_reach(&self, bytes: usize) -> bool {
-        self.unproven.is_none_or(|(received, sent)| {
-            sent + bytes as u64 <= received.saturating_mul(AMPLIFICATION)
-        })
+        self.budget.allowance() >= bytes as u64
     }
 
     pub(super) fn address(&self) -> XtpAddress {

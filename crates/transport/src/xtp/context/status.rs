@@ -94,7 +94,7 @@ impl Context {
             self.traffic_unsure = None;
         }
         if sent.is_some() {
-            self.unproven = None;
+            self.budget.validate();
         }
         sent
     }

@@ -156,7 +156,12 @@ impl Machine for Endpoint {
             return;
         };
         let was_active = !context.is_inactive();
+        let was_acceptable = context.is_acceptable();
         context.on_packet(now, from, packet);
+        if context.passive && context.is_acceptable() && !was_acceptable {
+            let port = context.local().port;
+            self.events.push_back(XtpEvent::Incoming(port));
+        }
         self.settle(now, id, was_active, obs);
     }
 

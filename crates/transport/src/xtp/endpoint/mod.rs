@@ -96,19 +96,45 @@ impl Endpoint {
         }
     }
 
-    /// The next association to `port`, with its peer.
+    /// The next association to `port`, with its peer. With [`XtpConfig::validate_peer`] it is one whose peer has
+    /// shown that it receives what we send.
     pub fn accept(&mut self, port: u16) -> Option<(ContextId, XtpSocket)> {
-        loop {
-            let id = self.listeners.get_mut(&port)?.waiting.pop_front()?;
-            // One that is gone already is nobody's.
-            let Some(context) = self.table.get_mut(id) else {
-                continue;
-            };
-            context.passive = false;
-            let remote = context.remote();
-            // What came meanwhile is told now.
-            self.tell(id);
-            return Some((id, remote));
+        self.forget_unvalidated(port, false);
+        let waiting = &mut self.listeners.get_mut(&port)?.waiting;
+        let acceptable = |id: &ContextId| self.table.get(*id).is_some_and(Context::is_acceptable);
+        let place = waiting.iter().position(acceptable)?;
+        let id = waiting.remove(place)?;
+        let context = self.table.get_mut(id)?;
+        context.passive = false;
+        let remote = context.remote();
+        // What came meanwhile is told now.
+        self.tell(id);
+        Some((id, remote))
+    }
+
+    /// Forgets associations to `port` that are over without having been validated and, if `one_more` is to have
+    /// a place in a full backlog, the oldest of those that wait for validation. Nothing is sent: their addresses
+    /// may be forged.
+    fn forget_unvalidated(&mut self, port: u16, one_more: bool) {
+        let Some(listener) = self.listeners.get_mut(&port) else {
+            return;
+        };
+        let table = &mut self.table;
+        listener.waiting.retain(|&id| {
+            let context = table.get(id);
+            let over = context.is_some_and(|it| !it.is_acceptable() && it.is_inactive());
+            if over {
+                table.remove(id);
+            }
+            !over && table.get(id).is_some()
+        });
+        if one_more && listener.waiting.len() >= listener.backlog {
+            let waits = |id: &ContextId| table.get(*id).is_some_and(|it| !it.is_acceptable());
+            if let Some(place) = listener.waiting.iter().position(waits)
+                && let Some(id) = listener.waiting.remove(place)
+            {
+                table.remove(id);
+            }
         }
     }
 

@@ -62,6 +62,7 @@ impl Endpoint {
             other if other.is_malformed() => return Err(XtpDiagValue::ADDRESS),
             _ => return Err(XtpDiagValue::ADDRESS_FORMAT),
         };
+        self.forget_unvalidated(dst, true);
         let full = self.table.len() >= self.max_contexts;
         let Some(listener) = self.listeners.get(&dst) else {
             return Err(XtpDiagValue::NO_LISTENER);
@@ -104,7 +105,9 @@ impl Endpoint {
             listener.waiting.push_back(id);
         }
         self.report(now, id, ("listening", "active"), obs);
-        self.events.push_back(XtpEvent::Incoming(dst));
+        if self.table.get(id).is_some_and(Context::is_acceptable) {
+            self.events.push_back(XtpEvent::Incoming(dst));
+        }
         self.touch(id);
         Ok(())
     }

@@ -1,5 +1,5 @@
 use layercast_core::{Span, Time};
-use layercast_protect::{ExchangeKey, Random, SourceKey, open_grant};
+use layercast_protect::{ExchangeKey, PROOF_RENEWAL, Random, SourceKey, open_grant};
 use layercast_wire::{FlowInfo, Opaque, Refusal, Signal, Upward};
 
 use super::{Session, Sink};
@@ -17,6 +17,8 @@ pub(super) struct SinkKeys {
     exchange: ExchangeKey,
     /// When the next request may go out.
     next: Time,
+    /// When the next proof is due.
+    renewal: Time,
 }
 
 /// How a sink comes by the keys of a flow whose media are sealed.
@@ -32,8 +34,18 @@ impl Sink {
         }
     }
 
-    /// The proof that goes with a join, if the flow takes a token and there is one.
-    pub(super) fn proof(&mut self, now: Time) -> Option<Opaque> {
+    /// The proof that goes with a join, if the flow takes a token and there is one. Those on the way keep it, so
+    /// another is due later.
+    pub(super) fn proof_to_join(&mut self, now: Time) -> Option<Opaque> {
+        let proof = self.proof(now);
+        if let Some(keys) = &mut self.keys {
+            keys.renewal = now.saturating_add(Span::from_secs(PROOF_RENEWAL));
+        }
+        proof
+    }
+
+    /// A proof made now, if the flow takes a token and there is one.
+    fn proof(&mut self, now: Time) -> Option<Opaque> {
         let (protection, flow) = (self.config.protection.as_ref()?, self.flow.as_ref()?);
         if self.keys.is_none() {
             let source = source_of(flow)?;
@@ -46,13 +58,14 @@ impl Sink {
                     .is_some_and(|identity| identity.tokens),
                 exchange: ExchangeKey::new(secret),
                 next: now,
+                renewal: now,
             });
         }
         let keys = self.keys.as_ref().filter(|keys| keys.tokens)?;
         let token = protection.token.as_ref()?;
         let unix = protection.clock.at(now);
         let exchange = keys.exchange.public();
-        let proof = token.prove(flow.id, &self.config.node, exchange, unix);
+        let proof = token.prove(flow.id, (&self.config.node, self.config.id), exchange, unix);
         Some(proof.encode().into())
     }
 
@@ -83,6 +96,33 @@ impl Sink {
                 body: Upward::KeyRequest { request },
             });
         }
+    }
+
+    /// Joins again with a new proof when the last one gets old: nodes on the way ask for the flow with it
+    /// after they lost their neighbour upstream.
+    pub(super) fn renew_proof(&mut self, now: Time) {
+        if self.next_renewal().is_none_or(|at| at > now) {
+            return;
+        }
+        let Some(flow) = self.flow.as_ref().map(|flow| flow.id) else {
+            return;
+        };
+        if let Some(proof) = self.proof_to_join(now) {
+            let (member, level) = (self.member(), self.config.level);
+            self.signals.push_back(Signal::Join {
+                flow,
+                member,
+                level,
+                proof: Some(proof),
+            });
+        }
+    }
+
+    /// When the next proof is due.
+    pub(super) fn next_renewal(&self) -> Option<Time> {
+        let has_token = self.config.protection.as_ref()?.token.is_some();
+        let keys = self.keys.as_ref().filter(|keys| keys.tokens && has_token)?;
+        (self.session == Session::Joined).then_some(keys.renewal)
     }
 
     fn wants_key(&self) -> bool {

@@ -1,0 +1,225 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use layercast_protect::Fingerprint;
+
+/// Most places of callers with one certificate. A node has one connection; receivers that share an identity
+/// file, and connections that are about to be replaced, need a few more.
+pub const MAX_PER_CERTIFICATE: usize = 16;
+
+/// The places for callers of a node: at most so many, of which no address and no certificate gets all.
+#[derive(Debug)]
+pub(crate) struct Places {
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default, Debug)]
+struct Taken {
+    all: usize,
+    addresses: HashMap<IpAddr, usize>,
+    certificates: HashMap<Fingerprint, usize>,
+}
+
+/// The place of one caller, for as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    address: IpAddr,
+    certificate: Option<Fingerprint>,
+}
+
+/// Why there is no place for a caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoPlace {
+    /// All are taken.
+    All(usize),
+    /// Those for callers from one address are taken.
+    Address(usize),
+    /// Those for callers with one certificate are taken.
+    Certificate,
+}
+
+impl Places {
+    /// Places for `most` callers.
+    pub fn new(most: usize) -> Arc<Places> {
+        Arc::new(Places {
+            most,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// Most places for callers from one address, three quarters of all: whoever calls from one address only
+    /// leaves some to others. Callers of this host come from one address, and are not limited.
+    fn most_per_address(&self, address: IpAddr) -> usize {
+        match address.is_loopback() {
+            true => self.most,
+            false => self.most - self.most / 4,
+        }
+    }
+
+    /// A place for a caller from `ip`.
+    pub fn take(self: &Arc<Places>, ip: IpAddr) -> Result<Place, NoPlace> {
+        let address = network(ip);
+        let most = self.most_per_address(address);
+        let mut taken = self.lock();
+        if taken.all >= self.most {
+            return Err(NoPlace::All(self.most));
+        }
+        if taken.addresses.get(&address).is_some_and(|&n| n >= most) {
+            return Err(NoPlace::Address(most));
+        }
+        taken.all += 1;
+        *taken.addresses.entry(address).or_default() += 1;
+        debug_assert!(taken.all <= self.most);
+        Ok(Place {
+            places: Arc::clone(self),
+            address,
+            certificate: None,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        // Nothing panics between two changes that belong together.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// The caller has shown its certificate; an error if there are enough callers with this one.
+    pub fn show(&mut self, certificate: Fingerprint) -> Result<(), NoPlace> {
+        let mut taken = self.places.lock();
+        let count = taken.certificates.entry(certificate).or_default();
+        if *count >= MAX_PER_CERTIFICATE {
+            return Err(NoPlace::Certificate);
+        }
+        *count += 1;
+        self.certificate = Some(certificate);
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.all = taken.all.saturating_sub(1);
+        release(&mut taken.addresses, &self.address);
+        if let Some(certificate) = &self.certificate {
+            release(&mut taken.certificates, certificate);
+        }
+    }
+}
+
+fn release<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+/// What is counted as one address: of IPv6 the network of 64 bits, which one host has to itself (RFC 4291, 2.5.1).
+fn network(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(ip) if !ip.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)))
+        }
+        ip => ip,
+    }
+}
+
+impl fmt::Display for NoPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoPlace::All(most) => write!(
+                f,
+                "all {most} places for neighbours are taken: try again later, or raise --max-neighbours there"
+            ),
+            NoPlace::Address(most) => write!(
+                f,
+                "all {most} places for neighbours from one address are taken: try again later, \
+                 or raise --max-neighbours there"
+            ),
+            NoPlace::Certificate => write!(
+                f,
+                "all {MAX_PER_CERTIFICATE} places for neighbours with one certificate are taken: \
+                 use an --identity of your own"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn no_certificate_and_no_address_gets_all_places() {
+        let places = Places::new(256);
+        let mut held = Vec::new();
+        let refused = loop {
+            let mut place = places.take(ip("192.0.2.1")).unwrap();
+            match place.show(Fingerprint::of(b"one")) {
+                Ok(()) => held.push(place),
+                Err(why) => break why,
+            }
+        };
+        assert_eq!(
+            (held.len(), refused),
+            (MAX_PER_CERTIFICATE, NoPlace::Certificate)
+        );
+        // With another certificate for each: some are left to other addresses.
+        for n in 0_u32.. {
+            match places.take(ip("192.0.2.1")) {
+                Ok(mut place) => {
+                    place.show(Fingerprint::of(&n.to_be_bytes())).unwrap();
+                    held.push(place);
+                }
+                Err(why) => {
+                    assert_eq!(why, NoPlace::Address(192));
+                    break;
+                }
+            }
+        }
+        assert_eq!(held.len(), 192);
+        let mut others: Vec<_> = (0..64)
+            .map(|_| places.take(ip("127.0.0.1")).unwrap())
+            .collect();
+        assert_eq!(places.take(ip("192.0.2.2")).unwrap_err(), NoPlace::All(256));
+        others.pop();
+        assert!(places.take(ip("192.0.2.2")).is_ok());
+    }
+
+    #[test]
+    fn places_are_free_again_when_their_callers_are_gone() {
+        let places = Places::new(1);
+        let mut place = places.take(ip("127.0.0.1")).unwrap();
+        place.show(Fingerprint::of(b"one")).unwrap();
+        assert_eq!(places.take(ip("127.0.0.1")).unwrap_err(), NoPlace::All(1));
+        drop(place);
+        assert!(places.take(ip("127.0.0.1")).is_ok());
+        let taken = places.lock();
+        assert!(taken.all == 0 && taken.addresses.is_empty() && taken.certificates.is_empty());
+    }
+
+    #[test]
+    fn the_addresses_of_one_host_count_as_one() {
+        let places = Places::new(4);
+        let _held: Vec<_> = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:1"]
+            .map(|text| places.take(ip(text)).unwrap())
+            .into();
+        assert_eq!(
+            places.take(ip("2001:db8::3")).unwrap_err(),
+            NoPlace::Address(3)
+        );
+        assert!(places.take(ip("2001:db8:0:1::3")).is_ok());
+    }
+}
