@@ -7,6 +7,7 @@ pub mod link;
 pub mod media;
 pub mod multicast;
 pub mod protect;
+pub mod receive;
 pub mod scenario;
 pub mod wire;
 pub mod workload;

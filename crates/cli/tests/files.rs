@@ -184,5 +184,6 @@ fn ctrl_c_keeps_what_is_here() {
         fs::read(out.join("file")).unwrap(),
         fs::read(&file).unwrap()
     );
-    assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+    // The file, and the identity of the receiver.
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 2);
 }

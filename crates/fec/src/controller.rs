@@ -170,12 +170,6 @@ impl Controller {
         choice(best, cost)
     }
 
-    /// The share of a congestion window that source packets may use: with it FEC adds no load.
-    pub fn window_factor(&self) -> f64 {
-        let (n, m) = (f64::from(self.current.0), f64::from(self.current.1));
-        n / (n + m)
-    }
-
     /// Receivers by loss, and who has the highest that counts.
     fn kinds(&self) -> (Vec<Kind>, Option<(u64, f64)>) {
         let known = self.receivers.iter();

@@ -85,11 +85,10 @@ impl Rebuilder {
         true
     }
 
-    /// Keeps parities only of blocks that still need them.
-    pub fn retain(&mut self, mut needed: impl FnMut(u32) -> bool) {
-        self.kept.retain(|&block, _| needed(block));
-        let kept = self.kept.values().flatten();
-        self.octets = kept.map(|(_, bytes)| bytes.len()).sum();
+    /// Forgets the parities of a block, which is whole.
+    pub fn forget(&mut self, block: u32) {
+        let kept = self.kept.remove(&block).unwrap_or_default();
+        self.octets -= kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
     }
 
     /// Forgets all parities.
@@ -163,7 +162,7 @@ mod tests {
         let parity = Payload::Zeros(10);
         assert!(kept.put(0, 0, &parity) && kept.put(1, 0, &parity));
         assert!(!kept.put(1, 1, &parity));
-        kept.retain(|block| block != 0);
+        kept.forget(0);
         assert!(kept.put(1, 1, &parity));
         assert!(!kept.put(1, 2, &parity));
     }

@@ -70,6 +70,9 @@ pub trait Store {
     /// block are not needed any more once it is whole.
     fn rebuild(&mut self, geometry: &Geometry, block: u32, held: &Bits) -> Result<Rebuilt, Reason>;
 
+    /// A block is whole: its parities are not needed any more.
+    fn whole(&mut self, _block: u32) {}
+
     /// Whether the whole object, which is there, has the digest that was announced.
     fn verify(&mut self) -> Verdict;
 

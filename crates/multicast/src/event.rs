@@ -86,6 +86,12 @@ pub enum Failure {
     /// The group is not, or no longer, what it must be.
     #[error("the group is no longer what it must be")]
     Integrity,
+    /// Nothing of two passes reached any receiver, though what is shorter does.
+    #[error(
+        "packets with {0} octets of content reach no receiver, shorter ones do: the MTU of the path is smaller; send \
+         smaller ones (--packet)"
+    )]
+    Mtu(u16),
     /// The user said so.
     #[error("given up by the user")]
     User,

@@ -64,5 +64,5 @@ pub use policy::{
     Trigger, Weak,
 };
 pub use receipt::{announcement_key, member_key};
-pub use receiver::{Receiver, ReceiverConfig};
+pub use receiver::{Limits, Receiver, ReceiverConfig};
 pub use sender::{SendError, Sender};

@@ -58,6 +58,10 @@ pub(crate) struct Record {
     pub hold_us: u32,
     pub complete: u32,
     pub loss: u16,
+    /// Objects: passes in a row in which nothing reached it, and the packets of them.
+    pub barren: (u16, u64),
+    /// Objects: what it lacked before the pass that runs.
+    pub lacked: u64,
     pub mandatory: bool,
     /// It has been told once that its object is corrupt.
     pub corrupt: bool,
@@ -84,6 +88,8 @@ impl Record {
             hold_us: 0,
             complete: 0,
             loss: 0,
+            barren: (0, 0),
+            lacked: 0,
             mandatory: false,
             corrupt: false,
         }
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_record_is_small() {
-        assert!(size_of::<Record>() <= 112, "{}", size_of::<Record>());
+        assert!(size_of::<Record>() <= 136, "{}", size_of::<Record>());
     }
 
     #[test]

@@ -81,8 +81,9 @@ pub use layercast_transport::mets::ControlError;
 pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
-    ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport, SendConfig, SendEvent, SendProgress,
-    SentFile, emulate_receivers, send_files,
+    IDENTITY_FILE, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport,
+    SendConfig, SendEvent, SendProgress, SentFile, emulate_receivers, receiver_identity,
+    send_files,
 };
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};

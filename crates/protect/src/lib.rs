@@ -13,9 +13,11 @@
 //! | [`Token`], [`Proof`] | who may join it, shown without giving it away |
 //! | [`grant`], [`open_grant`] | the key of a group, handed to one member past the switches |
 //! | [`GroupKey`], [`MediaCipher`] | the media of a flow, sealed by its source and opened by its members |
+//! | [`FilesKey`], [`FilesSession`] | the datagrams of files to many receivers, under a key that all of them share |
 //! | [`JoinUrl`] | where a flow is, and what it takes to get it |
 
 mod clock;
+mod files;
 mod grant;
 mod group;
 mod identity;
@@ -28,6 +30,7 @@ mod token;
 mod url;
 
 pub use clock::{Seed, WallClock};
+pub use files::{FILES_SALT, FILES_TAG, FilesKey, FilesOpener, FilesSealer, FilesSession, Speaker};
 pub use grant::{ExchangeKey, GrantError, Grantee, grant, open_grant};
 pub use group::{GroupKey, MEDIA_OVERHEAD, MediaCipher, MediaError, Place};
 pub use identity::{Fingerprint, FingerprintError};

@@ -53,6 +53,12 @@ fn words(reason: Reason) -> &'static str {
         Reason::Unsupported => "it does not know the code, or the terms",
         Reason::Rounds => "more passes than allowed",
         Reason::Late => "it came too late",
+        Reason::Mtu => {
+            "packets of this size do not arrive, shorter ones do: the MTU of the path is smaller, send with a smaller --packet"
+        }
+        Reason::InUse => {
+            "another receiver has its name, or a copy of its folder: give it another --name, or delete .layercast-receiver in the copy"
+        }
     }
 }
 

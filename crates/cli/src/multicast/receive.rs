@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use layercast_core::Span;
-use layercast_net::{Ended, FileReceiver, Folder, ReceiveConfig, ReceiveEvent, ReceivedFile};
+use layercast_net::{
+    Ended, FileReceiver, Folder, IDENTITY_FILE, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent,
+    ReceivedFile, receiver_identity,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -69,7 +72,13 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
         None => PORT,
     };
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let member = member(name);
+    let identity = receiver_identity(&args.out)
+        .map_err(|error| Failure::file(&args.out.join(IDENTITY_FILE), "use", &error))?;
+    // Without a name the identity is what the receiver is called by.
+    let member = match &args.name {
+        Some(name) => member(name),
+        None => member(&format!("{identity:016x}")),
+    };
     Ok(ReceiveConfig {
         name: name.to_owned(),
         folder: Folder {
@@ -81,13 +90,15 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
         side: args.side,
         listen: args.listen.unwrap_or(any),
         member,
+        identity: Some(identity),
+        buffer: RECEIVE_BUFFER,
         key: key(args.key.as_deref())?,
         forever: args.forever,
         patience: args.wait.unwrap_or(Span::ZERO),
     })
 }
 
-/// The host and the folder: the same after a restart, another for each receiver of a host.
+/// The host and the folder, for display.
 fn own_name(out: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let folder = fs::canonicalize(out).unwrap_or_else(|_| out.to_owned());
@@ -97,11 +108,10 @@ fn own_name(out: &Path) -> String {
 /// The exit code.
 fn judge(files: &[ReceivedFile], ended: Ended) -> Outcome {
     let whole = |file: &ReceivedFile| file.path.is_some();
-    let count = files.last().map_or(0, |last| last.name.count as usize);
     match files {
         [] if ended == Ended::Patience => Err(Failure::new("no sender came")),
         [] => Err(Failure::Unsatisfied),
-        _ if ended == Ended::All && files.len() >= count && files.iter().all(whole) => Ok(()),
+        _ if ended == Ended::All && files.iter().all(whole) => Ok(()),
         _ if files.iter().any(whole) => Err(Failure::Partial),
         _ => Err(Failure::Unsatisfied),
     }
@@ -159,7 +169,9 @@ impl Teller {
             }
             ReceiveEvent::Disbelieved(sender) => self.say.event(
                 json!({"report": "disbelieved", "sender": sender}),
-                &format!("{sender} announces files without our key: ignored, now and later"),
+                &format!(
+                    "files from {sender} are ignored: the sender and this receiver need the same --key FILE, and one of them has another or none"
+                ),
             ),
             ReceiveEvent::Done(file) => {
                 let mut json = about(&file);

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use layercast_core::{Rate, Span};
 use layercast_multicast::{
-    Completion, Members, Outcome as Fate, RateControl, Repair, SenderConfig, Weak,
+    Completion, Failure as Failed, Members, Outcome as Fate, RateControl, Repair, SenderConfig,
+    Weak,
 };
 use layercast_net::{
     Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
@@ -165,15 +166,22 @@ fn judge(args: &Send, sent: &[SentFile]) -> Outcome {
     };
     let whole = |file: &SentFile| {
         let all = file.receivers.len() + file.unreached.len();
-        file.failure.is_none() && (args.enough.is_some() || delivered(file) == all)
+        let wanted = args.receivers.unwrap_or(0) as usize;
+        let is_met = delivered(file) == all && delivered(file) >= wanted;
+        file.failure.is_none() && (args.enough.is_some() || is_met)
     };
     let complete = sent.len() == args.files.len();
     match sent {
         _ if complete && sent.iter().all(|file| whole(file) && delivered(file) > 0) => Ok(()),
         _ if sent.iter().any(|file| delivered(file) > 0) => Err(Failure::Partial),
         [.., last] => match &last.failure {
-            Some(failure) => Err(Failure::new(failure)
-                .hint("do receivers run, with the same --group, or behind the addresses of --to?")),
+            Some(failure @ Failed::NoReceivers) if last.other_key.is_empty() => Err(Failure::new(
+                failure,
+            )
+            .hint("do receivers run, with the same --group, or behind the addresses of --to?")),
+            Some(failure @ Failed::NoReceivers) => Err(Failure::new(failure)
+                .hint("receivers have another key, or none: both sides need the same --key FILE")),
+            Some(failure) => Err(Failure::new(failure)),
             None => Err(Failure::Unsatisfied),
         },
         [] => Err(Failure::Unsatisfied),
@@ -231,6 +239,26 @@ impl Teller {
                 self.say
                     .event(json, &format!("  {} {fate}", self.name(&it)))
             }
+            SendEvent::NameInUse {
+                member,
+                holder,
+                refused,
+            } => {
+                let name = self.names.get(&member);
+                self.say.event(
+                    json!({
+                        "report": "name_in_use", "name": name,
+                        "member": hex(&member.0.to_be_bytes()), "holder": holder, "refused": refused,
+                    }),
+                    &format!(
+                        "  {refused} is refused: the receiver at {holder} has the same name or a copy of the same folder (receive --name)"
+                    ),
+                )
+            }
+            SendEvent::OtherKey(address) => self.say.event(
+                json!({"report": "other_key", "address": address}),
+                &format!("  {address} says that it has another key, or none: both sides need the same --key FILE"),
+            ),
             SendEvent::Done(_) => Ok(()),
         }
     }
@@ -287,7 +315,8 @@ impl Teller {
             files.push(json!({
                 "file": file.name, "size": file.size, "blake3": hex(&file.digest),
                 "seconds": seconds, "failure": file.failure.as_ref().map(ToString::to_string),
-                "receivers": receivers, "unreached": file.unreached, "octets": file.stats.octets,
+                "receivers": receivers, "unreached": file.unreached,
+                "other_key": file.other_key, "in_use": file.in_use, "octets": file.stats.octets,
                 "packets": file.stats.data, "parities": file.stats.parities,
                 "again": file.stats.again, "passes": file.stats.rounds, "datagrams": file.datagrams,
                 "reports": file.stats.reports, "strangers": file.stats.strangers,

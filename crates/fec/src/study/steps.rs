@@ -75,9 +75,10 @@ impl Steps {
             };
             let best = self.best(of);
             for _ in 0..phase.rounds {
-                // Sources as many as the factor leaves, and their parities.
+                // The window holds sources and parities: with FEC the load is the same as without.
                 let (n, m) = code;
-                let sources = (self.window as f64 * controller.window_factor()).floor();
+                let share = f64::from(n) / f64::from(n + m);
+                let sources = (self.window as f64 * share).floor();
                 let sent = sources * f64::from(n + m) / f64::from(n);
                 for receiver in 0..members {
                     let expected = sent.round() as u64;

@@ -156,6 +156,7 @@ impl Aggregator {
                 .map_or(0, |expect| expect.saturating_sub(known)),
             hold_us: u32::try_from(hold.as_us()).unwrap_or(u32::MAX),
             stamp: session.stamp,
+            identity: None,
         };
         self.upstream(Body::Accept(accept));
     }

@@ -2,6 +2,10 @@ use super::*;
 use crate::receipt::receipt;
 use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, Spans};
 
+/// Reports of one answer at most. What is missing beyond them is reported after the repair of what they say: an answer
+/// must not take memory, or the sender's time, by the size of the object.
+const MAX_REPORTS: usize = 1_024;
+
 /// An answer that waits for its back-off.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
@@ -286,7 +290,8 @@ impl<T: Store> Receiver<T> {
     fn report_missing(&mut self, asked: Asked) {
         let terms = self.session.as_ref().map(|session| session.terms);
         if terms.is_some_and(|terms| terms.content == Content::Counts) {
-            let lacking: Vec<(u32, u16)> = self.object.lacking().collect();
+            let most = MAX_REPORTS * layercast_wire::multicast::MAX_LIST;
+            let lacking: Vec<(u32, u16)> = self.object.lacking().take(most).collect();
             let parts = lacking.chunks(layercast_wire::multicast::MAX_LIST);
             let last = parts.len().saturating_sub(1);
             for (at, part) in parts.enumerate() {
@@ -301,12 +306,13 @@ impl<T: Store> Receiver<T> {
         }
         let packets = self.object.held.len();
         let mut from = 0;
-        loop {
+        for at in 1..=MAX_REPORTS {
             let (spans, all) = Spans::of(self.object.held.gaps(from, packets));
             if spans.is_empty() {
                 return;
             }
             from = spans.end();
+            let all = all || at == MAX_REPORTS;
             self.report(asked, State::Missing(spans), !all);
             if all {
                 return;

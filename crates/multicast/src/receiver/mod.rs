@@ -18,7 +18,7 @@ use self::object::ObjectState;
 use self::stream::StreamState;
 use self::watch::Seen;
 use crate::receipt::{announcement_key, is_believed, member_key};
-use crate::{Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
+use crate::{Bits, Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
 /// What a receiver is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub struct ReceiverConfig {
     pub member: MemberId,
     /// Distinguishes lives of one member: another number after each restart.
     pub incarnation: u32,
+    /// Tells receivers of one name apart: random, and the same in each life.
+    pub identity: Option<u64>,
     /// Streams: packets that it holds until its user takes them.
     pub buffer: u32,
     /// To whom it reports, if not to the sender: an aggregator.
@@ -37,6 +39,35 @@ pub struct ReceiverConfig {
     pub announcement_key: Option<[u8; 32]>,
     /// Seed of its back-off.
     pub seed: u64,
+    /// What it takes at most: larger objects are refused before anything is allocated for them.
+    pub limits: Limits,
+}
+
+/// The largest object that a receiver takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Source packets of an object at most.
+    pub packets: u64,
+    /// Blocks of an object with an erasure code at most.
+    pub blocks: u32,
+    /// Octets of a full packet at least, if the object has several.
+    pub packet_size: u16,
+}
+
+impl Limits {
+    /// 2^30 packets, which is 1.5 TB in packets of 1400 octets, 2^24 blocks, and packets of any size.
+    pub const ENGINE: Limits = Limits {
+        packets: 1 << 30,
+        blocks: 1 << 24,
+        packet_size: 1,
+    };
+
+    /// Whether an object is within the limits.
+    fn allow(&self, geometry: &Geometry, coded: bool) -> bool {
+        geometry.packets() <= self.packets
+            && (!coded || geometry.blocks() <= self.blocks)
+            && (geometry.packet_size >= self.packet_size || geometry.packets() <= 1)
+    }
 }
 
 impl ReceiverConfig {
@@ -45,11 +76,13 @@ impl ReceiverConfig {
         ReceiverConfig {
             member,
             incarnation: 1,
+            identity: None,
             buffer: 32,
             report_to: None,
             receipt_key: None,
             announcement_key: None,
             seed,
+            limits: Limits::ENGINE,
         }
     }
 
@@ -309,6 +342,11 @@ impl<T: Store> Receiver<T> {
     /// Where the object is kept, to work on it between packets: hash, save.
     pub fn store_mut(&mut self) -> &mut T {
         &mut self.store
+    }
+
+    /// Where the object is kept, and which of its source packets are there: to save both.
+    pub fn store_and_held(&mut self) -> (&mut T, &Bits) {
+        (&mut self.store, &self.object.held)
     }
 
     /// Gives the store back, for another life or session.

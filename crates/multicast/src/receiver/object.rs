@@ -16,8 +16,8 @@ pub(super) struct ObjectState {
     geometry: Option<Geometry>,
     pub digest: [u8; 32],
     pub held: Bits,
-    /// Symbols that blocks lack; empty without a code.
-    lacks: Box<[u16]>,
+    /// Symbols of blocks that are there; empty without a code. Zeros take no memory until they are written to.
+    there: Box<[u16]>,
     /// Numbers of the parities that are there, of blocks that are not whole, in order.
     parities: Vec<(u32, u32)>,
     /// Number of the pass that runs.
@@ -47,15 +47,17 @@ impl ObjectState {
 
     /// Symbols that blocks lack.
     pub fn lacking(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
-        let lacks = self.lacks.iter().enumerate();
-        lacks
-            .filter(|&(_, &count)| count > 0)
-            .map(|(block, &count)| (block as u32, count))
+        let blocks = 0..self.there.len() as u32;
+        let lacking = blocks.map(|block| (block, self.lacks_of(block)));
+        lacking.filter(|&(_, count)| count > 0)
     }
 
     /// Symbols that a block lacks.
     pub fn lacks_of(&self, block: u32) -> u16 {
-        self.lacks.get(block as usize).copied().unwrap_or(0)
+        let there = self.there.get(block as usize);
+        there.map_or(0, |there| {
+            self.geometry().packets_of(block).saturating_sub(*there)
+        })
     }
 
     /// Where the parities of a block are.
@@ -79,12 +81,15 @@ impl ObjectState {
     fn begin(&mut self, geometry: Geometry, held: Bits, coded: bool) {
         self.geometry = Some(geometry);
         let blocks = if coded { geometry.blocks() } else { 0 };
-        self.lacks = (0..blocks)
-            .map(|block| {
-                let (first, end) = geometry.range(block);
-                held.gaps(first, end).map(|(a, b)| (b - a) as u16).sum()
-            })
-            .collect();
+        self.there = vec![0; blocks as usize].into();
+        if coded {
+            for (from, to) in held.runs(0, held.len()) {
+                for block in geometry.block_of(from)..=geometry.block_of(to - 1) {
+                    let (first, end) = geometry.range(block);
+                    self.there[block as usize] += (end.min(to) - first.max(from)) as u16;
+                }
+            }
+        }
         self.held = held;
         self.parities.clear();
     }
@@ -93,6 +98,9 @@ impl ObjectState {
 impl<T: Store> Receiver<T> {
     pub(super) fn begin_object(&mut self, open: &Open, object: &Object) -> Result<(), Reason> {
         let geometry = Geometry::of(object, open.packet_size).map_err(|_| Reason::Unsupported)?;
+        if !self.config.limits.allow(&geometry, object.scheme != 0) {
+            return Err(Reason::Unsupported);
+        }
         let held = self.store.begin(object, &geometry)?;
         if held.len() != geometry.packets() {
             return Err(Reason::NoRoom);
@@ -166,7 +174,7 @@ impl<T: Store> Receiver<T> {
             return Ok(());
         }
         let block = geometry.block_of(number);
-        let whole = !self.object.lacks.is_empty() && self.object.lacks_of(block) == 0;
+        let whole = !self.object.there.is_empty() && self.object.lacks_of(block) == 0;
         if whole {
             // The code says that the block can be rebuilt, but it was not yet.
             self.stats.duplicates += 1;
@@ -178,7 +186,7 @@ impl<T: Store> Receiver<T> {
 
     fn keep_parity(&mut self, block: u32, index: u32, data: &Data) -> Result<(), Reason> {
         let geometry = self.object.geometry();
-        if block as usize >= self.object.lacks.len() {
+        if block as usize >= self.object.there.len() {
             self.stats.malformed += 1;
             return Ok(());
         }
@@ -200,21 +208,20 @@ impl<T: Store> Receiver<T> {
 
     /// A block has one symbol more: if it has enough, it is rebuilt.
     fn symbol_came(&mut self, block: u32) -> Result<(), Reason> {
-        let Some(lacks) = self.object.lacks.get_mut(block as usize) else {
+        let geometry = self.object.geometry();
+        let all = geometry.packets_of(block);
+        let Some(there) = self.object.there.get_mut(block as usize) else {
             return Ok(());
         };
-        *lacks = lacks.saturating_sub(1);
-        if *lacks > 0 {
+        *there = there.saturating_add(1).min(all);
+        if *there < all {
             return Ok(());
         }
-        let geometry = self.object.geometry();
         let (first, end) = geometry.range(block);
         if self.object.held.next_zero(first) < end {
             match self.store.rebuild(&geometry, block, &self.object.held)? {
                 Rebuilt::Whole => {
-                    for number in first..end {
-                        self.object.held.set(number);
-                    }
+                    self.object.held.set_range(first, end);
                     self.stats.rebuilt += 1;
                 }
                 Rebuilt::Lacks(more) => {
@@ -224,12 +231,13 @@ impl<T: Store> Receiver<T> {
                     if u64::from(more) >= missing {
                         self.object.forget_parities(block);
                     }
-                    self.object.lacks[block as usize] = more.max(1);
+                    self.object.there[block as usize] = all.saturating_sub(more.max(1));
                     return Ok(());
                 }
             }
         }
         self.object.forget_parities(block);
+        self.store.whole(block);
         Ok(())
     }
 
@@ -274,7 +282,7 @@ impl<T: Store> Receiver<T> {
         self.store.clear();
         self.object.tell_corrupt = true;
         let geometry = self.object.geometry();
-        let coded = !self.object.lacks.is_empty();
+        let coded = !self.object.there.is_empty();
         self.object
             .begin(geometry, Bits::new(geometry.packets()), coded);
         self.pass_over(now, Span::ZERO);

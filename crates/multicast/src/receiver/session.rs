@@ -88,6 +88,7 @@ impl<T: Store> Receiver<T> {
             buffer: self.config.buffer,
             held: self.object.held.count(),
             stamp: open.stamp,
+            identity: self.config.identity,
             ..Accept::alone(self.config.member)
         });
         let delay = self.uniform(open.terms.spread_us);

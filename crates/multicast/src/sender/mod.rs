@@ -1,5 +1,6 @@
 //! The sender: solicit, collect until a deadline, evaluate the list, act, next round.
 
+mod barren;
 mod clock;
 mod collect;
 mod eject;
@@ -165,6 +166,7 @@ impl<S: Source> Sender<S> {
             Body::Leave { member, reason } => {
                 if let Some(at) = self.known(*member, from) {
                     self.lose(at, *reason);
+                    self.stop_if_nobody_is_left(now);
                     self.after_answer(now);
                 }
             }

@@ -180,6 +180,15 @@ impl<S: Source> Sender<S> {
         Some(transmit)
     }
 
+    /// A pass that nobody lacks any more, because all whom it is for have left, ends.
+    pub(super) fn stop_if_nobody_is_left(&mut self, now: Time) {
+        let sending = self.phase == Phase::Sending && self.stream.is_none();
+        if sending && !(0..self.roster.len()).any(|at| self.in_scope(at)) {
+            self.object.plan = Plan::default();
+            self.next_scope(now);
+        }
+    }
+
     /// All have answered, or will not.
     pub(super) fn evaluate(&mut self, now: Time) {
         if self.stream.is_some() {
@@ -193,6 +202,9 @@ impl<S: Source> Sender<S> {
             .count() as u32;
         self.clock.round_over();
         self.path_works();
+        if self.barren() {
+            return;
+        }
         let asked = self.round.ask;
         if asked == Ask::Everyone {
             self.events.push_back(SenderEvent::PassDone {

@@ -175,6 +175,7 @@ impl<S: Source> Sender<S> {
             Some(reason) => Status::Refused(reason),
             None => Status::Joined,
         };
+        (record.barren, record.lacked) = ((0, 0), record.received);
         // That of an aggregator has the back-off of its receivers in it.
         if let Some(round_trip) = round_trip.filter(|_| accept.hold_us == 0) {
             record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);

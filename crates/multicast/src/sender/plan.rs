@@ -8,6 +8,16 @@ pub(crate) struct Plan {
     items: Vec<Item>,
     /// Items before this one are done.
     at: usize,
+    /// Whole blocks with their parities that follow: they become items one by one, since a large object has millions.
+    rest: Option<Rest>,
+}
+
+/// Blocks that follow, each with so many parities.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Rest {
+    geometry: Geometry,
+    block: u32,
+    parities: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +37,36 @@ impl Plan {
         if parities == 0 {
             plan.sources(0, geometry.packets());
         } else {
-            for block in 0..geometry.blocks() {
-                let (first, end) = geometry.range(block);
-                plan.sources(first, end);
-                plan.parities(block, parities.into());
-            }
+            plan.rest = Some(Rest {
+                geometry: *geometry,
+                block: 0,
+                parities,
+            });
+            plan.refill();
         }
         plan
+    }
+
+    /// The next block of the rest, once all items are done.
+    fn refill(&mut self) {
+        if self.at < self.items.len() {
+            return;
+        }
+        let Some(rest) = self.rest.take() else {
+            return;
+        };
+        let block = rest.block;
+        if block < rest.geometry.blocks() {
+            self.items.clear();
+            self.at = 0;
+            let (first, end) = rest.geometry.range(block);
+            self.sources(first, end);
+            self.parities(block, rest.parities.into());
+            self.rest = Some(Rest {
+                block: block + 1,
+                ..rest
+            });
+        }
     }
 
     /// Adds source packets.
@@ -59,19 +92,22 @@ impl Plan {
 
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
-        self.at == self.items.len()
+        let done = self.rest.as_ref().is_none_or(Rest::is_over);
+        self.at == self.items.len() && done
     }
 
     /// Packets left.
     pub fn left(&self) -> u64 {
+        let rest = self.rest.as_ref().map_or(0, Rest::left);
         let items = &self.items[self.at..];
-        items
+        let items = items
             .iter()
             .map(|item| match *item {
                 Item::Sources(from, to) | Item::Alone(from, to, _) => to - from,
                 Item::Parities(_, count) => count.into(),
             })
-            .sum()
+            .sum::<u64>();
+        items + rest
     }
 
     /// First source packet that is left and 1 + the last.
@@ -110,7 +146,21 @@ impl Plan {
             }
         };
         self.at += usize::from(done);
+        self.refill();
         Some((symbol, whom))
+    }
+}
+
+impl Rest {
+    fn is_over(&self) -> bool {
+        self.block >= self.geometry.blocks()
+    }
+
+    /// Packets of it.
+    fn left(&self) -> u64 {
+        let blocks = u64::from(self.geometry.blocks().saturating_sub(self.block));
+        let (first, _) = self.geometry.range(self.block);
+        self.geometry.packets() - first + blocks * u64::from(self.parities)
     }
 }
 

@@ -97,6 +97,7 @@ fn words(event: &SenderEvent) -> (&'static str, i64, &'static str) {
         SenderEvent::Closed(Err(failure)) => match failure {
             Failure::NoReceivers => ("close", 1, "no receivers"),
             Failure::Integrity => ("close", 1, "group integrity"),
+            Failure::Mtu(_) => ("close", 1, "the path takes no packets of this size"),
             Failure::User => ("close", 1, "the user"),
             Failure::Content(_) => ("close", 1, "the content"),
         },

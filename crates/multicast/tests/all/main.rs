@@ -11,6 +11,9 @@ mod object;
 mod observe;
 mod policy;
 mod rate;
+#[path = "../../../../fuzz/src/receive.rs"]
+mod receive_checks;
+mod replay;
 mod stream;
 mod trace;
 mod weak;

@@ -3,6 +3,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use layercast_core::AddressBudgets;
 use layercast_multicast::{Delivery, Outcome, To};
 use layercast_wire::Payload;
 use layercast_wire::multicast::{Body, Data, DataFlags, MemberId, Packet, Symbol};
@@ -11,6 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::peers::Peers;
 use super::send::Destination;
+use super::tokens::Tokens;
 use crate::error::NetError;
 use crate::timer::Timer;
 use crate::udp::Udp;
@@ -26,8 +28,13 @@ pub struct Link {
     pub multicast: bool,
     /// Octets of content that fit into a packet on all ways there; none: the system does not know.
     pub payload: Option<u16>,
+    /// What may be sent to addresses that are not listed, and what proves that they are real.
+    pub budgets: AddressBudgets<SocketAddr>,
+    pub tokens: Tokens,
 }
 
+/// Addresses that are remembered: twice the receivers of a session.
+const MOST_ADDRESSES: usize = 1 << 17;
 /// What a parity may have beyond the content of a packet: its length, and an octet that makes it even.
 const PARITY: usize = 3;
 
@@ -71,6 +78,8 @@ impl Link {
             all,
             multicast,
             payload,
+            budgets: AddressBudgets::new(MOST_ADDRESSES),
+            tokens: Tokens::new(),
         })
     }
 }

@@ -7,21 +7,28 @@
 mod digest;
 mod emulate;
 mod feed;
+mod identity;
 mod intake;
+mod keys;
 mod link;
 mod name;
 mod outgoing;
 mod partial;
 mod peers;
 mod receive;
+mod roll;
 mod send;
 mod session;
 mod source;
 mod store;
+mod tokens;
 
 pub use emulate::{EmulateConfig, Emulated, Emulation, emulate_receivers};
+pub use identity::{IDENTITY_FILE, receiver_identity};
 pub use name::FileName;
-pub use receive::{Ended, FileReceiver, ReceiveConfig, ReceiveEvent, ReceivedFile};
+pub use receive::{
+    BUFFER as RECEIVE_BUFFER, Ended, FileReceiver, ReceiveConfig, ReceiveEvent, ReceivedFile,
+};
 pub use send::{
     Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
 };

@@ -2,8 +2,6 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use layercast_wire::multicast::Packet;
-
 use crate::outbox::Batch;
 use crate::udp::Udp;
 
@@ -38,37 +36,45 @@ impl Outgoing {
         self.runs.is_empty()
     }
 
-    /// Adds a packet for each of the addresses.
-    pub fn push(&mut self, to: &Arc<[SocketAddr]>, packet: &Packet) {
+    /// Adds a datagram of `len` octets for each of the addresses, which `put` appends; if it appends none, nothing is
+    /// sent.
+    pub fn push(&mut self, to: &Arc<[SocketAddr]>, len: usize, put: impl FnOnce(&mut Vec<u8>)) {
         if to.is_empty() {
             return;
         }
-        let len = packet.encoded_len();
-        match self.runs.back_mut() {
-            Some(run)
-                if run.next == 0 && Arc::ptr_eq(&run.to, to) && run.batch.takes(len, false) =>
-            {
+        if let Some(run) = self.runs.back_mut()
+            && run.next == 0
+            && Arc::ptr_eq(&run.to, to)
+            && run.batch.takes(len, false)
+        {
+            let before = run.bytes.len();
+            put(&mut run.bytes);
+            if run.bytes.len() > before {
+                debug_assert_eq!(run.bytes.len() - before, len);
                 run.batch.bytes += len;
                 run.batch.count += 1;
-                packet.encode_into(&mut run.bytes);
             }
-            _ => {
-                let mut bytes = self.spare.pop().unwrap_or_default();
-                packet.encode_into(&mut bytes);
-                let batch = Batch {
-                    bytes: len,
-                    segment: len,
-                    count: 1,
-                    congestion: false,
-                };
-                self.runs.push_back(Run {
-                    batch,
-                    bytes,
-                    to: Arc::clone(to),
-                    next: 0,
-                });
-            }
+            return;
         }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        put(&mut bytes);
+        if bytes.is_empty() {
+            self.spare.push(bytes);
+            return;
+        }
+        debug_assert_eq!(bytes.len(), len);
+        let batch = Batch {
+            bytes: len,
+            segment: len,
+            count: 1,
+            congestion: false,
+        };
+        self.runs.push_back(Run {
+            batch,
+            bytes,
+            to: Arc::clone(to),
+            next: 0,
+        });
     }
 
     /// Hands what waits to the kernel; `false` if it is full and must be asked again.

@@ -1,5 +1,5 @@
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,50 @@ const HEAD: usize = 8 + 8 + 2 + 2 + 1 + 32;
 /// Octets that are written together.
 const TOGETHER: usize = 256 << 10;
 
+/// Octets of a state that are read at most: a gap for every second packet of the largest object takes more, and is
+/// received again.
+const MOST_STATE: u64 = 64 << 20;
+
+/// How a file in the folder of received files is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// To be read; it must be there.
+    Read,
+    /// To be read and written; it must be there.
+    Update,
+    /// To be read and written; it must not be there.
+    Create,
+}
+
+/// Opens a plain file in the folder of received files. Every file of a receiver is opened by this function: a symbolic
+/// link in its place is an error, so that other users of the folder cannot lead the receiver out of it.
+///
+/// # Errors
+/// The system refuses, it is a symbolic link, or no plain file.
+pub fn open_in_folder(path: &Path, access: Access) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(access != Access::Read)
+        .create_new(access == Access::Create)
+        // A FIFO that nobody writes to must not block the receiver.
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a plain file",
+        )),
+    }
+}
+
 /// A file that is not whole yet, `.NAME-DIGEST.part`, and beside it what of it is there, `.NAME-DIGEST.state`.
+///
+/// Neither exists before the first packet is written.
 #[derive(Debug)]
 pub struct Partial {
-    file: File,
+    file: Option<File>,
+    size: u64,
     path: PathBuf,
     state: PathBuf,
     head: [u8; HEAD],
@@ -27,10 +67,10 @@ pub struct Partial {
 
 impl Partial {
     /// The partial file of an object in a folder, and what of it is there already: nothing if there is none, or
-    /// one that was cut in another way.
+    /// one that was cut in another way. Creates nothing.
     ///
     /// # Errors
-    /// It cannot be made or read.
+    /// It is there and cannot be opened.
     pub fn open(
         folder: &Path,
         name: &str,
@@ -43,31 +83,48 @@ impl Partial {
             .collect();
         let path = folder.join(format!(".{name}-{short}.part"));
         let state = path.with_extension("state");
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            // Whoever may write to the folder must not lead us out of it.
-            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-            .open(&path)?;
-        let head = head(object, geometry);
-        let there = file.metadata()?.len() == object.size;
-        let held = match fs::read(&state) {
-            Ok(bytes) if there => parse(&bytes, &head, geometry.packets()),
-            _ => None,
+        let file = match open_in_folder(&path, Access::Update) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
         };
-        let held = held.unwrap_or_else(|| Bits::new(geometry.packets()));
-        file.set_len(object.size)?;
+        let head = head(object, geometry);
+        let mut held = None;
+        if let Some(file) = &file {
+            if file.metadata()?.len() == object.size {
+                held = read_state(&state).and_then(|it| parse(&it, &head, geometry.packets()));
+            }
+            file.set_len(object.size)?;
+        }
         let partial = Partial {
             file,
+            size: object.size,
             path,
             state,
             head,
-            waiting: Vec::with_capacity(TOGETHER),
+            waiting: Vec::new(),
             at: 0,
         };
-        Ok((partial, held))
+        Ok((
+            partial,
+            held.unwrap_or_else(|| Bits::new(geometry.packets())),
+        ))
+    }
+
+    /// The file, made if it is not there.
+    fn file(&mut self) -> io::Result<&File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                if let Some(folder) = self.path.parent() {
+                    fs::create_dir_all(folder)?;
+                }
+                let file = open_in_folder(&self.path, Access::Create)?;
+                file.set_len(self.size)?;
+                file
+            }
+        };
+        Ok(self.file.insert(file))
     }
 
     /// Writes, some time: at the latest when something is read.
@@ -83,13 +140,19 @@ impl Partial {
             self.flush()?;
             self.at = at;
         }
+        if self.waiting.capacity() == 0 {
+            self.waiting.reserve(TOGETHER);
+        }
         Ok(&mut self.waiting)
     }
 
     /// Hands to the system what waits to be written.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.waiting.is_empty() {
-            self.file.write_all_at(&self.waiting, self.at)?;
+            let (waiting, at) = (std::mem::take(&mut self.waiting), self.at);
+            let written = self.file()?.write_all_at(&waiting, at);
+            self.waiting = waiting;
+            written?;
             self.waiting.clear();
         }
         Ok(())
@@ -98,12 +161,18 @@ impl Partial {
     /// Reads what was written.
     pub fn read(&mut self, at: u64, octets: &mut [u8]) -> io::Result<()> {
         self.flush()?;
-        self.file.read_exact_at(octets, at)
+        match octets.is_empty() {
+            true => Ok(()),
+            false => self.file()?.read_exact_at(octets, at),
+        }
     }
 
     /// Keeps for another life what is there; a crash of the system may falsify it, which the digest finds out.
     pub fn save(&mut self, held: &Bits) -> io::Result<()> {
         self.flush()?;
+        if self.file.is_none() {
+            return Ok(());
+        }
         let mut bytes = self.head.to_vec();
         for (from, to) in held.gaps(0, held.len()) {
             bytes.extend_from_slice(&(from as u32).to_le_bytes());
@@ -111,18 +180,35 @@ impl Partial {
         }
         bytes.extend_from_slice(&blake3::hash(&bytes).as_bytes()[..16]);
         let new = self.state.with_extension("state-new");
-        fs::write(&new, bytes)?;
+        let opened = match open_in_folder(&new, Access::Create) {
+            // What a receiver left that was killed while it wrote, or a link: the name is removed, not its target.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&new)?;
+                open_in_folder(&new, Access::Create)
+            }
+            opened => opened,
+        };
+        opened?.write_all_at(&bytes, 0)?;
         fs::rename(&new, &self.state)
     }
 
     /// It is whole: it gets its name.
     pub fn finish(&mut self, name: &Path) -> io::Result<()> {
         self.flush()?;
+        self.file()?;
         fs::rename(&self.path, name)?;
         // A state without a file would do no harm.
         let _ = fs::remove_file(&self.state);
         Ok(())
     }
+}
+
+/// The octets of a state, if there is one that can be.
+fn read_state(path: &Path) -> Option<Vec<u8>> {
+    let file = open_in_folder(path, Access::Read).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_STATE).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn head(object: &Object, geometry: &Geometry) -> [u8; HEAD] {
@@ -154,14 +240,10 @@ fn parse(bytes: &[u8], head: &[u8; HEAD], packets: u64) -> Option<Bits> {
         if from < at || to <= from || to > packets {
             return None;
         }
-        (at..from).for_each(|number| {
-            held.set(number);
-        });
+        held.set_range(at, from);
         at = to;
     }
-    (at..packets).for_each(|number| {
-        held.set(number);
-    });
+    held.set_range(at, packets);
     Some(held)
 }
 
@@ -229,14 +311,43 @@ mod tests {
         assert_eq!(parse(&good, &partial.head, 100).unwrap(), held);
     }
 
+    /// Links in the place of each file of a receiver, to a file that is not its own.
     #[test]
     fn a_link_in_the_folder_leads_nowhere() {
         let folder = folder("partial-link");
         let target = folder.join("target");
         fs::write(&target, "mine").unwrap();
-        let link = folder.join(".x-070707070707.part");
-        std::os::unix::fs::symlink(&target, link).unwrap();
+        let link = |end: &str| {
+            let link = folder.join(format!(".x-070707070707.{end}"));
+            std::os::unix::fs::symlink(&target, &link).unwrap();
+            link
+        };
+        let part = link("part");
         assert!(Partial::open(&folder, "x", &object(), &geometry()).is_err());
+        fs::remove_file(part).unwrap();
+        let (mut partial, mut held) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        // It comes when the receiver does not look.
+        let part = link("part");
+        partial.write(10, &[1; 10]).unwrap();
+        assert!(partial.flush().is_err());
+        fs::remove_file(part).unwrap();
+        (link("state"), link("state-new"));
+        held.set(1);
+        partial.save(&held).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"mine");
+        let (_, there) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        assert_eq!(there, held);
+    }
+
+    #[test]
+    fn nothing_is_created_before_the_first_packet() {
+        let folder = folder("partial-late");
+        let inner = folder.join("inner");
+        let (mut partial, held) = Partial::open(&inner, "x", &object(), &geometry()).unwrap();
+        partial.save(&held).unwrap();
+        assert!(!inner.exists());
+        partial.write(0, &[1; 10]).unwrap();
+        partial.flush().unwrap();
+        assert_eq!(fs::read_dir(&inner).unwrap().count(), 1);
     }
 }

@@ -7,17 +7,22 @@ use layercast_fec::Scheme;
 use layercast_multicast::{
     Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source, Trigger,
 };
-use layercast_wire::multicast::MemberId;
+use layercast_wire::multicast::{MemberId, SEALED_OVERHEAD};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::Feed;
+use super::keys::Keys;
 use super::link::Link;
 use super::name::{FileName, harmless};
 use super::session::Session;
 use super::source::FileSource;
 use crate::error::NetError;
 use crate::random::random_number;
+
+/// How often a file is announced to listed receivers if some of them had failed with the file before: they are not
+/// waited for as long again.
+const TRIES_AGAIN: u32 = 4;
 
 /// Whom a sender sends to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +73,17 @@ pub enum SendEvent {
     Progress(SendProgress),
     /// Somebody joined, got everything, was postponed or failed.
     Receiver(ReceiverReport),
+    /// A receiver is refused because another one, which is there, has its name or its identity.
+    NameInUse {
+        /// The name.
+        member: MemberId,
+        /// Where the receiver is that has it.
+        holder: SocketAddr,
+        /// Where the other one is.
+        refused: SocketAddr,
+    },
+    /// A receiver there says that it has no key, or another one. Nothing proves it.
+    OtherKey(SocketAddr),
     /// A file is over.
     Done(Box<SentFile>),
 }
@@ -119,8 +135,12 @@ pub struct SentFile {
     pub failure: Option<Failure>,
     /// Every receiver.
     pub receivers: Vec<ReceiverReport>,
-    /// Addresses that were to be sent to and did not answer.
+    /// Addresses that were to be sent to and at which no receiver takes part.
     pub unreached: Vec<SocketAddr>,
+    /// Receivers that say that they have no key, or another one.
+    pub other_key: Vec<SocketAddr>,
+    /// Receivers that were refused because another one has their name.
+    pub in_use: Vec<SocketAddr>,
     /// What was counted.
     pub stats: SenderStats,
     /// Datagrams that were handed to the system.
@@ -142,6 +162,8 @@ pub async fn send_files(
     let mut link = Link::open(&config.to)?;
     let mut members = config.members.clone();
     let mut sent = Vec::new();
+    let mut tries = config.machine.opening.tries;
+    let is_listed = matches!(members, Members::Listed(_));
     let count = config.files.len() as u32;
     for (index, path) in (1..).zip(&config.files) {
         let last = path.file_name().unwrap_or(path.as_os_str());
@@ -155,26 +177,51 @@ pub async fn send_files(
         let scheme = Scheme::from_number(config.machine.scheme);
         let source = read(path, name.to_object(), scheme).await?;
         let mut machine = config.machine.clone();
+        machine.opening.tries = tries;
         if let Some(fits) = link.payload {
-            machine.packet_size = machine.packet_size.min(fits);
+            let sealing = match machine.receipts {
+                Some(_) => SEALED_OVERHEAD as u16,
+                None => 0,
+            };
+            machine.packet_size = machine.packet_size.min(fits.saturating_sub(sealing)).max(1);
         }
         let is_stream = matches!(machine.trigger, Trigger::Timer { .. });
         let object = source.object();
         let session = random_number();
+        let keys = Keys::sender(machine.receipts.as_ref(), session);
         let name = name.name;
         let file = if is_stream {
             let sender = Sender::stream(session, machine.clone(), members.clone())?;
             let feed = Feed::new(source, &object, machine.packet_size)?;
             let sender = sender.announcing(object.clone());
-            let session = Session::new(&mut link, sender, Some(feed), name, &object);
+            let session = Session::new(
+                &mut link,
+                sender,
+                Some(feed),
+                name,
+                (session, is_listed, keys),
+                &object,
+            );
             session.run(&shutdown, &events, obs).await?
         } else {
             let sender = Sender::object(session, machine, members.clone(), source)?;
-            let session = Session::new(&mut link, sender, None, name, &object);
+            let session = Session::new(
+                &mut link,
+                sender,
+                None,
+                name,
+                (session, is_listed, keys),
+                &object,
+            );
             session.run(&shutdown, &events, obs).await?
         };
-        if let Members::Anyone { expect, .. } = &mut members {
-            *expect = Some(file.receivers.len().max(1) as u32);
+        // Those that have failed are not waited for again; they may come late.
+        let delivered = |it: &&ReceiverReport| it.outcome == Outcome::Delivered;
+        let there = file.receivers.iter().filter(delivered).count();
+        match &mut members {
+            Members::Anyone { expect, .. } => *expect = Some(there.max(1) as u32),
+            Members::Listed(listed) if there < listed.len() => tries = tries.min(TRIES_AGAIN),
+            Members::Listed(_) => {}
         }
         let _ = events.try_send(SendEvent::Done(Box::new(file.clone())));
         sent.push(file);

@@ -1,24 +1,31 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use layercast_core::{Observer, Span, Time};
-use layercast_multicast::{Delivery, Outcome, Sender, SenderEvent, SenderStats, Source};
-use layercast_wire::multicast::{Body, MemberId, Object, Packet, Reason};
+use layercast_multicast::{Delivery, Outcome, Sender, SenderEvent, SenderStats, Source, To};
+use layercast_wire::multicast::{
+    Body, Datagram, Eject, MemberId, Object, Packet, PathBody, PathCheck, Reason,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::Feed;
+use super::keys::{Inbox, Keys};
 use super::link::{Link, Routes};
 use super::outgoing::Outgoing;
 use super::peers::Peers;
+use super::roll::{Admission, Roll};
 use super::send::{ReceiverReport, SendEvent, SendProgress, SentFile};
 use crate::clock::Clock;
 use crate::error::NetError;
-use crate::udp::Inbound;
 
 /// Receivers of a session at most: more than any one sender serves.
 const MOST_RECEIVERS: usize = 1 << 16;
+/// Answers to the announcement from addresses that are not listed, which wait until the address is known to be real.
+const MOST_HELD: usize = 256;
+/// Receivers with another key, or with a name in use, that are told of.
+const MOST_TOLD: usize = 1_024;
 /// Data that are due within this time leave together: a batch is one call of the kernel, a timer for each packet
 /// costs more than the packet.
 const TOGETHER: Span = Span::from_us(500);
@@ -33,7 +40,14 @@ pub struct Session<'a, S> {
     sender: Sender<S>,
     /// The file, if it is sent as a stream.
     feed: Option<Feed>,
+    id: u64,
     peers: Peers,
+    roll: Roll,
+    held: HashMap<SocketAddr, Packet>,
+    /// Dropped before the machine: of another session, or without a place.
+    strangers: u64,
+    /// Only members that the user named take part.
+    is_listed: bool,
     routes: Routes,
     out: Outgoing,
     inbox: Inbox,
@@ -44,37 +58,23 @@ pub struct Session<'a, S> {
     report: SentFile,
 }
 
-/// What came and is not handled yet.
-#[derive(Default)]
-pub struct Inbox {
-    pub packets: Vec<(SocketAddr, Packet)>,
-    /// Datagrams that are no packets of ours.
-    pub malformed: u64,
-}
-
-impl Inbound for Inbox {
-    type Key = SocketAddr;
-
-    fn known(&mut self, addr: SocketAddr) -> Option<SocketAddr> {
-        Some(addr)
-    }
-
-    fn deliver(&mut self, from: SocketAddr, datagram: Bytes, _: bool) {
-        match Packet::decode(&datagram) {
-            Ok(packet) => self.packets.push((from, packet)),
-            Err(_) => self.malformed += 1,
-        }
-    }
-}
-
 impl<'a, S: Source> Session<'a, S> {
     pub fn new(
         link: &'a mut Link,
         sender: Sender<S>,
         feed: Option<Feed>,
         name: String,
+        (id, is_listed, keys): (u64, bool, Keys),
         object: &Object,
     ) -> Session<'a, S> {
+        let listed: Vec<SocketAddr> = match link.multicast {
+            true => Vec::new(),
+            false => link.all.to_vec(),
+        };
+        let mut peers = Peers::new(MOST_RECEIVERS);
+        for &host in &listed {
+            peers.number(host);
+        }
         Session {
             report: SentFile {
                 name,
@@ -84,6 +84,8 @@ impl<'a, S: Source> Session<'a, S> {
                 failure: None,
                 receivers: Vec::new(),
                 unreached: Vec::new(),
+                other_key: Vec::new(),
+                in_use: Vec::new(),
                 stats: SenderStats::default(),
                 datagrams: link.udp.stats().sent,
                 malformed: 0,
@@ -92,9 +94,14 @@ impl<'a, S: Source> Session<'a, S> {
             link,
             sender,
             feed,
-            peers: Peers::new(MOST_RECEIVERS),
+            id,
+            peers,
+            roll: Roll::new(listed, MOST_RECEIVERS),
+            held: HashMap::new(),
+            strangers: 0,
+            is_listed,
             out: Outgoing::default(),
-            inbox: Inbox::default(),
+            inbox: Inbox::with(keys),
             repairs: BTreeMap::new(),
             pass: (u16::MAX, 0),
         }
@@ -119,7 +126,7 @@ impl<'a, S: Source> Session<'a, S> {
             if shutdown.is_cancelled() {
                 self.sender.abort(Reason::User);
             }
-            let more = self.receive(now, obs);
+            let more = self.receive(now, events, obs);
             self.sender.on_timeout(now, obs);
             self.feed();
             let full = !self.transmit(now, obs);
@@ -158,20 +165,147 @@ impl<'a, S: Source> Session<'a, S> {
     }
 
     /// Takes what receivers said, but not for ever; says whether there may be more.
-    fn receive(&mut self, now: Time, obs: &mut impl Observer) -> bool {
+    fn receive(
+        &mut self,
+        now: Time,
+        events: &mpsc::Sender<SendEvent>,
+        obs: &mut impl Observer,
+    ) -> bool {
         let more = (0..BATCHES).all(|_| self.link.udp.receive(&mut self.inbox));
-        for (from, packet) in self.inbox.packets.drain(..) {
-            // Who wants to take part gets a number, strangers do not.
-            let peer = match packet.body {
-                Body::Accept(_) => self.peers.number(from),
-                _ => self.peers.find(from),
-            };
-            if let Some(peer) = peer {
-                self.sender.handle(now, peer, &packet, obs);
-                self.routes.change();
+        // Announcements of other senders are not for us.
+        self.inbox.others.clear();
+        let mut came = std::mem::take(&mut self.inbox.came);
+        for (from, len, datagram) in came.drain(..) {
+            if !self.roll.is_listed(from) {
+                self.link.budgets.receive(from, len);
+            }
+            match datagram {
+                Datagram::Packet(packet) if packet.session == self.id => {
+                    self.hear(now, from, &packet, obs);
+                }
+                Datagram::Path(check) if check.session == self.id => {
+                    self.check(now, from, check.body, events, obs);
+                }
+                _ => self.strangers += 1,
             }
         }
+        self.inbox.came = came;
         more
+    }
+
+    /// A receiver says something in this session.
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, obs: &mut impl Observer) {
+        if let Body::Accept(accept) = &packet.body {
+            if self.is_listed && self.sender.delivery(accept.member).is_none() {
+                // It is not one of the members.
+                self.strangers += 1;
+                return;
+            }
+            let is_known = self.roll.is_listed(from) || self.link.budgets.is_validated(&from);
+            if !is_known {
+                self.path(
+                    from,
+                    PathBody::Challenge(self.link.tokens.of(from, self.id)),
+                );
+                // From host to host the address would get the file; of a group, strangers must not take all places.
+                if !self.link.multicast || self.roll.len() >= MOST_RECEIVERS / 2 {
+                    if self.held.len() < MOST_HELD {
+                        self.held.insert(from, packet.clone());
+                    }
+                    return;
+                }
+            }
+            match self.roll.admit(now, from, accept) {
+                Admission::Take => {}
+                Admission::Full => {
+                    self.strangers += 1;
+                    return;
+                }
+                Admission::Ask(holder) => {
+                    let token = self.link.tokens.of(holder, self.id);
+                    return self.path(holder, PathBody::Challenge(token));
+                }
+            }
+            self.peers.number(from);
+        }
+        if let Some(peer) = self.peers.find(from) {
+            self.sender.handle(now, peer, packet, obs);
+            self.routes.change();
+        } else {
+            self.strangers += 1;
+        }
+    }
+
+    /// A path is checked, by a receiver or by us.
+    fn check(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        body: PathBody,
+        events: &mpsc::Sender<SendEvent>,
+        obs: &mut impl Observer,
+    ) {
+        match body {
+            PathBody::Challenge(token) => self.path(from, PathBody::Response(token)),
+            PathBody::Response(token) if token == self.link.tokens.of(from, self.id) => {
+                self.link.budgets.validate(from);
+                for (member, refused) in self.roll.is_there(from) {
+                    self.refuse(member, refused);
+                    let _ = events.try_send(SendEvent::NameInUse {
+                        member,
+                        holder: from,
+                        refused,
+                    });
+                }
+                if let Some(packet) = self.held.remove(&from) {
+                    self.hear(now, from, &packet, obs);
+                }
+            }
+            PathBody::Response(_) => self.strangers += 1,
+            PathBody::OtherKey => {
+                let told = &mut self.report.other_key;
+                if !told.contains(&from) && told.len() < MOST_TOLD {
+                    told.push(from);
+                    let _ = events.try_send(SendEvent::OtherKey(from));
+                }
+            }
+        }
+    }
+
+    /// Another receiver has the name of the one at this address, which is told so.
+    fn refuse(&mut self, member: MemberId, at: SocketAddr) {
+        let packet = Packet {
+            session: self.id,
+            body: Body::Eject(Eject {
+                member,
+                reason: Reason::InUse,
+                upto: 0,
+            }),
+        };
+        let keys = &mut self.inbox.keys;
+        let len = keys.len_of(&packet);
+        if self.roll.is_listed(at) || self.link.budgets.send(at, len) {
+            self.out
+                .push(&Arc::from([at]), len, |out| keys.put(&packet, out));
+        }
+        let told = &mut self.report.in_use;
+        if !told.contains(&at) && told.len() < MOST_TOLD {
+            told.push(at);
+        }
+    }
+
+    /// Sends a check of a path, if the address may get it.
+    fn path(&mut self, to: SocketAddr, body: PathBody) {
+        let check = PathCheck {
+            session: self.id,
+            body,
+        };
+        let keys = &mut self.inbox.keys;
+        let len = keys.len_of_path(self.id);
+        if !self.out.is_full() && (self.roll.is_listed(to) || self.link.budgets.send(to, len)) {
+            self.out
+                .push(&Arc::from([to]), len, |out| keys.put_path(&check, out));
+        }
     }
 
     /// Gives the stream what it has room for.
@@ -191,12 +325,22 @@ impl<'a, S: Source> Session<'a, S> {
                 let Some(transmit) = self.sender.poll_transmit(now, obs) else {
                     return self.out.flush(&mut self.link.udp);
                 };
+                let keys = &mut self.inbox.keys;
+                let len = keys.len_of(&transmit.packet);
+                if let To::One(peer) = transmit.to
+                    && let Some(address) = self.peers.address(peer)
+                    && !self.roll.is_listed(address)
+                    && !self.link.budgets.send(address, len)
+                {
+                    continue;
+                }
                 let (peers, sender) = (&self.peers, &self.sender);
                 let deliveries = sender.deliveries();
                 let to = self
                     .routes
                     .of(transmit.to, &transmit.packet, peers, deliveries);
-                self.out.push(to, &transmit.packet);
+                self.out
+                    .push(to, len, |out| keys.put(&transmit.packet, out));
             }
             if !self.out.flush(&mut self.link.udp) {
                 return false;
@@ -298,13 +442,13 @@ impl<'a, S: Source> Session<'a, S> {
             false => &self.link.all,
         };
         let unreached = hosts.iter().copied();
-        let unreached = unreached
-            .filter(|&host| self.peers.find(host).is_none())
-            .collect();
+        let unreached = unreached.filter(|&host| !self.roll.is_at(host)).collect();
+        let mut stats = *self.sender.stats();
+        stats.strangers += self.strangers;
         SentFile {
             receivers,
             unreached,
-            stats: *self.sender.stats(),
+            stats,
             datagrams: self.link.udp.stats().sent - self.report.datagrams,
             malformed: self.inbox.malformed,
             ..self.report

@@ -22,6 +22,8 @@ pub struct Accept {
     pub hold_us: u32,
     /// Copied from Open.
     pub stamp: u64,
+    /// Tells receivers of one name apart: random, kept with the files that it receives. None: it has none.
+    pub identity: Option<u64>,
 }
 
 impl Accept {
@@ -37,6 +39,7 @@ impl Accept {
             absent: 0,
             hold_us: 0,
             stamp: 0,
+            identity: None,
         }
     }
 }

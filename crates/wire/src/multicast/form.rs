@@ -63,7 +63,7 @@ impl Packet {
                     32 + object.map_or(0, |object| 45 + object.name.len())
                         + open.proof.map_or(0, |proof| proof.len())
                 }
-                Body::Accept(_) => 45,
+                Body::Accept(accept) => 45 + accept.identity.map_or(0, |_| 8),
                 Body::Data(data) => 11 + data.payload.len(),
                 Body::Poll(poll) => 38 + 8 * poll.ejected.len() + 6 * poll.heard.len(),
                 Body::Report(report) => 45 + state_len(&report.state),
@@ -149,6 +149,7 @@ fn flags(body: &Body) -> u16 {
                 | u16::from(poll.closing) << 2
                 | u16::from(poll.separate) << 3
         }
+        Body::Accept(accept) => u16::from(accept.identity.is_some()),
         Body::Report(report) => u16::from(report.more),
         _ => 0,
     }
@@ -181,6 +182,9 @@ fn put_body(body: &Body, out: &mut Vec<u8>) {
             out.extend_from_slice(&it.absent.to_be_bytes());
             out.extend_from_slice(&it.hold_us.to_be_bytes());
             out.extend_from_slice(&it.stamp.to_be_bytes());
+            if let Some(identity) = it.identity {
+                out.extend_from_slice(&identity.to_be_bytes());
+            }
         }
         Body::Data(data) => {
             out.extend_from_slice(&data.round.to_be_bytes());

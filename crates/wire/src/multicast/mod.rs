@@ -9,6 +9,7 @@
 //! ```
 
 mod answer;
+mod datagram;
 mod form;
 pub mod frm;
 mod lists;
@@ -20,6 +21,9 @@ pub mod rmtp;
 mod tests;
 
 pub use answer::{Accept, Count, Report, State, Tally};
+pub use datagram::{
+    Datagram, PATH_LEN, PathBody, PathCheck, SEALED_OVERHEAD, SealedBy, SealedHead,
+};
 pub use form::{MAX_LIST, MAX_NAME, PACKET_HEADER, PACKET_VERSION, PacketError};
 pub use lists::{Needs, Spans};
 pub use packet::{

@@ -90,11 +90,15 @@ pub enum Reason {
     Rounds = 8,
     /// The session has begun already.
     Late = 9,
+    /// No packet of the session's size arrives, shorter ones do: the MTU of the path is smaller.
+    Mtu = 10,
+    /// Another receiver has its name.
+    InUse = 11,
 }
 
 impl Reason {
     /// All, in the order of their numbers.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Normal,
         Reason::User,
         Reason::Integrity,
@@ -105,6 +109,8 @@ impl Reason {
         Reason::Unsupported,
         Reason::Rounds,
         Reason::Late,
+        Reason::Mtu,
+        Reason::InUse,
     ];
 
     /// Its name in traces.
@@ -120,6 +126,8 @@ impl Reason {
             Reason::Unsupported => "unsupported",
             Reason::Rounds => "rounds",
             Reason::Late => "late",
+            Reason::Mtu => "mtu",
+            Reason::InUse => "name in use",
         }
     }
 }

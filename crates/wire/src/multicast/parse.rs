@@ -30,7 +30,7 @@ impl Fields<'_> {
         self.0.try_get_u64().map_err(|_| PacketError::Short)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], PacketError> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], PacketError> {
         let mut array = [0; N];
         self.0
             .try_copy_to_slice(&mut array)
@@ -38,7 +38,7 @@ impl Fields<'_> {
         Ok(array)
     }
 
-    fn member(&mut self) -> Result<MemberId, PacketError> {
+    pub(super) fn member(&mut self) -> Result<MemberId, PacketError> {
         Ok(MemberId(self.u64()?))
     }
 
@@ -83,7 +83,7 @@ pub(super) fn get_body(
         OPEN => 0b111_1111,
         DATA => u16::from(DataFlags::ALL.0),
         POLL => 0b1111,
-        REPORT => 1,
+        REPORT | ACCEPT => 1,
         _ => 0,
     };
     if flags & !known != 0 {
@@ -107,6 +107,10 @@ pub(super) fn get_body(
             absent: fields.u32()?,
             hold_us: fields.u32()?,
             stamp: fields.u64()?,
+            identity: match flags & 1 {
+                0 => None,
+                _ => Some(fields.u64()?),
+            },
         }),
         DATA => {
             let (round, symbol) = (fields.u16()?, fields.symbol()?);

@@ -150,7 +150,8 @@ fn report() -> impl Strategy<Value = Body> {
 fn accept() -> impl Strategy<Value = Body> {
     let refuses = proptest::option::of(reason());
     let numbers = any::<(u32, u32, u64, u32, u32, u32, u64)>();
-    (member(), refuses, numbers).prop_map(|(member, refuses, numbers)| {
+    let identity = any::<Option<u64>>();
+    (member(), refuses, numbers, identity).prop_map(|(member, refuses, numbers, identity)| {
         let (incarnation, buffer, held, weight, absent, hold_us, stamp) = numbers;
         Body::Accept(Accept {
             member,
@@ -162,6 +163,7 @@ fn accept() -> impl Strategy<Value = Body> {
             absent,
             hold_us,
             stamp,
+            identity,
         })
     })
 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use layercast_core::{Span, Time};
-use layercast_wire::multicast::{Accept, Body, DataFlags, MemberId, Packet, Report, State};
+use layercast_wire::multicast::{
+    Accept, Body, DataFlags, Datagram, MemberId, Packet, Report, State,
+};
 
-use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket};
+use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket, respond};
 use crate::error::NetError;
+use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::outgoing::Outgoing;
-use crate::multicast::session::Inbox;
 use crate::udp::Udp;
 
 /// Receivers that say yes, one after the other.
@@ -94,7 +96,11 @@ impl Lares {
 }
 
 impl Many for Lares {
-    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
+    fn others(&mut self, count: u64) {
+        self.told.disbelieved += count;
+    }
+
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, _: &Keys) {
         if let Some(open) = announced(packet) {
             if self.session.is_none() {
                 self.session = Some(Session {
@@ -126,9 +132,13 @@ impl Many for Lares {
 
     fn work(&mut self, now: Time) -> (bool, Option<Time>) {
         while self.udp.receive(&mut self.inbox) {
-            let packets: Vec<_> = self.inbox.packets.drain(..).collect();
-            for (from, packet) in packets {
-                self.hear(now, from, &packet);
+            for (from, _, datagram) in std::mem::take(&mut self.inbox.came) {
+                match datagram {
+                    Datagram::Packet(packet) => self.hear(now, from, &packet, &Keys::Clear),
+                    Datagram::Path(check) => {
+                        respond(&check, from, &mut Keys::Clear, &mut self.out);
+                    }
+                }
             }
         }
         while self.next <= now
@@ -141,7 +151,9 @@ impl Many for Lares {
                 session: session.id,
                 body: sweep.say.of(member),
             };
-            self.out.push(&session.sender, &packet);
+            let len = packet.encoded_len();
+            self.out
+                .push(&session.sender, len, |out| packet.encode_into(out));
             self.told.sent += 1;
             self.next += self.gap;
             sweep.next += 1;

@@ -4,13 +4,13 @@ use std::task::{Context, Poll};
 
 use layercast_core::{Off, Span, Stream, Time, earliest};
 use layercast_multicast::{Receiver, ReceiverConfig, ReceiverEvent, To, VirtualStore};
-use layercast_wire::multicast::{Body, MemberId, Packet};
+use layercast_wire::multicast::{Body, Datagram, MemberId, Packet};
 
-use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket};
+use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket, respond};
 use crate::error::NetError;
+use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
-use crate::multicast::session::Inbox;
 use crate::udp::Udp;
 
 /// Senders that are remembered.
@@ -34,6 +34,7 @@ struct One {
     /// The session that it takes part in, or took part in last.
     session: Option<(u64, Receiver<VirtualStore>)>,
     closed: bool,
+    keys: Keys,
     udp: Udp,
     out: Outgoing,
     random: Stream,
@@ -54,6 +55,7 @@ impl Mars {
                 config: ReceiverConfig::new(member, seed).with_key(config.key.as_ref()),
                 session: None,
                 closed: false,
+                keys: Keys::Clear,
                 udp: own_socket()?,
                 out: Outgoing::default(),
                 random: Stream::new(member.0, "multicast/mars"),
@@ -73,7 +75,11 @@ impl Mars {
 }
 
 impl Many for Mars {
-    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet) {
+    fn others(&mut self, count: u64) {
+        self.told.disbelieved += count;
+    }
+
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, keys: &Keys) {
         if let Some(open) = announced(packet) {
             let believed = self.all.first();
             if !believed.is_some_and(|it| it.config.believes(packet.session, open)) {
@@ -83,6 +89,7 @@ impl Many for Mars {
             self.last |= is_last(open);
         }
         for one in &mut self.all {
+            one.prepare(packet, keys);
             match one.random.chance(self.loss) {
                 true => self.told.lost += 1,
                 false => one.late.push_back((now + self.delay, from, packet.clone())),
@@ -93,11 +100,20 @@ impl Many for Mars {
     fn work(&mut self, now: Time) -> (bool, Option<Time>) {
         let mut next = None;
         for one in &mut self.all {
+            self.inbox.keys = std::mem::take(&mut one.keys);
             while one.udp.receive(&mut self.inbox) {
-                for (from, packet) in self.inbox.packets.drain(..) {
-                    one.late.push_back((now + self.delay, from, packet));
+                for (from, _, datagram) in std::mem::take(&mut self.inbox.came) {
+                    match datagram {
+                        Datagram::Packet(packet) => {
+                            one.late.push_back((now + self.delay, from, packet));
+                        }
+                        Datagram::Path(check) => {
+                            respond(&check, from, &mut self.inbox.keys, &mut one.out);
+                        }
+                    }
                 }
             }
+            one.keys = std::mem::take(&mut self.inbox.keys);
             while one.late.front().is_some_and(|(at, ..)| *at <= now)
                 && let Some((_, from, packet)) = one.late.pop_front()
             {
@@ -126,6 +142,17 @@ impl Many for Mars {
 }
 
 impl One {
+    /// Another session is announced: it gets its keys there once it is going to take part.
+    fn prepare(&mut self, packet: &Packet, keys: &Keys) {
+        let is_new = self
+            .session
+            .as_ref()
+            .is_none_or(|(id, _)| self.closed && *id != packet.session);
+        if is_new && announced(packet).is_some() {
+            self.keys = keys.of_member(packet.session, self.config.member);
+        }
+    }
+
     fn take(
         &mut self,
         now: Time,
@@ -169,7 +196,10 @@ impl One {
             if let To::One(peer) = transmit.to
                 && let Some(to) = peers.way_to(peer)
             {
-                self.out.push(to, &transmit.packet);
+                let keys = &mut self.keys;
+                let len = keys.len_of(&transmit.packet);
+                self.out
+                    .push(to, len, |out| keys.put(&transmit.packet, out));
                 told.sent += 1;
             }
         }

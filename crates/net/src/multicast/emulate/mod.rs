@@ -8,13 +8,14 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::task::{Context, Poll};
 
 use layercast_core::{Span, Time, earliest};
-use layercast_wire::multicast::{Body, Open, Packet};
+use layercast_wire::multicast::{Body, Datagram, MemberId, Open, Packet, PathBody, PathCheck};
 use tokio_util::sync::CancellationToken;
 
 use self::lares::Lares;
 use self::mars::Mars;
+use super::keys::{Inbox, Keys};
 use super::name::FileName;
-use super::session::Inbox;
+use super::outgoing::Outgoing;
 use crate::clock::Clock;
 use crate::error::NetError;
 use crate::random::random_number;
@@ -72,8 +73,11 @@ pub struct Emulation {
 
 /// The emulated receivers of a kind.
 trait Many {
-    /// A packet came to the group.
-    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet);
+    /// A packet came to the group, opened with `keys`.
+    fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, keys: &Keys);
+
+    /// Sessions that were announced under another key, or without it.
+    fn others(&mut self, count: u64);
 
     /// What is due; whether all is over, and when to come back.
     fn work(&mut self, now: Time) -> (bool, Option<Time>);
@@ -112,16 +116,22 @@ async fn run(
     let mut udp = joined.map_err(|source| NetError::Group { group, source })?;
     let clock = Clock::get();
     let mut timer = Timer::new().map_err(NetError::system("creating a timer"))?;
-    let mut inbox = Inbox::default();
+    let keys = Keys::receiver(config.key.as_ref(), MemberId(0));
+    let mut inbox = Inbox::with(keys);
     let mut heard = clock.now();
     loop {
         let now = clock.now();
         timer.served(now);
         let more = udp.receive_turn(&mut inbox);
-        for (from, packet) in inbox.packets.drain(..) {
+        many.others(std::mem::take(&mut inbox.others).len() as u64);
+        let mut came = std::mem::take(&mut inbox.came);
+        for (from, _, datagram) in came.drain(..) {
             heard = now;
-            many.hear(now, from, &packet);
+            if let Datagram::Packet(packet) = datagram {
+                many.hear(now, from, &packet, &inbox.keys);
+            }
         }
+        inbox.came = came;
         let (over, next) = many.work(now);
         let patience = (config.patience > Span::ZERO).then(|| heard + config.patience);
         if over || shutdown.is_cancelled() || patience.is_some_and(|until| until <= now) {
@@ -143,6 +153,18 @@ async fn run(
         }
     }
     Ok(many.told())
+}
+
+/// A sender asks whether an address is real: it is.
+fn respond(check: &PathCheck, to: SocketAddr, keys: &mut Keys, out: &mut Outgoing) {
+    if let PathBody::Challenge(token) = check.body {
+        let response = PathCheck {
+            body: PathBody::Response(token),
+            ..*check
+        };
+        let len = keys.len_of_path(check.session);
+        out.push(&[to].into(), len, |out| keys.put_path(&response, out));
+    }
 }
 
 /// A socket of any port.

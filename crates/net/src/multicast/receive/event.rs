@@ -37,7 +37,8 @@ pub enum ReceiveEvent {
         /// Why.
         reason: Reason,
     },
-    /// Somebody without the key announces a session, which is ignored; told once.
+    /// Somebody announces a session under another key, or without one where there is one, or with one where there is
+    /// none; it is ignored, and told once.
     Disbelieved(SocketAddr),
     /// A file is over.
     Done(Box<ReceivedFile>),
@@ -69,8 +70,10 @@ pub struct ReceivedFile {
 /// Why receiving ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// The last file of a sender is over.
+    /// The last file of each sender is over.
     All,
+    /// The same, but so many files did not come that were announced with them.
+    Missing(u32),
     /// No sender was heard for long.
     Patience,
     /// It was told to.

@@ -1,21 +1,23 @@
 //! Receiving: which sessions are taken part in, the sockets, and the time.
 
 mod event;
+mod meeting;
 mod session;
 mod sessions;
+mod sets;
 
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use layercast_core::{Observer, Span, Time, earliest};
-use layercast_multicast::ReceiverConfig;
+use layercast_multicast::{Limits, ReceiverConfig};
 use layercast_wire::multicast::MemberId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::event::{Ended, ReceiveEvent, ReceivedFile};
 use self::sessions::Sessions;
-use super::session::Inbox;
+use super::keys::{Inbox, Keys};
 use super::store::Folder;
 use crate::clock::Clock;
 use crate::error::NetError;
@@ -27,8 +29,13 @@ const SAVE: Span = Span::from_secs(2);
 const TELL: Span = Span::from_ms(250);
 /// Batches taken off a socket before something else is done: what the buffer of one that is full holds.
 const BATCHES: usize = 64;
-/// Packets of a stream that are held until they are written, at most: that is at once.
-const BUFFER: u32 = 4_096;
+/// Packets of a stream that are held until they are written, at most, unless the user says another number.
+pub const BUFFER: u32 = 4_096;
+/// What is taken at most: 2^30 packets of 64 octets or more.
+const LIMITS: Limits = Limits {
+    packet_size: 64,
+    ..Limits::ENGINE
+};
 
 /// Who receives, where from and where to.
 #[derive(Clone, Debug)]
@@ -45,6 +52,10 @@ pub struct ReceiveConfig {
     pub listen: SocketAddr,
     /// Who this is.
     pub member: MemberId,
+    /// Tells receivers of one name apart: random, and the same after a restart ([`receiver_identity`](crate::receiver_identity)).
+    pub identity: Option<u64>,
+    /// Packets of a stream (FRM) that it holds until they are written.
+    pub buffer: u32,
     /// Key that it shares with senders: of its receipts, and of the announcements that it believes.
     pub key: Option<[u8; 32]>,
     /// Goes on after the last file of a sender.
@@ -76,7 +87,9 @@ impl FileReceiver {
         let group = config.group.map(join).transpose()?;
         let side = config.side.zip(config.group);
         let machine = ReceiverConfig {
-            buffer: BUFFER,
+            buffer: config.buffer.max(1),
+            identity: config.identity,
+            limits: LIMITS,
             ..ReceiverConfig::new(config.member, 0).with_key(config.key.as_ref())
         };
         Ok(FileReceiver {
@@ -84,7 +97,7 @@ impl FileReceiver {
             group,
             side: side.map(|(side, (_, interface))| (side, interface)),
             aside: None,
-            inbox: Inbox::default(),
+            inbox: Inbox::with(Keys::receiver(config.key.as_ref(), config.member)),
             sessions: Sessions::new(config.name, config.folder, machine),
             forever: config.forever,
             patience: config.patience,
@@ -115,7 +128,7 @@ impl FileReceiver {
             let now = clock.now();
             timer.served(now);
             let mut more = self.receive(now, &events, obs);
-            more |= self.sessions.work(now, &events, obs);
+            more |= self.sessions.work(now, &mut self.inbox.keys, &events, obs);
             self.turn_aside()?;
             let full = !self.sessions.out.flush(&mut self.udp);
             if save_at <= now {
@@ -130,8 +143,11 @@ impl FileReceiver {
             if shutdown.is_cancelled() {
                 break Ended::Stopped;
             }
-            if idle && self.sessions.last && !self.forever {
-                break Ended::All;
+            if idle && !self.forever && self.sessions.sets.is_over(now) {
+                break match self.sessions.sets.missing() {
+                    0 => Ended::All,
+                    missing => Ended::Missing(missing),
+                };
             }
             let patient = self.patience == Span::ZERO || self.sessions.heard + self.patience > now;
             if idle && !patient {
@@ -156,7 +172,7 @@ impl FileReceiver {
         };
         self.sessions.save();
         if ended == Ended::Stopped {
-            self.sessions.leave(clock.now(), obs);
+            self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
             // Best effort: who is not told finds out.
             self.sessions.out.flush(&mut self.udp);
         }
@@ -193,9 +209,7 @@ impl FileReceiver {
                     break;
                 }
                 more |= batch + 1 == BATCHES;
-                for (from, packet) in self.inbox.packets.drain(..) {
-                    self.sessions.take(now, from, &packet, (events, obs));
-                }
+                self.sessions.take_all(now, &mut self.inbox, (events, obs));
             }
         }
         more

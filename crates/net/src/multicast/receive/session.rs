@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use layercast_core::{Observer, Span, Time};
 use layercast_multicast::{Peer, Receiver, ReceiverConfig, ReceiverEvent, Transmit};
-use layercast_wire::multicast::{Object, Open, Packet, Reason};
+use layercast_wire::multicast::{Body, Object, Open, Packet, Reason};
 
 use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::intake::Intake;
@@ -19,6 +19,8 @@ pub struct Session {
     began: Time,
     heard: Time,
     held_before: u64,
+    /// The announcement, while a file of the same name is read to see whether it is the same.
+    pending: Option<(Peer, Packet)>,
     /// The machine waits for the digest.
     verifying: bool,
     /// The file, if it comes as a stream.
@@ -36,27 +38,48 @@ impl Session {
         obs: &mut impl Observer,
     ) -> Session {
         let mut store = FileStore::new(folder);
-        let stream = Intake::of(open, &mut store);
+        if let Some(object) = &open.object {
+            store.look_for(object);
+        }
         let mut machine = Receiver::new(config, store);
         machine.set_name(name);
-        machine.handle(now, peer, packet, obs);
-        if let Some(Err(reason)) = stream {
-            machine.leave(reason);
-        }
-        let mut stream = stream.and_then(Result::ok);
-        if let Some(stream) = &mut stream {
-            stream.take(&mut machine);
-        }
-        Session {
-            held_before: machine.progress().0,
+        let mut session = Session {
+            held_before: 0,
+            pending: Some((peer, packet.clone())),
             machine,
             sender,
             open: open.clone(),
             began: now,
             heard: now,
             verifying: false,
-            stream,
+            stream: None,
+        };
+        session.begin_if_known(now, obs);
+        session
+    }
+
+    /// The machine takes the announcement once it is known whether the file is there already; `true`: it has.
+    fn begin_if_known(&mut self, now: Time, obs: &mut impl Observer) -> bool {
+        if self.pending.is_none() {
+            return true;
         }
+        if !self.machine.store_mut().read_existing() {
+            return false;
+        }
+        if let Some((peer, packet)) = self.pending.take() {
+            let stream = Intake::of(&self.open, self.machine.store_mut());
+            self.machine.handle(now, peer, &packet, obs);
+            match stream {
+                Some(Err(reason)) => self.machine.leave(reason),
+                Some(Ok(mut stream)) => {
+                    stream.take(&mut self.machine);
+                    self.stream = Some(stream);
+                }
+                None => {}
+            }
+            self.held_before = self.machine.progress().0;
+        }
+        true
     }
 
     /// Takes a packet of the session.
@@ -67,6 +90,13 @@ impl Session {
         packet: &Packet,
         obs: &mut impl Observer,
     ) {
+        if let Some(pending) = &mut self.pending {
+            if self.sender == from && matches!(packet.body, Body::Open(_)) {
+                *pending = (peer, packet.clone());
+                self.heard = now;
+            }
+            return;
+        }
         self.machine.handle(now, peer, packet, obs);
         if let Some(stream) = &mut self.stream {
             stream.take(&mut self.machine);
@@ -78,6 +108,9 @@ impl Session {
 
     /// Runs what is due, and hashes a piece; whether there is more to be hashed, and why it is over, if it is.
     pub fn work(&mut self, now: Time, obs: &mut impl Observer) -> (bool, Option<Reason>) {
+        if !self.begin_if_known(now, obs) {
+            return (true, None);
+        }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             self.machine.on_timeout(now, obs);
         }
@@ -138,7 +171,18 @@ impl Session {
     /// Keeps what is there for another life.
     pub fn save(&mut self) {
         // What cannot be saved is received again.
-        let _ = self.machine.store_mut().save();
+        let (store, held) = self.machine.store_and_held();
+        let _ = store.save(held);
+    }
+
+    /// Where its sender is.
+    pub fn sender(&self) -> SocketAddr {
+        self.sender
+    }
+
+    /// Whether it is with the sender there.
+    pub fn is_with(&self, sender: SocketAddr) -> bool {
+        self.sender == sender
     }
 
     /// When its sender was heard last.

@@ -1,13 +1,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use layercast_core::{Observer, Time, earliest};
 use layercast_multicast::{ReceiverConfig, To};
-use layercast_wire::multicast::{Body, Open, Packet, Reason};
+use layercast_wire::multicast::{
+    Body, Datagram, Open, PATH_LEN, Packet, PathBody, PathCheck, Reason,
+};
 use tokio::sync::mpsc;
 
+use super::meeting::Meeting;
 use super::session::Session;
+use super::sets::Sets;
 use super::{ReceiveEvent, ReceivedFile};
+use crate::multicast::keys::{Inbox, Keys};
+use crate::multicast::name::FileName;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
 use crate::multicast::store::Folder;
@@ -19,6 +26,8 @@ const MOST_SESSIONS: usize = 8;
 const MOST_SENDERS: usize = 1 << 10;
 /// Sessions that are over and may still be announced.
 const MOST_OVER: usize = 64;
+/// Senders with another key that are told of.
+const MOST_TOLD: usize = 64;
 
 /// The sessions that a receiver takes part in, and what became of those that are over.
 pub struct Sessions {
@@ -27,18 +36,19 @@ pub struct Sessions {
     folder: Folder,
     machine: ReceiverConfig,
     peers: Peers,
+    meeting: Meeting,
     all: BTreeMap<u64, Session>,
     over: VecDeque<u64>,
-    /// It has told of an announcement by somebody without the key.
-    disbelieved: bool,
+    /// Sessions with another key that were told of.
+    disbelieved: VecDeque<u64>,
     /// What the machines send.
     pub out: Outgoing,
     /// What became of files.
     pub files: Vec<ReceivedFile>,
     /// When a session began or ended last.
     pub heard: Time,
-    /// The last file of its sender is over.
-    pub last: bool,
+    /// The files of each sender.
+    pub sets: Sets,
 }
 
 impl Sessions {
@@ -49,13 +59,14 @@ impl Sessions {
             folder,
             machine,
             peers: Peers::new(MOST_SENDERS),
+            meeting: Meeting::new(),
             all: BTreeMap::new(),
             over: VecDeque::new(),
-            disbelieved: false,
+            disbelieved: VecDeque::new(),
             out: Outgoing::default(),
             files: Vec::new(),
             heard: Time::ZERO,
-            last: false,
+            sets: Sets::default(),
         }
     }
 
@@ -64,24 +75,129 @@ impl Sessions {
         self.all.is_empty()
     }
 
-    /// Takes a packet that came from `from`.
-    pub fn take(
+    /// Takes what is in the inbox.
+    pub fn take_all(
+        &mut self,
+        now: Time,
+        inbox: &mut Inbox,
+        (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
+    ) {
+        for (from, session) in std::mem::take(&mut inbox.others) {
+            self.disbelieve(from, session, events);
+        }
+        let mut came = std::mem::take(&mut inbox.came);
+        for (from, len, datagram) in came.drain(..) {
+            let is_data =
+                matches!(&datagram, Datagram::Packet(it) if matches!(it.body, Body::Data(_)));
+            if !is_data || !self.meeting.budgets.is_validated(&from) {
+                self.meeting.budgets.receive(from, len);
+            }
+            match datagram {
+                Datagram::Packet(packet) => self.take(now, from, &packet, (events, obs)),
+                Datagram::Path(check) => {
+                    self.check(now, from, &check, &mut inbox.keys, (events, obs));
+                }
+            }
+        }
+        inbox.came = came;
+    }
+
+    /// Somebody announces a session under another key, or in the clear where there is a key: both sides are told.
+    fn disbelieve(&mut self, from: SocketAddr, session: u64, events: &mpsc::Sender<ReceiveEvent>) {
+        if self.disbelieved.contains(&session) {
+            return;
+        }
+        if self.disbelieved.is_empty() {
+            let _ = events.try_send(ReceiveEvent::Disbelieved(from));
+        }
+        if self.disbelieved.len() >= MOST_TOLD {
+            self.disbelieved.pop_front();
+        }
+        self.disbelieved.push_back(session);
+        // It is longer than our answer.
+        self.meeting.budgets.receive(from, PATH_LEN);
+        let check = PathCheck {
+            session,
+            body: PathBody::OtherKey,
+        };
+        self.path(from, &check, &mut Keys::Clear);
+    }
+
+    fn path(&mut self, to: SocketAddr, check: &PathCheck, keys: &mut Keys) {
+        let len = keys.len_of_path(check.session);
+        if !self.out.is_full() && self.meeting.budgets.send(to, len) {
+            self.out
+                .push(&Arc::from([to]), len, |out| keys.put_path(check, out));
+        }
+    }
+
+    /// A sender asks whether we are here, or sends back what we sent.
+    fn check(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        check: &PathCheck,
+        keys: &mut Keys,
+        (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
+    ) {
+        match check.body {
+            PathBody::Challenge(token) => {
+                let ours = self.all.get(&check.session);
+                if ours.is_some_and(|it| it.is_with(from)) {
+                    let response = PathCheck {
+                        body: PathBody::Response(token),
+                        ..*check
+                    };
+                    self.path(from, &response, keys);
+                }
+            }
+            PathBody::Response(token) => {
+                let announced = self.meeting.came_back(from, check.session, token);
+                if let Some(packet) = announced
+                    && let Body::Open(open) = &packet.body
+                {
+                    if let Keys::Receiver(keys) = keys {
+                        keys.keep(check.session);
+                    }
+                    self.open(now, from, (&packet, open), (events, obs));
+                }
+            }
+            PathBody::OtherKey => {}
+        }
+    }
+
+    fn take(
         &mut self,
         now: Time,
         from: SocketAddr,
         packet: &Packet,
         (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
     ) {
-        if let Body::Open(open) = &packet.body {
-            return self.open(now, from, (packet, open), (events, obs));
-        }
         let session = self.all.get_mut(&packet.session);
+        let is_known = session.is_some();
         if let (Some(session), Some(peer)) = (session, self.peers.find(from)) {
-            session.handle(now, (from, peer), packet, obs);
+            return session.handle(now, (from, peer), packet, obs);
+        }
+        let Body::Open(open) = &packet.body else {
+            return;
+        };
+        if is_known || self.over.contains(&packet.session) {
+            return;
+        }
+        if !self.machine.believes(packet.session, open) {
+            return self.disbelieve(from, packet.session, events);
+        }
+        // Under a key an old session could be repeated by anybody who heard it: each proves that it is alive. In the
+        // clear an address that was seen to be real is enough.
+        let is_met =
+            self.machine.announcement_key.is_none() && self.meeting.budgets.is_validated(&from);
+        match is_met {
+            true => self.open(now, from, (packet, open), (events, obs)),
+            false => self.meeting.wait_for(now, from, packet, open),
         }
     }
 
-    /// A session is announced: it may be ours already, one of ours begun anew, or a new one.
+    /// A session is announced by a sender that is there: it may be one of ours begun anew, or a new one.
     fn open(
         &mut self,
         now: Time,
@@ -89,12 +205,6 @@ impl Sessions {
         (packet, open): (&Packet, &Open),
         (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
     ) {
-        if !self.machine.believes(packet.session, open) {
-            if !core::mem::replace(&mut self.disbelieved, true) {
-                let _ = events.try_send(ReceiveEvent::Disbelieved(from));
-            }
-            return;
-        }
         if self.all.is_empty() && self.peers.is_full() {
             // Strangers filled it; nobody is needed any more.
             self.peers = Peers::new(MOST_SENDERS);
@@ -124,6 +234,8 @@ impl Sessions {
             }
         }
         self.heard = now;
+        let name = FileName::from_object(&object.name);
+        self.sets.began(now, from, &name, object.digest);
         let session = Session::join(
             self.another_life(),
             (self.folder.clone(), &self.name),
@@ -149,6 +261,7 @@ impl Sessions {
     pub fn work(
         &mut self,
         now: Time,
+        keys: &mut Keys,
         events: &mpsc::Sender<ReceiveEvent>,
         obs: &mut impl Observer,
     ) -> bool {
@@ -159,20 +272,27 @@ impl Sessions {
             more |= hashing;
             ended.extend(over.map(|reason| (id, reason)));
         }
-        self.transmit(now, obs);
+        while let Some((to, session, token)) = self.meeting.next(now) {
+            let body = PathBody::Challenge(token);
+            self.path(to, &PathCheck { session, body }, keys);
+        }
+        self.transmit(now, keys, obs);
         for (id, reason) in ended {
             self.end(id, reason, now, events);
         }
         more
     }
 
-    fn transmit(&mut self, now: Time, obs: &mut impl Observer) {
+    fn transmit(&mut self, now: Time, keys: &mut Keys, obs: &mut impl Observer) {
         for session in self.all.values_mut() {
             while let Some(transmit) = session.poll_transmit(now, obs) {
+                let len = keys.len_of(&transmit.packet);
                 if let To::One(peer) = transmit.to
                     && let Some(to) = self.peers.way_to(peer)
+                    && self.meeting.budgets.send(to[0], len)
                 {
-                    self.out.push(to, &transmit.packet);
+                    self.out
+                        .push(to, len, |out| keys.put(&transmit.packet, out));
                 }
             }
         }
@@ -188,6 +308,7 @@ impl Sessions {
         }
         self.over.push_back(id);
         self.heard = now;
+        let sender = session.sender();
         let Some(file) = session.end(now, reason) else {
             return;
         };
@@ -199,7 +320,7 @@ impl Sessions {
             });
             return;
         }
-        self.last |= file.name.index == file.name.count;
+        self.sets.ended(now, sender, &file.name);
         let _ = events.try_send(ReceiveEvent::Done(Box::new(file.clone())));
         self.files.push(file);
     }
@@ -212,13 +333,13 @@ impl Sessions {
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<Time> {
         let all = self.all.values().map(Session::poll_timeout);
-        all.fold(None, earliest)
+        all.fold(self.meeting.poll_timeout(), earliest)
     }
 
     /// Tells senders that we are going; they need not wait for us.
-    pub fn leave(&mut self, now: Time, obs: &mut impl Observer) {
+    pub fn leave(&mut self, now: Time, keys: &mut Keys, obs: &mut impl Observer) {
         self.all.values_mut().for_each(Session::leave);
-        self.transmit(now, obs);
+        self.transmit(now, keys, obs);
     }
 
     /// Keeps what is there for another life.

@@ -1,10 +1,12 @@
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use layercast_wire::multicast::Object;
 
-use crate::multicast::digest::digest_of;
+use crate::multicast::digest::TreeDigest;
+use crate::multicast::partial::{Access, open_in_folder};
 
 /// Where received files go.
 #[derive(Clone, Debug)]
@@ -42,13 +44,48 @@ impl Folder {
     }
 }
 
-/// Whether a file has the content of an object.
-pub(super) fn is_it(path: &Path, object: &Object) -> bool {
-    let same = || -> io::Result<bool> {
-        let about = fs::symlink_metadata(path)?;
-        Ok(about.is_file()
-            && about.len() == object.size
-            && digest_of(File::open(path)?)? == object.digest)
-    };
-    same().unwrap_or(false)
+/// A file that may have the content of an object: it is read piece by piece, so that a receiver with a large file does
+/// something else meanwhile.
+#[derive(Debug)]
+pub(super) struct Existing {
+    path: PathBuf,
+    file: File,
+    tree: TreeDigest,
+    next: u64,
+    digest: [u8; 32],
+}
+
+impl Existing {
+    /// The plain file at a path, if it has the size of the object.
+    pub fn open(path: PathBuf, object: &Object) -> Option<Existing> {
+        let file = open_in_folder(&path, Access::Read).ok()?;
+        let is_as_large = file.metadata().ok()?.len() == object.size;
+        is_as_large.then(|| Existing {
+            path,
+            file,
+            tree: TreeDigest::new(object.size),
+            next: 0,
+            digest: object.digest,
+        })
+    }
+
+    /// Reads the next piece; once all are read, whether the content is the same. A file that cannot be read is another.
+    pub fn read_one(&mut self) -> Option<bool> {
+        if let Some(digest) = self.tree.digest() {
+            return Some(digest == self.digest);
+        }
+        let (from, to) = self.tree.range(self.next);
+        let mut octets = vec![0; (to - from) as usize];
+        if self.file.read_exact_at(&mut octets, from).is_err() {
+            return Some(false);
+        }
+        self.tree.put(self.next, &octets);
+        self.next += 1;
+        None
+    }
+
+    /// Where it is.
+    pub fn into_path(self) -> PathBuf {
+        self.path
+    }
 }

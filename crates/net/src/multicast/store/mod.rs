@@ -3,7 +3,6 @@
 mod folder;
 mod on_disk;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +11,8 @@ use layercast_multicast::{Bits, Geometry, Rebuilt, Store, Verdict};
 use layercast_wire::Payload;
 use layercast_wire::multicast::{Object, Reason};
 
+use self::folder::Existing;
 pub use self::folder::Folder;
-use self::folder::is_it;
 use self::on_disk::OnDisk;
 use super::name::FileName;
 
@@ -24,6 +23,8 @@ pub struct FileStore {
     folder: Folder,
     name: Option<FileName>,
     file: Option<OnDisk>,
+    /// A file of the announced name and size, which is read to see whether it has the announced content.
+    existing: Option<Existing>,
     /// Where the whole file is.
     done: Option<PathBuf>,
     /// What the system said when something failed.
@@ -37,6 +38,7 @@ impl FileStore {
             folder,
             name: None,
             file: None,
+            existing: None,
             done: None,
             error: None,
         }
@@ -57,6 +59,27 @@ impl FileStore {
         self.error.as_ref()
     }
 
+    /// Looks for a file of the announced name and size, which may have been received in another life: before
+    /// [`begin`](Store::begin). It has to be read then by [`read_existing`](Self::read_existing).
+    pub fn look_for(&mut self, object: &Object) {
+        let name = FileName::from_object(&object.name);
+        self.existing = Existing::open(self.folder.path.join(&name.name), object);
+    }
+
+    /// Reads a piece of the existing file; `true`: there is none, or all of it has been read.
+    pub fn read_existing(&mut self) -> bool {
+        let Some(existing) = &mut self.existing else {
+            return true;
+        };
+        let Some(is_same) = existing.read_one() else {
+            return false;
+        };
+        if let Some(existing) = self.existing.take().filter(|_| is_same) {
+            self.done = Some(existing.into_path());
+        }
+        true
+    }
+
     /// Hashes the next piece that is there; `false`: there is none.
     ///
     /// # Errors
@@ -73,13 +96,13 @@ impl FileStore {
         self.file.as_ref()?.is_right()
     }
 
-    /// Keeps what is there for another life, if there is something new.
+    /// Keeps for another life which packets are there, if there is something new.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn save(&mut self) -> io::Result<()> {
+    pub fn save(&mut self, held: &Bits) -> io::Result<()> {
         match &mut self.file {
-            Some(file) if self.done.is_none() => file.save(),
+            Some(file) if self.done.is_none() => file.save(held),
             _ => Ok(()),
         }
     }
@@ -102,14 +125,11 @@ impl FileStore {
     }
 
     fn open(&mut self, object: &Object, geometry: &Geometry) -> io::Result<Bits> {
-        let name = FileName::from_object(&object.name);
-        fs::create_dir_all(&self.folder.path)?;
-        let there = self.folder.path.join(&name.name);
-        if is_it(&there, object) {
+        if self.done.is_some() {
             // It was received in another life, and the sender does not know.
-            self.done = Some(there);
             return Ok(Bits::full(geometry.packets()));
         }
+        let name = FileName::from_object(&object.name);
         let (file, held) = OnDisk::open(&self.folder.path, &name.name, object, geometry)?;
         self.file = Some(file);
         Ok(held)
@@ -169,6 +189,12 @@ impl Store for FileStore {
         })
     }
 
+    fn whole(&mut self, block: u32) {
+        if let Some(file) = &mut self.file {
+            file.whole(block);
+        }
+    }
+
     fn verify(&mut self) -> Verdict {
         match (&self.done, self.is_right()) {
             (Some(_), _) | (None, Some(true)) => Verdict::Same,
@@ -215,6 +241,6 @@ mod tests {
         assert_eq!(looked_at(&mut store), Some(false));
         store.clear();
         assert_eq!(looked_at(&mut store), Some(false));
-        fs::remove_dir_all(folder.path).unwrap();
+        assert!(!folder.path.exists(), "nothing came");
     }
 }

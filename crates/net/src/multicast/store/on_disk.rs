@@ -19,22 +19,21 @@ pub struct OnDisk {
     partial: Partial,
     digest: [u8; 32],
     geometry: Geometry,
-    held: Bits,
     tree: TreeDigest,
-    /// Packets that each piece of the tree still lacks.
-    lacks: Vec<u32>,
+    /// Packets of each piece of the tree that are there.
+    came: Vec<u32>,
     /// Pieces that are there and not hashed yet.
-    ready: Vec<usize>,
+    ready: Vec<u64>,
     parities: Option<Rebuilder>,
     /// Something came since it was saved.
     unsaved: bool,
 }
 
 impl OnDisk {
-    /// The partial file of an object, and what of it is there already.
+    /// The partial file of an object, and what of it is there already. Creates nothing.
     ///
     /// # Errors
-    /// It cannot be made or read.
+    /// It is there and cannot be opened.
     pub fn open(
         folder: &Path,
         name: &str,
@@ -43,18 +42,17 @@ impl OnDisk {
     ) -> io::Result<(OnDisk, Bits)> {
         let (partial, held) = Partial::open(folder, name, object, geometry)?;
         let tree = TreeDigest::new(object.size);
-        let (lacks, ready) = lacking(&held, &tree, geometry);
-        let file = OnDisk {
+        let mut file = OnDisk {
             partial,
             digest: object.digest,
             geometry: *geometry,
-            held: held.clone(),
+            came: Vec::new(),
+            ready: Vec::new(),
             tree,
-            lacks,
-            ready,
             parities: Scheme::from_number(object.scheme).map(|it| Rebuilder::new(it, PARITIES)),
-            unsaved: true,
+            unsaved: false,
         };
+        file.count(&held);
         Ok((file, held))
     }
 
@@ -72,6 +70,7 @@ impl OnDisk {
             return Ok(false);
         };
         let (from, to) = self.tree.range(piece);
+        debug_assert!(to - from <= PIECE);
         let mut octets = vec![0; (to - from) as usize];
         self.partial.read(from, &mut octets)?;
         self.tree.put(piece, &octets);
@@ -83,10 +82,10 @@ impl OnDisk {
         Some(self.tree.digest()? == self.digest)
     }
 
-    /// Keeps what is there for another life, if there is something new.
-    pub fn save(&mut self) -> io::Result<()> {
+    /// Keeps for another life what is there, if there is something new.
+    pub fn save(&mut self, held: &Bits) -> io::Result<()> {
         match core::mem::take(&mut self.unsaved) {
-            true => self.partial.save(&self.held),
+            true => self.partial.save(held),
             false => Ok(()),
         }
     }
@@ -96,36 +95,34 @@ impl OnDisk {
         self.partial.finish(path)
     }
 
-    /// A packet is there.
+    /// A packet is there that was not.
     fn came(&mut self, number: u64) {
-        if !self.held.set(number) {
-            return;
-        }
         self.unsaved = true;
         let from = self.geometry.offset(number);
         let to = from + self.geometry.len(number) as u64;
         let (first, last) = (from / PIECE, (to - 1) / PIECE);
         for piece in first..=last {
-            let lacks = &mut self.lacks[piece as usize];
-            *lacks -= 1;
-            if *lacks == 0 {
-                self.ready.push(piece as usize);
+            let all = packets_in(&self.tree, piece, &self.geometry);
+            let came = &mut self.came[piece as usize];
+            *came += 1;
+            debug_assert!(u64::from(*came) <= all.1 - all.0, "each packet comes once");
+            if u64::from(*came) == all.1 - all.0 {
+                self.ready.push(piece);
             }
         }
     }
 
     /// Keeps a parity while there is room; one that is not kept is asked for again.
     pub fn keep(&mut self, block: u32, index: u32, parity: &Payload) {
-        let Some(parities) = &mut self.parities else {
-            return;
-        };
-        if !parities.put(block, index, parity) {
-            let (geometry, held) = (self.geometry, &self.held);
-            parities.retain(|block| {
-                let (first, end) = geometry.range(block);
-                held.next_zero(first) < end
-            });
+        if let Some(parities) = &mut self.parities {
             parities.put(block, index, parity);
+        }
+    }
+
+    /// A block is whole: its parities are not needed any more.
+    pub fn whole(&mut self, block: u32) {
+        if let Some(parities) = &mut self.parities {
+            parities.forget(block);
         }
     }
 
@@ -163,32 +160,136 @@ impl OnDisk {
 
     /// Forgets all that is there.
     pub fn clear(&mut self) {
-        self.held.clear();
         self.tree = TreeDigest::new(self.geometry.size);
-        (self.lacks, self.ready) = lacking(&self.held, &self.tree, &self.geometry);
+        self.count(&Bits::new(self.geometry.packets()));
         if let Some(parities) = &mut self.parities {
             parities.clear();
         }
         self.unsaved = true;
     }
-}
 
-/// Packets that each piece lacks, and the pieces that lack none, the first of them last.
-fn lacking(held: &Bits, tree: &TreeDigest, geometry: &Geometry) -> (Vec<u32>, Vec<usize>) {
-    let lacks: Vec<u32> = (0..tree.len())
-        .map(|piece| {
-            let (from, to) = packets_in(tree, piece, geometry);
-            held.gaps(from, to).map(|(a, b)| (b - a) as u32).sum()
-        })
-        .collect();
-    let whole = (0..lacks.len()).rev().filter(|&piece| lacks[piece] == 0);
-    let whole = whole.collect();
-    (lacks, whole)
+    /// Counts the packets that are there, of each piece.
+    fn count(&mut self, held: &Bits) {
+        // Zeros take no memory until they are written to.
+        self.came = vec![0; self.tree.len() as usize];
+        self.ready.clear();
+        for (from, to) in held.runs(0, held.len()) {
+            let first = self.geometry.offset(from) / PIECE;
+            let end = self.geometry.offset(to).min(self.geometry.size);
+            for piece in first..end.div_ceil(PIECE) {
+                let (a, b) = packets_in(&self.tree, piece, &self.geometry);
+                let there = b.min(to).saturating_sub(a.max(from));
+                let came = &mut self.came[piece as usize];
+                *came += there as u32;
+                if u64::from(*came) == b - a {
+                    self.ready.push(piece);
+                }
+            }
+        }
+        if self.geometry.is_empty() {
+            self.ready.push(0);
+        }
+        // The first is hashed first.
+        self.ready.reverse();
+    }
 }
 
 /// The packets of which a piece has octets.
-fn packets_in(tree: &TreeDigest, piece: usize, geometry: &Geometry) -> (u64, u64) {
+fn packets_in(tree: &TreeDigest, piece: u64, geometry: &Geometry) -> (u64, u64) {
     let (from, to) = tree.range(piece);
     let size = u64::from(geometry.packet_size);
     (from / size, to.div_ceil(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use layercast_core::{Off, Time};
+    use layercast_multicast::{Peer, Receiver, ReceiverConfig, Store, Verdict};
+    use layercast_wire::multicast::{Body, Content, MemberId, Open, Packet, Reason, Terms};
+
+    use super::*;
+
+    /// Only the place of a file: there is not room for 1 TB everywhere.
+    struct Place(Option<OnDisk>);
+
+    impl Store for Place {
+        fn begin(&mut self, object: &Object, geometry: &Geometry) -> Result<Bits, Reason> {
+            let folder = std::env::temp_dir().join("layercast-terabyte");
+            let (file, held) = OnDisk::open(&folder, "x", object, geometry).unwrap();
+            self.0 = Some(file);
+            Ok(held)
+        }
+
+        fn packet(&mut self, _: &Geometry, _: u64, _: &Payload) -> Result<(), Reason> {
+            Ok(())
+        }
+
+        fn parity(&mut self, _: &Geometry, _: u32, _: u32, _: &Payload) -> Result<(), Reason> {
+            Ok(())
+        }
+
+        fn rebuild(&mut self, _: &Geometry, _: u32, _: &Bits) -> Result<Rebuilt, Reason> {
+            Ok(Rebuilt::Whole)
+        }
+
+        fn verify(&mut self) -> Verdict {
+            Verdict::Later
+        }
+
+        fn clear(&mut self) {}
+    }
+
+    fn resident() -> u64 {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
+        pages * 4_096
+    }
+
+    #[test]
+    fn a_terabyte_is_answered_at_once_and_takes_little_memory() {
+        let object = Object {
+            size: 1_000_000_000_000,
+            block: 256,
+            scheme: Scheme::ReedSolomon.number(),
+            digest: [7; 32],
+            name: "x".into(),
+        };
+        let open = Open {
+            stamp: 1,
+            packet_size: 1_400,
+            min_release: 0,
+            terms: Terms {
+                content: Content::Counts,
+                in_order: false,
+                unasked: false,
+                goodbye: false,
+                spread_us: 0,
+                data_wait_ms: 0,
+                sender_wait_ms: 0,
+                counters: 0,
+            },
+            object: Some(object),
+            proof: None,
+        };
+        let before = resident();
+        let began = Instant::now();
+        let mut machine = Receiver::new(ReceiverConfig::new(MemberId(1), 1), Place(None));
+        let packet = Packet {
+            session: 1,
+            body: Body::Open(Box::new(open)),
+        };
+        machine.handle(Time::ZERO, Peer(0), &packet, &mut Off);
+        let answer = machine.poll_transmit(Time::ZERO, &mut Off).unwrap();
+        assert!(matches!(answer.packet.body, Body::Accept(it) if it.refuses.is_none()));
+        // The processor does other things, too.
+        assert!(
+            began.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            began.elapsed()
+        );
+        let took = resident().saturating_sub(before);
+        assert!(took < 64 << 20, "{took}");
+    }
 }

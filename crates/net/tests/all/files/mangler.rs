@@ -19,6 +19,8 @@ pub struct Faults {
     pub duplicate: f64,
     pub reorder: f64,
     pub corrupt: f64,
+    /// Octets of the largest datagram that the path takes; 0: of any.
+    pub most: usize,
 }
 
 type Ear = Arc<Mutex<Option<mpsc::Sender<(SocketAddr, Vec<u8>)>>>>;
@@ -102,7 +104,8 @@ async fn carry(
             continue;
         };
         let mut bytes = buffer[..len].to_vec();
-        if random.chance(faults.loss) {
+        let fits = faults.most == 0 || len <= faults.most;
+        if !fits || random.chance(faults.loss) {
             continue;
         }
         if random.chance(faults.corrupt) && len > 0 {

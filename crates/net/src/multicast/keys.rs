@@ -1,0 +1,502 @@
+//! Sealing and opening the datagrams of a transfer: `docs/multicast.md`, "Under a key".
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use layercast_protect::{FilesKey, FilesOpener, FilesSealer, FilesSession, OpenError, Speaker};
+use layercast_wire::multicast::{
+    Body, Datagram, MemberId, PATH_LEN, Packet, PathBody, PathCheck, SealedBy, SealedHead,
+};
+
+use crate::random::{random_number, random_seed};
+use crate::udp::Inbound;
+
+/// Receivers whose keys a sender holds at most: each life of each.
+const MOST_OPENERS: usize = 1 << 17;
+/// Sessions whose keys a receiver holds at most.
+const MOST_SESSIONS: usize = 32;
+/// Addresses under other keys that are remembered until somebody looks.
+const MOST_OTHERS: usize = 64;
+
+/// The key for the datagrams of files, from the key that users share.
+fn files_key(master: &[u8; 32]) -> FilesKey {
+    FilesKey::new(blake3::derive_key("layercast files 2026 datagrams", master))
+}
+
+fn speaker(by: SealedBy) -> Speaker {
+    match by {
+        SealedBy::Sender | SealedBy::Announcement(_) => Speaker::Sender,
+        SealedBy::Receiver { member, life } => Speaker::Receiver {
+            member: member.0,
+            life,
+        },
+    }
+}
+
+/// What one end seals and opens with; none: everything is in the clear.
+#[derive(Debug, Default)]
+pub enum Keys {
+    /// Nothing is sealed.
+    #[default]
+    Clear,
+    /// A sender's.
+    Sender(Box<SenderKeys>),
+    /// A receiver's.
+    Receiver(Box<ReceiverKeys>),
+}
+
+/// The keys of the session of a sender.
+#[derive(Debug)]
+pub struct SenderKeys {
+    id: u64,
+    salt: [u8; 16],
+    session: FilesSession,
+    sealer: FilesSealer,
+    openers: HashMap<(u64, u64), FilesOpener>,
+}
+
+/// The keys of a receiver.
+#[derive(Debug)]
+pub struct ReceiverKeys {
+    key: FilesKey,
+    member: MemberId,
+    sessions: VecDeque<ReceiverSession>,
+}
+
+#[derive(Debug)]
+struct ReceiverSession {
+    id: u64,
+    salt: [u8; 16],
+    opener: FilesOpener,
+    sealer: FilesSealer,
+    life: u64,
+}
+
+impl Keys {
+    /// Those of a sender of the session `id`.
+    pub fn sender(master: Option<&[u8; 32]>, id: u64) -> Keys {
+        let Some(master) = master else {
+            return Keys::Clear;
+        };
+        let [salt @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = random_seed().0;
+        let session = files_key(master).session(id, &salt);
+        Keys::Sender(Box::new(SenderKeys {
+            id,
+            salt,
+            sealer: session.sealer(Speaker::Sender),
+            session,
+            openers: HashMap::new(),
+        }))
+    }
+
+    /// Those of a receiver.
+    pub fn receiver(master: Option<&[u8; 32]>, member: MemberId) -> Keys {
+        let Some(master) = master else {
+            return Keys::Clear;
+        };
+        Keys::Receiver(Box::new(ReceiverKeys {
+            key: files_key(master),
+            member,
+            sessions: VecDeque::new(),
+        }))
+    }
+
+    /// Those of another receiver in a session that this one has heard of: for many receivers in one process.
+    pub fn of_member(&self, id: u64, member: MemberId) -> Keys {
+        let Keys::Receiver(keys) = self else {
+            return Keys::Clear;
+        };
+        let mut sessions = VecDeque::new();
+        if let Some(found) = keys.sessions.iter().find(|it| it.id == id) {
+            let session = keys.key.session(id, &found.salt);
+            let opener = session.opener(Speaker::Sender);
+            sessions.push_back(ReceiverSession::new(
+                id, found.salt, &session, opener, member,
+            ));
+        }
+        Keys::Receiver(Box::new(ReceiverKeys {
+            key: keys.key.clone(),
+            member,
+            sessions,
+        }))
+    }
+
+    /// Whether nothing is sealed.
+    pub fn is_clear(&self) -> bool {
+        matches!(self, Keys::Clear)
+    }
+
+    /// The header of the next datagram of a session.
+    fn head(&self, session: u64, announces: bool) -> Option<SealedHead> {
+        match self {
+            Keys::Clear => None,
+            Keys::Sender(keys) => Some(SealedHead {
+                session: keys.id,
+                counter: keys.sealer.counter(),
+                by: match announces {
+                    true => SealedBy::Announcement(keys.salt),
+                    false => SealedBy::Sender,
+                },
+            }),
+            Keys::Receiver(keys) => {
+                let found = keys.sessions.iter().find(|it| it.id == session)?;
+                Some(SealedHead {
+                    session,
+                    counter: found.sealer.counter(),
+                    by: SealedBy::Receiver {
+                        member: keys.member,
+                        life: found.life,
+                    },
+                })
+            }
+        }
+    }
+
+    /// Octets of a packet as it is sent.
+    pub fn len_of(&self, packet: &Packet) -> usize {
+        let announces = matches!(packet.body, Body::Open(_));
+        let head = self.head(packet.session, announces);
+        packet.encoded_len() + head.map_or(0, |head| head.overhead())
+    }
+
+    /// Octets of a check of a path as it is sent.
+    pub fn len_of_path(&self, session: u64) -> usize {
+        PATH_LEN + self.head(session, false).map_or(0, |head| head.overhead())
+    }
+
+    /// Appends a packet as it is sent; nothing if it cannot be sealed.
+    pub fn put(&mut self, packet: &Packet, out: &mut Vec<u8>) {
+        let announces = matches!(packet.body, Body::Open(_));
+        self.put_sealed(packet.session, announces, out, |out| {
+            packet.encode_into(out)
+        });
+    }
+
+    /// Appends a check of a path as it is sent.
+    pub fn put_path(&mut self, check: &PathCheck, out: &mut Vec<u8>) {
+        self.put_sealed(check.session, false, out, |out| check.encode_into(out));
+    }
+
+    fn put_sealed(
+        &mut self,
+        session: u64,
+        announces: bool,
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if self.is_clear() {
+            return write(out);
+        }
+        let Some(head) = self.head(session, announces) else {
+            return;
+        };
+        let start = out.len();
+        head.encode_into(out);
+        let content = out.len();
+        write(out);
+        let sealer = match self {
+            Keys::Clear => return,
+            Keys::Sender(keys) => Some(&mut keys.sealer),
+            Keys::Receiver(keys) => {
+                let found = keys.sessions.iter_mut().find(|it| it.id == session);
+                found.map(|it| &mut it.sealer)
+            }
+        };
+        let sealed = sealer.map(|it| it.seal(out, start, content));
+        if !matches!(sealed, Some(Ok(()))) {
+            // Nothing leaves in the clear.
+            out.truncate(start);
+        }
+    }
+
+    /// Opens a sealed datagram in place; gives where its content is.
+    fn open(&mut self, head: &SealedHead, bytes: &mut [u8]) -> Result<(usize, usize), OpenError> {
+        let (header, sealed) = bytes.split_at_mut(head.encoded_len());
+        let content = match self {
+            Keys::Clear => return Err(OpenError::Forged),
+            Keys::Sender(keys) => keys.open(head, header, sealed)?,
+            Keys::Receiver(keys) => keys.open(head, header, sealed)?,
+        };
+        Ok((header.len(), header.len() + content))
+    }
+}
+
+impl SenderKeys {
+    fn open(
+        &mut self,
+        head: &SealedHead,
+        header: &[u8],
+        sealed: &mut [u8],
+    ) -> Result<usize, OpenError> {
+        let SealedBy::Receiver { member, life } = head.by else {
+            return Err(OpenError::Forged);
+        };
+        if head.session != self.id {
+            return Err(OpenError::Forged);
+        }
+        let key = (member.0, life);
+        if let Some(opener) = self.openers.get_mut(&key) {
+            return Ok(opener.open(head.counter, header, sealed)?.len());
+        }
+        let mut opener = self.session.opener(speaker(head.by));
+        let len = opener.open(head.counter, header, sealed)?.len();
+        // Who has the key, and no other, takes a place.
+        if self.openers.len() >= MOST_OPENERS {
+            return Err(OpenError::Forged);
+        }
+        self.openers.insert(key, opener);
+        Ok(len)
+    }
+}
+
+impl ReceiverSession {
+    fn new(
+        id: u64,
+        salt: [u8; 16],
+        session: &FilesSession,
+        opener: FilesOpener,
+        member: MemberId,
+    ) -> ReceiverSession {
+        let life = random_number();
+        let us = SealedBy::Receiver { member, life };
+        ReceiverSession {
+            id,
+            salt,
+            opener,
+            sealer: session.sealer(speaker(us)),
+            life,
+        }
+    }
+}
+
+impl ReceiverKeys {
+    fn open(
+        &mut self,
+        head: &SealedHead,
+        header: &[u8],
+        sealed: &mut [u8],
+    ) -> Result<usize, OpenError> {
+        let found = self.sessions.iter_mut().find(|it| it.id == head.session);
+        let (found, salt) = match (found, head.by) {
+            (_, SealedBy::Receiver { .. }) | (None, SealedBy::Sender) => {
+                return Err(OpenError::Forged);
+            }
+            (Some(found), SealedBy::Announcement(salt)) if found.salt != salt => {
+                return Err(OpenError::Forged);
+            }
+            (Some(found), _) => (Some(found), [0; 16]),
+            (None, SealedBy::Announcement(salt)) => (None, salt),
+        };
+        if let Some(found) = found {
+            return Ok(found.opener.open(head.counter, header, sealed)?.len());
+        }
+        let session = self.key.session(head.session, &salt);
+        let mut opener = session.opener(Speaker::Sender);
+        let len = opener.open(head.counter, header, sealed)?.len();
+        if self.sessions.len() >= MOST_SESSIONS {
+            self.sessions.pop_front();
+        }
+        let (id, member) = (head.session, self.member);
+        let new = ReceiverSession::new(id, salt, &session, opener, member);
+        self.sessions.push_back(new);
+        Ok(len)
+    }
+
+    /// A session is taken part in: it is the last whose keys are forgotten.
+    pub fn keep(&mut self, session: u64) {
+        if let Some(at) = self.sessions.iter().position(|it| it.id == session)
+            && let Some(found) = self.sessions.remove(at)
+        {
+            self.sessions.push_back(found);
+        }
+    }
+}
+
+/// What came and is not handled yet.
+#[derive(Default)]
+pub struct Inbox {
+    /// Addresses, octets of the datagram, and what it says.
+    pub came: Vec<(SocketAddr, usize, Datagram)>,
+    /// Datagrams that say nothing that is known.
+    pub malformed: u64,
+    /// Sessions under another key, and those in the clear where a key is needed: whose they are, and their numbers.
+    pub others: Vec<(SocketAddr, u64)>,
+    /// What it is opened with.
+    pub keys: Keys,
+    /// Octets of the datagram that is being opened, and what it is: sealed, or not.
+    opened: (usize, bool),
+}
+
+impl Inbox {
+    /// With these keys.
+    pub fn with(keys: Keys) -> Inbox {
+        Inbox {
+            keys,
+            ..Inbox::default()
+        }
+    }
+
+    fn other(&mut self, from: SocketAddr, session: u64) {
+        let new = !self.others.contains(&(from, session));
+        if new && self.others.len() < MOST_OTHERS {
+            self.others.push((from, session));
+        }
+    }
+}
+
+impl Inbound for Inbox {
+    type Key = SocketAddr;
+
+    fn known(&mut self, addr: SocketAddr) -> Option<SocketAddr> {
+        Some(addr)
+    }
+
+    fn open<'a>(
+        &mut self,
+        from: SocketAddr,
+        datagram: &'a mut [u8],
+    ) -> Result<&'a [u8], OpenError> {
+        self.opened = (datagram.len(), false);
+        if !SealedHead::is_sealed(datagram) {
+            return Ok(datagram);
+        }
+        let Ok(head) = SealedHead::decode(datagram) else {
+            self.malformed += 1;
+            return Err(OpenError::Forged);
+        };
+        match self.keys.open(&head, datagram) {
+            Ok((start, end)) => {
+                self.opened.1 = true;
+                Ok(&datagram[start..end])
+            }
+            Err(error) => {
+                // Only what announces a session says that another key is in use: the rest may be of any.
+                if matches!(head.by, SealedBy::Announcement(_))
+                    && !matches!(error, OpenError::Replayed { .. })
+                {
+                    self.other(from, head.session);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: SocketAddr, content: Bytes, _: bool) {
+        let (len, sealed) = self.opened;
+        let Ok(datagram) = Datagram::decode(&content) else {
+            self.malformed += 1;
+            return;
+        };
+        if !sealed && !self.keys.is_clear() {
+            match &datagram {
+                // A hint that proves nothing is taken as such.
+                Datagram::Path(PathCheck {
+                    body: PathBody::OtherKey,
+                    ..
+                }) => {}
+                Datagram::Packet(Packet {
+                    session,
+                    body: Body::Open(_),
+                }) => return self.other(from, *session),
+                _ => {
+                    self.malformed += 1;
+                    return;
+                }
+            }
+        }
+        self.came.push((from, len, datagram));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layercast_wire::multicast::Reason;
+
+    fn abort(session: u64) -> Packet {
+        let reason = Reason::User;
+        Packet {
+            session,
+            body: Body::Abort { reason },
+        }
+    }
+
+    fn from() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 9))
+    }
+
+    fn take(inbox: &mut Inbox, bytes: &[u8]) -> Option<Datagram> {
+        let mut bytes = bytes.to_vec();
+        let content = inbox
+            .open(from(), &mut bytes)
+            .ok()
+            .map(Bytes::copy_from_slice);
+        inbox.deliver(from(), content?, false);
+        inbox.came.pop().map(|it| it.2)
+    }
+
+    fn announced(keys: &mut Keys) -> Vec<u8> {
+        let mut out = Vec::new();
+        // Any content: the header says that it announces.
+        keys.put_sealed(7, true, &mut out, |out| abort(7).encode_into(out));
+        out
+    }
+
+    /// Control of both directions is authenticated: what has no key, another one, or comes again is not heard.
+    #[test]
+    fn nothing_is_heard_that_was_not_sealed_with_the_key() {
+        let mut sender = Keys::sender(Some(&[1; 32]), 7);
+        let mut receiver = Inbox::with(Keys::receiver(Some(&[1; 32]), MemberId(3)));
+        let mut stranger = Inbox::with(Keys::receiver(Some(&[2; 32]), MemberId(3)));
+        let open = announced(&mut sender);
+        assert_eq!(take(&mut receiver, &open), Some(Datagram::Packet(abort(7))));
+        assert_eq!(take(&mut receiver, &open), None, "a repetition");
+        assert_eq!(take(&mut stranger, &open), None);
+        assert_eq!(stranger.others, [(from(), 7)]);
+        assert!(receiver.others.is_empty());
+        let mut sealed = Vec::new();
+        sender.put(&abort(7), &mut sealed);
+        assert_eq!(sealed.len(), sender.len_of(&abort(7)));
+        let mut clear = Vec::new();
+        abort(7).encode_into(&mut clear);
+        assert_eq!(take(&mut receiver, &clear), None, "in the clear");
+        assert_eq!(
+            take(&mut receiver, &sealed),
+            Some(Datagram::Packet(abort(7)))
+        );
+        assert_eq!(take(&mut Inbox::default(), &sealed), None, "without a key");
+        // And back.
+        let mut back = Vec::new();
+        receiver.keys.put(&abort(7), &mut back);
+        let mut sender = Inbox::with(sender);
+        assert_eq!(take(&mut sender, &back), Some(Datagram::Packet(abort(7))));
+        assert_eq!(take(&mut sender, &back), None, "a repetition");
+        assert_eq!(take(&mut sender, &sealed), None, "its own");
+    }
+
+    #[test]
+    fn a_packet_of_a_session_without_keys_does_not_leave_in_the_clear() {
+        let mut receiver = Keys::receiver(Some(&[1; 32]), MemberId(3));
+        let mut out = Vec::new();
+        receiver.put(&abort(7), &mut out);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn replayed_announcements_of_many_sessions_do_not_fill_the_memory() {
+        let mut receiver = Inbox::with(Keys::receiver(Some(&[1; 32]), MemberId(3)));
+        for session in 0..100 {
+            let mut sender = Keys::sender(Some(&[1; 32]), session);
+            let mut out = Vec::new();
+            sender.put_sealed(session, true, &mut out, |out| {
+                abort(session).encode_into(out)
+            });
+            assert!(take(&mut receiver, &out).is_some());
+        }
+        let Keys::Receiver(keys) = &receiver.keys else {
+            panic!("a receiver");
+        };
+        assert_eq!(keys.sessions.len(), MOST_SESSIONS);
+    }
+}

@@ -1,0 +1,228 @@
+//! Which receivers a sender admits: each listed host has a place, and no two receivers have one name.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use layercast_core::{Span, Time};
+use layercast_wire::multicast::{Accept, MemberId};
+
+/// Members of one address at most, where each host has an address of its own: lives of one receiver without a name.
+const MOST_OF_HOST: u32 = 4;
+/// The holder of a name is asked this often whether it is there, and this long at least, before another receiver gets
+/// the name.
+const ASKED: u32 = 2;
+const PATIENCE: Span = Span::from_ms(400);
+
+/// The members of a session, by their names.
+#[derive(Debug)]
+pub struct Roll {
+    /// Hosts that are sent to; none: a group, and anybody may take part.
+    listed: HashSet<SocketAddr>,
+    /// Members at most.
+    most: usize,
+    members: HashMap<MemberId, Holder>,
+    of_address: HashMap<SocketAddr, u32>,
+    /// Members at addresses that are not listed.
+    unlisted: usize,
+}
+
+#[derive(Debug)]
+struct Holder {
+    address: SocketAddr,
+    identity: Option<u64>,
+    rival: Option<Rival>,
+}
+
+/// Another receiver of the name of a member, or the same one at another address.
+#[derive(Clone, Copy, Debug)]
+struct Rival {
+    address: SocketAddr,
+    since: Time,
+    asked: u32,
+}
+
+/// What becomes of an answer to the announcement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// The sender takes it.
+    Take,
+    /// It is dropped: there is no place.
+    Full,
+    /// It waits until the holder of its name, at this address, has been asked whether it is there.
+    Ask(SocketAddr),
+}
+
+impl Roll {
+    /// Nobody yet; `listed` are the hosts that are sent to, and there are places for `most` members.
+    pub fn new(listed: impl IntoIterator<Item = SocketAddr>, most: usize) -> Roll {
+        Roll {
+            listed: listed.into_iter().collect(),
+            most,
+            members: HashMap::new(),
+            of_address: HashMap::new(),
+            unlisted: 0,
+        }
+    }
+
+    /// Members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether the user named this address.
+    pub fn is_listed(&self, address: SocketAddr) -> bool {
+        self.listed.contains(&address)
+    }
+
+    /// Whether a member is at this address.
+    pub fn is_at(&self, address: SocketAddr) -> bool {
+        self.of_address.contains_key(&address)
+    }
+
+    /// Somebody answers the announcement.
+    pub fn admit(&mut self, now: Time, from: SocketAddr, accept: &Accept) -> Admission {
+        let Some(holder) = self.members.get_mut(&accept.member) else {
+            return self.enter(from, accept);
+        };
+        if holder.address == from {
+            // An address belongs to one process: this one has taken the place of the other.
+            holder.identity = accept.identity;
+            return Admission::Take;
+        }
+        let rival = match holder.rival {
+            Some(rival) if rival.address == from => rival,
+            _ => Rival {
+                address: from,
+                since: now,
+                asked: 0,
+            },
+        };
+        let silent = rival.asked >= ASKED && now.since(rival.since) >= PATIENCE;
+        if !silent {
+            holder.rival = Some(Rival {
+                asked: rival.asked + 1,
+                ..rival
+            });
+            return Admission::Ask(holder.address);
+        }
+        let old = holder.address;
+        self.members.remove(&accept.member);
+        self.leave(old);
+        self.enter(from, accept)
+    }
+
+    fn enter(&mut self, from: SocketAddr, accept: &Accept) -> Admission {
+        let is_listed = self.is_listed(from);
+        let there = self.of_address.get(&from).copied().unwrap_or(0);
+        let kept = self.listed.len();
+        let full = match (self.listed.is_empty(), is_listed) {
+            (true, _) => self.members.len() >= self.most,
+            (false, true) => there >= MOST_OF_HOST,
+            (false, false) => there >= MOST_OF_HOST || self.unlisted + kept >= self.most,
+        };
+        if full {
+            return Admission::Full;
+        }
+        *self.of_address.entry(from).or_default() += 1;
+        self.unlisted += usize::from(!is_listed);
+        self.members.insert(
+            accept.member,
+            Holder {
+                address: from,
+                identity: accept.identity,
+                rival: None,
+            },
+        );
+        Admission::Take
+    }
+
+    fn leave(&mut self, address: SocketAddr) {
+        if let Some(count) = self.of_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_address.remove(&address);
+            }
+        }
+        self.unlisted -= usize::from(!self.is_listed(address));
+    }
+
+    /// An address has answered: its members are there, and those who want their names are refused. Gives these.
+    pub fn is_there(&mut self, address: SocketAddr) -> Vec<(MemberId, SocketAddr)> {
+        if !self.of_address.contains_key(&address) {
+            return Vec::new();
+        }
+        let held = self
+            .members
+            .iter_mut()
+            .filter(|(_, it)| it.address == address);
+        held.filter_map(|(&member, holder)| Some((member, holder.rival.take()?.address)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn accept(member: u64, identity: u64) -> Accept {
+        Accept {
+            identity: Some(identity),
+            ..Accept::alone(MemberId(member))
+        }
+    }
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    #[test]
+    fn places_of_listed_hosts_are_kept() {
+        let mut roll = Roll::new([at(1), at(2)], 10);
+        let mut taken = 0;
+        for member in 0..100_000 {
+            let port = 1_000 + (member % 50_000) as u16;
+            let admitted = roll.admit(ms(0), at(port), &accept(member, 0));
+            taken += u32::from(admitted == Admission::Take);
+        }
+        assert_eq!(taken, 8);
+        for port in [1, 2] {
+            for member in 0..100 {
+                let member = 1 << 40 | u64::from(port) << 20 | member;
+                roll.admit(ms(0), at(port), &accept(member, 0));
+            }
+            assert!(roll.is_at(at(port)));
+        }
+        assert_eq!(roll.members.len(), 8 + 2 * MOST_OF_HOST as usize);
+    }
+
+    #[test]
+    fn a_name_in_use_is_refused_and_one_whose_holder_is_gone_is_not() {
+        let mut roll = Roll::new([], 10);
+        assert_eq!(roll.admit(ms(0), at(1), &accept(7, 1)), Admission::Take);
+        // The same life again, and another one at the same address.
+        assert_eq!(roll.admit(ms(1), at(1), &accept(7, 1)), Admission::Take);
+        assert_eq!(roll.admit(ms(2), at(1), &accept(7, 9)), Admission::Take);
+        // A copy with the same identity file, at another address, while the holder answers.
+        assert_eq!(
+            roll.admit(ms(3), at(2), &accept(7, 9)),
+            Admission::Ask(at(1))
+        );
+        assert_eq!(roll.is_there(at(1)), [(MemberId(7), at(2))]);
+        assert_eq!(roll.is_there(at(1)), []);
+        // The holder is gone: its name is free once it has been asked twice.
+        assert_eq!(
+            roll.admit(ms(10), at(3), &accept(7, 2)),
+            Admission::Ask(at(1))
+        );
+        assert_eq!(
+            roll.admit(ms(260), at(3), &accept(7, 2)),
+            Admission::Ask(at(1))
+        );
+        assert_eq!(roll.admit(ms(510), at(3), &accept(7, 2)), Admission::Take);
+        assert!(roll.is_at(at(3)) && !roll.is_at(at(1)));
+    }
+}
