@@ -6,6 +6,9 @@ use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, S
 /// must not take memory, or the sender's time, by the size of the object.
 const MAX_REPORTS: usize = 1_024;
 
+/// Blocks that are remembered of what the sender has heard of in a round.
+const MAX_HEARD: usize = 1 << 14;
+
 /// An answer that waits for its back-off.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
@@ -288,6 +291,10 @@ impl<T: Store> Receiver<T> {
 
     /// What is missing, in as many reports as it takes.
     fn report_missing(&mut self, asked: Asked) {
+        if self.out.len() >= MAX_REPORTS {
+            // The answer to an earlier poll has not left: polls must not fill the memory.
+            return;
+        }
         let terms = self.session.as_ref().map(|session| session.terms);
         if terms.is_some_and(|terms| terms.content == Content::Counts) {
             let most = MAX_REPORTS * layercast_wire::multicast::MAX_LIST;
@@ -347,7 +354,9 @@ fn merge(heard: &mut Vec<(u32, u16)>, news: &Needs) {
     for (block, count) in news.iter() {
         match heard.binary_search_by_key(&block, |&(block, _)| block) {
             Ok(place) => heard[place].1 = heard[place].1.max(count),
-            Err(place) => heard.insert(place, (block, count)),
+            // What is not kept is reported although the sender knows it.
+            Err(place) if heard.len() < MAX_HEARD => heard.insert(place, (block, count)),
+            Err(_) => {}
         }
     }
 }

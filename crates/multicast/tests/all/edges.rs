@@ -1,6 +1,6 @@
 //! Edge cases of fully-reliable-multicast.md 7 and rmtp-large-scale.md 7 that no other file has; docs/edge-cases.md lists all.
 
-use layercast_core::{Off, Span};
+use layercast_core::{Off, Span, Time};
 use layercast_multicast::{
     ConfigError, Deadline, Members, Memory, MemoryStore, Outcome, Peer, Schedule, Sender,
     SenderConfig, SenderEvent, VirtualStore, Weak,
@@ -260,4 +260,68 @@ fn packets_that_come_back_to_their_sender_are_not_taken_for_answers() {
     assert_eq!(net.sender.stats().strangers, own.len() as u64);
     net.run();
     assert_eq!(outcomes(&net), [Outcome::Delivered; 2]);
+}
+
+/// Polls of anybody, without pause: the answers that wait take no more memory than one of them.
+#[test]
+fn polls_without_pause_do_not_fill_the_memory_of_a_receiver() {
+    let mut net = net_of(SenderConfig::rmtp(), 1, 1_000);
+    net.start();
+    let open = net.sender.poll_transmit(net.now, &mut Off).unwrap().packet;
+    let Body::Open(open) = open.body else {
+        panic!("an announcement");
+    };
+    let mut open = *open;
+    let object = open.object.as_mut().unwrap();
+    (object.size, object.block, object.scheme) = (1 << 39, 256, 3);
+    open.terms.content = layercast_wire::multicast::Content::Counts;
+    let packet = |body| layercast_wire::multicast::Packet { session: 1, body };
+    let mut receiver = crate::net::receiver(1, 1, VirtualStore);
+    let now = Time::ZERO + Span::from_secs(1);
+    let mut hear = |body| receiver.handle(now, Peer(0), &packet(body), &mut Off);
+    hear(Body::Open(Box::new(open)));
+    for sync in 1..50 {
+        hear(Body::Poll(Box::new(layercast_wire::multicast::Poll {
+            sync,
+            round: 1,
+            stamp: 0,
+            upto: 0,
+            sent: 0,
+            ask: layercast_wire::multicast::Ask::Everyone,
+            spread_us: 0,
+            group: 1,
+            handshake: true,
+            separate: false,
+            closing: false,
+            ejected: Vec::new(),
+            heard: layercast_wire::multicast::Needs::new(),
+        })));
+    }
+    let mut out = 0;
+    while receiver.poll_transmit(now, &mut Off).is_some() {
+        out += 1;
+    }
+    assert!((1_024..=1_100).contains(&out), "{out}");
+}
+
+/// A path that takes polls and no data: after two passes it is said so, and everybody else has everything.
+#[test]
+fn a_receiver_that_no_data_reach_has_failed_after_two_passes() {
+    for all in [false, true] {
+        let config = SenderConfig {
+            weak: Weak::Keep,
+            ..rmtp()
+        };
+        let mut net = net_of(config, 3, 300_000);
+        net.fate = Box::new(move |_, to, packet| {
+            matches!(packet.body, Body::Data(_)) && to != 0 && (all || to == 2)
+        });
+        net.start();
+        net.run();
+        let failed = Outcome::Failed(Reason::Mtu);
+        let has = Outcome::Delivered;
+        let wanted = if all { [failed; 3] } else { [has, failed, has] };
+        assert_eq!(outcomes(&net), wanted);
+        assert!(net.sender.stats().rounds <= 3, "{:?}", net.sender.stats());
+    }
 }

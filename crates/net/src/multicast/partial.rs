@@ -149,10 +149,10 @@ impl Partial {
     /// Hands to the system what waits to be written.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.waiting.is_empty() {
-            let (waiting, at) = (std::mem::take(&mut self.waiting), self.at);
-            let written = self.file()?.write_all_at(&waiting, at);
-            self.waiting = waiting;
-            written?;
+            self.file()?;
+            if let Some(file) = &self.file {
+                file.write_all_at(&self.waiting, self.at)?;
+            }
             self.waiting.clear();
         }
         Ok(())
@@ -298,6 +298,7 @@ mod tests {
     fn a_state_that_is_damaged_is_worth_nothing() {
         let folder = folder("partial-damaged");
         let (mut partial, mut held) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        partial.write(50, &[5; 10]).unwrap();
         held.set(5);
         partial.save(&held).unwrap();
         let state = partial.state.clone();
