@@ -24,5 +24,6 @@ fn every_file_of_the_corpus_is_decoded_without_harm() {
         ("rmtp", multicast::rmtp),
         ("frm", multicast::frm),
         ("group", multicast::group),
+        ("manifest", multicast::manifest),
     ]);
 }
