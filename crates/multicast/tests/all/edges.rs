@@ -267,11 +267,11 @@ fn packets_that_come_back_to_their_sender_are_not_taken_for_answers() {
 fn polls_without_pause_do_not_fill_the_memory_of_a_receiver() {
     let mut net = net_of(SenderConfig::rmtp(), 1, 1_000);
     net.start();
-    let open = net.sender.poll_transmit(net.now, &mut Off).unwrap().packet;
-    let Body::Open(open) = open.body else {
-        panic!("an announcement");
-    };
-    let mut open = *open;
+    let announced = net.log.iter().find_map(|(_, _, it)| match &it.packet.body {
+        Body::Open(open) => Some(*open.clone()),
+        _ => None,
+    });
+    let mut open = announced.unwrap();
     let object = open.object.as_mut().unwrap();
     (object.size, object.block, object.scheme) = (1 << 39, 256, 3);
     open.terms.content = layercast_wire::multicast::Content::Counts;
