@@ -272,7 +272,7 @@ impl Sources {
         self.taken.as_ref().is_none_or(|taken| {
             let silent = now.since(taken.last) >= SOURCE_SILENCE;
             match taken.confirmed {
-                true => silent && carried == taken.carried,
+                true => silent && confirmed && carried == taken.carried,
                 false => silent || confirmed,
             }
         })

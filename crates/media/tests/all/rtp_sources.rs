@@ -300,6 +300,16 @@ fn a_source_that_fell_silent_is_replaced_by_the_next() {
             new: restarted
         })
     );
+    // A source that only looks like video does not take the place meanwhile.
+    let mut sent = again(Span::from_secs(2));
+    let noise = (0..250).map(|index| {
+        let datagram = packet(OTHER, index, u32::from(index) * 960, &[0x41; 80], false);
+        (at(0) + Span::from_ms(20).times(index.into()), datagram)
+    });
+    sent.extend(noise);
+    sent.sort_by_key(|it| it.0);
+    let mut receiver = RtpReceiver::new();
+    assert_eq!(receive(&mut receiver, &sent).len(), 2 * FRAMES);
     // At once: what comes within a second of the last packet of the first is kept and taken then.
     let mut receiver = RtpReceiver::new();
     let frames = receive(&mut receiver, &again(Span::from_ms(10)));
