@@ -5,6 +5,7 @@
 >>> result.receiver("wide").levels                       # doctest: +SKIP
 """
 
+from layercast import files
 from layercast._layercast import LayercastError
 from layercast.live import (
     AdmissionError,
@@ -57,6 +58,7 @@ __all__ = [
     "Session",
     "TimedOutError",
     "Upcall",
+    "files",
     "join",
     "probe",
     "run",

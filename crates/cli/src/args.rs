@@ -604,6 +604,10 @@ pub struct Emulate {
     /// gets at most three times the bytes that it sends (RFC 9000, 8.1)
     #[arg(long, conflicts_with = "scenario")]
     pub any_client: bool,
+    /// Send the datagrams of the only client on from this port, for a program that has to know it beforehand, such as
+    /// `fec edge --peer`
+    #[arg(long, value_name = "PORT", conflicts_with = "scenario", value_parser = clap::value_parser!(u16).range(1..))]
+    pub from_port: Option<u16>,
     /// Rate of the line each way, UDP and IP headers included [default: no limit]
     #[arg(long, conflicts_with = "scenario", value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::Args;
 use layercast_core::Span;
-use layercast_fec::FecEdgeConfig;
+use layercast_fec::{FecEdgeConfig, longest_packet};
 use layercast_net::{Clock, FecTunnel, FecTunnelConfig, FecTunnelStats, random_seed};
 use layercast_transport::mets::{ParityConfig, Redundancy};
 
@@ -30,6 +30,11 @@ Examples: a stream from host a to a player on host b, over a path that loses pac
   a$ layercast fec edge --listen 0.0.0.0:7800 --peer b:7800 --code 6+2 --in 127.0.0.1:5000
   a$ ffmpeg -re -i any.mp4 -c copy -f mpegts 'udp://127.0.0.1:5000?pkt_size=1316'
 
+On a path made by `layercast emulate`, which the far end has to know by its port:
+  b$ layercast fec edge --listen 127.0.0.1:7801 --peer 127.0.0.1:7803 --out 127.0.0.1:6000
+  e$ layercast emulate --listen 127.0.0.1:7802 --to 127.0.0.1:7801 --from-port 7803 --loss 3%
+  a$ layercast fec edge --listen 127.0.0.1:7800 --peer 127.0.0.1:7802 --in 127.0.0.1:5000
+
 Ctrl-C ends it and tells what was lost and recovered.")]
 pub struct FecEdge {
     /// Take datagrams of the peer at this address
@@ -45,6 +50,10 @@ pub struct FecEdge {
     /// Send parities for what there is when a block has not been filled in this time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::span)]
     pub flush: Span,
+    /// Fill so many blocks in turn, so that a burst of losses takes one packet of each; recovery takes as many times
+    /// longer
+    #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub interleave: u8,
     /// Longest datagram of the tunnel, in bytes: what the path carries less 28 (IPv6: 48)
     #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(500..=65_000))]
     pub mtu: u16,
@@ -78,6 +87,7 @@ pub fn run(args: &FecEdge) -> Outcome {
                     Redundancy::Auto => None,
                 },
                 mtu: usize::from(args.mtu),
+                interleave: args.interleave,
                 flush: args.flush,
                 session: u32::from_be_bytes([0, a, b, c]),
             },
@@ -92,15 +102,19 @@ pub fn run(args: &FecEdge) -> Outcome {
         teller.event(0.0, &format!("programs send to {inside}"))?;
         let clock = Clock::get();
         let start = clock.now();
+        let mut watch = Watch::new(args);
         let told = |stats: &FecTunnelStats| {
             let t_s = clock.now().since(start).as_secs_f64();
+            for warning in watch.look(t_s, stats) {
+                drop(teller.event(t_s, &warning));
+            }
             let status = EdgeStatus { t_s, stats: *stats };
             // The output may be closed: that is no reason to stop carrying packets.
             drop(teller.status(&Line::Edge(Box::new(status)), || moving(t_s, stats)));
         };
         let stats = tunnel.run(stop.token.clone(), told).await;
         let stats = stats.map_err(Failure::new)?;
-        teller.summary(&stats, &in_words(&stats))?;
+        teller.summary(&stats, &in_words(args, &stats))?;
         stop.outcome()
     })
 }
@@ -155,8 +169,82 @@ async fn resolve(args: &FecEdge) -> Result<SocketAddr, Failure> {
     Ok(addr)
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.2} %", 100.0 * share)
+/// A share, or a dash where nothing is known.
+fn percent(share: impl Into<Option<f64>>) -> String {
+    match share.into() {
+        Some(share) => format!("{:.2} %", 100.0 * share),
+        None => "-".into(),
+    }
+}
+
+/// Seconds without a report of the peer, with packets on the way to it, until that is told.
+const SILENT_S: f64 = 2.0;
+
+/// What is told while it runs: once, and again when it was over in between.
+struct Watch<'a> {
+    args: &'a FecEdge,
+    /// Packets and reports when the last report came, and since when packets left without one.
+    packets: u64,
+    reports: u64,
+    since: Option<f64>,
+    silent: bool,
+    refused: bool,
+}
+
+impl Watch<'_> {
+    fn new(args: &FecEdge) -> Watch<'_> {
+        Watch {
+            args,
+            packets: 0,
+            reports: 0,
+            since: None,
+            silent: false,
+            refused: false,
+        }
+    }
+
+    /// Looks at what was counted up to now; gives what is to be told.
+    fn look(&mut self, t_s: f64, stats: &FecTunnelStats) -> Vec<String> {
+        let sent = &stats.edge.sent;
+        let peer = &self.args.peer;
+        let mut warnings = Vec::new();
+        if sent.reports > self.reports {
+            (self.reports, self.since) = (sent.reports, None);
+            self.packets = sent.packets;
+            if std::mem::take(&mut self.silent) {
+                warnings.push(format!("{peer} reports again"));
+            }
+        } else if sent.packets > self.packets {
+            let since = *self.since.get_or_insert(t_s);
+            if !self.silent && t_s - since >= SILENT_S {
+                self.silent = true;
+                warnings.push(silence(self.args));
+            }
+        }
+        if sent.refused > 0 && !std::mem::replace(&mut self.refused, true) {
+            warnings.push(refusal(self.args, sent.refused, sent.longest_refused));
+        }
+        warnings
+    }
+}
+
+/// The peer says nothing, and what may be wrong.
+fn silence(args: &FecEdge) -> String {
+    let (peer, mtu) = (&args.peer, args.mtu);
+    format!(
+        "the peer {peer} reports nothing, so its loss is not known: is it running, with --peer this host, and is \
+         --mtu {mtu} no more than the MTU of the path less 28 (IPv6: 48)?"
+    )
+}
+
+/// Packets are too long, and what to do about it.
+fn refusal(args: &FecEdge, count: u64, longest: u64) -> String {
+    let most = longest_packet(args.mtu.into());
+    format!(
+        "{count} packets of up to {longest} bytes are dropped: the tunnel takes at most {most} with --mtu {}; let the \
+         program send shorter ones, or give a larger --mtu if the path carries it",
+        args.mtu
+    )
 }
 
 fn moving(t_s: f64, stats: &FecTunnelStats) -> String {
@@ -173,7 +261,7 @@ fn moving(t_s: f64, stats: &FecTunnelStats) -> String {
     )
 }
 
-fn in_words(stats: &FecTunnelStats) -> String {
+fn in_words(args: &FecEdge, stats: &FecTunnelStats) -> String {
     let (sent, got) = (&stats.edge.sent, &stats.edge.received);
     let mut text = format!(
         "into the tunnel    {} packets, {} parities, {} more bytes",
@@ -181,8 +269,13 @@ fn in_words(stats: &FecTunnelStats) -> String {
         sent.parities,
         percent(sent.overhead()),
     );
-    if let Some(loss) = sent.peer_loss {
-        text += &format!("; the peer lost {} of both", percent(loss));
+    match sent.peer_loss {
+        Some(loss) => text += &format!("; the peer lost {} of both", percent(loss)),
+        None if sent.packets > 0 => text += &format!("; {}", silence(args)),
+        None => {}
+    }
+    if sent.refused > 0 {
+        text += &format!("\n{}", refusal(args, sent.refused, sent.longest_refused));
     }
     text += &format!(
         "\nout of the tunnel  {} packets, {} of them recovered, {:.1} ms later on average and {:.1} ms at most; \
@@ -198,10 +291,6 @@ fn in_words(stats: &FecTunnelStats) -> String {
         (
             sent.unprotected,
             "packets too long to be protected, sent without parities (see --mtu)",
-        ),
-        (
-            sent.refused,
-            "packets longer than the tunnel's datagrams, dropped (see --mtu)",
         ),
         (
             got.bypassed,

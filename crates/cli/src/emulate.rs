@@ -37,6 +37,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
         seed: args.seed.unwrap_or(1),
         max_clients: MAX_CLIENTS,
         believe_clients: args.any_client,
+        from_port: args.from_port,
     };
     runtime()?.block_on(async {
         let stop = Stop::listen()?;

@@ -20,6 +20,7 @@ fn conversation(scheme: Scheme) -> Vec<u8> {
         scheme,
         code: Some((4, 2)),
         mtu: 1_472,
+        interleave: 1,
         flush: Span::from_ms(20),
         session,
     };

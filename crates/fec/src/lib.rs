@@ -61,7 +61,7 @@ pub use block::{BlockDecoder, BlockEncoder, Put};
 pub use code::{Code, CodeError, Codes, Decoded, Scheme};
 pub use controller::{Choice, Controller, ControllerConfig, Objective};
 pub use decoder::{Arrival, Decoder, DecoderConfig, DecoderEvent, DecoderStats};
-pub use edge::{EdgeReceived, EdgeSent, EdgeStats, FecEdge, FecEdgeConfig};
+pub use edge::{EdgeReceived, EdgeSent, EdgeStats, FecEdge, FecEdgeConfig, longest_packet};
 pub use encoder::{EncodeError, Encoder};
 pub use encoder_config::{ConfigError, EncoderConfig};
 pub use header::{Header, HeaderError, Shape};

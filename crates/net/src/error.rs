@@ -8,6 +8,7 @@ use layercast_wire::Refusal;
 use thiserror::Error;
 
 use crate::identity::IdentityError;
+use crate::multicast::{InputFault, printable};
 
 /// Why a node could not start, or had to stop; one clear line each, with what to do about it.
 #[derive(Debug, Error)]
@@ -129,6 +130,9 @@ pub enum NetError {
         /// What the system says.
         source: io::Error,
     },
+    /// Files or folders cannot be sent; nothing was.
+    #[error("{}", list(.0))]
+    Inputs(Vec<InputFault>),
     /// The output file cannot be created.
     #[error("cannot write {}: {source}", path.display())]
     Output {
@@ -180,4 +184,21 @@ impl NetError {
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> NetError {
         move |source| NetError::System { what, source }
     }
+}
+
+/// Faults that are printed; the others are counted.
+const PRINTED: usize = 20;
+
+fn list(faults: &[InputFault]) -> String {
+    let mut lines = faults
+        .iter()
+        .take(PRINTED)
+        // A path may have any octets: what a terminal would obey is escaped.
+        .map(|it| format!("cannot send {}: {}", printable(&it.path), it.why))
+        .collect::<Vec<String>>();
+    if let more @ 1.. = faults.len().saturating_sub(PRINTED) {
+        lines.push(format!("and {more} more"));
+    }
+    lines.push("nothing was sent".into());
+    lines.join("\n")
 }

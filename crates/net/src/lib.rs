@@ -81,9 +81,10 @@ pub use layercast_transport::mets::ControlError;
 pub use live::{Learned, LiveEvent, LiveFlow, LiveFrom, LiveInput, LiveOptions};
 pub use multicast::{
     Destination, EmulateConfig, Emulated, Emulation, Ended, FileName, FileReceiver, Folder,
-    IDENTITY_FILE, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile, ReceiverReport,
-    SendConfig, SendEvent, SendProgress, SentFile, emulate_receivers, receiver_identity,
-    send_files,
+    IDENTITY_FILE, InputFault, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent, ReceivedFile,
+    ReceiverReport, SendConfig, SendEvent, SendPlan, SendProgress, SendReport, SentFile,
+    TreeOptions, WithheldFile, emulate_receivers, printable, receiver_identity, send_files,
+    send_plan,
 };
 pub use node::{Node, run_node};
 pub use output::{Output, OutputStats};

@@ -2,6 +2,7 @@
 //! arrays and classes on top.
 
 mod fec;
+mod files;
 mod live;
 mod multicast;
 mod xtp;
@@ -141,6 +142,7 @@ fn _layercast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe_json, module)?)?;
     module.add_function(wrap_pyfunction!(multicast::multicast_json, module)?)?;
     module.add_function(wrap_pyfunction!(fec::fec_json, module)?)?;
+    files::add_to(module)?;
     live::add_to(module)?;
     xtp::add_to(module)
 }

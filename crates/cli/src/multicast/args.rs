@@ -15,23 +15,45 @@ pub const PORT: u16 = 7600;
 /// `layercast send`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("whom").required(true), after_help = "\
-Receivers run `layercast receive`. Each file is one session: it is announced, sent once to all, and repaired
-by parities until every receiver says that its BLAKE3 digest is right, or is given up. At the end there is a
-line for each receiver: delivered or not, and why. Receivers that were killed go on where they were when they
-come back; so do all of them when the sender was.
+Receivers run `layercast receive`. All inputs are looked at before the start; if one is missing or cannot be
+sent, all such inputs are named and nothing is sent. A list of all files is sent first, then each file as one
+session: it is announced, sent once to all, and repaired by parities until every receiver says that its BLAKE3
+digest is right, or is given up. The summary has a line for each receiver. A receiver or sender that was killed
+resumes when it is started again.
+
+Folders are sent with everything in them: relative paths, empty folders, permission bits and modification times.
+Symbolic links in them are listed and not sent. Named pipes, sockets and devices are refused.
 
 Examples:
   layercast send disk.img --group 239.1.2.3:7600
+  layercast send photos --to 127.0.0.1:7600
+  layercast send photos --to 127.0.0.1:7600 --dry-run
   layercast send a.mkv b.mkv --group 239.1.2.3:7600 --receivers 20 --rate 400Mbit/s
   layercast send disk.img --to ann.example.net --to 192.0.2.7:7600
   layercast send disk.img --group 239.1.2.3:7600 --members ann,bob,eve --enough 2 --json | jq .
 
-Exit codes: 0 every receiver has every file (or as many as --enough says), 1 nobody has, or it failed,
-2 wrong use, 3 some have and some have not, 130 stopped by Ctrl-C: receivers keep what they have.")]
+Exit codes: 0 every receiver has every file (or as many as --enough says), 1 no receiver has any file, or an input
+cannot be sent, 2 wrong use, 3 a receiver or a file is missing, 130 stopped by Ctrl-C: receivers keep what they have.")]
 pub struct Send {
-    /// The files
+    /// Files and folders
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
+    /// Follow symbolic links inside folders
+    #[arg(long)]
+    pub follow_links: bool,
+    /// Replace characters that receivers refuse (control characters, changes of the direction of writing) in names
+    /// inside folders by _
+    #[arg(long)]
+    pub rename: bool,
+    /// Print what would be sent and an estimate of packets, time and memory, and send nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Share of packets that each receiver loses, 0 to 1, for the estimate of --dry-run
+    #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = share, requires = "dry_run")]
+    pub expect_loss: f64,
+    /// Print a line for each file and each receiver of it, also for more than 10 files
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Send to this IP multicast group
     #[arg(long, value_name = "GROUP:PORT", group = "whom", value_parser = group)]
     pub group: Option<SocketAddrV4>,
@@ -71,6 +93,17 @@ pub struct Send {
     /// as that cannot be any more
     #[arg(long, value_name = "N|PERCENT", value_parser = enough)]
     pub enough: Option<Completion>,
+    /// It is a success only if these receivers (receive --name) have it, whatever --enough says; given up as soon as one
+    /// of them fails
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub key_members: Vec<String>,
+    /// Expel receivers that take less than this rate [default: 1440kbit/s, or nine tenths of a lower --rate]; with
+    /// --profile frm
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub min_release: Option<Rate>,
+    /// Wait so many round trips of the slowest receiver for its answers [default: 1.5]; with --profile frm
+    #[arg(long, value_name = "K", value_parser = factor)]
+    pub k: Option<f64>,
     /// How losses are found and repaired
     #[arg(long, value_enum, default_value = "layercast")]
     pub profile: Profile,
@@ -94,15 +127,16 @@ pub struct Send {
 /// `layercast receive`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Takes the files of one sender and ends; what is not whole waits in a hidden file beside them (.NAME-DIGEST.part)
-for the next start, also of the sender. A file has its name only once its digest is right.
+Takes the files and folders of one sender and ends; what is not whole waits in a hidden file in DIR
+(.NAME-DIGEST.part) for the next start, also of the sender. A file has its name only once its digest is right and it
+is written to the disk. Nothing is written outside DIR, and no symbolic link in it is followed.
 
 Examples:
   layercast receive --group 239.1.2.3:7600 --out downloads
   layercast receive --listen 0.0.0.0:7600 --forever
   layercast receive --group 239.1.2.3:7600 --name ann --wait 10m --json
 
-Exit codes: 0 every file is here and right, 1 none is, or it failed, 2 wrong use, 3 some are and some are not,
+Exit codes: 0 every file is here and right, 1 none is, or it failed, 2 wrong use, 3 a file is missing,
 130 stopped by Ctrl-C: what is here is kept.")]
 pub struct Receive {
     /// Folder for the files
@@ -135,6 +169,12 @@ pub struct Receive {
     /// Refuse larger files, in bytes: 500M, 20G [default: what the disk has]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub most: Option<u64>,
+    /// Packets held until they are written to disk, for senders with --profile frm
+    #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub buffer: u32,
+    /// Print a line for each file, also for more than 10 files
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Go on after the files of one sender
     #[arg(long)]
     pub forever: bool,
@@ -251,6 +291,13 @@ fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
         _ => Err("expected a share such as 0.01".to_owned()),
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if (1.001..=100.0).contains(&factor) => Ok(factor),
+        _ => Err("expected a number above 1, at most 100, such as 1.5".to_owned()),
     }
 }
 

@@ -2,8 +2,10 @@
 
 pub mod args;
 pub mod emulate;
+mod estimate;
 pub mod receive;
 pub mod send;
+mod summary;
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -49,13 +51,18 @@ fn words(reason: Reason) -> &'static str {
         Reason::Slow => "too slow for the others",
         Reason::Silent => "it does not answer",
         Reason::Corrupt => "the digest was wrong twice",
-        Reason::NoRoom => "it has no room, or cannot write",
+        Reason::NoRoom => "it has no room",
         Reason::Unsupported => "it does not know the code, or the terms",
         Reason::Rounds => "more passes than allowed",
         Reason::Late => "it came too late",
         Reason::Mtu => {
             "packets of this size do not arrive, shorter ones do: the MTU of the path is smaller, send with a smaller --packet"
         }
+        Reason::Changed => "it changed while it was being sent",
+        Reason::Denied => {
+            "it may not write to its folder (permissions, or a read-only file system)"
+        }
+        Reason::Storage => "its storage reports an error",
         Reason::InUse => {
             "another receiver has its name, or a copy of its folder: give it another --name, or delete .layercast-receiver in the copy"
         }

@@ -1,26 +1,31 @@
 //! `layercast receive`.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Instant;
 
 use layercast_core::Span;
 use layercast_net::{
-    Ended, FileReceiver, Folder, IDENTITY_FILE, RECEIVE_BUFFER, ReceiveConfig, ReceiveEvent,
-    ReceivedFile, receiver_identity,
+    Ended, FileReceiver, Folder, IDENTITY_FILE, ReceiveConfig, ReceiveEvent, ReceivedFile,
+    printable, receiver_identity,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::args::{PORT, Receive};
+use super::summary::{FEW, rate};
 use super::{Say, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
 
+/// Failed files that are named in the summary of many.
+const NAMED: usize = 20;
+
 /// Runs the command.
 pub fn run(args: &Receive) -> Outcome {
-    fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, "create", &error))?;
+    make_folder(&args.out)?;
     runtime()?.block_on(async {
         let name = args.name.clone().unwrap_or_else(|| own_name(&args.out));
         let config = config(args, &name)?;
@@ -35,6 +40,8 @@ pub fn run(args: &Receive) -> Outcome {
         let mut teller = Teller {
             say: Say::new(args.json),
             last: (Instant::now(), 0),
+            files: 0,
+            is_verbose: args.verbose,
         };
         let from = match args.group {
             Some(group) => format!("group {group}"),
@@ -44,7 +51,7 @@ pub fn run(args: &Receive) -> Outcome {
             json!({"report": "ready", "name": name, "address": receiver.local_addr(), "group": args.group}),
             &format!("{name}: waiting for a sender at {from}"),
         )?;
-        let (told, mut events) = mpsc::channel(1_024);
+        let (told, mut events) = mpsc::channel(4_096);
         let telling = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 // A reader that left sees no more; the files go on.
@@ -53,16 +60,44 @@ pub fn run(args: &Receive) -> Outcome {
             teller
         });
         let mut trace = Trace::open(args.trace.as_deref(), &name)?;
+        let started = Instant::now();
         let outcome = receiver
             .run(stop.token.clone(), told, trace.observer())
             .await;
         trace.finish()?;
         let teller = telling.await.map_err(Failure::new)?;
         teller.say.end();
-        let (files, ended) = outcome.map_err(Failure::new)?;
-        teller.summary(&files)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let (files, ended) = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let failure = Failure::new(&error);
+                teller.summary(&[], None, seconds)?;
+                return Err(failure);
+            }
+        };
+        teller.summary(&files, Some(ended), seconds)?;
+        if ended == Ended::All && files.iter().all(|it| it.path.is_some()) {
+            // Nothing is left to be resumed under it; a folder of files alone remains.
+            let _ = fs::remove_file(args.out.join(IDENTITY_FILE));
+        }
         stop.outcome()?;
         judge(&files, ended)
+    })
+}
+
+/// Makes the folder for files, if it is not there.
+fn make_folder(out: &Path) -> Outcome {
+    if out.exists() && !out.is_dir() {
+        let what = format!("--out {}: it is a file, not a folder", printable(out));
+        return Err(Failure::new(what).hint("give a folder, or a path where one can be made"));
+    }
+    fs::create_dir_all(out).map_err(|error| {
+        let failure = Failure::new(format!(
+            "cannot make the folder {}: {error}",
+            printable(out)
+        ));
+        failure.hint("give a folder that you may write to: --out DIR")
     })
 }
 
@@ -72,8 +107,17 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
         None => PORT,
     };
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let identity = receiver_identity(&args.out)
-        .map_err(|error| Failure::file(&args.out.join(IDENTITY_FILE), "use", &error))?;
+    let identity = receiver_identity(&args.out).map_err(|error| {
+        let path = args.out.join(IDENTITY_FILE);
+        let failure = Failure::new(format!("cannot use {}: {error}", printable(&path)));
+        match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                failure.hint("the user that runs layercast may not write to this folder: give another one by --out")
+            }
+            ErrorKind::StorageFull => failure.hint("the disk is full: free some of it, or give another folder by --out"),
+            _ => failure,
+        }
+    })?;
     // Without a name the identity is what the receiver is called by.
     let member = match &args.name {
         Some(name) => member(name),
@@ -91,7 +135,7 @@ fn config(args: &Receive, name: &str) -> Result<ReceiveConfig, Failure> {
         listen: args.listen.unwrap_or(any),
         member,
         identity: Some(identity),
-        buffer: RECEIVE_BUFFER,
+        buffer: args.buffer,
         key: key(args.key.as_deref())?,
         forever: args.forever,
         patience: args.wait.unwrap_or(Span::ZERO),
@@ -109,6 +153,8 @@ fn own_name(out: &Path) -> String {
 fn judge(files: &[ReceivedFile], ended: Ended) -> Outcome {
     let whole = |file: &ReceivedFile| file.path.is_some();
     match files {
+        // Folders without a file.
+        [] if ended == Ended::All => Ok(()),
         [] if ended == Ended::Patience => Err(Failure::new("no sender came")),
         [] => Err(Failure::Unsatisfied),
         _ if ended == Ended::All && files.iter().all(whole) => Ok(()),
@@ -122,9 +168,20 @@ struct Teller {
     say: Say,
     /// When it told the last time, and packets then.
     last: (Instant, u64),
+    /// Files of the transfer.
+    files: u32,
+    is_verbose: bool,
 }
 
 impl Teller {
+    /// Something usual of one of perhaps many files.
+    fn usual(&self, json: Value, human: &str) -> Outcome {
+        match self.files > FEW && !self.is_verbose && !self.say.json {
+            true => Ok(()),
+            false => self.say.event(json, human),
+        }
+    }
+
     fn event(&mut self, event: ReceiveEvent) -> Outcome {
         match event {
             ReceiveEvent::Joined {
@@ -133,13 +190,15 @@ impl Teller {
                 held,
                 sender,
             } => {
-                self.say.restart();
+                if self.files <= 1 {
+                    self.say.restart();
+                }
                 self.last = (Instant::now(), held.0);
                 let resumed = match held.0 {
                     0 => String::new(),
                     _ => format!(", {} of {} packets are here already", held.0, held.1),
                 };
-                self.say.event(
+                self.usual(
                     json!({
                         "report": "joined", "file": name, "size": size, "held": held.0,
                         "packets": held.1, "sender": sender,
@@ -147,7 +206,12 @@ impl Teller {
                     &format!("{name}: {} from {sender}{resumed}", octets(size)),
                 )
             }
-            ReceiveEvent::Progress { name, held, packet } => {
+            ReceiveEvent::Progress {
+                name,
+                held,
+                packet,
+                whole,
+            } => {
                 let now = Instant::now();
                 let seconds = now.duration_since(self.last.0).as_secs_f64().max(1e-3);
                 let came = held.0.saturating_sub(self.last.1) * u64::from(packet);
@@ -155,11 +219,42 @@ impl Teller {
                 self.last = (now, held.0);
                 let json = json!({
                     "report": "progress", "file": name, "packets": held.0, "of": held.1,
-                    "rate_bps": rate as u64,
+                    "rate_bps": rate as u64, "octets": whole.map(|it| it.0),
+                    "of_octets": whole.map(|it| it.1),
                 });
                 let human = format!("{:.1} Mbit/s", rate / 1e6);
-                self.say.progress(json, &name, held, human)
+                // The bar, and the time that is left, are of the whole transfer where that is known.
+                self.say.progress(json, &name, whole.unwrap_or(held), human)
             }
+            ReceiveEvent::Listed {
+                files,
+                folders,
+                octets: all,
+                room,
+                sender,
+            } => {
+                self.files = files;
+                self.say.restart();
+                let json = json!({
+                    "report": "listed", "files": files, "folders": folders, "octets": all,
+                    "room": room, "sender": sender,
+                });
+                let mut text = format!(
+                    "{files} files and {folders} folders, {}, from {sender}",
+                    octets(all)
+                );
+                if all > room {
+                    text.push_str(&format!(
+                        "; there is room for {}: files that are not here already may not fit",
+                        octets(room)
+                    ));
+                }
+                self.say.event(json, &text)
+            }
+            ReceiveEvent::BadList { sender, why } => self.say.event(
+                json!({"report": "bad_list", "sender": sender, "why": why}),
+                &format!("the list of files from {sender} cannot be used: {why}"),
+            ),
             ReceiveEvent::Interrupted { name, reason } => {
                 let why = words(reason);
                 self.say.event(
@@ -176,42 +271,73 @@ impl Teller {
             ReceiveEvent::Done(file) => {
                 let mut json = about(&file);
                 json["report"] = "file".into();
-                let text = match (&file.path, file.reason) {
-                    (Some(path), _) => {
+                match &file.path {
+                    Some(path) => {
                         let seconds = file.took.as_secs_f64();
-                        format!(
+                        let text = format!(
                             "{}: {} in {seconds:.1} s, {} blocks rebuilt, digest right: {}",
                             file.name.name,
                             octets(file.size),
                             file.stats.rebuilt,
-                            path.display()
-                        )
+                            printable(path)
+                        );
+                        self.usual(json, &text)
                     }
-                    (None, reason) => {
-                        let why = file.error.clone();
-                        let why = why.or_else(|| reason.map(|reason| words(reason).to_owned()));
-                        format!("{}: failed: {}", file.name.name, why.unwrap_or_default())
-                    }
-                };
-                self.say.event(json, &text)
+                    None => self.say.event(json, &failed(&file)),
+                }
             }
         }
     }
 
-    fn summary(&self, files: &[ReceivedFile]) -> Outcome {
-        if !self.say.json {
-            return Ok(());
+    /// One at the end, whatever came of it.
+    fn summary(&self, files: &[ReceivedFile], ended: Option<Ended>, seconds: f64) -> Outcome {
+        let whole: Vec<&ReceivedFile> = files.iter().filter(|it| it.path.is_some()).collect();
+        let octets_here: u64 = whole.iter().map(|it| it.size).sum();
+        let spent: f64 = whole.iter().map(|it| it.took.as_secs_f64()).sum();
+        let never = match ended {
+            Some(Ended::Missing(count)) => count,
+            _ => 0,
+        };
+        let mut text = String::new();
+        let failures = files.iter().filter(|it| it.path.is_none());
+        if files.len() as u32 > FEW {
+            for file in failures.clone().take(NAMED) {
+                text.push_str(&format!("{}\n", failed(file)));
+            }
         }
-        let files: Vec<Value> = files.iter().map(about).collect();
-        self.say
-            .event(json!({"report": "summary", "files": files}), "")
+        let failures = failures.count();
+        text.push_str(&format!(
+            "{} files are here, {} ({})",
+            whole.len(),
+            octets(octets_here),
+            rate(octets_here, spent)
+        ));
+        if failures > 0 {
+            text.push_str(&format!(", {failures} failed"));
+        }
+        if never > 0 {
+            text.push_str(&format!(", {never} that were announced did not come"));
+        }
+        let all: Vec<Value> = files.iter().map(about).collect();
+        let json = json!({
+            "report": "summary", "files": all, "whole": whole.len(), "failed": failures,
+            "missing": never, "octets": octets_here, "seconds": seconds,
+        });
+        self.say.event(json, &text)
     }
+}
+
+/// Why a file is not here.
+fn failed(file: &ReceivedFile) -> String {
+    let why = file.error.clone();
+    let why = why.or_else(|| file.reason.map(|reason| words(reason).to_owned()));
+    format!("{}: failed: {}", file.name.name, why.unwrap_or_default())
 }
 
 fn about(file: &ReceivedFile) -> Value {
     json!({
         "file": file.name.name, "index": file.name.index, "count": file.name.count,
-        "size": file.size, "blake3": hex(&file.digest), "path": file.path,
+        "size": file.size, "blake3": hex(&file.digest), "path": file.path.as_ref().map(|it| it.to_string_lossy()),
         "outcome": if file.path.is_some() { "complete" } else { "failed" },
         "why": file.reason.map(words), "error": file.error, "held_before": file.held_before,
         "seconds": file.took.as_secs_f64(), "packets": file.stats.data,

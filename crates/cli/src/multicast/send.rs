@@ -1,27 +1,30 @@
 //! `layercast send`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use layercast_core::{Rate, Span};
 use layercast_multicast::{
-    Completion, Failure as Failed, Members, Outcome as Fate, RateControl, Repair, SenderConfig,
-    Weak,
+    Completion, Deadline, Failure as Unsent, Members, Outcome as Fate, RateControl, Repair,
+    SenderConfig, Weak,
 };
 use layercast_net::{
-    Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
+    Destination, InputFault, SendConfig, SendEvent, SendPlan, SendProgress, SendReport, SentFile,
+    TreeOptions, printable, send_plan,
 };
 use layercast_wire::multicast::MemberId;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::args::{PORT, Profile, Send, Speed};
-use super::{Say, hex, key, member, octets, words};
+use super::summary::{self, FEW, Summary};
+use super::{Say, estimate, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
-use crate::output::Table;
 
+/// The progress of reading is told of files of more octets.
+const LONG_TO_READ: u64 = 64 << 20;
 /// How long answers to an announcement are waited for before it is repeated.
 const REPEAT: Span = Span::from_ms(250);
 /// Packets of a block, and parities that can be made of it. Large blocks need fewer parities for the worst of many
@@ -29,19 +32,36 @@ const REPEAT: Span = Span::from_ms(250);
 const BLOCK: (u16, u32) = (256, 768);
 /// Receivers of a session at most.
 const MOST: u32 = 65_536;
+/// Inputs that cannot be sent, or links that are not, that are named; the others are counted.
+const MOST_FAULTS: usize = 20;
+/// Events that wait to be printed.
+const EVENTS: usize = 4_096;
 
 /// Runs the command.
 pub fn run(args: &Send) -> Outcome {
+    let options = TreeOptions {
+        follow: args.follow_links,
+        rename: args.rename,
+    };
+    let plan = SendPlan::of(&args.files, options).map_err(|it| faulty(&it))?;
     runtime()?.block_on(async {
         let config = config(args).await?;
+        let say = Say::new(args.json);
+        tell_plan(&say, &plan)?;
+        if args.dry_run {
+            return estimate::tell(args, &config, &plan, &say);
+        }
         let mut trace = Trace::open(args.trace.as_deref(), "send")?;
         let stop = Stop::listen()?;
-        let (told, mut events) = mpsc::channel(1_024);
-        let names = args.members.iter().map(|name| (member(name), name.clone()));
+        let (told, mut events) = mpsc::channel(EVENTS);
+        let names = args.members.iter().chain(&args.key_members);
+        let names = names.map(|name| (member(name), name.clone()));
         let teller = Teller {
-            say: Say::new(args.json),
+            is_long: plan.files() > FEW && !args.verbose,
+            say,
             names: names.collect(),
             last: (Instant::now(), 0),
+            done: (0, plan.files()),
         };
         let telling = tokio::spawn(async move {
             let mut teller = teller;
@@ -51,15 +71,71 @@ pub fn run(args: &Send) -> Outcome {
             }
             teller
         });
-        let sent = send_files(config, stop.token.clone(), told, trace.observer()).await;
+        let sent = send_plan(plan, config, stop.token.clone(), told, trace.observer()).await;
         trace.finish()?;
         let teller = telling.await.map_err(Failure::new)?;
         teller.say.end();
-        let sent = sent.map_err(Failure::new)?;
-        teller.summary(&sent)?;
+        let sent = sent.unwrap_or_else(|error| SendReport {
+            error: Some(error),
+            ..SendReport::default()
+        });
+        Summary::new(&teller.names, &sent, teller.is_long).tell(&teller.say)?;
         stop.outcome()?;
-        judge(args, &sent)
+        judge(args, sent)
     })
+}
+
+/// What cannot be sent, all of it.
+fn faulty(faults: &[InputFault]) -> Failure {
+    let line = |it: &InputFault| format!("cannot send {}: {}", printable(&it.path), it.why);
+    match faults {
+        [one] => Failure::new(line(one)).hint("nothing was sent"),
+        all => {
+            let mut lines: Vec<String> = all.iter().take(MOST_FAULTS).map(line).collect();
+            if let more @ 1.. = all.len().saturating_sub(MOST_FAULTS) {
+                lines.push(format!("and {more} more"));
+            }
+            let what = format!("{} inputs cannot be sent; nothing was sent", all.len());
+            Failure::new(what).hint(lines.join("\n  "))
+        }
+    }
+}
+
+/// What is sent under another name, and what is not sent.
+fn tell_plan(say: &Say, plan: &SendPlan) -> Outcome {
+    for (path, name) in &plan.renamed {
+        say.event(
+            json!({"report": "renamed", "path": printable(path), "name": name}),
+            &format!("{}: sent as {name}", printable(path)),
+        )?;
+    }
+    let links = plan.skipped.len();
+    if links > 0 && !say.json {
+        let shown = plan
+            .skipped
+            .iter()
+            .take(MOST_FAULTS)
+            .map(|it| printable(it));
+        let shown: Vec<String> = shown.collect();
+        let more = match links.saturating_sub(MOST_FAULTS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        say.event(
+            Value::Null,
+            &format!(
+                "{links} symbolic links are not sent (--follow-links sends what they lead to): {}{more}",
+                shown.join(", ")
+            ),
+        )?;
+    }
+    for path in plan.skipped.iter().filter(|_| say.json) {
+        say.event(
+            json!({"report": "skipped", "path": printable(path), "why": "symbolic link"}),
+            "",
+        )?;
+    }
+    Ok(())
 }
 
 async fn config(args: &Send) -> Result<SendConfig, Failure> {
@@ -84,7 +160,15 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     machine.packet_size = args.packet;
     if let Weak::Eject { min_release, .. } = &mut machine.weak {
         // At a low rate nobody is as fast as the paper's.
-        *min_release = (*min_release).min(start.as_bps() / 8 * 9 / 10);
+        let least = (*min_release).min(start.as_bps() / 8 * 9 / 10);
+        *min_release = args.min_release.map_or(least, |it| it.as_bps() / 8);
+    } else if args.min_release.is_some() {
+        return Err(Failure::Usage("--min-release is for --profile frm".into()));
+    }
+    match (&mut machine.deadline, args.k) {
+        (_, None) => {}
+        (Deadline::Rtt { k_permille }, Some(k)) => *k_permille = (k * 1e3).round() as u32,
+        _ => return Err(Failure::Usage("--k is for --profile frm".into())),
     }
     let followed = || {
         let (least, most) = (1_000_000, 10_000_000_000);
@@ -110,6 +194,11 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     machine.opening.tries = u32::try_from(tries).unwrap_or(u32::MAX).max(1);
     // One that fails does not take it from the others.
     machine.completion = args.enough.clone().unwrap_or(Completion::AtLeast(0));
+    if !args.key_members.is_empty() {
+        let key = args.key_members.iter().map(|it| member(it)).collect();
+        let both = (machine.completion, Completion::Key(key));
+        machine.completion = Completion::Both(Box::new(both));
+    }
     machine.receipts = key(args.key.as_deref())?;
     let members = match args.members.is_empty() {
         false => Members::Listed(args.members.iter().map(|it| (member(it), None)).collect()),
@@ -133,18 +222,18 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
 async fn resolve(hosts: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     let mut found: Vec<SocketAddr> = Vec::new();
     for host in hosts {
-        let fail = |why: &str| {
-            let failure = Failure::new(format!("cannot find {host}: {why}"));
-            failure.hint("check the name of the host")
+        let address = match literal(host) {
+            Some(address) => address,
+            None => lookup(host).await?,
         };
-        let with_port = match host.rsplit_once(':') {
-            Some((_, port)) if port.parse::<u16>().is_ok() => host.clone(),
-            _ => format!("{host}:{PORT}"),
-        };
-        let mut addresses = tokio::net::lookup_host(&with_port)
-            .await
-            .map_err(|error| fail(&error.to_string()))?;
-        let address = addresses.next().ok_or_else(|| fail("it has no address"))?;
+        if address.port() == 0 || address.ip().is_unspecified() {
+            let what = format!("--to {host} is no address of a receiver: give its host and port");
+            return Err(Failure::Usage(what));
+        }
+        if address.ip().is_multicast() {
+            let what = format!("{host} is an IP multicast group: use --group instead of --to");
+            return Err(Failure::Usage(what));
+        }
         if found.contains(&address) {
             return Err(Failure::Usage(format!("{host} is named twice")));
         }
@@ -152,14 +241,39 @@ async fn resolve(hosts: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     }
     if found.iter().any(SocketAddr::is_ipv6) && found.iter().any(SocketAddr::is_ipv4) {
         return Err(Failure::Usage(
-            "IPv4 and IPv6 receivers take two calls, one for each".into(),
+            "--to names IPv4 and IPv6 receivers: send to each kind by a call of its own".into(),
         ));
     }
     Ok(found)
 }
 
-/// The exit code.
-fn judge(args: &Send, sent: &[SentFile]) -> Outcome {
+/// An address that needs no look-up: `192.0.2.1`, `192.0.2.1:7600`, `::1`, `[::1]` or `[::1]:7600`.
+fn literal(host: &str) -> Option<SocketAddr> {
+    if let Ok(address) = host.parse::<SocketAddr>() {
+        return Some(address);
+    }
+    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let ip = bare.unwrap_or(host).parse::<IpAddr>().ok()?;
+    Some(SocketAddr::new(ip, PORT))
+}
+
+async fn lookup(host: &str) -> Result<SocketAddr, Failure> {
+    let fail = |why: &str| {
+        let failure = Failure::new(format!("cannot find {host}: {why}"));
+        failure.hint("--to takes HOST, HOST:PORT, or an address such as 192.0.2.7:7600 or [2001:db8::7]:7600")
+    };
+    let with_port = match host.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => host.to_owned(),
+        _ => format!("{host}:{PORT}"),
+    };
+    let mut addresses = tokio::net::lookup_host(&with_port)
+        .await
+        .map_err(|error| fail(&error.to_string()))?;
+    addresses.next().ok_or_else(|| fail("it has no address"))
+}
+
+/// The exit code: never better than what arrived.
+fn judge(args: &Send, report: SendReport) -> Outcome {
     let delivered = |file: &SentFile| {
         let done = file.receivers.iter();
         done.filter(|it| it.outcome == Fate::Delivered).count()
@@ -168,23 +282,36 @@ fn judge(args: &Send, sent: &[SentFile]) -> Outcome {
         let all = file.receivers.len() + file.unreached.len();
         let wanted = args.receivers.unwrap_or(0) as usize;
         let is_met = delivered(file) == all && delivered(file) >= wanted;
-        file.failure.is_none() && (args.enough.is_some() || is_met)
+        file.failure.is_none() && delivered(file) > 0 && (args.enough.is_some() || is_met)
     };
-    let complete = sent.len() == args.files.len();
-    match sent {
-        _ if complete && sent.iter().all(|file| whole(file) && delivered(file) > 0) => Ok(()),
-        _ if sent.iter().any(|file| delivered(file) > 0) => Err(Failure::Partial),
-        [.., last] => match &last.failure {
-            Some(failure @ Failed::NoReceivers) if last.other_key.is_empty() => Err(Failure::new(
-                failure,
-            )
-            .hint("do receivers run, with the same --group, or behind the addresses of --to?")),
-            Some(failure @ Failed::NoReceivers) => Err(Failure::new(failure)
-                .hint("receivers have another key, or none: both sides need the same --key FILE")),
-            Some(failure) => Err(Failure::new(failure)),
-            None => Err(Failure::Unsatisfied),
-        },
-        [] => Err(Failure::Unsatisfied),
+    let complete = report.sent.len() as u32 == report.files && report.withheld.is_empty();
+    // Folders without a file are in the list alone.
+    let list = report.manifest.iter().filter(|_| report.files == 0);
+    let mut all = report.sent.iter().chain(list);
+    let arrived = all.clone().any(|file| delivered(file) > 0);
+    let is_empty = all.clone().next().is_none();
+    if complete && !is_empty && report.error.is_none() && all.all(whole) {
+        return Ok(());
+    }
+    if arrived {
+        return Err(Failure::Partial);
+    }
+    if let Some(error) = report.error {
+        return Err(Failure::new(error));
+    }
+    let last = report.sent.last().or(report.manifest.as_ref());
+    let Some(last) = last else {
+        return Err(Failure::Unsatisfied);
+    };
+    match &last.failure {
+        Some(failure @ Unsent::NoReceivers) if last.other_key.is_empty() => {
+            Err(Failure::new(failure)
+                .hint("do receivers run, with the same --group, or behind the addresses of --to?"))
+        }
+        Some(failure @ Unsent::NoReceivers) => Err(Failure::new(failure)
+            .hint("receivers have another key, or none: both sides need the same --key FILE")),
+        Some(failure) => Err(Failure::new(failure)),
+        None => Err(Failure::Unsatisfied),
     }
 }
 
@@ -194,25 +321,35 @@ struct Teller {
     names: BTreeMap<MemberId, String>,
     /// When it told the last time, and what was sent then.
     last: (Instant, u64),
+    /// Files that are over, and all.
+    done: (u32, u32),
+    /// There are many files: what is usual of each is not printed for people.
+    is_long: bool,
 }
 
 impl Teller {
-    fn name(&self, it: &ReceiverReport) -> String {
-        match (self.names.get(&it.member), it.address) {
-            (Some(name), _) => name.clone(),
-            (None, Some(address)) => address.to_string(),
-            (None, None) => hex(&it.member.0.to_be_bytes()),
+    /// Something usual of one of perhaps many files.
+    fn usual(&self, json: Value, human: &str) -> Outcome {
+        match self.is_long && !self.say.json {
+            true => Ok(()),
+            false => self.say.event(json, human),
         }
     }
 
     fn event(&mut self, event: SendEvent) -> Outcome {
         match event {
-            SendEvent::Reading(name) => {
-                self.say.restart();
-                self.say.event(
-                    json!({"report": "reading", "file": name}),
-                    &format!("{name}: reading it for its digest, then announcing it"),
-                )
+            SendEvent::Reading { name, octets } => {
+                let json = json!({
+                    "report": "reading", "file": name, "octets": octets.0, "of": octets.1,
+                });
+                match (octets.0, octets.1 > LONG_TO_READ) {
+                    (0, _) => {
+                        self.say.restart();
+                        self.usual(json, &format!("{name}: reading it for its digest"))
+                    }
+                    (_, true) => self.say.progress(json, &name, octets, "reading".into()),
+                    _ => Ok(()),
+                }
             }
             SendEvent::Opened {
                 name,
@@ -221,7 +358,7 @@ impl Teller {
             } => {
                 self.say.restart();
                 self.last = (Instant::now(), 0);
-                self.say.event(
+                self.usual(
                     json!({"report": "opened", "file": name, "size": size, "receivers": receivers}),
                     &format!("{name}: {} to {receivers} receivers", octets(size)),
                 )
@@ -234,10 +371,13 @@ impl Teller {
                     Fate::Failed(reason) => format!("failed: {}", words(reason)),
                     Fate::NeverConnected => "never answered".to_owned(),
                 };
-                let mut json = self.receiver(&it);
+                let mut json = summary::receiver(&self.names, &it);
                 json["report"] = "receiver".into();
-                self.say
-                    .event(json, &format!("  {} {fate}", self.name(&it)))
+                let text = format!("  {} {fate}", summary::name(&self.names, &it));
+                match it.outcome {
+                    Fate::Failed(_) | Fate::NeverConnected => self.say.event(json, &text),
+                    _ => self.usual(json, &text),
+                }
             }
             SendEvent::NameInUse {
                 member,
@@ -259,7 +399,18 @@ impl Teller {
                 json!({"report": "other_key", "address": address}),
                 &format!("  {address} says that it has another key, or none: both sides need the same --key FILE"),
             ),
-            SendEvent::Done(_) => Ok(()),
+            SendEvent::Withheld(file) => {
+                self.done.0 += 1;
+                self.say.event(
+                    json!({"report": "withheld", "file": file.name, "size": file.size, "why": file.why}),
+                    &format!("{}: not sent: {}", file.name, file.why),
+                )
+            }
+            SendEvent::Done(file) => {
+                // A file that failed by its content is told as withheld.
+                self.done.0 += u32::from(!matches!(file.failure, Some(Unsent::Content(_))));
+                Ok(())
+            }
         }
     }
 
@@ -278,8 +429,12 @@ impl Teller {
             0 => "first pass".to_owned(),
             pass => format!("repair {pass}"),
         };
+        let file = match self.done.1 {
+            0 | 1 => String::new(),
+            all => format!("file {} of {all}, ", (self.done.0 + 1).min(all)),
+        };
         let human = format!(
-            "{pass}, {:.1} Mbit/s, {} of {} receivers have it",
+            "{file}{pass}, {:.1} Mbit/s, {} of {} receivers have it",
             rate / 1e6,
             it.receivers.0,
             it.receivers.1
@@ -291,89 +446,6 @@ impl Teller {
         });
         self.say.progress(json, "", it.packets, human)
     }
-
-    fn receiver(&self, it: &ReceiverReport) -> Value {
-        let (outcome, why) = match it.outcome {
-            Fate::Pending => ("pending", None),
-            Fate::Delivered => ("delivered", None),
-            Fate::Failed(reason) => ("failed", Some(words(reason))),
-            Fate::NeverConnected => ("never answered", None),
-        };
-        json!({
-            "name": self.names.get(&it.member), "member": hex(&it.member.0.to_be_bytes()),
-            "address": it.address, "outcome": outcome, "why": why, "repairs": it.repairs,
-            "lacks": it.lacks, "loss": it.loss, "round_trip_ms": it.round_trip.as_us() as f64 / 1e3,
-        })
-    }
-
-    fn summary(&self, sent: &[SentFile]) -> Outcome {
-        let mut text = String::new();
-        let mut files = Vec::new();
-        for file in sent {
-            let receivers: Vec<Value> = file.receivers.iter().map(|it| self.receiver(it)).collect();
-            let seconds = file.took.as_secs_f64();
-            files.push(json!({
-                "file": file.name, "size": file.size, "blake3": hex(&file.digest),
-                "seconds": seconds, "failure": file.failure.as_ref().map(ToString::to_string),
-                "receivers": receivers, "unreached": file.unreached,
-                "other_key": file.other_key, "in_use": file.in_use, "octets": file.stats.octets,
-                "packets": file.stats.data, "parities": file.stats.parities,
-                "again": file.stats.again, "passes": file.stats.rounds, "datagrams": file.datagrams,
-                "reports": file.stats.reports, "strangers": file.stats.strangers,
-                "forged": file.stats.forged, "malformed": file.malformed,
-            }));
-            text.push_str(&self.human(file, seconds));
-        }
-        let json = json!({"report": "summary", "files": files});
-        self.say.event(json, text.trim_end())
-    }
-
-    fn human(&self, file: &SentFile, seconds: f64) -> String {
-        let rate = file.size as f64 * 8.0 / seconds.max(1e-3) / 1e6;
-        let sent = file.stats.octets as f64 / (file.size as f64).max(1.0);
-        let mut text = format!(
-            "{}: {} in {seconds:.1} s ({rate:.0} Mbit/s), sent {sent:.3} times, {} passes, blake3 {}\n",
-            file.name,
-            octets(file.size),
-            file.stats.rounds,
-            hex(&file.digest)
-        );
-        if let Some(failure) = &file.failure {
-            text.push_str(&format!("  {failure}\n"));
-        }
-        let mut table = Table::new(&["receiver", "outcome", "bytes", "repairs", "loss"]);
-        for it in &file.receivers {
-            let outcome = match it.outcome {
-                Fate::Pending => "given up".to_owned(),
-                Fate::Delivered => "delivered".to_owned(),
-                Fate::Failed(reason) => format!("failed: {}", words(reason)),
-                Fate::NeverConnected => "never answered".to_owned(),
-            };
-            let bytes = match it.outcome {
-                Fate::Delivered => file.size,
-                _ => 0,
-            };
-            table.row([
-                self.name(it),
-                outcome,
-                bytes.to_string(),
-                it.repairs.to_string(),
-                format!("{:.2} %", it.loss * 100.0),
-            ]);
-        }
-        for host in &file.unreached {
-            let none = || "0".to_owned();
-            table.row([
-                host.to_string(),
-                "never answered".to_owned(),
-                none(),
-                none(),
-                "-".to_owned(),
-            ]);
-        }
-        text.push_str(&table.render());
-        text
-    }
 }
 
 #[cfg(test)]
@@ -381,11 +453,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_need_no_look_up_and_have_a_port() {
+        for (host, address) in [
+            ("192.0.2.7", "192.0.2.7:7600"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+            ("::1", "[::1]:7600"),
+            ("[::1]", "[::1]:7600"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(literal(host), Some(address.parse().unwrap()), "{host}");
+        }
+        assert_eq!(literal("ann.example.net"), None);
+    }
+
+    #[test]
     fn the_rate_of_each_file_counts_from_its_own_beginning() {
         let mut teller = Teller {
             say: Say::new(false),
             names: BTreeMap::new(),
             last: (Instant::now(), 1_000_000),
+            done: (0, 2),
+            is_long: false,
         };
         teller
             .event(SendEvent::Opened {

@@ -32,8 +32,15 @@ pub struct FecEdgeConfig {
     pub mtu: usize,
     /// How long a block may stay open before parities are sent for what it has.
     pub flush: Span,
+    /// Blocks that are filled in turn, so that a burst of losses hits several of them; 1: one after the other.
+    pub interleave: u8,
     /// A number that this edge did not have at its last start; 24 bits of it count.
     pub session: u32,
+}
+
+/// Octets of a packet that an edge takes at most, with datagrams of `mtu` octets.
+pub fn longest_packet(mtu: usize) -> usize {
+    mtu.saturating_sub(wire::ENVELOPE)
 }
 
 /// One end of a tunnel between two hosts, both ways (where-to-use-fec.md 2.5, 8): packets of any content go in, datagrams with
@@ -73,7 +80,7 @@ impl FecEdge {
             m,
             mtu: config.mtu,
             flush: config.flush,
-            interleave: 1,
+            interleave: config.interleave,
             keep: 0,
         };
         let decoder = DecoderConfig {

@@ -70,6 +70,8 @@ impl Sending {
     pub fn push(&mut self, now: Time, packet: Bytes) {
         if packet.len() + ENVELOPE > self.mtu {
             self.stats.refused += 1;
+            let len = packet.len() as u64;
+            self.stats.longest_refused = self.stats.longest_refused.max(len);
             return;
         }
         self.stats.octets += packet.len() as u64;
@@ -100,6 +102,7 @@ impl Sending {
             return false;
         }
         self.stats.peer_loss = Some(total.rate());
+        self.stats.reports += 1;
         let (then, packets) = std::mem::replace(&mut self.before, (now, self.stats.packets));
         let Some(steering) = &mut self.steering else {
             return true;

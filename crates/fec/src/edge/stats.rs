@@ -20,6 +20,8 @@ pub struct EdgeSent {
     pub unprotected: u64,
     /// Packets too long for the tunnel, dropped.
     pub refused: u64,
+    /// Octets of the longest of these.
+    pub longest_refused: u64,
     /// Octets of the packets that were sent.
     pub octets: u64,
     /// Parities made.
@@ -30,6 +32,8 @@ pub struct EdgeSent {
     pub code: (u8, u8),
     /// Loss before decoding that the peer tells of, from the start of this edge; `None`: it has told nothing.
     pub peer_loss: Option<f64>,
+    /// Reports of the peer about this edge.
+    pub reports: u64,
 }
 
 /// What came out of a tunnel.
@@ -45,10 +49,10 @@ pub struct EdgeReceived {
     pub lost: u64,
     /// Packets and parities of blocks that are done with: those that were sent, as far as numbers tell, and that came.
     pub before_decoding: LossCount,
-    /// The share lost before decoding.
-    pub raw_loss: f64,
-    /// The share lost after it.
-    pub residual_loss: f64,
+    /// The share lost before decoding; `None`: no block is done with, so nothing is known.
+    pub raw_loss: Option<f64>,
+    /// The share lost after it; `None`: no packet came out and none is known to be lost.
+    pub residual_loss: Option<f64>,
     /// How much later recovered packets came than they would have, in milliseconds: from the arrival of the packet before
     /// in their block, or of the block's first if there is none.
     pub added_ms: f64,
@@ -91,8 +95,10 @@ impl EdgeReceived {
 
     /// With the shares that follow from the counts.
     pub(super) fn rated(mut self) -> EdgeReceived {
-        self.raw_loss = self.before_decoding.rate();
-        self.residual_loss = self.lost as f64 / (self.packets + self.lost).max(1) as f64;
+        let expected = self.before_decoding.expected;
+        self.raw_loss = (expected > 0).then(|| self.before_decoding.rate());
+        let packets = self.packets + self.lost;
+        self.residual_loss = (packets > 0).then(|| self.lost as f64 / packets as f64);
         self
     }
 }

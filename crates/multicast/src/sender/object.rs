@@ -140,7 +140,7 @@ impl<S: Source> Sender<S> {
         let payload = match payload {
             Ok(payload) => payload,
             Err(error) => {
-                self.give_up(Reason::User, Failure::Content(error));
+                self.give_up(Reason::Changed, Failure::Content(error));
                 return self.out.pop_front();
             }
         };

@@ -1,10 +1,8 @@
-use std::collections::HashMap;
-use std::io;
-
 use blake3::Hasher;
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root,
 };
+use std::collections::HashMap;
 
 /// Octets that are hashed together: a power of two, so that pieces are subtrees of BLAKE3's tree.
 pub const PIECE: u64 = 1 << 20;
@@ -115,16 +113,6 @@ fn half(pieces: u64) -> u64 {
     pieces.div_ceil(2).next_power_of_two()
 }
 
-/// The digest of what a reader gives.
-///
-/// # Errors
-/// Those of the reader.
-pub fn digest_of(reader: impl io::Read) -> io::Result<[u8; 32]> {
-    let mut hasher = Hasher::new();
-    hasher.update_reader(reader)?;
-    Ok(*hasher.finalize().as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +142,6 @@ mod tests {
             let whole = *blake3::hash(&octets).as_bytes();
             assert!(tree.subtrees.len() <= 6, "subtrees are merged");
             assert_eq!(tree.digest(), Some(whole), "{size} octets");
-            assert_eq!(digest_of(&octets[..]).unwrap(), whole);
         }
     }
 }

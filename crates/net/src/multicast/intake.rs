@@ -59,7 +59,10 @@ impl Intake {
         let right = store.done().is_some() || store.is_right() == Some(true);
         match right.then(|| store.finish()) {
             None => machine.leave(Reason::Corrupt),
-            Some(Err(_)) => machine.leave(Reason::NoRoom),
+            Some(Err(error)) => {
+                let reason = machine.store_mut().failed(error);
+                machine.leave(reason);
+            }
             Some(Ok(_)) => self.right = true,
         }
     }

@@ -22,14 +22,19 @@ mod session;
 mod source;
 mod store;
 mod tokens;
+mod transfer;
+mod tree;
 
 pub use emulate::{EmulateConfig, Emulated, Emulation, emulate_receivers};
 pub use identity::{IDENTITY_FILE, receiver_identity};
-pub use name::FileName;
+pub use name::{FileName, printable};
 pub use receive::{
     BUFFER as RECEIVE_BUFFER, Ended, FileReceiver, ReceiveConfig, ReceiveEvent, ReceivedFile,
 };
 pub use send::{
-    Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SentFile, send_files,
+    Destination, ReceiverReport, SendConfig, SendEvent, SendProgress, SendReport, SentFile,
+    WithheldFile,
 };
 pub use store::Folder;
+pub use transfer::{send_files, send_plan};
+pub use tree::{InputFault, SendPlan, TreeOptions};

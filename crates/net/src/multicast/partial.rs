@@ -2,10 +2,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use layercast_multicast::{Bits, Geometry};
 use layercast_wire::multicast::Object;
-use rustix::fs::OFlags;
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 
 const MAGIC: &[u8; 8] = b"LCPART01";
 /// Magic, size, octets of a packet, packets of a block, scheme, digest.
@@ -63,6 +65,8 @@ pub struct Partial {
     /// Octets that follow each other, to be written at `at`.
     waiting: Vec<u8>,
     at: u64,
+    /// A thread brings the file to the disk.
+    syncing: Arc<AtomicBool>,
 }
 
 impl Partial {
@@ -104,11 +108,52 @@ impl Partial {
             head,
             waiting: Vec::new(),
             at: 0,
+            syncing: Arc::default(),
         };
         Ok((
             partial,
             held.unwrap_or_else(|| Bits::new(geometry.packets())),
         ))
+    }
+
+    /// A partial file that is in memory only.
+    ///
+    /// # Errors
+    /// The system has no memory for it.
+    pub fn in_memory(object: &Object, geometry: &Geometry) -> io::Result<Partial> {
+        let file = memfd_create("layercast-manifest", MemfdFlags::CLOEXEC)?;
+        let file = File::from(file);
+        file.set_len(object.size)?;
+        Ok(Partial {
+            file: Some(file),
+            size: object.size,
+            path: PathBuf::new(),
+            state: PathBuf::new(),
+            head: head(object, geometry),
+            waiting: Vec::new(),
+            at: 0,
+            syncing: Arc::default(),
+        })
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+
+    /// Has what was written brought to the disk, beside the caller, so that little is left to be done at the end.
+    fn sync_soon(&self) {
+        let Some(Ok(file)) = self.file.as_ref().map(File::try_clone) else {
+            return;
+        };
+        if self.syncing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let syncing = Arc::clone(&self.syncing);
+        std::thread::spawn(move || {
+            // An error is told when the file gets its name.
+            let _ = file.sync_data();
+            syncing.store(false, Ordering::Release);
+        });
     }
 
     /// The file, made if it is not there.
@@ -170,9 +215,10 @@ impl Partial {
     /// Keeps for another life what is there; a crash of the system may falsify it, which the digest finds out.
     pub fn save(&mut self, held: &Bits) -> io::Result<()> {
         self.flush()?;
-        if self.file.is_none() {
+        if self.file.is_none() || self.is_in_memory() {
             return Ok(());
         }
+        self.sync_soon();
         let mut bytes = self.head.to_vec();
         for (from, to) in held.gaps(0, held.len()) {
             bytes.extend_from_slice(&(from as u32).to_le_bytes());
@@ -192,14 +238,14 @@ impl Partial {
         fs::rename(&new, &self.state)
     }
 
-    /// It is whole: it gets its name.
-    pub fn finish(&mut self, name: &Path) -> io::Result<()> {
+    /// It is whole: `put` gives it, which is open and at this path, its name.
+    pub fn finish<T>(&mut self, put: impl FnOnce(&File, &Path) -> io::Result<T>) -> io::Result<T> {
         self.flush()?;
-        self.file()?;
-        fs::rename(&self.path, name)?;
+        let path = self.path.clone();
+        let there = put(self.file()?, &path)?;
         // A state without a file would do no harm.
         let _ = fs::remove_file(&self.state);
-        Ok(())
+        Ok(there)
     }
 }
 

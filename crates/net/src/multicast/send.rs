@@ -1,28 +1,11 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bytes::Bytes;
-use layercast_core::{Observer, Span};
-use layercast_fec::Scheme;
-use layercast_multicast::{
-    Failure, Members, Outcome, Sender, SenderConfig, SenderStats, Source, Trigger,
-};
-use layercast_wire::multicast::{MemberId, SEALED_OVERHEAD};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use layercast_core::Span;
+use layercast_multicast::{Failure, Members, Outcome, SenderConfig, SenderStats};
+use layercast_wire::multicast::MemberId;
 
-use super::feed::Feed;
-use super::keys::Keys;
-use super::link::Link;
-use super::name::{FileName, harmless};
-use super::session::Session;
-use super::source::FileSource;
 use crate::error::NetError;
-use crate::random::random_number;
-
-/// How often a file is announced to listed receivers if some of them had failed with the file before: they are not
-/// waited for as long again.
-const TRIES_AGAIN: u32 = 4;
 
 /// Whom a sender sends to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +28,7 @@ pub enum Destination {
 /// What is sent, to whom and how.
 #[derive(Clone, Debug)]
 pub struct SendConfig {
-    /// The files, one session each, one after the other.
+    /// Files and folders; each file is a session, one after the other.
     pub files: Vec<PathBuf>,
     /// Whom to.
     pub to: Destination,
@@ -58,8 +41,13 @@ pub struct SendConfig {
 /// What a sender tells while it runs.
 #[derive(Clone, Debug)]
 pub enum SendEvent {
-    /// The file is being read for its digest.
-    Reading(String),
+    /// The file is being read for its digest; told four times a second.
+    Reading {
+        /// Its name.
+        name: String,
+        /// Its octets that were read, and all.
+        octets: (u64, u64),
+    },
     /// The session of a file is open.
     Opened {
         /// Its name.
@@ -86,6 +74,8 @@ pub enum SendEvent {
     OtherKey(SocketAddr),
     /// A file is over.
     Done(Box<SentFile>),
+    /// A file is not sent after all.
+    Withheld(WithheldFile),
 }
 
 /// How far a file is.
@@ -149,97 +139,43 @@ pub struct SentFile {
     pub malformed: u64,
 }
 
-/// Sends files, one after the other; `shutdown` gives up, and receivers keep what they have. `obs` sees the machines.
-///
-/// # Errors
-/// A file cannot be read, the configuration cannot be, or the system refuses sockets or timers.
-pub async fn send_files(
-    config: SendConfig,
-    shutdown: CancellationToken,
-    events: mpsc::Sender<SendEvent>,
-    obs: &mut impl Observer,
-) -> Result<Vec<SentFile>, NetError> {
-    let mut link = Link::open(&config.to)?;
-    let mut members = config.members.clone();
-    let mut sent = Vec::new();
-    let mut tries = config.machine.opening.tries;
-    let is_listed = matches!(members, Members::Listed(_));
-    let count = config.files.len() as u32;
-    for (index, path) in (1..).zip(&config.files) {
-        let last = path.file_name().unwrap_or(path.as_os_str());
-        let name = FileName {
-            index,
-            count,
-            name: harmless(&last.to_string_lossy()),
-        };
-        // Nobody has to listen, to this and to the others.
-        let _ = events.try_send(SendEvent::Reading(name.name.clone()));
-        let scheme = Scheme::from_number(config.machine.scheme);
-        let source = read(path, name.to_object(), scheme).await?;
-        let mut machine = config.machine.clone();
-        machine.opening.tries = tries;
-        if let Some(fits) = link.payload {
-            let sealing = match machine.receipts {
-                Some(_) => SEALED_OVERHEAD as u16,
-                None => 0,
-            };
-            machine.packet_size = machine.packet_size.min(fits.saturating_sub(sealing)).max(1);
-        }
-        let is_stream = matches!(machine.trigger, Trigger::Timer { .. });
-        let object = source.object();
-        let session = random_number();
-        let keys = Keys::sender(machine.receipts.as_ref(), session);
-        let name = name.name;
-        let file = if is_stream {
-            let sender = Sender::stream(session, machine.clone(), members.clone())?;
-            let feed = Feed::new(source, &object, machine.packet_size)?;
-            let sender = sender.announcing(object.clone());
-            let session = Session::new(
-                &mut link,
-                sender,
-                Some(feed),
-                name,
-                (session, is_listed, keys),
-                &object,
-            );
-            session.run(&shutdown, &events, obs).await?
-        } else {
-            let sender = Sender::object(session, machine, members.clone(), source)?;
-            let session = Session::new(
-                &mut link,
-                sender,
-                None,
-                name,
-                (session, is_listed, keys),
-                &object,
-            );
-            session.run(&shutdown, &events, obs).await?
-        };
-        // Those that have failed are not waited for again; they may come late.
-        let delivered = |it: &&ReceiverReport| it.outcome == Outcome::Delivered;
-        let there = file.receivers.iter().filter(delivered).count();
-        match &mut members {
-            Members::Anyone { expect, .. } => *expect = Some(there.max(1) as u32),
-            Members::Listed(listed) if there < listed.len() => tries = tries.min(TRIES_AGAIN),
-            Members::Listed(_) => {}
-        }
-        let _ = events.try_send(SendEvent::Done(Box::new(file.clone())));
-        sent.push(file);
-        if shutdown.is_cancelled() {
-            break;
-        }
-    }
-    Ok(sent)
+/// A file that was listed and not sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WithheldFile {
+    /// Its name.
+    pub name: String,
+    /// Its octets when it was listed.
+    pub size: u64,
+    /// What is wrong with it.
+    pub why: String,
 }
 
-/// Reads a file for its digest, beside the loop: that may take a while.
-async fn read(path: &Path, name: Bytes, scheme: Option<Scheme>) -> Result<FileSource, NetError> {
-    let owned = path.to_owned();
-    let open = move || FileSource::open(&owned, name, scheme);
-    let opened = tokio::task::spawn_blocking(open).await;
-    let opened = opened.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-    opened.map_err(|source| NetError::Input {
-        path: path.to_owned(),
-        source,
-    })
+/// What became of everything that was to be sent.
+#[derive(Debug, Default)]
+pub struct SendReport {
+    /// Files that were to be sent.
+    pub files: u32,
+    /// Octets of all of them.
+    pub octets: u64,
+    /// The list of files, which is sent before them.
+    pub manifest: Option<SentFile>,
+    /// Files whose session began, in order.
+    pub sent: Vec<SentFile>,
+    /// Files that changed or could not be read when it was their turn.
+    pub withheld: Vec<WithheldFile>,
+    /// Why it ended early, if the system refused something.
+    pub error: Option<NetError>,
+    /// How long it took in all.
+    pub took: Span,
+}
+
+impl SendReport {
+    /// Whether this receiver has every file.
+    pub fn has_all(&self, member: MemberId) -> bool {
+        let has = |file: &SentFile| {
+            let mut receivers = file.receivers.iter();
+            receivers.any(|it| it.member == member && it.outcome == Outcome::Delivered)
+        };
+        self.sent.len() as u32 == self.files && self.sent.iter().all(has)
+    }
 }

@@ -315,7 +315,7 @@ impl<'a, S: Source> Session<'a, S> {
             return;
         };
         self.report.failure = Some(error.into());
-        self.sender.abort(Reason::User);
+        self.sender.abort(Reason::Changed);
     }
 
     /// Sends what may leave now; `false` if the kernel takes no more.

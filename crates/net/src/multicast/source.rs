@@ -1,60 +1,139 @@
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+use blake3::Hasher;
 use bytes::Bytes;
 use layercast_fec::Scheme;
 use layercast_multicast::{ContentError, Geometry, ParityMaker, Source};
 use layercast_wire::Payload;
 use layercast_wire::multicast::Object;
+use layercast_wire::multicast::manifest::{Modified, Withdrawal};
 
-use super::digest::digest_of;
+use super::tree::{modified, open};
 
 /// Packets that are read together where there are no blocks.
 const READ_AHEAD: u64 = 128;
+/// Octets that are read and hashed together.
+const HASHED: usize = 1 << 20;
 
-/// A file that is sent: read block by block, never held as a whole.
+/// Why a file is not sent: what receivers are told, and what the sender's user is told.
+#[derive(Debug)]
+pub struct Unsendable {
+    /// For receivers.
+    pub cause: Withdrawal,
+    /// For the user.
+    pub why: String,
+}
+
+impl From<io::Error> for Unsendable {
+    fn from(error: io::Error) -> Unsendable {
+        let cause = match error.kind() {
+            io::ErrorKind::NotFound => Withdrawal::Removed,
+            io::ErrorKind::PermissionDenied => Withdrawal::Denied,
+            io::ErrorKind::Interrupted => Withdrawal::Stopped,
+            _ => Withdrawal::Unreadable,
+        };
+        let why = match cause {
+            Withdrawal::Unreadable => error.to_string(),
+            cause => cause.to_string(),
+        };
+        Unsendable { cause, why }
+    }
+}
+
+impl Unsendable {
+    fn changed() -> Unsendable {
+        let cause = Withdrawal::Changed;
+        Unsendable {
+            cause,
+            why: cause.to_string(),
+        }
+    }
+}
+
+/// Where the octets are.
+#[derive(Debug)]
+enum Octets {
+    /// In a file, which has to stay as it was at this time.
+    File(File, Modified),
+    /// In memory.
+    Memory(Bytes),
+}
+
+/// A file that is sent, read block by block, never held as a whole; or a content in memory.
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    file: File,
+    octets: Octets,
     object: Object,
-    modified: Option<SystemTime>,
     /// The packets that were read last: the first one's number, and all.
     run: (u64, Vec<Bytes>),
     parities: Option<ParityMaker>,
 }
 
 impl FileSource {
-    /// Opens a file and reads it once, for its digest; `name` is what receivers are told, `scheme` the code of
-    /// its parities.
+    /// Opens a file of so many octets, modified last at that time, and reads it once for its digest. `name` is what
+    /// receivers are told, `scheme` the code of its parities; `read` is told how many octets were read, and `false`
+    /// ends it.
     ///
     /// # Errors
-    /// It cannot be read, or is not a plain file.
-    pub fn open(path: &Path, name: Bytes, scheme: Option<Scheme>) -> io::Result<FileSource> {
-        let file = File::open(path)?;
-        let about = file.metadata()?;
-        if !about.is_file() {
-            let what = "not a plain file";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    /// It cannot be read, or is not as announced.
+    pub fn open(
+        path: &Path,
+        (size, at): (u64, Modified),
+        name: Bytes,
+        scheme: Option<Scheme>,
+        mut read: impl FnMut(u64) -> bool,
+    ) -> Result<FileSource, Unsendable> {
+        let mut file = open(path)?;
+        if !is_as_it_was(&file.metadata()?, size, at) {
+            return Err(Unsendable::changed());
         }
-        let digest = digest_of(&file)?;
+        let mut hasher = Hasher::new();
+        let mut buffer = vec![0; HASHED.min(usize::try_from(size).unwrap_or(HASHED)) + 1];
+        let mut octets = 0;
+        loop {
+            let more = match file.read(&mut buffer) {
+                Ok(more) => more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if more == 0 {
+                break;
+            }
+            hasher.update(&buffer[..more]);
+            octets += more as u64;
+            if octets > size {
+                return Err(Unsendable::changed());
+            }
+            if !read(octets) {
+                return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+            }
+        }
+        if octets != size || !is_as_it_was(&file.metadata()?, size, at) {
+            return Err(Unsendable::changed());
+        }
         Ok(FileSource {
             path: path.to_owned(),
-            object: Object {
-                size: about.len(),
-                block: 1,
-                scheme: scheme.map_or(0, Scheme::number),
-                digest,
-                name,
-            },
-            modified: modified(&about),
-            file,
+            object: object(size, *hasher.finalize().as_bytes(), name, scheme),
+            octets: Octets::File(file, at),
             run: (0, Vec::new()),
             parities: scheme.map(ParityMaker::new),
         })
+    }
+
+    /// A content in memory.
+    pub fn memory(octets: Bytes, name: Bytes, scheme: Option<Scheme>) -> FileSource {
+        let digest = *blake3::hash(&octets).as_bytes();
+        FileSource {
+            path: PathBuf::new(),
+            object: object(octets.len() as u64, digest, name, scheme),
+            octets: Octets::Memory(octets),
+            run: (0, Vec::new()),
+            parities: scheme.map(ParityMaker::new),
+        }
     }
 
     fn unreadable(&self, why: impl ToString) -> ContentError {
@@ -66,20 +145,21 @@ impl FileSource {
         if self.run.0 == first && self.run.1.len() as u64 == end - first {
             return Ok(());
         }
-        let about = self
-            .file
-            .metadata()
-            .map_err(|error| self.unreadable(error))?;
-        if about.len() != self.object.size || modified(&about) != self.modified {
-            return Err(self.unreadable("it was changed while it was sent"));
-        }
         let from = geometry.offset(first);
         let to = geometry.offset(end).min(geometry.size);
-        let mut octets = vec![0; (to - from) as usize];
-        self.file
-            .read_exact_at(&mut octets, from)
-            .map_err(|error| self.unreadable(error))?;
-        let octets = Bytes::from(octets);
+        let octets = match &self.octets {
+            Octets::Memory(octets) => octets.slice(from as usize..to as usize),
+            Octets::File(file, at) => {
+                let mut octets = vec![0; (to - from) as usize];
+                let about = file.metadata().map_err(|it| self.unreadable(it))?;
+                if !is_as_it_was(&about, self.object.size, *at) {
+                    return Err(self.unreadable(Withdrawal::Changed));
+                }
+                let read = file.read_exact_at(&mut octets, from);
+                read.map_err(|it| self.unreadable(it))?;
+                Bytes::from(octets)
+            }
+        };
         let packets = (first..end).map(|number| {
             let start = (geometry.offset(number) - from) as usize;
             octets.slice(start..start + geometry.len(number))
@@ -87,6 +167,20 @@ impl FileSource {
         self.run = (first, packets.collect());
         Ok(())
     }
+}
+
+fn object(size: u64, digest: [u8; 32], name: Bytes, scheme: Option<Scheme>) -> Object {
+    Object {
+        size,
+        block: 1,
+        scheme: scheme.map_or(0, Scheme::number),
+        digest,
+        name,
+    }
+}
+
+fn is_as_it_was(about: &Metadata, size: u64, at: Modified) -> bool {
+    about.is_file() && about.len() == size && modified(about) == at
 }
 
 impl Source for FileSource {
@@ -125,8 +219,4 @@ impl Source for FileSource {
         self.parities = Some(parities);
         parity
     }
-}
-
-fn modified(about: &Metadata) -> Option<SystemTime> {
-    about.modified().ok()
 }

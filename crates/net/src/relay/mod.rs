@@ -49,6 +49,8 @@ pub struct RelayConfig {
     /// Whether the addresses of clients are believed. If not, a client on another host gets at most three times
     /// the octets that came from it, unless a TCP connection came from its address (RFC 9000, 8.1).
     pub believe_clients: bool,
+    /// Port from which the datagrams of the only client go on; `None`: any, and another for each client.
+    pub from_port: Option<u16>,
 }
 
 /// What happened on an emulated path.
@@ -97,7 +99,11 @@ impl Relay {
         let back = Path::new(config.back.clone(), config.seed, "back")?;
         let (listener, front) = bind_both(config.listen, Udp::bind).await?;
         let paths = Paths {
-            sessions: Sessions::new(config.to, config.max_clients, config.believe_clients),
+            sessions: Sessions::new(
+                config.to,
+                config.max_clients,
+                (config.believe_clients, config.from_port),
+            ),
             front,
             there,
             back,

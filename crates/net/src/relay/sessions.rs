@@ -29,6 +29,7 @@ struct Session {
 pub struct Sessions {
     to: SocketAddr,
     max: usize,
+    from_port: u16,
     all: BTreeMap<SessionId, Session>,
     by_client: HashMap<SocketAddr, SessionId>,
     next: u64,
@@ -58,10 +59,12 @@ impl<F: FnMut(SessionId, Bytes, bool)> Inbound for FromFar<'_, F> {
 }
 
 impl Sessions {
-    pub fn new(to: SocketAddr, max: usize, believe: bool) -> Sessions {
+    /// Datagrams go on to `to`; with a port of their own there is one client at a time.
+    pub fn new(to: SocketAddr, max: usize, (believe, from_port): (bool, Option<u16>)) -> Sessions {
         Sessions {
             to,
-            max,
+            max: from_port.map_or(max, |_| 1),
+            from_port: from_port.unwrap_or(0),
             all: BTreeMap::new(),
             by_client: HashMap::new(),
             next: 0,
@@ -86,7 +89,7 @@ impl Sessions {
             self.gone_strangers += gone.socket.stats().unknown;
             self.by_client.remove(&gone.client);
         }
-        let local = SocketAddr::new(source_towards(self.to), 0);
+        let local = SocketAddr::new(source_towards(self.to), self.from_port);
         let socket = Udp::bind(local).ok()?;
         let id = SessionId(self.next);
         self.next += 1;

@@ -35,6 +35,7 @@ impl Running {
             seed: 1,
             max_clients: 8,
             believe_clients: false,
+            from_port: None,
         };
         let relay = Relay::bind(config).await.unwrap();
         let addr = relay.local_addr();

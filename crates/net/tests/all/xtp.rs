@@ -140,6 +140,7 @@ async fn a_stream_arrives_through_a_path_that_loses() {
         seed: 1,
         max_clients: 8,
         believe_clients: false,
+        from_port: None,
     };
     let relay = Relay::bind(config).await.unwrap();
     let (to, stop) = (relay.local_addr(), CancellationToken::new());

@@ -202,6 +202,7 @@ async fn signals_get_through_a_port_that_loses_a_fifth() {
         seed: 5,
         max_clients: 64,
         believe_clients: false,
+        from_port: None,
     };
     let relay = Relay::bind(config).await.unwrap();
     let through = relay.local_addr();

@@ -94,11 +94,17 @@ pub enum Reason {
     Mtu = 10,
     /// Another receiver has its name.
     InUse = 11,
+    /// The content changed while it was sent.
+    Changed = 12,
+    /// It has no permission to write.
+    Denied = 13,
+    /// Its storage reports an error.
+    Storage = 14,
 }
 
 impl Reason {
     /// All, in the order of their numbers.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 15] = [
         Reason::Normal,
         Reason::User,
         Reason::Integrity,
@@ -111,6 +117,9 @@ impl Reason {
         Reason::Late,
         Reason::Mtu,
         Reason::InUse,
+        Reason::Changed,
+        Reason::Denied,
+        Reason::Storage,
     ];
 
     /// Its name in traces.
@@ -128,6 +137,9 @@ impl Reason {
             Reason::Late => "late",
             Reason::Mtu => "mtu",
             Reason::InUse => "name in use",
+            Reason::Changed => "content changed",
+            Reason::Denied => "permission denied",
+            Reason::Storage => "storage",
         }
     }
 }

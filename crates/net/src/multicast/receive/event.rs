@@ -29,6 +29,28 @@ pub enum ReceiveEvent {
         held: (u64, u64),
         /// Octets of a packet.
         packet: u16,
+        /// Octets of the whole transfer that are there, and all, if its list of files came.
+        whole: Option<(u64, u64)>,
+    },
+    /// The list of files of a transfer came.
+    Listed {
+        /// Files.
+        files: u32,
+        /// Folders.
+        folders: u32,
+        /// Octets of all files together.
+        octets: u64,
+        /// Octets that there is room for.
+        room: u64,
+        /// Whose transfer it is.
+        sender: SocketAddr,
+    },
+    /// What claims to be a list of files is none, or a folder of it cannot be made.
+    BadList {
+        /// Whose it is.
+        sender: SocketAddr,
+        /// What is wrong.
+        why: String,
     },
     /// The sender is gone before the file was whole; what is there is kept.
     Interrupted {

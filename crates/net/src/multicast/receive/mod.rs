@@ -5,6 +5,7 @@ mod meeting;
 mod session;
 mod sessions;
 mod sets;
+mod transfers;
 
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -171,6 +172,7 @@ impl FileReceiver {
             }
         };
         self.sessions.save();
+        self.sessions.sync();
         if ended == Ended::Stopped {
             self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
             // Best effort: who is not told finds out.

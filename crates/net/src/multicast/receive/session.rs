@@ -6,7 +6,7 @@ use layercast_wire::multicast::{Body, Object, Open, Packet, Reason};
 
 use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::intake::Intake;
-use crate::multicast::store::{FileStore, Folder};
+use crate::multicast::store::{FileStore, Folder, Listed};
 
 /// Whose sender says nothing for so long is taken over by another with the same content, or given up for a new one.
 const SILENT: Span = Span::from_secs(2);
@@ -25,19 +25,23 @@ pub struct Session {
     verifying: bool,
     /// The file, if it comes as a stream.
     stream: Option<Intake>,
+    /// The manifest of a transfer, if it is that, once it is whole.
+    manifest: Option<Vec<u8>>,
+    /// It was taken.
+    told: bool,
 }
 
 impl Session {
     /// Takes part in what `sender` announces by `packet`.
     pub fn join(
         config: ReceiverConfig,
-        (folder, name): (Folder, &str),
+        (folder, listed, name): (Folder, Option<Listed>, &str),
         now: Time,
         (sender, peer): (SocketAddr, Peer),
         (packet, open): (&Packet, &Open),
         obs: &mut impl Observer,
     ) -> Session {
-        let mut store = FileStore::new(folder);
+        let mut store = FileStore::new(folder, listed);
         if let Some(object) = &open.object {
             store.look_for(object);
         }
@@ -53,6 +57,8 @@ impl Session {
             heard: now,
             verifying: false,
             stream: None,
+            manifest: None,
+            told: false,
         };
         session.begin_if_known(now, obs);
         session
@@ -117,8 +123,9 @@ impl Session {
         // A piece at a time, so that packets do not wait for long.
         let hashed = self.machine.store_mut().hash_one();
         let mut more = matches!(hashed, Ok(true));
-        if hashed.is_err() {
-            self.machine.leave(Reason::NoRoom);
+        if let Err(error) = hashed {
+            let reason = self.machine.store_mut().failed(error);
+            self.machine.leave(reason);
         }
         if self.verifying
             && let Some(right) = self.machine.store().is_right()
@@ -134,9 +141,14 @@ impl Session {
                     more = true;
                 }
                 ReceiverEvent::Complete => {
-                    let finished = self.machine.store_mut().finish();
-                    if finished.is_err() {
-                        self.machine.leave(Reason::NoRoom);
+                    let store = self.machine.store_mut();
+                    let finished = match store.is_manifest() {
+                        true => store.manifest().map(|it| self.manifest = Some(it)),
+                        false => store.finish().map(drop),
+                    };
+                    if let Err(error) = finished {
+                        let reason = self.machine.store_mut().failed(error);
+                        self.machine.leave(reason);
                     }
                 }
                 ReceiverEvent::Closed { reason, .. } | ReceiverEvent::Refused(reason) => {
@@ -146,6 +158,27 @@ impl Session {
             }
         }
         (more, over)
+    }
+
+    /// The octets of a manifest that has become whole; given once.
+    pub fn take_manifest(&mut self) -> Option<Vec<u8>> {
+        let stream = self.stream.as_ref().is_some_and(Intake::is_right);
+        if stream && self.machine.store().is_manifest() && !self.told {
+            self.manifest = self.machine.store_mut().manifest().ok();
+        }
+        let taken = self.manifest.take();
+        self.told |= taken.is_some();
+        taken
+    }
+
+    /// The number of the transfer that it is part of.
+    pub fn batch(&self) -> Option<u64> {
+        Some(self.machine.store().name()?.batch)
+    }
+
+    /// Whether it brings the manifest of a transfer, not a file.
+    pub fn is_manifest(&self) -> bool {
+        self.machine.store().is_manifest()
     }
 
     /// The next packet that may leave.
@@ -219,6 +252,7 @@ impl Session {
             name: self.machine.store().name()?.name.clone(),
             held: stream.map_or(self.machine.progress(), Intake::progress),
             packet: self.open.packet_size,
+            whole: None,
         })
     }
 

@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use layercast_core::{Observer, Time, earliest};
-use layercast_multicast::{ReceiverConfig, To};
+use layercast_core::{Observer, Span, Time, earliest};
+use layercast_multicast::{ReceiverConfig, ReceiverStats, To};
+use layercast_wire::multicast::manifest::Manifest;
 use layercast_wire::multicast::{
     Body, Datagram, Open, PATH_LEN, Packet, PathBody, PathCheck, Reason,
 };
@@ -12,12 +13,13 @@ use tokio::sync::mpsc;
 use super::meeting::Meeting;
 use super::session::Session;
 use super::sets::Sets;
+use super::transfers::Transfers;
 use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::name::FileName;
 use crate::multicast::outgoing::Outgoing;
 use crate::multicast::peers::Peers;
-use crate::multicast::store::Folder;
+use crate::multicast::store::{Folder, make_folders, settle_folders, sync};
 use crate::random::random_number;
 
 /// Sessions at a time: a stranger who announces many takes no more of us.
@@ -49,6 +51,7 @@ pub struct Sessions {
     pub heard: Time,
     /// The files of each sender.
     pub sets: Sets,
+    transfers: Transfers,
 }
 
 impl Sessions {
@@ -67,6 +70,7 @@ impl Sessions {
             files: Vec::new(),
             heard: Time::ZERO,
             sets: Sets::default(),
+            transfers: Transfers::default(),
         }
     }
 
@@ -238,13 +242,19 @@ impl Sessions {
         self.sets.began(now, from, &name, object.digest);
         let session = Session::join(
             self.another_life(),
-            (self.folder.clone(), &self.name),
+            (
+                self.folder.clone(),
+                self.transfers.listed(&name),
+                &self.name,
+            ),
             now,
             (from, peer),
             (packet, open),
             obs,
         );
-        let _ = events.try_send(session.joined());
+        if !name.is_manifest() {
+            let _ = events.try_send(session.joined());
+        }
         self.all.insert(id, session);
     }
 
@@ -266,11 +276,15 @@ impl Sessions {
         obs: &mut impl Observer,
     ) -> bool {
         let mut more = false;
-        let mut ended = Vec::new();
+        let (mut ended, mut lists) = (Vec::new(), Vec::new());
         for (&id, session) in &mut self.all {
             let (hashing, over) = session.work(now, obs);
             more |= hashing;
             ended.extend(over.map(|reason| (id, reason)));
+            lists.extend(session.take_manifest().map(|it| (session.sender(), it)));
+        }
+        for (sender, octets) in lists {
+            self.list(now, sender, &octets, events);
         }
         while let Some((to, session, token)) = self.meeting.next(now) {
             let body = PathBody::Challenge(token);
@@ -308,21 +322,114 @@ impl Sessions {
         }
         self.over.push_back(id);
         self.heard = now;
-        let sender = session.sender();
+        let (sender, is_manifest) = (session.sender(), session.is_manifest());
         let Some(file) = session.end(now, reason) else {
             return;
         };
-        if let Some(reason @ (Reason::Silent | Reason::User | Reason::Integrity)) = file.reason {
-            // The sender is gone, or gave up: it may come again.
+        if is_manifest {
+            self.sets.ended(now, sender, &file.name);
+            return self.settle(sender, file.name.batch);
+        }
+        if let Some(
+            reason @ (Reason::Silent | Reason::User | Reason::Integrity | Reason::Changed),
+        ) = file.reason
+        {
+            // The sender is gone, or gave up: it may come again. If the file has changed it says so in its list.
             let _ = events.try_send(ReceiveEvent::Interrupted {
                 name: file.name.name,
                 reason,
             });
             return;
         }
+        self.over(now, sender, file, events);
+    }
+
+    /// A file is over, here or not to be had.
+    fn over(
+        &mut self,
+        now: Time,
+        sender: SocketAddr,
+        file: ReceivedFile,
+        events: &mpsc::Sender<ReceiveEvent>,
+    ) {
+        let batch = file.name.batch;
         self.sets.ended(now, sender, &file.name);
+        self.transfers.ended(batch, file.size);
         let _ = events.try_send(ReceiveEvent::Done(Box::new(file.clone())));
         self.files.push(file);
+        self.settle(sender, batch);
+    }
+
+    /// The list of files of a sender came.
+    fn list(
+        &mut self,
+        now: Time,
+        sender: SocketAddr,
+        octets: &[u8],
+        events: &mpsc::Sender<ReceiveEvent>,
+    ) {
+        let made = Manifest::decode(octets).map_err(|it| it.to_string());
+        let made = made.and_then(|manifest| {
+            let folders = make_folders(&self.folder.path, &manifest);
+            folders.map_err(|it| it.to_string()).map(|()| manifest)
+        });
+        let manifest = match made {
+            Ok(manifest) => manifest,
+            Err(why) => {
+                let _ = events.try_send(ReceiveEvent::BadList { sender, why });
+                return;
+            }
+        };
+        let batch = manifest.batch();
+        let files = manifest.files().count() as u32;
+        if self.transfers.get(batch).is_none() {
+            let _ = events.try_send(ReceiveEvent::Listed {
+                files,
+                folders: manifest.entries().len() as u32 - files,
+                octets: manifest.octets(),
+                room: self.folder.room(),
+                sender,
+            });
+        }
+        let transfer = self.transfers.put(manifest);
+        let withdrawn: Vec<_> = transfer.withdrawn().collect();
+        for (index, listed, size, cause) in withdrawn {
+            if self.sets.has_ended(sender, index) {
+                continue;
+            }
+            let path = listed.path.iter().map(|it| &**it);
+            let name = FileName::new((index, files, batch), path);
+            self.sets.began(now, sender, &name, [0; 32]);
+            let file = ReceivedFile {
+                name,
+                size,
+                digest: [0; 32],
+                path: None,
+                reason: Some(Reason::Changed),
+                error: Some(cause.to_string()),
+                held_before: 0,
+                took: Span::ZERO,
+                stats: ReceiverStats::default(),
+            };
+            self.over(now, sender, file, events);
+        }
+    }
+
+    /// Once all files of a sender are over its folders get their permissions and times.
+    fn settle(&self, sender: SocketAddr, batch: u64) {
+        if let Some(transfer) = self.transfers.get(batch)
+            && self.sets.is_done(sender)
+        {
+            settle_folders(&self.folder.path, &transfer.manifest);
+        }
+    }
+
+    /// Brings what was received to the disk.
+    pub fn sync(&self) {
+        if self.files.iter().any(|file| file.path.is_some()) {
+            // What cannot be is received again after a crash, as its digest says.
+            let _ = sync(&self.folder.path);
+        }
     }
 
     /// Whether some session is served after others.
@@ -350,8 +457,22 @@ impl Sessions {
     /// Tells how the session gets on that moved last.
     pub fn progress(&self, events: &mpsc::Sender<ReceiveEvent>) {
         let latest = self.all.values().max_by_key(|it| it.heard());
-        if let Some(progress) = latest.and_then(Session::progress) {
-            let _ = events.try_send(progress);
+        let Some((session, mut progress)) = latest.and_then(|it| Some((it, it.progress()?))) else {
+            return;
+        };
+        if session.is_manifest() {
+            return;
         }
+        if let ReceiveEvent::Progress {
+            held,
+            packet,
+            whole,
+            ..
+        } = &mut progress
+            && let Some(batch) = session.batch()
+        {
+            *whole = self.transfers.progress(batch, held.0 * u64::from(*packet));
+        }
+        let _ = events.try_send(progress);
     }
 }

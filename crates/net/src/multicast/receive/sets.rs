@@ -37,7 +37,8 @@ impl Set {
 
     /// Files that did not come, as far as is known.
     fn missing(&self) -> u32 {
-        let over = self.files.values().filter(|it| it.1).count();
+        // The list of files is none of them.
+        let over = self.files.range(1..).filter(|it| it.1.1).count();
         self.count.saturating_sub(over as u32)
     }
 }
@@ -92,6 +93,18 @@ impl Sets {
                 file.1 = true;
             }
         }
+    }
+
+    /// Whether a file of a sender is over.
+    pub fn has_ended(&self, sender: SocketAddr, index: u32) -> bool {
+        let set = self.all.get(&sender);
+        set.and_then(|set| set.files.get(&index))
+            .is_some_and(|it| it.1)
+    }
+
+    /// Whether all files of a sender are over.
+    pub fn is_done(&self, sender: SocketAddr) -> bool {
+        self.all.get(&sender).is_some_and(Set::is_over)
     }
 
     /// Whether the files of some sender are over, and none of another are waited for.

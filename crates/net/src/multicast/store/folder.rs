@@ -1,12 +1,11 @@
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use layercast_wire::multicast::Object;
 
+use super::place;
 use crate::multicast::digest::TreeDigest;
-use crate::multicast::partial::{Access, open_in_folder};
 
 /// Where received files go.
 #[derive(Clone, Debug)]
@@ -21,26 +20,10 @@ pub struct Folder {
 
 impl Folder {
     /// Octets that there is room for.
-    pub(super) fn room(&self) -> u64 {
+    pub(crate) fn room(&self) -> u64 {
         let free = rustix::fs::statvfs(&self.path)
             .map_or(u64::MAX, |it| it.f_bavail.saturating_mul(it.f_frsize));
         self.most.min(free)
-    }
-
-    /// The path of a name itself if it is free or may be replaced, or one with a number.
-    pub(super) fn free_name(&self, name: &str) -> io::Result<PathBuf> {
-        let path = self.path.join(name);
-        if self.overwrite || fs::symlink_metadata(&path).is_err() {
-            return Ok(path);
-        }
-        let (stem, end) = match name.rsplit_once('.') {
-            Some((stem, end)) => (stem, format!(".{end}")),
-            None => (name, String::new()),
-        };
-        (1..1_000)
-            .map(|number| self.path.join(format!("{stem}~{number}{end}")))
-            .find(|path| fs::symlink_metadata(path).is_err())
-            .ok_or_else(|| io::ErrorKind::AlreadyExists.into())
     }
 }
 
@@ -56,9 +39,9 @@ pub(super) struct Existing {
 }
 
 impl Existing {
-    /// The plain file at a path, if it has the size of the object.
-    pub fn open(path: PathBuf, object: &Object) -> Option<Existing> {
-        let file = open_in_folder(&path, Access::Read).ok()?;
+    /// The plain file at a path below the folder, if it has the size of the object.
+    pub fn open(folder: &Folder, path: &[Box<[u8]>], object: &Object) -> Option<Existing> {
+        let (file, path) = place::existing(&folder.path, path).ok()?;
         let is_as_large = file.metadata().ok()?.len() == object.size;
         is_as_large.then(|| Existing {
             path,

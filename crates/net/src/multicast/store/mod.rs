@@ -2,6 +2,7 @@
 
 mod folder;
 mod on_disk;
+mod place;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,12 +10,19 @@ use std::path::{Path, PathBuf};
 use layercast_fec::Scheme;
 use layercast_multicast::{Bits, Geometry, Rebuilt, Store, Verdict};
 use layercast_wire::Payload;
+use layercast_wire::multicast::manifest::MAX_MANIFEST;
 use layercast_wire::multicast::{Object, Reason};
 
 use self::folder::Existing;
 pub use self::folder::Folder;
 use self::on_disk::OnDisk;
-use super::name::FileName;
+pub use self::place::{Listed, make_folders, settle_folders, sync};
+use super::name::{FileName, shorten};
+
+/// Octets of a name that partial files have of it: with what is put around it, it fits every file system.
+const LONGEST: usize = 200;
+/// Files of so many octets are brought to the disk one by one; smaller ones together, with the last of a transfer.
+const LARGE: u64 = 8 << 20;
 
 /// A file that is received: packets go to their places in a partial file, which gets its name once its digest is
 /// right.
@@ -22,6 +30,8 @@ use super::name::FileName;
 pub struct FileStore {
     folder: Folder,
     name: Option<FileName>,
+    /// What the manifest says of it, if that is known.
+    listed: Option<Listed>,
     file: Option<OnDisk>,
     /// A file of the announced name and size, which is read to see whether it has the announced content.
     existing: Option<Existing>,
@@ -32,11 +42,12 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// A file goes into `folder`.
-    pub fn new(folder: Folder) -> FileStore {
+    /// A file goes into `folder`, to where the manifest says if it lists it.
+    pub fn new(folder: Folder, listed: Option<Listed>) -> FileStore {
         FileStore {
             folder,
             name: None,
+            listed,
             file: None,
             existing: None,
             done: None,
@@ -54,6 +65,13 @@ impl FileStore {
         self.done.as_deref()
     }
 
+    /// The system refuses something: the reason for the sender.
+    pub fn failed(&mut self, error: io::Error) -> Reason {
+        let reason = reason_of(&error);
+        self.error.get_or_insert(error);
+        reason
+    }
+
     /// Why the receiver left the session, if it was the system.
     pub fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
@@ -62,8 +80,8 @@ impl FileStore {
     /// Looks for a file of the announced name and size, which may have been received in another life: before
     /// [`begin`](Store::begin). It has to be read then by [`read_existing`](Self::read_existing).
     pub fn look_for(&mut self, object: &Object) {
-        let name = FileName::from_object(&object.name);
-        self.existing = Existing::open(self.folder.path.join(&name.name), object);
+        let name = self.name_of(object);
+        self.existing = Existing::open(&self.folder, &name.path, object);
     }
 
     /// Reads a piece of the existing file; `true`: there is none, or all of it has been read.
@@ -115,13 +133,58 @@ impl FileStore {
         if let Some(done) = &self.done {
             return Ok(done.clone());
         }
+        if self.is_manifest() {
+            return Ok(PathBuf::new());
+        }
         let (Some(file), Some(name)) = (&mut self.file, &self.name) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let path = self.folder.free_name(&name.name)?;
-        file.finish(&path)?;
+        let (folder, listed) = (&self.folder, &self.listed);
+        let is_last = name.index == name.count;
+        let path = file.finish(|file, from| {
+            if let Some(listed) = listed {
+                place::set_times_and_mode(file, listed.mode, listed.modified)?;
+            }
+            let is_alone = name.count == 1;
+            if is_alone || file.metadata()?.len() >= LARGE {
+                file.sync_all()?;
+            }
+            let (path, at) = place::put(&folder.path, &name.path, from, folder.overwrite)?;
+            match is_alone {
+                true => rustix::fs::fsync(at)?,
+                false if is_last => place::sync(&folder.path)?,
+                false => {}
+            }
+            Ok(path)
+        })?;
         self.done = Some(path.clone());
         Ok(path)
+    }
+
+    /// Whether the object is the manifest of a transfer.
+    pub fn is_manifest(&self) -> bool {
+        self.name.as_ref().is_some_and(FileName::is_manifest)
+    }
+
+    /// The octets of a manifest, which is whole and right.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn manifest(&mut self) -> io::Result<Vec<u8>> {
+        match &mut self.file {
+            Some(file) => file.read_all(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What the sender calls an object, or the manifest.
+    fn name_of(&self, object: &Object) -> FileName {
+        let mut name = FileName::from_object(&object.name);
+        if let Some(listed) = &self.listed {
+            name.name = listed.name();
+            name.path.clone_from(&listed.path);
+        }
+        name
     }
 
     fn open(&mut self, object: &Object, geometry: &Geometry) -> io::Result<Bits> {
@@ -129,8 +192,19 @@ impl FileStore {
             // It was received in another life, and the sender does not know.
             return Ok(Bits::full(geometry.packets()));
         }
-        let name = FileName::from_object(&object.name);
-        let (file, held) = OnDisk::open(&self.folder.path, &name.name, object, geometry)?;
+        let name = self.name_of(object);
+        if name.is_manifest() {
+            self.file = Some(OnDisk::in_memory(object, geometry)?);
+            return Ok(Bits::new(geometry.packets()));
+        }
+        let Some(last) = name.path.last() else {
+            let what = "this receiver came too late for the list of files, which has its path";
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        };
+        let mut last = String::from_utf8_lossy(last).into_owned().into_bytes();
+        shorten(&mut last, LONGEST);
+        let last = String::from_utf8_lossy(&last);
+        let (file, held) = OnDisk::open(&self.folder.path, &last, object, geometry)?;
         self.file = Some(file);
         Ok(held)
     }
@@ -138,15 +212,21 @@ impl FileStore {
     /// Runs `what`, keeps the error and gives the reason for the sender.
     fn tried<T>(&mut self, what: impl FnOnce(&mut Self) -> io::Result<T>) -> Result<T, Reason> {
         what(self).map_err(|error| {
+            let reason = reason_of(&error);
             self.error = Some(error);
-            Reason::NoRoom
+            reason
         })
     }
 }
 
 impl Store for FileStore {
     fn begin(&mut self, object: &Object, geometry: &Geometry) -> Result<Bits, Reason> {
-        self.name = Some(FileName::from_object(&object.name));
+        let name = self.name_of(object);
+        let is_manifest = name.is_manifest();
+        self.name = Some(name);
+        if is_manifest && object.size > MAX_MANIFEST as u64 {
+            return Err(Reason::Unsupported);
+        }
         if object.scheme != 0 {
             let scheme = Scheme::from_number(object.scheme).ok_or(Reason::Unsupported)?;
             let n = usize::from(geometry.block);
@@ -154,8 +234,12 @@ impl Store for FileStore {
         }
         self.tried(|store| {
             let room = store.folder.room();
-            if object.size > room {
-                let what = format!("{} octets are too many for room of {room}", object.size);
+            if object.size > room && !is_manifest {
+                let what = format!(
+                    "it has {} octets, and there is room for {room} in {} (disk, or --most)",
+                    object.size,
+                    store.folder.path.display()
+                );
                 return Err(io::Error::new(io::ErrorKind::StorageFull, what));
             }
             store.open(object, geometry)
@@ -211,6 +295,17 @@ impl Store for FileStore {
     }
 }
 
+/// What senders are told of an error of the system.
+fn reason_of(error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Reason::NoRoom
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Reason::Denied,
+        _ => Reason::Storage,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +331,7 @@ mod tests {
             name: "nothing".into(),
         };
         let geometry = Geometry::of(&object, 1_400).unwrap();
-        let mut store = FileStore::new(folder.clone());
+        let mut store = FileStore::new(folder.clone(), None);
         store.begin(&object, &geometry).unwrap();
         assert_eq!(looked_at(&mut store), Some(false));
         store.clear();

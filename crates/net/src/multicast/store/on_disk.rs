@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -41,19 +42,43 @@ impl OnDisk {
         geometry: &Geometry,
     ) -> io::Result<(OnDisk, Bits)> {
         let (partial, held) = Partial::open(folder, name, object, geometry)?;
-        let tree = TreeDigest::new(object.size);
-        let mut file = OnDisk {
+        let mut file = OnDisk::new(partial, object, geometry);
+        file.count(&held);
+        Ok((file, held))
+    }
+
+    /// The same in memory only.
+    ///
+    /// # Errors
+    /// The system has no memory for it.
+    pub fn in_memory(object: &Object, geometry: &Geometry) -> io::Result<OnDisk> {
+        let partial = Partial::in_memory(object, geometry)?;
+        let mut file = OnDisk::new(partial, object, geometry);
+        file.count(&Bits::new(geometry.packets()));
+        Ok(file)
+    }
+
+    fn new(partial: Partial, object: &Object, geometry: &Geometry) -> OnDisk {
+        OnDisk {
             partial,
             digest: object.digest,
             geometry: *geometry,
             came: Vec::new(),
             ready: Vec::new(),
-            tree,
+            tree: TreeDigest::new(object.size),
             parities: Scheme::from_number(object.scheme).map(|it| Rebuilder::new(it, PARITIES)),
             unsaved: false,
-        };
-        file.count(&held);
-        Ok((file, held))
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        let mut octets = vec![0; usize::try_from(self.geometry.size).unwrap_or(0)];
+        self.partial.read(0, &mut octets)?;
+        Ok(octets)
     }
 
     /// A packet came: it goes to its place.
@@ -90,9 +115,9 @@ impl OnDisk {
         }
     }
 
-    /// It is whole: it gets its name.
-    pub fn finish(&mut self, path: &Path) -> io::Result<()> {
-        self.partial.finish(path)
+    /// It is whole: `put` gives it its name.
+    pub fn finish<T>(&mut self, put: impl FnOnce(&File, &Path) -> io::Result<T>) -> io::Result<T> {
+        self.partial.finish(put)
     }
 
     /// A packet is there that was not.

@@ -1,0 +1,93 @@
+//! The manifests of transfers that are received.
+
+use std::collections::VecDeque;
+
+use layercast_wire::multicast::manifest::{Kind, Manifest, Withdrawal};
+
+use crate::multicast::name::FileName;
+use crate::multicast::store::Listed;
+
+/// Manifests that are kept; the one that came first goes first.
+const MOST: usize = 4;
+
+/// What senders have said that they are going to send.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    all: VecDeque<Transfer>,
+}
+
+/// One call of a sender.
+#[derive(Debug)]
+pub struct Transfer {
+    /// What it sends.
+    pub manifest: Manifest,
+    /// Positions of the files in the manifest.
+    files: Vec<u32>,
+    /// Octets of files that are over.
+    over: u64,
+}
+
+impl Transfer {
+    /// What the manifest says of a file, by its number.
+    fn listed(&self, index: u32) -> Option<Listed> {
+        let at = self.files.get(index.checked_sub(1)? as usize)?;
+        Listed::of(&self.manifest, *at)
+    }
+
+    /// Files that the sender does not send after all, by their numbers.
+    pub fn withdrawn(&self) -> impl Iterator<Item = (u32, Listed, u64, Withdrawal)> + '_ {
+        let numbered = (1..).zip(&self.files);
+        numbered.filter_map(|(index, &at)| {
+            let Kind::Withdrawn { size, cause } = self.manifest.entries()[at as usize].kind else {
+                return None;
+            };
+            Some((index, Listed::of(&self.manifest, at)?, size, cause))
+        })
+    }
+}
+
+impl Transfers {
+    /// A manifest came; it takes the place of an earlier one of the same transfer.
+    pub fn put(&mut self, manifest: Manifest) -> &Transfer {
+        let batch = manifest.batch();
+        let old = self.all.iter().position(|it| it.manifest.batch() == batch);
+        let over = old
+            .and_then(|at| self.all.remove(at))
+            .map_or(0, |it| it.over);
+        if self.all.len() >= MOST {
+            self.all.pop_front();
+        }
+        let files = manifest.files().map(|(at, _)| at).collect();
+        self.all.push_back(Transfer {
+            manifest,
+            files,
+            over,
+        });
+        &self.all[self.all.len() - 1]
+    }
+
+    /// The transfer with this number.
+    pub fn get(&self, batch: u64) -> Option<&Transfer> {
+        self.all.iter().find(|it| it.manifest.batch() == batch)
+    }
+
+    /// What the manifest says of a file.
+    pub fn listed(&self, name: &FileName) -> Option<Listed> {
+        self.get(name.batch)?.listed(name.index)
+    }
+
+    /// A file of so many octets is over.
+    pub fn ended(&mut self, batch: u64, octets: u64) {
+        let transfer = self.all.iter_mut().find(|it| it.manifest.batch() == batch);
+        if let Some(transfer) = transfer {
+            transfer.over = transfer.over.saturating_add(octets);
+        }
+    }
+
+    /// Octets of a transfer that are there, `more` of a file that is not over among them, and all.
+    pub fn progress(&self, batch: u64, more: u64) -> Option<(u64, u64)> {
+        let transfer = self.get(batch)?;
+        let all = transfer.manifest.octets();
+        Some((transfer.over.saturating_add(more).min(all), all))
+    }
+}
