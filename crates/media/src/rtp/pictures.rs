@@ -276,3 +276,58 @@ impl MpegPictures {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field picture of MPEG-2, with its sequence header if it is the first.
+    fn field(bottom: bool, first: bool) -> Vec<u8> {
+        let mut data = vec![0; 4];
+        if first {
+            data.extend_from_slice(&[0, 0, 1, 0xB3, 0x0B, 0, 0x90, 0x13, 0xFF, 0xFF, 0xE0, 0x18]);
+            data.extend_from_slice(&[0, 0, 1, 0xB5, 0x14, 0x8A, 0, 1, 0, 0]);
+        }
+        let structure = if bottom { 0xF2 } else { 0xF1 };
+        data.extend_from_slice(&[0, 0, 1, 0, 0, 0x0F, 0xFF, 0xF8]);
+        data.extend_from_slice(&[0, 0, 1, 0xB5, 0x8F, 0xFF, structure, 0x41, 0x80]);
+        data.extend_from_slice(&[0, 0, 1, 1, 0xAA, 0xAA]);
+        data
+    }
+
+    fn receive(packets: &[(u32, Vec<u8>)]) -> Vec<(bool, usize)> {
+        let mut pictures = MpegPictures::default();
+        let mut out = Vec::new();
+        for (timestamp, payload) in packets {
+            let packet = RtpPacket {
+                marker: true,
+                payload_type: 32,
+                seq: 0,
+                timestamp: *timestamp,
+                ssrc: 0,
+                payload,
+            };
+            pictures.packet(&packet, false, &mut out);
+        }
+        pictures.finish(&mut out);
+        let of = |it: &TimedFrame| {
+            (
+                it.frame.gop_start,
+                it.frame.data.as_ref().map_or(0, |it| it.len()),
+            )
+        };
+        out.iter().map(of).collect()
+    }
+
+    #[test]
+    fn two_fields_of_mpeg_video_are_one_frame() {
+        let (top, bottom) = (field(false, true), field(true, false));
+        let both = top.len() + bottom.len() - 8;
+        // Each field with a marker, with time stamps of their own.
+        let pair = receive(&[(0, top.clone()), (1_800, bottom.clone())]);
+        assert_eq!(pair, [(true, both)]);
+        // A field without its other half is a frame.
+        let lone = receive(&[(0, top.clone()), (3_600, top.clone()), (5_400, bottom)]);
+        assert_eq!(lone, [(true, top.len() - 4), (true, both)]);
+    }
+}

@@ -20,6 +20,8 @@ const MIN_PACKETS: u64 = 3;
 const PLAUSIBLE_PACKETS: u64 = 32;
 /// Sources named in notes at most.
 const MAX_NAMED: usize = 8;
+/// Packets of an ignored source at which it is named again, with their number.
+const NAMED_AGAIN: [u64; 3] = [1_000, 100_000, 10_000_000];
 
 /// A stream of packets on a port: sequence numbers run within it (RFC 3550, 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +57,8 @@ pub enum RtpNote {
         other: RtpSource,
         /// The source that is taken.
         taken: RtpSource,
+        /// Packets of the other source so far.
+        packets: u64,
     },
     /// The source fell silent, and another one has taken its place.
     Replaced {
@@ -68,9 +72,14 @@ pub enum RtpNote {
 impl fmt::Display for RtpNote {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            RtpNote::Ignored { other, taken } => write!(
+            RtpNote::Ignored {
+                other,
+                taken,
+                packets,
+            } => write!(
                 f,
-                "a second RTP source sends to the port ({other}) and is ignored; the stream is {taken}"
+                "another RTP source sends to the port ({other}; packets so far: {packets}) and is ignored; the \
+                 stream is {taken}"
             ),
             RtpNote::Replaced { old, new } => write!(
                 f,
@@ -94,6 +103,13 @@ struct Candidate {
     evidence: Evidence,
     kept: VecDeque<Kept>,
     last: Time,
+}
+
+/// A source that was named, and its packets so far.
+#[derive(Debug)]
+struct Named {
+    source: RtpSource,
+    packets: u64,
 }
 
 #[derive(Debug)]
@@ -124,7 +140,7 @@ pub(crate) struct Sources {
     /// What the session description says: payload type and codec.
     described: Option<(u8, Carried)>,
     candidates: Vec<Candidate>,
-    named: Vec<RtpSource>,
+    named: Vec<Named>,
     notes: VecDeque<RtpNote>,
     /// Packets of other sources.
     pub others: u64,
@@ -153,6 +169,16 @@ impl Sources {
                 return Verdict::Pass;
             }
             self.others += 1;
+            if let Some(named) = self.named.iter_mut().find(|it| it.source == source) {
+                named.packets += 1;
+                if NAMED_AGAIN.contains(&named.packets) {
+                    self.notes.push_back(RtpNote::Ignored {
+                        other: source,
+                        taken: taken.source,
+                        packets: named.packets,
+                    });
+                }
+            }
             keep = !taken.confirmed || now.since(taken.last) >= MAYBE_GONE;
         }
         let described = self.described;
@@ -246,7 +272,7 @@ impl Sources {
         self.taken.as_ref().is_none_or(|taken| {
             let silent = now.since(taken.last) >= SOURCE_SILENCE;
             match taken.confirmed {
-                true => silent && carried == taken.carried,
+                true => silent && confirmed && carried == taken.carried,
                 false => silent || confirmed,
             }
         })
@@ -262,7 +288,7 @@ impl Sources {
         if let Some(old) = old {
             let (old, new) = (old.source, source);
             self.notes.push_back(RtpNote::Replaced { old, new });
-            self.named.retain(|&named| named != source);
+            self.named.retain(|named| named.source != source);
         }
         let at = self.candidates.iter().position(|it| it.source == source);
         let kept = at.map(|at| self.candidates.remove(at).kept);
@@ -274,17 +300,25 @@ impl Sources {
         Verdict::Take(carried, kept.unwrap_or_default())
     }
 
-    /// Tells once of each source that is ignored.
+    /// Names each source that is ignored when it is first seen.
     fn name_others(&mut self) {
         let Some(taken) = self.taken.as_ref().filter(|taken| taken.confirmed) else {
             return;
         };
         for candidate in &self.candidates {
-            let other = candidate.source;
-            if self.named.len() < MAX_NAMED && !self.named.contains(&other) {
-                self.named.push(other);
+            let (other, packets) = (candidate.source, candidate.evidence.packets());
+            let known = self.named.iter().any(|it| it.source == other);
+            if self.named.len() < MAX_NAMED && !known {
+                self.named.push(Named {
+                    source: other,
+                    packets,
+                });
                 let taken = taken.source;
-                self.notes.push_back(RtpNote::Ignored { other, taken });
+                self.notes.push_back(RtpNote::Ignored {
+                    other,
+                    taken,
+                    packets,
+                });
             }
         }
     }
