@@ -1,8 +1,12 @@
 //! Where a node is, how to know that it is the right one, and who we are.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use layercast_net::{Authorities, Bearer, Fingerprint, Identity, IdentityError, Remote, Trust};
 use layercast_protect::{Control, Expect, JoinUrl};
@@ -10,10 +14,62 @@ use layercast_protect::{Control, Expect, JoinUrl};
 use crate::args::IdentityArgs;
 use crate::failure::Failure;
 
-/// Reads `layercasts://HOST:PORT[/FLOW][?fp=..]`, `layercast://HOST:PORT[/FLOW]` or `HOST:PORT[/FLOW]`.
+/// How long `@FILE` waits for a node that has just been started: a live server measures its input first.
+const URL_WITHIN: Duration = Duration::from_secs(60);
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The longest URL that is read from a file, in bytes: a token takes some hundreds.
+const MAX_URL: u64 = 8_192;
+
+/// Reads `layercasts://HOST:PORT[/FLOW][?fp=..]`, `layercast://HOST:PORT[/FLOW]` or `HOST:PORT[/FLOW]`; `@FILE` is the first
+/// line of that file, for which it waits up to [`URL_WITHIN`] (it blocks the thread meanwhile).
 pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
-    text.parse()
-        .map_err(|error: layercast_protect::UrlError| Failure::Usage(error.to_string()))
+    let line = match text.strip_prefix('@') {
+        Some(file) => first_line(Path::new(file), URL_WITHIN)?,
+        None => text.to_owned(),
+    };
+    line.parse().map_err(|error: layercast_protect::UrlError| {
+        Failure::Usage(match text.starts_with('@') {
+            true => format!("{}: {error}", &text[1..]),
+            false => error.to_string(),
+        })
+    })
+}
+
+/// The first line of a file, once it is complete.
+fn first_line(file: &Path, within: Duration) -> Result<String, Failure> {
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let read = File::open(file).and_then(|file| {
+            let mut text = String::new();
+            file.take(MAX_URL).read_to_string(&mut text).map(|_| text)
+        });
+        match read {
+            Ok(text) => {
+                if let Some((line, _)) = text.split_once('\n') {
+                    return Ok(line.trim().to_owned());
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::file(file, "read", &error)),
+        }
+        if begun.elapsed() > within {
+            let why = format!(
+                "{} holds no URL after {} s",
+                file.display(),
+                within.as_secs()
+            );
+            return Err(Failure::new(why).hint(
+                "start the node first, with its standard output in this file: layercast serve CLIP > FILE &",
+            ));
+        }
+        if !told {
+            eprintln!("waiting for a URL in {}", file.display());
+            told = true;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// The node to call: the first address its host has, and the certificate that is expected there.
@@ -127,6 +183,30 @@ mod tests {
         for text in ["", "localhost", "localhost:99999", "http://localhost:1"] {
             assert_eq!(parse(text).unwrap_err().code(), 2, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_url_is_read_from_a_file_once_its_line_is_complete() {
+        let folder = std::env::temp_dir().join(format!("layercast-url-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("server.url");
+        let late = file.clone();
+        let writer = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            std::fs::write(&late, "layercast://127.0.0.1:7400/bu").unwrap();
+            thread::sleep(Duration::from_millis(100));
+            std::fs::write(&late, "layercast://127.0.0.1:7400/bunny\n").unwrap();
+        });
+        let url = parse(&format!("@{}", file.display())).unwrap();
+        assert_eq!(url.to_string(), "layercast://127.0.0.1:7400/bunny");
+        writer.join().unwrap();
+        std::fs::write(&file, "nonsense\n").unwrap();
+        let error = parse(&format!("@{}", file.display())).unwrap_err();
+        assert!(error.to_string().contains("server.url"), "{error}");
+        std::fs::write(&file, "x".repeat(10_000)).unwrap();
+        let error = first_line(&file, Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("holds no URL"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

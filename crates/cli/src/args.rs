@@ -20,7 +20,8 @@ use crate::units;
 /// Layered live media to unequal receivers: the base layer of every admitted flow arrives, in
 /// time, while enhancement layers come and go with the bandwidth that is left.
 #[derive(Debug, Parser)]
-#[command(name = "layercast", version, arg_required_else_help = true, after_help = EXAMPLES)]
+// In a narrower terminal clap would break examples into lines that cannot be copied; the terminal itself can show them.
+#[command(name = "layercast", version, arg_required_else_help = true, after_help = EXAMPLES, term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -29,11 +30,11 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Start here:
-  layercast probe clip.m1v              what is in this clip, layer by layer?
-  layercast serve clip.m1v              offer it ...
-  layercast join 'layercasts://..' --out - | ffplay -   ... and watch it: the URL is what serve printed
-  layercast sim scenarios/quickstart.toml               a whole network in the simulator
-  layercast demo                        real processes and the simulator, side by side
+  layercast probe clip.m1v                      # the layers of this clip
+  layercast serve clip.m1v                      # offer it; prints its URL
+  layercast join 'URL' --out - | ffplay -       # watch it: the URL that serve printed
+  layercast sim scenarios/quickstart.toml       # a whole network in the simulator
+  layercast demo                                # real processes and the simulator, side by side
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part (send, receive), 130 stopped by Ctrl-C.";
 
@@ -87,7 +88,7 @@ in Mb/s of video and in ATM cells/s, the unit of admission control.
 Examples:
   layercast probe clip.m1v
   layercast probe clip.m1v --json | jq '.layers[].mean_bps'
-  ffmpeg -i any.mp4 -c:v mpeg1video -g 12 -bf 2 clip.m1v    make a clip that has all three layers")]
+  ffmpeg -i any.mp4 -an -c:v mpeg1video -g 12 -bf 2 clip.m1v    # a clip with all layers")]
 pub struct Probe {
     /// The clip; `-` is standard input
     pub file: PathBuf,
@@ -147,7 +148,7 @@ Examples:
   layercast sim scenarios/demo.toml --seed 7 --json > run.json
   layercast sim scenarios/quickstart.toml --pcap run.pcapng && tshark -r run.pcapng
   layercast sim scenarios/internet/dumbbell.toml --out run
-  layercast sim scenarios/internet/xunet.toml --seeds 1..20 --jobs 2 --out sweep    again: only what is missing
+  layercast sim scenarios/internet/xunet.toml --seeds 1..20 --jobs 2 --out sweep
   layercast sim scenarios/internet/tree.toml --threads 2
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
@@ -229,11 +230,11 @@ and the network between can carry. Rates are those of the clip as probed.
 Examples:
   layercast serve clip.m1v
   layercast serve clip.m1v --flow bunny --loop --listen 0.0.0.0:7400
-  layercast serve clip.m1v --start-when-joined 2      wait for two receivers
-  ffmpeg -re -i any.mp4 -c:v libx264 -g 25 -bf 2 -x264-params scenecut=0:b-pyramid=none -c:a aac \\
-      -f mpegts udp://127.0.0.1:5000 &
-  layercast serve udp://127.0.0.1:5000                live, with sound (docs/media.md)
-  layercast serve clip.m1v --rate 4Mbit/s             pretend that every link carries 4 Mb/s")]
+  layercast serve clip.m1v --start-when-joined 2      # waits for two receivers
+  ffmpeg -nostdin -re -i any.mp4 -c:v libx264 -g 25 -bf 2 \\
+      -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
+  layercast serve udp://127.0.0.1:5000                # live, with sound (docs/media.md)
+  layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s")]
 pub struct Serve {
     /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
     /// input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, or a transport stream at `-`
@@ -322,7 +323,7 @@ processes. Needs no running server.
 Examples:
   layercast token --identity server.pem --flow bunny
   layercast token --identity server.pem --flow bunny --member alice --level 1 --expires 8h \\
-      --url 'layercasts://192.0.2.1:7400/bunny?fp=..'        a whole URL for layercast join")]
+      --url 'layercasts://192.0.2.1:7400/bunny?fp=..'        # a whole URL for layercast join")]
 pub struct Token {
     /// The file that `serve --identity` uses
     #[arg(long, value_name = "FILE")]
@@ -407,18 +408,18 @@ A switch joins a flow upstream when somebody asks for it downstream, admits base
 is reserved on each link, and shares the rest fairly among enhancement layers.
 
 Examples:
-  layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'     the URL that the server printed
+  layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'    # the URL of the server
   layercast switch --upstream URL --name sparrow --port rook=10Mbit/s,delay=2ms
-  layercast switch --upstream URL --identity sparrow.pem              is the same after a restart
+  layercast switch --upstream URL --identity sparrow.pem    # keeps its URL after a restart
   layercast switch --upstream URL --filter bunny@phone=low-pass:10
   layercast switch --upstream URL --multicast 239.1.1.1:7500=ann,bob
-  layercast switch --upstream 192.0.2.1:7400 --insecure               everything in the clear
+  layercast switch --upstream 192.0.2.1:7400 --insecure     # everything in the clear
   layercast switch --upstream 'layercast://192.0.2.1:7400?control=xtp' --insecure --control xtp")]
 pub struct Switch {
     /// Let only receivers join that show a token of the flow's source
     #[arg(long)]
     pub require_tokens: bool,
-    /// A server or switch to take flows from; may be given several times
+    /// A server or switch to take flows from: its URL, or @FILE that holds it; may be given several times
     #[arg(long, value_name = "URL", required_unless_present = "scenario")]
     pub upstream: Vec<String>,
     /// Believe the authorities in this PEM file where an upstream URL names no fingerprint
@@ -465,14 +466,16 @@ What is written is a stream any decoder accepts, whatever layers arrived; it sta
 I picture. Stopped by Ctrl-C, the file stays valid.
 
 Examples:
-  layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -     the URL as printed
+  layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed
   layercast join layercasts://media.example.net:7400 --ca ca.pem --list
-  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s           in the clear
-  layercast join URL --out udp://127.0.0.1:6000       and: ffplay udp://127.0.0.1:6000
-  layercast join URL --out rtp://127.0.0.1:6004       and: vlc live.sdp")]
+  layercast join 127.0.0.1:7410/bunny --level 1 --out got.m1v --for 15s    # in the clear
+  layercast join URL --out udp://127.0.0.1:6000 &
+  ffplay udp://127.0.0.1:6000
+  layercast join URL --out rtp://127.0.0.1:6004 --sdp live.sdp &
+  sleep 2; ffplay -protocol_whitelist file,udp,rtp live.sdp")]
 pub struct Join {
     /// Server or switch, and the flow (may be left out when exactly one is offered): the URL that the
-    /// node printed, or HOST:PORT[/FLOW] for one that speaks in the clear
+    /// node printed, @FILE that holds it (layercast serve .. > FILE), or HOST:PORT[/FLOW] for one that speaks in the clear
     #[arg(value_name = "URL", required_unless_present = "scenario")]
     pub address: Option<String>,
     /// Believe the authorities in this PEM file if the URL names no fingerprint

@@ -24,11 +24,11 @@ address of --in, so that answers to it go back through the tunnel. Packets may h
 cross unaltered. Datagrams from elsewhere than the peer's address are dropped. Without --out, a program on another
 host gets at most three times the bytes that it sends, since its address can be forged: name it by --out.
 
-Examples: a stream from host a to a player on host b, over a path that loses packets
+Examples (a stream from host a to a player on host b, over a path that loses packets):
   b$ layercast fec edge --listen 0.0.0.0:7800 --peer a:7800 --code 6+2 --out 127.0.0.1:6000
   b$ ffplay udp://127.0.0.1:6000
   a$ layercast fec edge --listen 0.0.0.0:7800 --peer b:7800 --code 6+2 --in 127.0.0.1:5000
-  a$ ffmpeg -re -i any.mp4 -c copy -f mpegts 'udp://127.0.0.1:5000?pkt_size=1316'
+  a$ ffmpeg -nostdin -re -i any.mp4 -c copy -f mpegts 'udp://127.0.0.1:5000?pkt_size=1316'
 
 On a path made by `layercast emulate`, which the far end has to know by its port:
   b$ layercast fec edge --listen 127.0.0.1:7801 --peer 127.0.0.1:7803 --out 127.0.0.1:6000

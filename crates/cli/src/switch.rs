@@ -19,6 +19,12 @@ pub fn run(args: &args::Switch) -> Outcome {
     if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
         return drive::child(&place, node, args.trace.as_deref());
     }
+    // Before Ctrl-C is caught: a URL in a file may have to be waited for.
+    let upstreams = args
+        .upstream
+        .iter()
+        .map(|upstream| address::parse(upstream));
+    let upstreams: Vec<_> = upstreams.collect::<Result<_, _>>()?;
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
@@ -28,9 +34,8 @@ pub fn run(args: &args::Switch) -> Outcome {
         config.connect = Connect::Retry;
         config.switch.filters.clone_from(&args.filter);
         config.switch.merge = args.merge;
-        for upstream in &args.upstream {
-            let url = address::parse(upstream)?;
-            let remote = address::resolve(&url, args.ca.as_deref()).await?;
+        for url in &upstreams {
+            let remote = address::resolve(url, args.ca.as_deref()).await?;
             config.upstreams.push(remote);
         }
         let listens_on = match args.listen.ip() {

@@ -1,6 +1,6 @@
 //! How a running node tells what it does: JSON lines, one moving line, or plain lines.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, stderr, stdout};
 use std::net::SocketAddr;
 
 use indicatif::ProgressBar;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
-use crate::output::Lines;
+use crate::output::{Lines, print};
 use crate::progress::style;
 
 /// Tells it.
@@ -44,14 +44,23 @@ impl Teller {
         self.tell(&line, human)
     }
 
-    /// The node runs at `address` and is called by `url`.
+    /// The node runs at `address` and is called by `url`, which goes to standard output, too, if that is a file or a pipe:
+    /// `layercast join @FILE` reads it there.
     pub fn callable(&self, node: &str, address: SocketAddr, url: &JoinUrl, human: &str) -> Outcome {
         let line = Line::Ready {
             node: node.to_owned(),
             address: Some(address),
             url: Some(url.to_string()),
         };
-        self.tell(&line, human)
+        self.tell(&line, human)?;
+        match self {
+            // Whoever closed the pipe does not want the URL; the node serves all the same.
+            Teller::Terminal(_) | Teller::Plain if !stdout().is_terminal() => {
+                let _ = print(&format!("{url}\n"));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Something happened at second `t_s`.

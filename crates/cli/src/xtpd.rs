@@ -30,9 +30,10 @@ read holds up nobody but its peers, and none gets more memory than it may have.
 
 Examples:
   layercast xtpd /run/user/1000/xtpd --listen 0.0.0.0:7000
-  layercast xtpd /run/xtpd --raw-ip 192.0.2.1                     protocol 36, which takes CAP_NET_RAW
-  layercast xtpd /run/user/1000/xtpd --listen 192.0.2.1:7000 --group 239.1.2.3:7000 --interface 192.0.2.1
-  layercast stats xtp+daemon:///run/user/1000/xtpd --json         who uses it, and what it counted
+  layercast xtpd /run/xtpd --raw-ip 192.0.2.1    # protocol 36, which takes CAP_NET_RAW
+  layercast xtpd /run/user/1000/xtpd --listen 192.0.2.1:7000 \\
+      --group 239.1.2.3:7000 --interface 192.0.2.1
+  layercast stats xtp+daemon:///run/user/1000/xtpd --json    # its clients, and counts
 
 Ctrl-C and SIGTERM: what clients have sent still goes to their peers, for up to 5 s; streams end there if they
 stand between two messages, and are broken off if they do not. A second Ctrl-C ends it at once.")]

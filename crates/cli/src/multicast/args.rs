@@ -134,7 +134,7 @@ is written to the disk. Nothing is written outside DIR, and no symbolic link in 
 Examples:
   layercast receive --group 239.1.2.3:7600 --out downloads
   layercast receive --listen 0.0.0.0:7600 --forever
-  layercast receive --group 239.1.2.3:7600 --name ann --wait 10m --json
+  layercast receive --group 239.1.2.3:7600 --name ann --wait 10min --json
 
 Exit codes: 0 every file is here and right, 1 none is, or it failed, 2 wrong use, 3 a file is missing,
 130 stopped by Ctrl-C: what is here is kept.")]
