@@ -77,7 +77,18 @@ test-python: export PYTHONPATH := $(TARGET)/debug/python
 test-python: tools clips ## Python tests of the bindings and the lab, debug builds of both
 	cargo build --workspace --lib --bins --examples
 	scripts/stage_python.sh $(TARGET)/debug
-	$(PY) -m pytest -q -n 2 --dist loadfile python/tests
+	$(PY) -m pytest -q -rs -n 2 --dist loadfile python/tests
+
+# Also those that take long; of all of them the places (README.md:22) that are not run, with the reasons.
+.PHONY: docs-commands
+docs-commands: export LAYERCAST := $(TARGET)/debug/layercast
+docs-commands: export PYTHONPATH := $(TARGET)/debug/python
+docs-commands: export LAYERCAST_LONG := 1
+docs-commands: tools clips ## Every command that README.md, docs/ and --help show, run as printed (hours; ONLY=docs/media.md: some of them)
+	scripts/install_tools.sh $(PY) iperf3 curl ping
+	cargo build --workspace --lib --bins --examples
+	scripts/stage_python.sh $(TARGET)/debug
+	$(PY) -m pytest -q -rs python/tests/test_documents.py $(if $(ONLY),-k '$(ONLY)')
 
 .PHONY: build
 build: ## The layercast binary and the experiments on sockets, release
@@ -105,8 +116,8 @@ $(VENV)/.stamp: python/requirements.txt | $(VENV)/.clips
 	touch $@
 
 .PHONY: tools
-tools: venv ## ffmpeg, tshark and GStreamer, from the system; ffmpeg as a fallback from PyPI
-	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements
+tools: venv ## ffmpeg, tshark, GStreamer, jq and iproute2, from the system; ffmpeg as a fallback from PyPI
+	scripts/install_tools.sh $(PY) ffmpeg tshark gst-elements jq ip
 
 .PHONY: bench
 bench: build clips venv simulators peers isal ## Speed, measured beside a peer in the same run (numbers, no verdict)
