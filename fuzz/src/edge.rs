@@ -8,6 +8,7 @@ const CONFIG: FecEdgeConfig = FecEdgeConfig {
     scheme: Scheme::XorShift,
     code: None,
     mtu: 1_472,
+    interleave: 1,
     flush: Span::from_ms(20),
     session: 7,
 };

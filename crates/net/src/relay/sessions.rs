@@ -233,7 +233,7 @@ mod tests {
         let to = SocketAddr::from(([127, 0, 0, 1], 9));
         let elsewhere = SocketAddr::from(([192, 0, 2, 1], 5_000));
         let here = SocketAddr::from(([127, 0, 0, 1], 5_000));
-        let mut sessions = Sessions::new(to, 8, false);
+        let mut sessions = Sessions::new(to, 8, (false, None));
         let id = sessions.for_client(Time::ZERO, elsewhere).unwrap();
         assert_eq!(answered(&mut sessions, id, 50), 300);
         assert_eq!(sessions.limited(), 47);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(answered(&mut sessions, id, 50), 300 + 5_000);
         let id = sessions.for_client(Time::ZERO, here).unwrap();
         assert_eq!(answered(&mut sessions, id, 50), 5_000);
-        let mut believing = Sessions::new(to, 8, true);
+        let mut believing = Sessions::new(to, 8, (true, None));
         let id = believing.for_client(Time::ZERO, elsewhere).unwrap();
         assert_eq!(answered(&mut believing, id, 50), 5_000);
     }

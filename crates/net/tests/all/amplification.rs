@@ -188,6 +188,7 @@ async fn an_end_of_a_tunnel_is_silent_for_strangers() {
             scheme: layercast_fec::Scheme::XorShift,
             code: Some((6, 2)),
             mtu: 1_472,
+            interleave: 1,
             flush: layercast_core::Span::from_ms(20),
             session: 1,
         },

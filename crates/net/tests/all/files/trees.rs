@@ -19,7 +19,8 @@ fn mode(path: &Path, mode: u32) {
 
 async fn report(config: SendConfig) -> SendReport {
     let (told, _) = mpsc::channel(1);
-    let sending = send_files(config, CancellationToken::new(), told, &mut Off);
+    let mut off = Off;
+    let sending = send_files(config, CancellationToken::new(), told, &mut off);
     timeout(LONG, sending).await.unwrap().unwrap()
 }
 
@@ -148,7 +149,8 @@ async fn a_file_that_is_gone_at_its_turn_is_told_to_receivers() {
     fs::remove_file(&gone).unwrap();
     let (told, _) = mpsc::channel(1);
     let config = config(&[], vec![it.addr], 100);
-    let sending = send_plan(plan, config, CancellationToken::new(), told, &mut Off);
+    let mut off = Off;
+    let sending = send_plan(plan, config, CancellationToken::new(), told, &mut off);
     let report = timeout(LONG, sending).await.unwrap().unwrap();
     assert!(report.withheld[0].why.contains("removed"), "{report:#?}");
     let files = it.end().await;
@@ -164,7 +166,8 @@ async fn nothing_is_sent_if_an_input_is_missing() {
     let folder = folder("missing");
     let (good, _) = make(&folder, "good", 1_000);
     let it = receiver(1, &folder.join("r1"));
-    let paths = [&good, &folder.join("nosuch"), &folder.join("neither")].map(|it| it.as_path());
+    let bad = ["nosuch", "neither"].map(|it| folder.join(it));
+    let paths = [good.as_path(), &bad[0], &bad[1]];
     let (told, _) = mpsc::channel(1);
     let config = config(&paths, vec![it.addr], 100);
     let sent = send_files(config, CancellationToken::new(), told, &mut Off).await;
