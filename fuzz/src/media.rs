@@ -4,7 +4,7 @@ use bytes::Bytes;
 use layercast_core::{FrameRate, Layer, Media, Rate, Serial, Span, Time};
 use layercast_media::{
     Clip, CoefficientFilter, Container, FlowWriter, Frame, H264Writer, Ingest, OutputForm, Picture,
-    Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter,
+    Received, RtpPacket, Shaping, StreamWriter, TimedFrame, TsSplitter, TsWriter, identify,
 };
 
 /// An MPEG elementary stream; the bytes also as a frame, as a receiver might get them.
@@ -175,18 +175,42 @@ pub fn h264(data: &[u8]) {
     }
 }
 
-/// A transport stream, whole and in pieces; what a receiver writes of it is one again.
+/// A transport stream, whole and in pieces, of any packet size, and one program of it alone; what a receiver
+/// writes of it is a transport stream again.
 pub fn ts(data: &[u8]) {
-    let split = |piece: usize| -> Vec<TimedFrame> {
-        let mut splitter = TsSplitter::new();
+    let split_of = |program: Option<u16>, piece: usize| -> Vec<TimedFrame> {
+        let mut splitter = TsSplitter::of_program(program);
         for piece in data.chunks(piece) {
             splitter.push(piece);
         }
         splitter.finish();
         std::iter::from_fn(|| splitter.poll()).collect()
     };
+    let split = |piece| split_of(None, piece);
     let whole = split(usize::MAX);
-    assert_eq!(split(188), split(7 * 188));
+    assert_eq!(split(188), whole);
+    assert_eq!(split(1_472), whole);
+    let alone = split_of(Some(1), usize::MAX);
+    for timed in whole.iter().chain(&alone) {
+        let packets = timed.frame.data.as_deref().expect("a real frame");
+        assert!(
+            packets.len().is_multiple_of(188) && packets.iter().step_by(188).all(|&b| b == 0x47)
+        );
+    }
+    let _ = identify(data).map(|known| known.remedy.to_string());
+    for program in [None, Some(1)] {
+        if let Ok(clip) = Clip::of_program(Bytes::copy_from_slice(data), program) {
+            assert!(clip.frames[0].gop_start);
+            let _ = (clip.summary(), clip.advice());
+        }
+    }
+    let mut ingest = Ingest::new();
+    for piece in data.chunks(1_000) {
+        ingest.push(Time::ZERO, piece);
+        while ingest.poll().is_some() {}
+    }
+    ingest.finish();
+    let _ = (ingest.problem(), ingest.codec());
     let mut writer = TsWriter::new();
     let mut out = Vec::new();
     writer.frame(Serial(0), true, Time::ZERO, data, &mut out);

@@ -46,6 +46,7 @@ impl Learner {
                 width: 0,
                 height: 0,
                 frame_rate,
+                video: None,
                 truncated: None,
             },
             frames: frames.collect(),

@@ -92,6 +92,9 @@ Examples:
 pub struct Probe {
     /// The clip; `-` is standard input
     pub file: PathBuf,
+    /// Of a transport stream: this program [default: the first that has video]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub program: Option<u16>,
     /// Print one JSON object (docs/json.md)
     #[arg(long)]
     pub json: bool,
@@ -249,6 +252,9 @@ pub struct Serve {
     /// Address to listen on: UDP, media on the port behind (or a free one); port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400")]
     pub listen: SocketAddr,
+    /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub program: Option<u16>,
     /// Live: look at so much of the stream to learn its rates
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = units::span)]
     pub measure: Span,

@@ -41,7 +41,7 @@ struct Change {
 
 /// Runs the command.
 pub fn run(args: &args::Filter) -> Outcome {
-    let clip = read_clip(&args.file)?;
+    let clip = read_clip(&args.file, None)?;
     filterable(&clip, &args.file)?;
     let explain = |(index, error): (usize, FilterError)| {
         let failure = Failure::new(format!("{}: frame {index}: {error}", args.file.display()));

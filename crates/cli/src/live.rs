@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::output::Table;
 use crate::probe;
 
-/// Bytes by which a transport stream on standard input is told.
-const SNIFF: usize = 4 * 188;
+/// Bytes by which a transport stream on standard input is told, whatever stands before its first packet.
+const SNIFF: usize = 2_048;
 
 /// What `serve` was given.
 pub enum Input {
@@ -28,23 +28,33 @@ pub enum Input {
 
 /// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
 /// on standard input.
-pub fn open(path: &Path) -> Result<Input, Failure> {
+pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
     if let Some(address) = path.to_str().and_then(address_of) {
         return Ok(Input::Live(LiveFrom::Udp(listen_address(address)?)));
     }
+    if let Some((scheme, _)) = path.to_str().and_then(|text| text.split_once("://"))
+        && scheme.chars().all(|it| it.is_ascii_alphanumeric())
+        && !path.exists()
+    {
+        let address = path.display();
+        return Err(Failure::Usage(format!(
+            "serve takes udp:// and rtp:// addresses, not {scheme}://; let ffmpeg take the stream: \
+             ffmpeg -i {address} -c copy -f mpegts - | layercast serve -"
+        )));
+    }
     if path != Path::new("-") {
-        return Ok(Input::Clip(Box::new(probe::read_clip(path)?)));
+        return Ok(Input::Clip(Box::new(probe::read_clip(path, program)?)));
     }
     let failed = |error| Failure::file(path, "read", &error);
     let mut stdin = io::stdin().lock();
     let mut first = Vec::new();
     let mut front = (&mut stdin).take(SNIFF as u64);
     front.read_to_end(&mut first).map_err(failed)?;
-    if first.len() == SNIFF && first.iter().step_by(188).all(|&byte| byte == 0x47) {
+    if layercast_media::is_transport_stream(&first) {
         return Ok(Input::Live(LiveFrom::Stdin(Bytes::from(first))));
     }
     stdin.read_to_end(&mut first).map_err(failed)?;
-    let clip = Clip::parse(first.into());
+    let clip = Clip::of_program(first.into(), program);
     let clip = clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     Ok(Input::Clip(Box::new(clip)))
 }
@@ -112,6 +122,7 @@ pub fn options(args: &args::Serve) -> LiveOptions {
         headroom_percent: args.headroom,
         rates,
         lead: args.lead,
+        program: args.program,
         patience: args.patience.unwrap_or(defaults.patience),
         ..defaults
     }
@@ -129,9 +140,12 @@ pub fn describe(form: &str, spec: &FlowSpec) -> String {
             rate.mean.0.to_string(),
         ]);
     }
-    let (fps, gop) = (spec.frame_rate.as_f64(), spec.gop_n);
+    let (fps, gop) = (
+        spec.pictures_per_second().as_f64(),
+        spec.gop().as_secs_f64(),
+    );
     format!(
-        "  {form}, {fps:.2} frames/s, {gop} frames in a GOP, rates with head-room\n\n{}",
+        "  {form}, {fps:.2} frames/s, GOPs of {gop:.2} s, rates with head-room\n\n{}",
         table.render()
     )
 }

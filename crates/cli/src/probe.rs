@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use layercast_core::{FrameRate, Media, Rate};
-use layercast_media::{Clip, Container, Summary};
+use layercast_media::{Advice, Clip, Container, Summary, VideoCodec};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
@@ -16,16 +16,29 @@ const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 
 /// Runs the command.
 pub fn run(args: &args::Probe) -> Outcome {
-    let clip = read_clip(&args.file)?;
+    let clip = read_clip(&args.file, args.program)?;
     if args.json {
         return print_json(&clip.summary());
     }
-    print(&format!("{}\n{}", args.file.display(), describe(&clip)))
+    let advice = notes(&clip.advice());
+    print(&format!(
+        "{}\n{}{advice}",
+        args.file.display(),
+        describe(&clip)
+    ))
+}
+
+/// What receivers of a stream do not get and what helps, as lines below its table.
+pub fn notes(advice: &[Advice]) -> String {
+    advice
+        .iter()
+        .map(|it| format!("\n  note: {it}\n"))
+        .collect()
 }
 
 /// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`); `-` is
-/// standard input.
-pub fn read_clip(path: &Path) -> Result<Clip, Failure> {
+/// standard input. `program` is the one of a transport stream.
+pub fn read_clip(path: &Path, program: Option<u16>) -> Result<Clip, Failure> {
     let bytes = match path == Path::new("-") {
         true => {
             let mut bytes = Vec::new();
@@ -37,7 +50,7 @@ pub fn read_clip(path: &Path) -> Result<Clip, Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let clip = match (extension, std::str::from_utf8(&bytes)) {
         (Some("trace" | "txt"), Ok(text)) => Clip::parse_trace(text, TRACE_RATE),
-        _ => Clip::parse(bytes.into()),
+        _ => Clip::of_program(bytes.into(), program),
     };
     clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
@@ -85,7 +98,7 @@ fn headline(summary: &Summary) -> String {
         Media::Mpeg1 => "MPEG-1 video",
         Media::Mpeg2 => "MPEG-2 video",
         Media::H264 => "H.264 video",
-        Media::MpegTs => "MPEG-TS",
+        Media::MpegTs => summary.video.map_or("MPEG-TS", VideoCodec::short),
         _ => "frames",
     };
     let container = match summary.container {

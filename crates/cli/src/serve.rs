@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use layercast_core::{FlowId, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
-use layercast_media::Clip;
+use layercast_media::{Advice, Clip, advice};
 use layercast_net::{
     Clock, Frames, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name,
     random_seed, source_protection, wall_clock,
@@ -22,7 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::live::{self, Input};
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
-use crate::probe::describe;
+use crate::probe::{describe, notes};
 use crate::teller::Teller;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
@@ -39,7 +39,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         .clip
         .as_deref()
         .ok_or(Failure::Usage("serve needs a clip".into()))?;
-    let input = live::open(path)?;
+    let input = live::open(path, args.program)?;
     let is_live = matches!(input, Input::Live(_));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
         return Err(Failure::Usage(
@@ -150,7 +150,9 @@ async fn offer(
     let name = path.display();
     let from = match input {
         Input::Clip(clip) => {
-            let greeting = format!("{name}\n{}", describe(&clip));
+            let advice = clip.advice();
+            tell_advice(&advice, teller);
+            let greeting = format!("{name}\n{}{}", describe(&clip), notes(&advice));
             return Ok(Some(Offer {
                 spec: clip.flow_spec(),
                 frames: Frames::Iter(frames(*clip, args.repeat)),
@@ -174,7 +176,10 @@ async fn offer(
         learned = input.learn(&options, tell) => learned.map_err(Failure::new)?,
         () = stop.token.cancelled() => return Ok(None),
     };
-    let greeting = format!("{name}\n{}", live::describe(learned.form, &learned.spec));
+    let advice = advice(&learned.spec, learned.codec);
+    tell_advice(&advice, teller);
+    let described = live::describe(learned.form, &learned.spec);
+    let greeting = format!("{name}\n{described}{}", notes(&advice));
     let (frames, events) = input.start(&options, &learned.spec, flow);
     Ok(Some(Offer {
         spec: learned.spec,
@@ -182,6 +187,16 @@ async fn offer(
         events: Some(events),
         greeting,
     }))
+}
+
+/// Programs get as events what people read in the greeting.
+fn tell_advice(advice: &[Advice], teller: &Teller) {
+    if let Teller::Json(_) = teller {
+        for advice in advice {
+            // Whoever does not read this reads the result.
+            let _ = teller.event(0.0, &advice.to_string());
+        }
+    }
 }
 
 fn stem(path: &Path) -> String {

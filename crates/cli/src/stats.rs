@@ -69,7 +69,7 @@ fn to_json(flows: &[FlowInfo], members: &[MemberStats]) -> Value {
             "source": flow.source,
             "core": flow.core,
             "media": flow.spec.media,
-            "fps": flow.spec.frame_rate.as_f64(),
+            "fps": flow.spec.pictures_per_second().as_f64(),
             "delay_max_ms": flow.spec.delay_max_ms,
             "level_bps": levels,
             "members": of_flow,
@@ -93,7 +93,7 @@ fn flow_table(flows: &[FlowInfo]) -> String {
         table.row([
             flow.name.clone(),
             flow.source.clone(),
-            flow.spec.frame_rate.to_string(),
+            flow.spec.pictures_per_second().to_string(),
             mbps(Level::BASE),
             mbps(Level::E1),
             mbps(Level::FULL),

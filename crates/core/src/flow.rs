@@ -99,6 +99,9 @@ pub struct FlowSpec {
     pub commitment: Commitment,
     /// Frames per second, all layers together.
     pub frame_rate: FrameRate,
+    /// Pictures per second, where frames carry sound and data too; `None`: every frame is a picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picture_rate: Option<FrameRate>,
     /// Pictures in a GOP (N).
     pub gop_n: u8,
     /// Anchor distance (M).
@@ -132,6 +135,7 @@ impl Default for FlowSpec {
             media: Media::Opaque,
             commitment: Commitment::Adaptive,
             frame_rate: FrameRate { num: 24, den: 1 },
+            picture_rate: None,
             gop_n: 12,
             gop_m: 3,
             max_frame: FlowSpec::MAX_FRAME_CELLS,
@@ -148,6 +152,16 @@ impl FlowSpec {
     pub const MAX_FRAME_CELLS: u32 = 32_768;
     /// Largest frame of any carriage (24-bit length in the METS header).
     pub const MAX_FRAME: u32 = (1 << 24) - 1;
+
+    /// Pictures per second.
+    pub fn pictures_per_second(&self) -> FrameRate {
+        self.picture_rate.unwrap_or(self.frame_rate)
+    }
+
+    /// How long a GOP lasts. GOPs of more frames than `gop_n` can say last longer.
+    pub fn gop(&self) -> Span {
+        self.frame_rate.due(u64::from(self.gop_n))
+    }
 
     /// Checks every field against every other (mets.md 7, first row).
     pub fn validate(&self) -> Result<(), SpecError> {

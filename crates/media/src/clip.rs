@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::MediaError;
 use crate::h264;
 use crate::mpeg::{es, ps, sniff};
-use crate::ts;
+use crate::ts::{self, VideoCodec};
 
 /// How a picture is coded: intra, predicted, or predicted from both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -70,6 +70,8 @@ pub struct ClipInfo {
     pub height: u32,
     /// Frames per second.
     pub frame_rate: FrameRate,
+    /// The codec of the video in a transport stream; `None` without video, and for other containers.
+    pub video: Option<VideoCodec>,
     /// Byte offset in the file of an incomplete last picture, which was left out.
     pub truncated: Option<u64>,
 }
@@ -146,7 +148,22 @@ impl Clip {
     /// # Errors
     /// Anything else: what it looks like, where it breaks, and what was expected there.
     pub fn parse(data: Bytes) -> Result<Clip, MediaError> {
-        match sniff::sniff(&data)? {
+        Clip::of_program(data, None)
+    }
+
+    /// Reads what [`Clip::parse`] reads; of a transport stream the program with this number and nothing of the
+    /// others, or the first that has video.
+    ///
+    /// # Errors
+    /// Those of [`Clip::parse`]; the transport stream does not have this program.
+    pub fn of_program(data: Bytes, program: Option<u16>) -> Result<Clip, MediaError> {
+        let form = sniff::sniff(&data)?;
+        if program.is_some() && form != sniff::Form::Transport {
+            let problem =
+                "a program can be chosen in a transport stream only, and this is none".into();
+            return Err(MediaError::Unusable { problem });
+        }
+        match form {
             sniff::Form::Elementary => {
                 let stream = es::parse(&data, false)?;
                 Ok(Clip::from_stream(Container::MpegEs, stream))
@@ -155,10 +172,19 @@ impl Clip {
                 let stream = h264::stream::parse(&data)?;
                 Ok(Clip::from_stream(Container::H264, stream))
             }
-            sniff::Form::Transport => Ok(Clip::from_stream(Container::MpegTs, ts::parse(&data)?)),
+            sniff::Form::Transport => {
+                let (stream, video) = ts::parse(&data, program)?;
+                let mut clip = Clip::from_stream(Container::MpegTs, stream);
+                clip.info.video = video;
+                Ok(clip)
+            }
             sniff::Form::Program => {
                 let mut program = ps::demultiplex(&data)?;
                 let video = Bytes::from(std::mem::take(&mut program.video));
+                if sniff::sniff(&video) == Ok(sniff::Form::H264) {
+                    let stream = h264::stream::parse(&video)?;
+                    return Ok(Clip::from_stream(Container::MpegPs, stream));
+                }
                 let mut stream = es::parse(&video, program.video_cut)
                     .map_err(|error| error.map_offset(|at| program.file_offset(at)))?;
                 let cut = stream.truncated.map(|at| program.file_offset(at));
@@ -176,6 +202,7 @@ impl Clip {
                 width: stream.width,
                 height: stream.height,
                 frame_rate: stream.frame_rate,
+                video: None,
                 truncated: stream.truncated,
             },
             frames: without_gap(stream.frames),
@@ -185,6 +212,17 @@ impl Clip {
     /// How long the clip plays.
     pub fn duration(&self) -> Span {
         self.info.frame_rate.due(self.frames.len() as u64)
+    }
+
+    /// Pictures per second; less than [`ClipInfo::frame_rate`] where frames carry sound and data too.
+    pub fn picture_rate(&self) -> FrameRate {
+        let is_picture = |frame: &&Frame| frame.picture != Picture::Data;
+        let pictures = self.frames.iter().filter(is_picture).count();
+        match pictures {
+            0 => self.info.frame_rate,
+            n if n == self.frames.len() => self.info.frame_rate,
+            n => crate::live::share_of(self.info.frame_rate, n as u64, self.frames.len() as u64),
+        }
     }
 
     /// Repeats or cuts the clip so that it plays `duration`, rounded up to whole frames (in coded

@@ -1,5 +1,7 @@
 use thiserror::Error;
 
+use crate::Remedy;
+
 /// Why a clip or a trace cannot be used, and where.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -26,14 +28,15 @@ pub enum MediaError {
     /// The bytes are something else than H.264, MPEG-1 or MPEG-2 video.
     #[error(
         "at byte {offset}: expected H.264, MPEG-1/2 video or a transport stream, but this looks like \
-         {looks_like}; convert it first: {}",
-        MediaError::CONVERT
+         {looks_like}; {remedy}"
     )]
     Foreign {
         /// Where a sequence or pack header should have been.
         offset: u64,
         /// What the bytes look like.
         looks_like: &'static str,
+        /// What makes a stream of it.
+        remedy: Remedy,
     },
     /// An H.264 stream without the parameter sets that its slices refer to.
     #[error(
@@ -46,6 +49,12 @@ pub enum MediaError {
         slices: u64,
         /// Parameter sets that came and could not be read.
         unread: u64,
+    },
+    /// The form is known, but nothing of it can be served.
+    #[error("{problem}")]
+    Unusable {
+        /// What is missing or wrong, and what helps.
+        problem: String,
     },
     /// The text of a frame-size trace is wrong.
     #[error("trace line {line}: {problem}")]
@@ -65,7 +74,7 @@ fn unread_sets(count: u64) -> String {
 }
 
 impl MediaError {
-    /// The command that turns any video file into one that [`crate::Clip::parse`] reads.
+    /// The command that encodes any video file as MPEG-1, of which coefficients and pictures can be filtered.
     pub const CONVERT: &'static str =
         "ffmpeg -i FILE -an -c:v mpeg1video -q:v 4 -g 12 -bf 2 -f mpeg1video CLIP.m1v";
 
@@ -80,9 +89,14 @@ impl MediaError {
                 offset: map(offset),
                 expected,
             },
-            MediaError::Foreign { offset, looks_like } => MediaError::Foreign {
+            MediaError::Foreign {
+                offset,
+                looks_like,
+                remedy,
+            } => MediaError::Foreign {
                 offset: map(offset),
                 looks_like,
+                remedy,
             },
             other => other,
         }

@@ -11,9 +11,11 @@
 //! assert_eq!((clip.flow_spec().gop_n, clip.flow_spec().gop_m), (12, 3));
 //! ```
 
+mod advice;
 mod clip;
 mod error;
 mod filter;
+mod foreign;
 mod h264;
 mod live;
 mod mpeg;
@@ -27,16 +29,19 @@ mod trace;
 mod ts;
 mod writer;
 
+pub use advice::{Advice, advice};
 pub use clip::{Clip, ClipInfo, Container, Frame, Picture};
 pub use error::MediaError;
 pub use filter::{
     CoefficientFilter, DropRule, FilterError, FilterRule, FilterStats, Filtered, FlowFilter,
     FlowFilterStats, PictureDrop, RuleError, Shaping,
 };
+pub use foreign::{Foreign, Remedy, identify};
 pub use h264::H264Writer;
 pub use live::{
     Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, Stamp, TimedFrame,
 };
+pub use mpeg::sniff::is_transport_stream;
 pub use output::{FlowWriter, OutputForm, Received};
 pub use rates::{LayerSummary, PictureCounts, Summary};
 pub use rtp::{
@@ -44,5 +49,5 @@ pub use rtp::{
     session_description,
 };
 pub use synthetic::Synthetic;
-pub use ts::{TsMux, TsSplitter, TsStats, TsWriter};
+pub use ts::{TsMux, TsSplitter, TsStats, TsWriter, VideoCodec};
 pub use writer::{StreamWriter, WriterStats};

@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, FlowSpec, FrameRate, LayerRate, Media, PerLayer, Rate, aal5_cells};
 use serde::{Deserialize, Serialize};
 
-use crate::{Clip, Container, Frame, Picture};
+use crate::{Advice, Clip, Container, Frame, Picture, VideoCodec, advice};
 
 /// Bytes of the METS header before each frame (mets.md 2.6).
 pub(crate) const METS_HEADER: usize = 24;
@@ -17,14 +17,20 @@ pub struct Summary {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Frames per second.
+    /// Pictures per second.
     pub fps: f64,
+    /// The codec of the video in a transport stream; left out without video, and for other containers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoCodec>,
     /// Frames by kind.
     pub pictures: PictureCounts,
     /// Frames at which a receiver can start.
     pub gops: u64,
     /// BL, E1, E2.
     pub layers: Vec<LayerSummary>,
+    /// What receivers do not get, and which setting of the encoder helps; left out if there is nothing to say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// Byte offset of an incomplete last picture, left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<u64>,
@@ -166,6 +172,7 @@ impl Clip {
         FlowSpec {
             media: self.info.codec,
             frame_rate: self.info.frame_rate,
+            picture_rate: Some(self.picture_rate()).filter(|it| *it != self.info.frame_rate),
             gop_n,
             gop_m: commonest(anchors).min(gop_n),
             max_frame: self
@@ -177,6 +184,15 @@ impl Clip {
                 .max(1),
             layers,
             ..FlowSpec::default()
+        }
+    }
+
+    /// What receivers of the clip do not get, and which setting of the encoder helps. Traces and synthetic clips
+    /// have no encoder.
+    pub fn advice(&self) -> Vec<Advice> {
+        match self.info.container {
+            Container::Trace | Container::Synthetic => Vec::new(),
+            _ => advice(&self.flow_spec(), self.info.video),
         }
     }
 
@@ -199,10 +215,12 @@ impl Clip {
             codec: self.info.codec,
             width: self.info.width,
             height: self.info.height,
-            fps: self.info.frame_rate.as_f64(),
+            fps: self.picture_rate().as_f64(),
+            video: self.info.video,
             pictures: self.counts(),
             gops: self.gops().count() as u64,
             layers: layers.collect(),
+            advice: self.advice().iter().map(ToString::to_string).collect(),
             truncated: self.info.truncated,
         }
     }

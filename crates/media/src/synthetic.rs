@@ -81,6 +81,7 @@ impl Clip {
                 width: 0,
                 height: 0,
                 frame_rate,
+                video: None,
                 truncated: None,
             },
         }

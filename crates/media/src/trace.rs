@@ -50,6 +50,7 @@ impl Clip {
                 width: 0,
                 height: 0,
                 frame_rate,
+                video: None,
                 truncated: None,
             },
             frames: without_gap(frames),

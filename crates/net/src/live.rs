@@ -9,7 +9,7 @@ use bytes::Bytes;
 use layercast_core::{FlowSpec, PerLayer, Rate, Span, Status};
 use layercast_media::{
     Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, RtpNote, RtpSession,
-    SpecMeter, TimedFrame,
+    SpecMeter, TimedFrame, VideoCodec,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
@@ -59,6 +59,8 @@ pub struct LiveOptions {
     pub patience: Span,
     /// Over how much of it is held against what is reserved.
     pub window: Span,
+    /// The program of a transport stream that is served alone.
+    pub program: Option<u16>,
 }
 
 /// What was learned of a live stream.
@@ -68,6 +70,8 @@ pub struct Learned {
     pub spec: FlowSpec,
     /// Its form, in words.
     pub form: &'static str,
+    /// The codec of the video in a bare transport stream.
+    pub codec: Option<VideoCodec>,
 }
 
 /// What happens at a live input.
@@ -109,6 +113,7 @@ impl Default for LiveOptions {
             lead: Span::from_ms(200),
             patience: Span::from_secs(30),
             window: Span::from_secs(10),
+            program: None,
         }
     }
 }
@@ -193,6 +198,7 @@ impl LiveInput {
         options: &LiveOptions,
         mut tell: impl FnMut(&str),
     ) -> Result<Learned, NetError> {
+        self.ingest = std::mem::take(&mut self.ingest).with_program(options.program);
         let mut meter = SpecMeter::new(options.measure);
         let (mut datagrams, mut form) = (0u64, "");
         let begun = Instant::now();
@@ -235,6 +241,10 @@ impl LiveInput {
             while let Some(note) = self.ingest.poll_note() {
                 tell(&note.to_string());
             }
+            if let Some(problem) = self.ingest.verdict() {
+                let from = self.name.clone();
+                return Err(NetError::Unusable { from, problem });
+            }
             if form != self.ingest.form() && self.ingest.media().is_some() {
                 form = self.ingest.form();
                 told = Instant::now();
@@ -267,7 +277,8 @@ impl LiveInput {
             from: from.clone(),
             problem: problem.to_owned(),
         };
-        if let Some(problem) = self.ingest.problem().filter(|_| meter.gops() == 0) {
+        let came = datagrams > 0 && meter.gops() == 0;
+        if let Some(problem) = self.ingest.problem().filter(|_| came) {
             return Err(unusable(&problem));
         }
         let Some(media) = self.ingest.media() else {
@@ -276,7 +287,7 @@ impl LiveInput {
                     from,
                     waited: options.patience,
                 },
-                _ => unusable("it is neither an MPEG transport stream nor RTP with video"),
+                _ => unusable("too little of it came to tell what it carries"),
             });
         };
         let spec = meter.flow_spec(media, options.headroom_percent, options.rates);
@@ -284,6 +295,7 @@ impl LiveInput {
             Some(spec) => Ok(Learned {
                 spec,
                 form: self.ingest.form(),
+                codec: self.ingest.codec(),
             }),
             None if meter.gops() == 0 => Err(unusable(
                 "no picture to start at came; let the encoder make a key frame every second or two, with \

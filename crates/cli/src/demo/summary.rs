@@ -40,7 +40,7 @@ impl Parts<'_> {
                 ClipSpec::File(path) => Some(self.scenario.base_dir.join(path)),
                 _ => None,
             });
-        let clip = clip.map(|path| probe::read_clip(&path)).transpose()?;
+        let clip = clip.map(|path| probe::read_clip(&path, None)).transpose()?;
         let mut events = timeline(self.scenario);
         events.extend(self.run.surprises.iter().cloned());
         events.sort_by(|a, b| a.0.total_cmp(&b.0));

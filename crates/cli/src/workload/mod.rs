@@ -233,13 +233,25 @@ fn read_samples(path: &Path) -> Result<Vec<f64>, Failure> {
 
 fn read_text(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") {
-        let mut text = String::new();
-        let result = io::stdin().lock().read_to_string(&mut text);
-        return result
-            .map(|_| text)
-            .map_err(|error| Failure::file(path, "read", &error));
+        let mut bytes = Vec::new();
+        let result = io::stdin().lock().read_to_end(&mut bytes);
+        result.map_err(|error| Failure::file(path, "read", &error))?;
+        return String::from_utf8(bytes).map_err(|error| not_text(path, error.as_bytes()));
     }
-    std::fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))
+    let bytes = std::fs::read(path).map_err(|error| Failure::file(path, "read", &error))?;
+    String::from_utf8(bytes).map_err(|error| not_text(path, error.as_bytes()))
+}
+
+/// A file that should be text and is not.
+fn not_text(path: &Path, bytes: &[u8]) -> Failure {
+    match layercast_media::identify(bytes) {
+        Some(known) => Failure::of(
+            path,
+            format!("expected a text file, but this is {}", known.what),
+        )
+        .hint(known.remedy.to_string()),
+        None => Failure::of(path, "expected a text file, but this is not text (UTF-8)"),
+    }
 }
 
 fn import(args: &args::Import) -> Outcome {

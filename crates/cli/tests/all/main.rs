@@ -6,6 +6,7 @@ mod commands;
 mod common;
 mod edge;
 mod fec;
+mod input;
 mod internet;
 mod sweep;
 mod workload;

@@ -1,16 +1,19 @@
 use layercast_core::{Media, Time};
 
 use super::TimedFrame;
-use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
-use crate::ts::packet::{SYNC, TS_PACKET};
-use crate::ts::{TsSplitter, TsStats};
+use super::detect::{Detector, Found};
+use crate::rtp::{RtpNote, RtpReceiver, RtpSession, RtpStats};
+use crate::ts::{TsSplitter, TsStats, VideoCodec};
 
-/// Layered frames from a live stream, whose form is told by its first datagram: a bare transport
-/// stream, or RTP with a transport stream, MPEG-1/2 or H.264 video in it.
+/// Layered frames from a live stream, whose form is told by its first datagrams: a bare transport
+/// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2 or H.264 video in it.
 #[derive(Debug, Default)]
 pub struct Ingest {
     form: Option<Form>,
-    foreign: u64,
+    /// Until the form is known.
+    detector: Detector,
+    /// The program of a transport stream that is served.
+    program: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl Ingest {
     pub fn transport() -> Ingest {
         Ingest {
             form: Some(Form::Transport(Box::default())),
-            foreign: 0,
+            ..Ingest::default()
         }
     }
 
@@ -48,29 +51,75 @@ impl Ingest {
     pub fn session(session: &RtpSession) -> Ingest {
         Ingest {
             form: Some(Form::Rtp(Box::new(RtpReceiver::of_session(session)))),
-            foreign: 0,
+            ..Ingest::default()
         }
+    }
+
+    /// Serves the program with this number of a bare transport stream, and nothing of the others. To be called
+    /// before anything comes.
+    #[must_use]
+    pub fn with_program(mut self, program: Option<u16>) -> Ingest {
+        self.program = program;
+        if let Some(Form::Transport(splitter)) = &mut self.form {
+            **splitter = TsSplitter::of_program(program);
+        }
+        self
     }
 
     /// Takes a datagram, or the next bytes of a pipe, that arrives `now`.
     pub fn push(&mut self, now: Time, data: &[u8]) {
-        if self.form.is_none() {
-            self.form = Ingest::form_of(data);
-        }
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.push(data),
             Some(Form::Rtp(receiver)) => receiver.push(now, data),
-            None => self.foreign += 1,
+            None => {
+                if let Some(found) = self.detector.push(data) {
+                    self.found(now, found);
+                }
+            }
         }
     }
 
-    fn form_of(data: &[u8]) -> Option<Form> {
-        let (packets, rest) = data.as_chunks::<TS_PACKET>();
-        let aligned = rest.is_empty() && packets.iter().all(|packet| packet[0] == SYNC);
-        if !packets.is_empty() && aligned {
-            return Some(Form::Transport(Box::default()));
+    /// The form is known: what came before goes on its way.
+    fn found(&mut self, now: Time, found: Found) {
+        self.form = Some(match found {
+            Found::Transport(bytes) => {
+                let mut splitter = Box::new(TsSplitter::of_program(self.program));
+                splitter.push(&bytes);
+                Form::Transport(splitter)
+            }
+            Found::Rtp(datagrams) => {
+                let mut receiver = Box::new(RtpReceiver::new());
+                for datagram in &datagrams {
+                    receiver.push(now, datagram);
+                }
+                Form::Rtp(receiver)
+            }
+        });
+    }
+
+    /// The form of what came is not known although enough came: what it looks like, and what to send.
+    pub fn verdict(&self) -> Option<String> {
+        match self.form {
+            None => self.detector.verdict(),
+            Some(_) => None,
         }
-        RtpPacket::parse(data).map(|_| Form::Rtp(Box::default()))
+    }
+
+    /// Why no picture comes out of what arrives, and what helps; `None` if nothing is known to be wrong.
+    pub fn problem(&self) -> Option<String> {
+        match &self.form {
+            None => Some(self.detector.description()),
+            Some(Form::Transport(splitter)) => splitter.problem(),
+            Some(Form::Rtp(receiver)) => receiver.problem(),
+        }
+    }
+
+    /// The codec of the video in a bare transport stream.
+    pub fn codec(&self) -> Option<VideoCodec> {
+        match &self.form {
+            Some(Form::Transport(splitter)) => splitter.codec(),
+            _ => None,
+        }
     }
 
     /// When [`on_timeout`](Ingest::on_timeout) is to be called, if nothing comes before.
@@ -96,16 +145,13 @@ impl Ingest {
         }
     }
 
-    /// Why no picture comes out of what arrives, and what helps; `None` if nothing is known to be wrong.
-    pub fn problem(&self) -> Option<String> {
-        match &self.form {
-            Some(Form::Rtp(receiver)) => receiver.problem(),
-            _ => None,
-        }
-    }
-
     /// The stream is over: what is there goes out.
     pub fn finish(&mut self) {
+        if self.form.is_none()
+            && let Some(found) = self.detector.finish()
+        {
+            self.found(Time::ZERO, found);
+        }
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.finish(),
             Some(Form::Rtp(receiver)) => receiver.finish(),
@@ -145,7 +191,7 @@ impl Ingest {
     /// What it saw.
     pub fn stats(&self) -> IngestStats {
         let mut stats = IngestStats {
-            foreign: self.foreign,
+            foreign: self.detector.foreign(),
             ..IngestStats::default()
         };
         match &self.form {

@@ -79,6 +79,7 @@ impl SpecMeter {
                 width: 0,
                 height: 0,
                 frame_rate,
+                video: None,
                 truncated: None,
             },
             frames,

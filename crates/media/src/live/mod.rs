@@ -1,6 +1,7 @@
 //! Live input: from time stamps to a timeline, and from a look at the stream to a flow specification.
 
 mod clock;
+mod detect;
 mod ingest;
 mod load;
 mod meter;
@@ -10,5 +11,5 @@ pub use clock::LiveClock;
 pub use ingest::{Ingest, IngestStats};
 pub use load::{LiveLoad, Overload};
 pub use meter::SpecMeter;
-pub(crate) use stamp::on_a_timeline;
 pub use stamp::{MediaTimeline, Stamp, TimedFrame};
+pub(crate) use stamp::{on_a_timeline, share_of};

@@ -123,6 +123,28 @@ pub(crate) fn on_a_timeline(timed: Vec<TimedFrame>) -> (Vec<Frame>, FrameRate) {
     (frames, rate)
 }
 
+/// A rate of `part` out of `all` frames, to a thousandth. What is a rate of television or a whole number but for
+/// rounding is that.
+pub(crate) fn share_of(rate: FrameRate, part: u64, all: u64) -> FrameRate {
+    const ROUNDING: u64 = 5;
+    let ones = u128::from(rate.num) * 1_000 * u128::from(part);
+    let per = (u128::from(rate.den) * u128::from(all)).max(1);
+    let milli = u64::try_from((ones + per / 2) / per)
+        .unwrap_or(u64::MAX)
+        .max(1);
+    let whole = (milli + 500) / 1_000;
+    let television = whole * 1_000_000 / 1_001;
+    let (num, den) = if milli.abs_diff(whole * 1_000) <= ROUNDING {
+        (whole, 1)
+    } else if milli.abs_diff(television) <= ROUNDING {
+        (whole * 1_000, 1_001)
+    } else {
+        (milli, 1_000)
+    };
+    let num = u32::try_from(num).unwrap_or(u32::MAX);
+    FrameRate { num, den }
+}
+
 /// Frames per second, to a thousandth.
 fn mean_rate(frames: u64, ticks: u64) -> FrameRate {
     let milli = (frames * HZ as u64 * 1_000).div_ceil(ticks.max(1)).max(1);

@@ -1,3 +1,5 @@
+use memchr::memmem;
+
 use super::startcode::code;
 use crate::MediaError;
 
@@ -26,7 +28,8 @@ impl Program {
 }
 
 /// Gathers the first video stream (0xE0 to 0xEF) of an MPEG-1 system stream (ISO/IEC 11172-1) or
-/// MPEG-2 program stream (ISO/IEC 13818-1, 2.5); all other streams are skipped.
+/// MPEG-2 program stream (ISO/IEC 13818-1, 2.5); all other streams are skipped, and so are bytes that belong to no
+/// packet.
 pub(crate) fn demultiplex(data: &[u8]) -> Result<Program, MediaError> {
     let mut program = Program {
         video: Vec::new(),
@@ -36,23 +39,50 @@ pub(crate) fn demultiplex(data: &[u8]) -> Result<Program, MediaError> {
     };
     let mut stream = None;
     let mut at = 0;
-    while let Some((start, id)) = next_start_code(data, at)? {
+    // What is first wrong is the error if there is no video.
+    let mut wrong = None;
+    while at < data.len() {
+        let (start, id) = match next_start_code(data, at) {
+            Ok(Some(found)) => found,
+            Ok(None) => break,
+            Err(error) => {
+                wrong.get_or_insert(error);
+                match resume(data, at) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+                continue;
+            }
+        };
         if id == code::PROGRAM_END {
             at = start + 4;
             continue;
         }
-        let end = match packet_end(data, start, id)? {
-            Some(end) => end,
-            None => {
+        let end = match packet_end(data, start, id) {
+            Ok(Some(end)) => end,
+            Ok(None) => {
                 program.truncated = Some(start as u64);
                 data.len()
+            }
+            Err(error) => {
+                wrong.get_or_insert(error);
+                at = start + 4;
+                continue;
             }
         };
         if (code::VIDEO_FIRST..=code::VIDEO_LAST).contains(&id) && *stream.get_or_insert(id) == id {
             program.video_cut = program.truncated.is_some();
-            let Some(payload) = payload_start(&data[..end], start)? else {
-                at = end;
-                continue;
+            let payload = match payload_start(&data[..end], start) {
+                Ok(Some(payload)) => payload,
+                Ok(None) => {
+                    at = end;
+                    continue;
+                }
+                Err(error) => {
+                    wrong.get_or_insert(error);
+                    at = end;
+                    continue;
+                }
             };
             program.pieces.push((program.video.len(), payload));
             program.video.extend_from_slice(&data[payload..end]);
@@ -60,12 +90,23 @@ pub(crate) fn demultiplex(data: &[u8]) -> Result<Program, MediaError> {
         at = end;
     }
     if stream.is_none() {
-        return Err(MediaError::Truncated {
+        return Err(wrong.unwrap_or(MediaError::Truncated {
             offset: data.len() as u64,
             expected: "a packet of a video stream (00 00 01 E0 to EF) in the program stream",
-        });
+        }));
     }
     Ok(program)
+}
+
+/// Where the next pack or packet begins behind bytes that belong to none.
+fn resume(data: &[u8], at: usize) -> Option<usize> {
+    let rest = data.get(at + 1..)?;
+    memmem::find_iter(rest, &[0, 0, 1])
+        .find(|&found| {
+            rest.get(found + 3)
+                .is_some_and(|&id| id >= code::PROGRAM_END)
+        })
+        .map(|found| at + 1 + found)
 }
 
 /// The start code at `at`, zero stuffing skipped; `None` at the end of the data.

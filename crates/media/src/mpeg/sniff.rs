@@ -2,9 +2,16 @@ use memchr::memmem;
 
 use super::startcode::{code, start_codes};
 use crate::MediaError;
+use crate::foreign::{self, Foreign, Remedy};
+use crate::ts::framing;
 
 /// Start codes looked at to tell MPEG-4 part 2 from H.264: more than the headers before its first picture.
 const MPEG4_CODES: usize = 16;
+
+/// Bytes in which the beginning of a stream is looked for, in octets.
+const GARBAGE: usize = 256 * 1_024;
+/// Sync bytes in a row by which a transport stream is told.
+const SYNC_BYTES: usize = 5;
 
 /// The forms in which video comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,27 +29,25 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
     if data.is_empty() {
         return Err(MediaError::Empty);
     }
-    if is_quicktime(data) {
-        // First: the size of a box can look like a start code.
-        return Err(MediaError::Foreign {
-            offset: 0,
-            looks_like: "an MP4 or QuickTime file",
-        });
+    if framing::is_aligned(data) {
+        return Ok(Form::Transport);
+    }
+    // Before start codes: the size of a box can look like one.
+    if let Some(known) = foreign::container(data) {
+        return Err(named(known));
     }
     let zeros = data.iter().take_while(|&&byte| byte == 0).count();
     let offset = zeros.saturating_sub(2) as u64;
-    let foreign = |looks_like| MediaError::Foreign { offset, looks_like };
+    let foreign = |looks_like, remedy| MediaError::Foreign {
+        offset,
+        looks_like,
+        remedy,
+    };
     if zeros == data.len() {
-        return Err(foreign("nothing but zero bytes"));
-    }
-    if is_transport(data) {
-        return Ok(Form::Transport);
+        return Err(foreign("nothing but zero bytes", Remedy::NOTHING));
     }
     if zeros < 2 || data[zeros] != 1 {
-        return Err(MediaError::Foreign {
-            offset: 0,
-            looks_like: other_container(data),
-        });
+        return behind_garbage(data);
     }
     match data.get(zeros + 1).copied() {
         None => Err(MediaError::Truncated {
@@ -55,13 +60,22 @@ pub(crate) fn sniff(data: &[u8]) -> Result<Form, MediaError> {
             offset,
             expected: "a sequence header (00 00 01 B3) before the group of pictures",
         }),
-        Some(code::VIDEO_FIRST..=code::VIDEO_LAST) => {
-            Err(foreign("bare PES packets without a pack header"))
+        Some(code::VIDEO_FIRST..=code::VIDEO_LAST) => Err(foreign(
+            "bare PES packets without a pack header",
+            Remedy::copied(None),
+        )),
+        Some(code) if is_mpeg4(code, data) => {
+            Err(foreign("MPEG-4 part 2 video", Remedy::copied(None)))
         }
-        Some(code) if is_mpeg4(code, data) => Err(foreign("MPEG-4 part 2 video")),
-        Some(0x40 | 0x42 | 0x44 | 0x46) => Err(foreign("H.265 (HEVC) in Annex B form")),
+        Some(0x40 | 0x42 | 0x44 | 0x46) => Err(foreign(
+            "H.265 (HEVC) in Annex B form",
+            Remedy::bare("H.265"),
+        )),
         Some(code) if code & 0x80 == 0 && (1..=21).contains(&(code & 31)) => Ok(Form::H264),
-        Some(_) => Err(foreign("an unknown stream with start codes")),
+        Some(_) => Err(foreign(
+            "an unknown stream with start codes",
+            Remedy::NOTHING,
+        )),
     }
 }
 
@@ -89,42 +103,36 @@ fn is_mpeg4(first: u8, data: &[u8]) -> bool {
     }
 }
 
-fn other_container(data: &[u8]) -> &'static str {
-    let starts = |magic: &[u8]| data.starts_with(magic);
-    if starts(b"\x1A\x45\xDF\xA3") {
-        "a WebM or Matroska file"
-    } else if starts(b"RIFF") {
-        "an AVI or WAV file"
-    } else if starts(b"OggS") {
-        "an Ogg file"
-    } else if starts(b"FLV") {
-        "a Flash video"
-    } else if starts(b"\x7FELF") {
-        "an ELF executable"
-    } else if starts(b"\x89PNG") || starts(b"\xFF\xD8\xFF") || starts(b"GIF8") {
-        "a still image"
-    } else if starts(b"\x1F\x8B") || starts(b"PK\x03\x04") || starts(b"\xFD7zXZ") {
-        "a compressed archive"
-    } else if is_text(data) {
-        "text (a frame-size trace is told by its name, *.trace)"
-    } else {
-        "none of the known formats"
+/// Whether `data` begin with an MPEG transport stream, whatever stands before its first packet.
+pub fn is_transport_stream(data: &[u8]) -> bool {
+    sniff(data) == Ok(Form::Transport)
+}
+
+/// A stream whose first bytes are none of it, as after a recording that began anywhere.
+fn behind_garbage(data: &[u8]) -> Result<Form, MediaError> {
+    let front = &data[..data.len().min(GARBAGE)];
+    if framing::find(front, SYNC_BYTES).is_some() {
+        return Ok(Form::Transport);
     }
+    if memmem::find(front, &[0, 0, 1, code::PACK]).is_some() {
+        return Ok(Form::Program);
+    }
+    Err(foreign::identify(data).map_or(
+        MediaError::Foreign {
+            offset: 0,
+            looks_like: "none of the known formats",
+            remedy: Remedy::NOTHING,
+        },
+        named,
+    ))
 }
 
-/// Sync bytes where packets begin, as far as the data go.
-fn is_transport(data: &[u8]) -> bool {
-    data.len() >= 188 && data.iter().step_by(188).take(4).all(|&byte| byte == 0x47)
-}
-
-fn is_quicktime(data: &[u8]) -> bool {
-    matches!(data.get(4..8), Some(b"ftyp" | b"moov" | b"mdat"))
-}
-
-fn is_text(data: &[u8]) -> bool {
-    data.iter()
-        .take(512)
-        .all(|&byte| byte >= 0x20 && byte != 0x7F || matches!(byte, b'\t' | b'\n' | b'\r'))
+fn named(known: Foreign) -> MediaError {
+    MediaError::Foreign {
+        offset: 0,
+        looks_like: known.what,
+        remedy: known.remedy,
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +189,6 @@ mod tests {
     #[test]
     fn a_foreign_file_tells_the_command_that_helps() {
         let text = sniff(b"hello").unwrap_err().to_string();
-        assert!(text.contains("at byte 0") && text.contains("ffmpeg -i FILE"));
+        assert!(text.contains("at byte 0") && text.contains("*.trace"));
     }
 }

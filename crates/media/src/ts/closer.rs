@@ -74,7 +74,8 @@ fn first(packet: &Packet, since: Time) -> Option<State> {
     let unit = payload.get(header.len..)?;
     let (_, first) = nals(unit).next()?;
     let is_delimiter = nal::kind(first) == nal::DELIMITER && unit.starts_with(&[0, 0]);
-    let (pts, dts) = (header.pts?, header.dts?);
+    let pts = header.pts?;
+    let dts = header.dts.unwrap_or(pts);
     is_delimiter.then_some(State::Open {
         pid: packet.pid(),
         pts,

@@ -1,7 +1,10 @@
 //! MPEG transport streams (ISO/IEC 13818-1 | ITU-T Rec. H.222.0): packets, tables, splitting into
 //! layered frames, writing what a receiver got, and putting elementary video into one.
 
+mod assembly;
 mod closer;
+mod codec;
+pub(crate) mod framing;
 mod headers;
 mod mux;
 pub(crate) mod packet;
@@ -9,9 +12,13 @@ mod pcr;
 mod pes;
 mod psi;
 mod splitter;
+mod stamps;
+mod tables;
+mod units;
 mod video;
 mod writer;
 
+pub use codec::VideoCodec;
 pub use mux::TsMux;
 pub(crate) use splitter::parse;
 pub use splitter::{TsSplitter, TsStats};

@@ -1,9 +1,9 @@
 use layercast_core::{Media, Span, Time};
 
-use super::packet::{Adaptation, PAT, put};
+use super::packet::{Adaptation, PAT};
 use super::pcr::OutputClock;
 use super::pes::put_video;
-use super::psi::{pat, pmt};
+use super::psi::{pat, pmt, put_section};
 use super::video::stream_type;
 use crate::h264::{nal, nals};
 use crate::timeline::OutPicture;
@@ -81,18 +81,7 @@ impl TsMux {
         };
         let map = pmt(PROGRAM, kind, VIDEO_PID);
         for (pid, section) in [(PAT, pat(PROGRAM, MAP_PID)), (MAP_PID, map)] {
-            // A section begins behind its pointer, and bytes behind it are 0xFF.
-            let mut payload = vec![0];
-            payload.extend_from_slice(&section);
-            payload.resize(184, 0xFF);
-            put(
-                pid,
-                true,
-                self.table_counter,
-                Adaptation::default(),
-                &payload,
-                out,
-            );
+            put_section(pid, &mut self.table_counter.clone(), &section, out);
         }
         self.table_counter = (self.table_counter + 1) & 15;
     }

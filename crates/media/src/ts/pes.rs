@@ -5,9 +5,10 @@ use super::packet::{Adaptation, put};
 pub(crate) struct PesHeader {
     /// Where the payload begins.
     pub len: usize,
+    pub stream_id: u8,
     /// Presentation time in ticks of 90 kHz, 33 bits.
     pub pts: Option<u64>,
-    /// Decoding time; the same as `pts` where none is given.
+    /// Decoding time, if it is given beside the presentation time.
     pub dts: Option<u64>,
 }
 
@@ -28,8 +29,9 @@ impl PesHeader {
             .flatten();
         Some(PesHeader {
             len: 9 + usize::from(rest),
+            stream_id: id,
             pts,
-            dts: dts.or(pts),
+            dts,
         })
     }
 }
@@ -56,19 +58,47 @@ pub(crate) fn put_video(
     pid: u16,
     continuity: &mut u8,
     adaptation: Adaptation,
-    (pts, dts): (u64, u64),
+    stamps: (u64, u64),
+    picture: [&[u8]; 2],
+    out: &mut Vec<u8>,
+) {
+    put_pes(
+        pid,
+        FIRST_VIDEO,
+        continuity,
+        adaptation,
+        Some(stamps),
+        picture,
+        out,
+    );
+}
+
+/// `stream_id` of the first video stream (table 2-22).
+pub(crate) const FIRST_VIDEO: u8 = 0xE0;
+
+/// Appends the packets of one PES packet; `stamps` are presentation and decoding time.
+pub(crate) fn put_pes(
+    pid: u16,
+    stream_id: u8,
+    continuity: &mut u8,
+    adaptation: Adaptation,
+    stamps: Option<(u64, u64)>,
     picture: [&[u8]; 2],
     out: &mut Vec<u8>,
 ) {
     // Of unbounded length, as only video may be.
-    let mut pes = vec![0, 0, 1, 0xE0, 0, 0, 0x84];
-    if pts == dts {
-        pes.extend_from_slice(&[0x80, 5]);
-        put_stamp(2, pts, &mut pes);
-    } else {
-        pes.extend_from_slice(&[0xC0, 10]);
-        put_stamp(3, pts, &mut pes);
-        put_stamp(1, dts, &mut pes);
+    let mut pes = vec![0, 0, 1, stream_id, 0, 0, 0x84];
+    match stamps {
+        None => pes.extend_from_slice(&[0, 0]),
+        Some((pts, dts)) if pts == dts => {
+            pes.extend_from_slice(&[0x80, 5]);
+            put_stamp(2, pts, &mut pes);
+        }
+        Some((pts, dts)) => {
+            pes.extend_from_slice(&[0xC0, 10]);
+            put_stamp(3, pts, &mut pes);
+            put_stamp(1, dts, &mut pes);
+        }
     }
     let total: usize = picture.iter().map(|part| part.len()).sum();
     pes.reserve_exact(total);

@@ -3,17 +3,17 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use layercast_core::Media;
 
+use super::assembly::{Assembly, MAX_FRAME, Unit};
+use super::codec::VideoCodec;
+use super::framing::Framing;
 use super::headers::with_headers;
-use super::packet::{NULL, PAT, PCR_HZ, Packet, SYNC, TS_PACKET};
-use super::pes::PesHeader;
-use super::psi::{ProgramMap, Sections, programs};
-use super::video::{Coded, VideoInspector};
+use super::packet::{NULL, PAT, PCR_HZ, Packet, TS_PACKET};
+use super::tables::{Tables, video};
+use super::video::Coded;
 use crate::live::{Stamp, TimedFrame};
 use crate::mpeg::es::Stream;
 use crate::{Frame, MediaError, Picture};
 
-/// Largest frame, in whole packets: what a METS frame holds.
-const MAX_FRAME: usize = ((1 << 24) - 1) / TS_PACKET * TS_PACKET;
 /// Packets of other streams that wait for the end of a picture at most.
 const MAX_WAITING: usize = 256 * TS_PACKET;
 /// Frames kept for a caller that does not poll.
@@ -33,6 +33,8 @@ pub struct TsStats {
     pub lost: u64,
     /// Packets that came twice, or marked as damaged; dropped.
     pub dropped: u64,
+    /// Sections of PAT and PMT with a wrong checksum; dropped.
+    pub damaged_tables: u64,
 }
 
 /// Splits a transport stream into layered frames (2.4.3).
@@ -40,66 +42,50 @@ pub struct TsStats {
 /// A frame is a run of whole packets. A picture of the first video stream with all its packets is
 /// a frame of its picture's layer; what came in between (audio, tables, other streams) follows
 /// it as a frame of the base layer. A frame that receivers can start at begins with PAT and PMT.
+/// Packets may be 188, 192 or 204 bytes apart; frames hold packets of 188 bytes.
 #[derive(Debug)]
 pub struct TsSplitter {
-    /// Less than a packet.
-    rest: Vec<u8>,
-    synced: bool,
-    pat: Sections,
-    pmt: Sections,
-    pat_packets: Vec<u8>,
-    pmt_packets: Vec<u8>,
-    map_pid: Option<u16>,
-    map: Option<ProgramMap>,
-    video: Option<Video>,
+    framing: Framing,
+    tables: Tables,
+    video: Option<Assembly>,
+    /// A first field that waits for its second.
+    field: Option<(Coded, TimedFrame, Vec<u8>)>,
+    /// A stream that the tables do not name is video.
+    unnamed: bool,
     others: Vec<u8>,
     last_pcr: Option<u64>,
     /// Clock at the last frame, and at the last start, of a stream without video.
     cut_at: Option<u64>,
     start_at: Option<u64>,
-    counters: Box<[u8; 8_192]>,
+    /// By packet identifier.
+    seen: Box<[Seen]>,
     frames: VecDeque<TimedFrame>,
     stats: TsStats,
 }
 
-/// The video stream, and the picture of it that is being read.
-#[derive(Debug)]
-struct Video {
-    pid: u16,
-    kind: u8,
-    inspector: VideoInspector,
-    packets: Vec<u8>,
-    /// Its elementary stream.
-    payload: Vec<u8>,
-    random_access: bool,
-    scrambled: bool,
-    stamp: Option<Stamp>,
-    /// A first field that waits for its second.
-    field: Option<(Coded, TimedFrame, Vec<u8>)>,
+/// The last packet with payload of a packet identifier.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    counter: u8,
+    /// Of its payload.
+    hash: u64,
 }
 
 const NO_COUNTER: u8 = 0xFF;
 
+/// What a packet is to the one before it of the same packet identifier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Follows {
+    Directly,
+    /// Packets between are missing.
+    Lost,
+    /// The same packet, sent twice.
+    Repeated,
+}
+
 impl Default for TsSplitter {
     fn default() -> TsSplitter {
-        TsSplitter {
-            rest: Vec::new(),
-            synced: false,
-            pat: Sections::default(),
-            pmt: Sections::default(),
-            pat_packets: Vec::new(),
-            pmt_packets: Vec::new(),
-            map_pid: None,
-            map: None,
-            video: None,
-            others: Vec::new(),
-            last_pcr: None,
-            cut_at: None,
-            start_at: None,
-            counters: Box::new([NO_COUNTER; 8_192]),
-            frames: VecDeque::new(),
-            stats: TsStats::default(),
-        }
+        TsSplitter::of_program(None)
     }
 }
 
@@ -109,58 +95,42 @@ impl TsSplitter {
         TsSplitter::default()
     }
 
-    /// Takes bytes of the stream, cut anywhere.
-    pub fn push(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            if self.rest.is_empty() && self.synced && bytes.len() >= TS_PACKET && bytes[0] == SYNC {
-                let (packet, after) = bytes.split_at(TS_PACKET);
-                bytes = after;
-                self.packet(packet);
-                continue;
-            }
-            let wanted = 2 * TS_PACKET - self.rest.len();
-            let (now, after) = bytes.split_at(wanted.min(bytes.len()));
-            self.rest.extend_from_slice(now);
-            bytes = after;
-            self.settle();
+    /// A splitter that serves the program with this number and nothing of the others; without a number the first
+    /// that has video, and the others as data.
+    pub fn of_program(program: Option<u16>) -> TsSplitter {
+        let none = Seen {
+            counter: NO_COUNTER,
+            hash: 0,
+        };
+        TsSplitter {
+            framing: Framing::default(),
+            tables: Tables::of_program(program),
+            video: None,
+            field: None,
+            unnamed: false,
+            others: Vec::new(),
+            last_pcr: None,
+            cut_at: None,
+            start_at: None,
+            seen: vec![none; 8_192].into_boxed_slice(),
+            frames: VecDeque::new(),
+            stats: TsStats::default(),
         }
     }
 
-    /// Takes packets out of the rest, and skips what is none. In search of a packet two sync bytes
-    /// have to be seen, from then on one.
-    fn settle(&mut self) {
-        let rest = std::mem::take(&mut self.rest);
-        let mut at = 0;
-        while let Some(bytes) = rest.get(at..).filter(|bytes| bytes.len() >= TS_PACKET) {
-            if bytes[0] != SYNC {
-                self.synced = false;
-            } else if !self.synced {
-                match bytes.get(TS_PACKET) {
-                    Some(&next) => self.synced = next == SYNC,
-                    None => break,
-                }
-            }
-            if self.synced {
-                self.packet(&bytes[..TS_PACKET]);
-                at += TS_PACKET;
-            } else {
-                self.stats.skipped += 1;
-                at += 1;
-            }
-        }
-        self.rest = rest;
-        self.rest.drain(..at);
+    /// Takes bytes of the stream, cut anywhere.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let mut framing = std::mem::take(&mut self.framing);
+        framing.push(bytes, |packet| self.packet(packet));
+        self.framing = framing;
     }
 
     /// Ends the stream: what is there goes out.
     pub fn finish(&mut self) {
-        if self.rest.len() == TS_PACKET {
-            // Alone it is a packet if it looks like one.
-            let rest = std::mem::take(&mut self.rest);
-            self.packet(&rest);
-        }
-        self.end_picture();
-        self.end_field();
+        let mut framing = std::mem::take(&mut self.framing);
+        framing.finish(|packet| self.packet(packet));
+        self.framing = framing;
+        self.end_video();
         self.end_others(None);
     }
 
@@ -171,17 +141,58 @@ impl TsSplitter {
 
     /// What it saw.
     pub fn stats(&self) -> TsStats {
-        self.stats
+        TsStats {
+            skipped: self.framing.skipped(),
+            damaged_tables: self.tables.damaged(),
+            ..self.stats
+        }
     }
 
     /// Width, height and, if the stream says so, frames per second of the video.
     pub fn format(&self) -> Option<(u32, u32, Option<layercast_core::FrameRate>)> {
-        self.video.as_ref()?.inspector.format()
+        self.video.as_ref()?.format()
     }
 
     /// Whether there is a program map, and video in it.
     pub fn has_video(&self) -> Option<bool> {
-        self.map.as_ref().map(|_| self.video.is_some())
+        self.tables.map().map(|_| self.video.is_some())
+    }
+
+    /// The codec of the video, if there is any.
+    pub fn codec(&self) -> Option<VideoCodec> {
+        let unnamed = self.unnamed.then_some(VideoCodec::Unnamed);
+        self.video.as_ref().map(|video| video.codec).or(unnamed)
+    }
+
+    /// Why nothing of the stream can be served: what is wrong with its tables, and what helps. `None` if the
+    /// tables are known.
+    pub fn problem(&self) -> Option<String> {
+        const REPAIR: &str = "write them anew: ffmpeg -i FILE -c copy -f mpegts CLIP.ts";
+        if self.tables.map().is_some() {
+            return None;
+        }
+        let numbers: Vec<u16> = self.tables.programs().collect();
+        let listed = numbers
+            .iter()
+            .map(u16::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let damaged = self.tables.damaged();
+        Some(match (self.tables.wanted(), numbers.is_empty(), damaged) {
+            (_, _, 1..) => format!(
+                "the transport stream has program tables (PAT and PMT), but they are damaged: {damaged} sections \
+                 with a wrong checksum (CRC-32); {REPAIR}"
+            ),
+            (_, true, _) => format!(
+                "the transport stream has no program tables (PAT and PMT), which name its streams; {REPAIR}"
+            ),
+            (Some(wanted), ..) if !numbers.contains(&wanted) => {
+                format!("the transport stream has no program {wanted}; it has {listed}")
+            }
+            _ => format!(
+                "the program table (PAT) lists program {listed}, but the map (PMT) of none is in the stream; {REPAIR}"
+            ),
+        })
     }
 
     fn packet(&mut self, bytes: &[u8]) {
@@ -193,15 +204,14 @@ impl TsSplitter {
             return;
         }
         self.stats.packets += 1;
-        if self.is_repeated(&packet) {
+        let follows = self.follows(&packet);
+        if follows == Follows::Repeated {
             self.stats.dropped += 1;
             return;
         }
         let pid = packet.pid();
-        if pid == PAT {
-            self.on_pat(&packet);
-        } else if Some(pid) == self.map_pid {
-            self.on_pmt(&packet);
+        if self.tables.push(&packet) {
+            self.on_map();
         }
         if let Some(pcr) = packet.pcr().filter(|_| self.is_clock(pid)) {
             self.last_pcr = Some(pcr);
@@ -209,127 +219,87 @@ impl TsSplitter {
                 self.cut_data(pcr);
             }
         }
-        match &self.video {
-            Some(video) if video.pid == pid => self.on_video(&packet),
+        match &mut self.video {
+            Some(video) if video.pid == pid => {
+                let taken = video.push(&packet, follows == Follows::Lost);
+                // The clock in a packet of a picture whose beginning is missing is still of use.
+                if !taken && packet.pcr().is_some() && !packet.has_payload() {
+                    self.on_other(&packet);
+                }
+                self.on_units();
+            }
             // Nobody can start before the tables are known.
-            _ if self.map.is_some() => self.on_other(bytes),
+            _ if self.tables.map().is_some() => self.on_other(&packet),
             _ => {}
         }
     }
 
     fn is_clock(&self, pid: u16) -> bool {
-        self.map.as_ref().is_some_and(|map| map.pcr_pid == pid)
+        self.tables.map().is_some_and(|map| map.pcr_pid == pid)
     }
 
-    /// Checks the continuity counter (2.4.3.3): counts what is missing, and tells repeated packets.
-    fn is_repeated(&mut self, packet: &Packet) -> bool {
+    /// Checks the continuity counter (2.4.3.3): counts what is missing, and tells packets that are sent twice.
+    fn follows(&mut self, packet: &Packet) -> Follows {
         if !packet.has_payload() {
-            return false;
+            return Follows::Directly;
         }
-        let counter = &mut self.counters[usize::from(packet.pid())];
-        let last = std::mem::replace(counter, packet.continuity());
-        if last == NO_COUNTER || packet.discontinuity() {
-            return false;
-        }
-        let missing = packet.continuity().wrapping_sub(last).wrapping_sub(1) & 15;
-        if missing == 15 && !packet.starts() {
-            return true;
-        }
-        self.stats.lost += u64::from(missing);
-        false
-    }
-
-    fn on_pat(&mut self, packet: &Packet) {
-        let Some((section, packets)) = self.pat.push(packet) else {
-            return;
+        let now = Seen {
+            counter: packet.continuity(),
+            hash: hash(packet),
         };
-        // The first program; the others go along as they are.
-        let pid = programs(section).map(|(_, pid)| pid).next();
-        self.pat_packets = packets.to_vec();
-        if pid != self.map_pid {
-            self.map_pid = pid;
-            self.pmt = Sections::default();
+        let last = std::mem::replace(&mut self.seen[usize::from(packet.pid())], now);
+        if last.counter == NO_COUNTER || packet.discontinuity() {
+            return Follows::Directly;
+        }
+        match now.counter.wrapping_sub(last.counter) & 15 {
+            0 if now.hash == last.hash => Follows::Repeated,
+            1 => Follows::Directly,
+            step => {
+                self.stats.lost += u64::from(step.wrapping_sub(1) & 15);
+                Follows::Lost
+            }
         }
     }
 
-    fn on_pmt(&mut self, packet: &Packet) {
-        let Some((section, packets)) = self.pmt.push(packet) else {
-            return;
-        };
-        let Some(map) = ProgramMap::parse(section) else {
-            return;
-        };
-        self.pmt_packets = packets.to_vec();
-        if self.map.as_ref() == Some(&map) {
-            return;
-        }
-        let video = map
-            .streams
-            .iter()
-            .find_map(|&(kind, pid)| Some((kind, pid, VideoInspector::new(kind)?)));
-        let same = match (&self.video, &video) {
-            (Some(old), Some((kind, pid, _))) => old.pid == *pid && old.kind == *kind,
-            (old, new) => old.is_none() && new.is_none(),
-        };
+    /// Another map is in force.
+    fn on_map(&mut self) {
+        let map = self.tables.map();
+        let found = map.and_then(video);
+        let same = self.video.as_ref().map(|video| (video.codec, video.pid)) == found;
         if !same {
-            self.end_picture();
-            self.end_field();
-            self.video = video.map(|(kind, pid, inspector)| Video {
-                pid,
-                kind,
-                inspector,
-                packets: Vec::new(),
-                payload: Vec::new(),
-                random_access: false,
-                scrambled: false,
-                stamp: None,
-                field: None,
-            });
-        }
-        self.map = Some(map);
-    }
-
-    fn on_video(&mut self, packet: &Packet) {
-        if packet.starts() {
-            self.end_picture();
-        }
-        let Some(video) = &mut self.video else { return };
-        if video.packets.is_empty() && !packet.starts() {
-            // The rest of a picture whose beginning nobody saw; its clock is still of use.
-            if packet.pcr().is_some() && !packet.has_payload() {
-                self.on_other(packet.bytes());
-            }
-            return;
-        }
-        let mut payload = packet.payload();
-        if packet.starts() {
-            if let Some(header) = PesHeader::parse(payload) {
-                video.stamp = header.dts.map(Stamp::pes);
-                payload = payload.get(header.len..).unwrap_or_default();
-            }
-            video.random_access = packet.random_access();
-        }
-        video.scrambled |= packet.scrambled();
-        video.packets.extend_from_slice(packet.bytes());
-        video.payload.extend_from_slice(payload);
-        if video.packets.len() >= MAX_FRAME {
-            self.end_picture();
+            self.end_video();
+            self.video = found.map(|(codec, pid)| Assembly::new(pid, codec));
         }
     }
 
-    /// The picture being read is whole.
-    fn end_picture(&mut self) {
-        let Some(video) = self.video.as_mut().filter(|it| !it.packets.is_empty()) else {
-            return;
-        };
-        let mut coded = match std::mem::take(&mut video.scrambled) {
-            true => VideoInspector::Other.read(&[], video.random_access),
-            false => video.inspector.read(&video.payload, video.random_access),
-        };
-        let packets = std::mem::take(&mut video.packets);
-        video.payload.clear();
-        let stamp = video.stamp.take();
-        if let Some((first, frame, mut data)) = video.field.take() {
+    /// Passes on the units of the video that are complete.
+    fn on_units(&mut self) {
+        let units = self.video.as_mut().map(Assembly::take).unwrap_or_default();
+        for unit in units {
+            self.unit(unit);
+        }
+    }
+
+    /// The video ends here.
+    fn end_video(&mut self) {
+        if let Some(video) = &mut self.video {
+            video.finish();
+        }
+        self.on_units();
+        // A first field whose second did not come.
+        if let Some((_, frame, data)) = self.field.take() {
+            self.emit(frame.with_data(data));
+        }
+    }
+
+    /// A unit of the video is a frame, or one of the two fields of one.
+    fn unit(&mut self, unit: Unit) {
+        let Unit {
+            mut coded,
+            packets,
+            stamp,
+        } = unit;
+        if let Some((first, frame, mut data)) = self.field.take() {
             if coded.completes(&first) && data.len() + packets.len() <= MAX_FRAME {
                 data.extend_from_slice(&packets);
                 let whole = frame.with_data(data);
@@ -350,7 +320,7 @@ impl TsSplitter {
             },
         };
         let data = match coded.gop_start {
-            true => [&self.pat_packets[..], &self.pmt_packets, &packets].concat(),
+            true => [self.tables.packets(), &packets].concat(),
             false => packets,
         };
         let frame = TimedFrame {
@@ -361,25 +331,28 @@ impl TsSplitter {
             },
             stamp,
         };
-        match (&mut self.video, coded.is_field()) {
-            (Some(video), true) => video.field = Some((coded, frame, data)),
-            _ => {
-                self.emit(frame.with_data(data));
-                self.end_others(stamp);
-            }
-        }
-    }
-
-    /// A first field whose second did not come.
-    fn end_field(&mut self) {
-        let field = self.video.as_mut().and_then(|video| video.field.take());
-        if let Some((_, frame, data)) = field {
+        if coded.is_field() {
+            self.field = Some((coded, frame, data));
+        } else {
             self.emit(frame.with_data(data));
+            self.end_others(stamp);
         }
     }
 
-    fn on_other(&mut self, packet: &[u8]) {
-        self.others.extend_from_slice(packet);
+    fn on_other(&mut self, packet: &Packet) {
+        let pid = packet.pid();
+        if pid == PAT && self.tables.rewrites_pat() {
+            if packet.starts() {
+                self.tables.put_pat(&mut self.others);
+            }
+        } else if self.tables.carries(pid) {
+            self.others.extend_from_slice(packet.bytes());
+        }
+        let is_video = |payload: &[u8]| matches!(payload, [0, 0, 1, 0xE0..=0xEF, ..]);
+        if self.video.is_none() && packet.starts() && is_video(packet.payload()) {
+            let mut streams = self.tables.map().into_iter().flat_map(|map| &map.streams);
+            self.unnamed |= streams.any(|stream| stream.pid == pid);
+        }
         if self.others.len() >= MAX_WAITING {
             self.end_others(None);
         }
@@ -406,7 +379,7 @@ impl TsSplitter {
         let data = match starts {
             true => {
                 self.start_at = Some(pcr);
-                [&self.pat_packets[..], &self.pmt_packets, &packets].concat()
+                [self.tables.packets(), &packets].concat()
             }
             false => packets,
         };
@@ -423,11 +396,53 @@ impl TsSplitter {
             self.frames.push_back(frame);
         }
     }
+
+    /// Reads the first tables of a whole file, so that they hold from its first packet on.
+    fn look_ahead(&mut self, data: &[u8]) {
+        let tables = &mut self.tables;
+        let mut framing = Framing::default();
+        for chunk in data.chunks(64 * TS_PACKET) {
+            framing.push(chunk, |bytes| {
+                if let Some(packet) = Packet::new(bytes).filter(|it| !it.error()) {
+                    tables.push(&packet);
+                }
+            });
+            if tables.map().is_some() {
+                break;
+            }
+        }
+        if tables.map().is_none() {
+            framing.finish(|bytes| {
+                if let Some(packet) = Packet::new(bytes).filter(|it| !it.error()) {
+                    tables.push(&packet);
+                }
+            });
+            tables.settle();
+        }
+        self.on_map();
+    }
 }
 
-/// Splits a whole file; frames get the media times of their stamps.
-pub(crate) fn parse(data: &Bytes) -> Result<Stream, MediaError> {
-    let mut splitter = TsSplitter::new();
+/// What tells packets apart that have the same counter.
+fn hash(packet: &Packet) -> u64 {
+    let words = packet.payload().chunks(8).map(|bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    });
+    words.fold(u64::from(packet.starts()), |hash, word| {
+        (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    })
+}
+
+/// Splits a whole file; frames get the media times of their stamps. Tables that come behind the first pictures hold
+/// for these too. `program` is the one to be served.
+pub(crate) fn parse(
+    data: &Bytes,
+    program: Option<u16>,
+) -> Result<(Stream, Option<VideoCodec>), MediaError> {
+    let mut splitter = TsSplitter::of_program(program);
+    splitter.look_ahead(data);
     let mut timed = Vec::new();
     for chunk in data.chunks(64 * TS_PACKET) {
         splitter.push(chunk);
@@ -435,6 +450,9 @@ pub(crate) fn parse(data: &Bytes) -> Result<Stream, MediaError> {
     }
     splitter.finish();
     timed.extend(std::iter::from_fn(|| splitter.poll()));
+    if let Some(problem) = splitter.problem() {
+        return Err(MediaError::Unusable { problem });
+    }
     let start = timed.iter().position(|timed| timed.frame.gop_start);
     let timed = start
         .map(|start| timed.split_off(start))
@@ -442,20 +460,18 @@ pub(crate) fn parse(data: &Bytes) -> Result<Stream, MediaError> {
     if timed.is_empty() {
         return Err(MediaError::Truncated {
             offset: data.len() as u64,
-            expected: match splitter.map {
-                None => "program tables (PAT and PMT) in the transport stream",
-                Some(_) => "a picture that a receiver can start at",
-            },
+            expected: "a picture that a receiver can start at (a key frame with its headers)",
         });
     }
     let (frames, frame_rate) = crate::live::on_a_timeline(timed);
     let (width, height, _) = splitter.format().unwrap_or((0, 0, None));
-    Ok(Stream {
+    let stream = Stream {
         codec: Media::MpegTs,
         width,
         height,
         frame_rate,
         frames,
         truncated: None,
-    })
+    };
+    Ok((stream, splitter.codec()))
 }

@@ -50,6 +50,11 @@ impl Coded {
         }
     }
 
+    /// Both its fields are there.
+    pub fn complete(&mut self) {
+        self.field = None;
+    }
+
     /// Whether its other field may follow.
     pub fn is_field(&self) -> bool {
         self.field.is_some()

@@ -19,6 +19,10 @@ pub struct TsWriter {
     clock_pid: u16,
     pat: Sections,
     pmt: Sections,
+    /// Where the maps of all programs come.
+    map_pids: Vec<u16>,
+    /// The program that is served, and where its map comes: each start begins with it.
+    program: Option<u16>,
     map_pid: Option<u16>,
     /// By packet identifier: last counter of the source, last counter written.
     counters: Box<[(u8, u8); 8_192]>,
@@ -38,6 +42,8 @@ impl Default for TsWriter {
             clock_pid: NULL,
             pat: Sections::default(),
             pmt: Sections::default(),
+            map_pids: Vec::new(),
+            program: None,
             map_pid: None,
             counters: Box::new([(NO_COUNTER, NO_COUNTER); 8_192]),
             gop: None,
@@ -92,6 +98,9 @@ impl TsWriter {
             return;
         }
         self.last = Some(seq);
+        if gop_start {
+            (self.program, self.map_pid) = (None, None);
+        }
         let counter = self.counters[usize::from(self.clock_pid)].1;
         self.clock.fill(self.clock_pid, counter, emitted, out);
         if let (Some((pid, pts, dts)), Some(gop)) = (self.closer.frame(data, emitted), self.gop) {
@@ -139,17 +148,25 @@ impl TsWriter {
         packet::set_continuity(written, next);
     }
 
-    /// The program map says which packets carry the clock.
+    /// The map of the program that is served says which packets carry the clock.
     fn look_for_clock(&mut self, packet: &Packet) {
         if packet.pid() == PAT {
-            if let Some((section, _)) = self.pat.push(packet) {
-                self.map_pid = programs(section).map(|(_, pid)| pid).next();
-            }
-        } else if Some(packet.pid()) == self.map_pid
-            && let Some((section, _)) = self.pmt.push(packet)
-            && let Some(map) = ProgramMap::parse(section)
+            let map_pids = &mut self.map_pids;
+            self.pat.push(packet, |section| {
+                *map_pids = programs(section).map(|(_, pid)| pid).collect();
+            });
+        } else if self.map_pid == Some(packet.pid())
+            || self.map_pid.is_none() && self.map_pids.contains(&packet.pid())
         {
-            self.clock_pid = map.pcr_pid;
+            let (program, clock_pid) = (&mut self.program, &mut self.clock_pid);
+            self.pmt.push(packet, |section| {
+                if let Some(map) = ProgramMap::parse(section)
+                    && *program.get_or_insert(map.program) == map.program
+                {
+                    *clock_pid = map.pcr_pid;
+                }
+            });
+            self.map_pid = self.program.map(|_| packet.pid());
         }
     }
 }

@@ -11,3 +11,4 @@ mod rtp;
 mod rtp_sources;
 mod streams;
 mod ts;
+mod ts_input;

@@ -20,13 +20,17 @@ const FILTER_FILES: [&str; 6] = [
     "mpeg2-quantiser",
 ];
 
-const LIVE_FILES: [(&str, &str); 9] = [
+const LIVE_FILES: [(&str, &str); 13] = [
     ("h264", "b"),
     ("h264", "interlaced"),
     ("h264", "slices"),
     ("ts", "h264"),
     ("ts", "mpeg2"),
     ("ts", "sound"),
+    ("ts", "sections"),
+    ("ts", "shared-pes"),
+    ("ts", "coded-204"),
+    ("ts", "programs"),
     ("rtp", "h264"),
     ("rtp", "mpeg1"),
     ("rtp", "mp2t"),

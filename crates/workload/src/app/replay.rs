@@ -31,6 +31,9 @@ pub enum TraceError {
     Empty,
 }
 
+/// Longest trace, in seconds.
+const LONGEST: f64 = 1e7;
+
 impl Trace {
     /// Reads `seconds,bytes` lines; `#` starts a comment, a first line of words is a heading.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
@@ -49,14 +52,19 @@ impl Trace {
             }
             let seconds: f64 = time.trim().parse().map_err(|_| TraceError::Syntax(n))?;
             let size: u32 = size.trim().parse().map_err(|_| TraceError::Syntax(n))?;
-            if !(0.0..1e7).contains(&seconds) {
+            if !(seconds.is_finite() && seconds >= 0.0) {
                 return Err(TraceError::Order(n));
             }
             if !(1..=MAX_DATAGRAM).contains(&size) {
                 return Err(TraceError::Size(n));
             }
-            let at = Span::from_secs_f64(seconds - *zero.get_or_insert(seconds));
-            if seconds < zero.unwrap_or(seconds) || packets.last().is_some_and(|last| at < last.0) {
+            // Times may be those of a clock: they count from the first.
+            let since = seconds - *zero.get_or_insert(seconds);
+            if !(0.0..LONGEST).contains(&since) {
+                return Err(TraceError::Order(n));
+            }
+            let at = Span::from_secs_f64(since);
+            if packets.last().is_some_and(|last| at < last.0) {
                 return Err(TraceError::Order(n));
             }
             packets.push((at, size));

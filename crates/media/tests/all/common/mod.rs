@@ -1,5 +1,7 @@
 //! What the tests with ffmpeg share.
 
+pub mod mux;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,0 +1,193 @@
+//! What a stream cannot give to its receivers, and which setting of the encoder helps.
+
+use std::fmt;
+
+use layercast_core::{FlowSpec, Layer, Media, Span};
+use serde::Serialize;
+
+use crate::VideoCodec;
+
+/// Key frames further apart than this make receivers wait.
+const LONG_GOP: Span = Span::from_ms(2_500);
+
+/// Something for which receivers get less than their links carry.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Advice {
+    /// Pictures of this codec are not told apart.
+    Codec {
+        /// The codec.
+        codec: VideoCodec,
+    },
+    /// There is no video.
+    NoVideo,
+    /// Nothing is above the base layer.
+    BaseOnly,
+    /// No picture can be left out without others: nothing is in E2.
+    NoDroppable,
+    /// Key frames are far apart.
+    LongGop {
+        /// How far, in seconds.
+        seconds: f64,
+        /// GOPs are longer than can be measured.
+        or_more: bool,
+    },
+    /// Every picture is a key frame or close to one: the base layer takes nearly all of the rate.
+    ShortGop {
+        /// Pictures in a GOP.
+        pictures: u8,
+    },
+}
+
+/// What a stream of this structure cannot give, the most important first; `video` is the codec of the video in a
+/// transport stream, where it is known.
+pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
+    let mut found = Vec::new();
+    let used = |layer: Layer| spec.layers[layer].burst > 0 || spec.layers[layer].mean.0 > 1;
+    match video {
+        Some(codec) if !codec.is_layered() => found.push(Advice::Codec { codec }),
+        None if spec.media == Media::MpegTs && !used(Layer::E1) && !used(Layer::E2) => {
+            return vec![Advice::NoVideo];
+        }
+        _ => {}
+    }
+    let told = !found.is_empty();
+    if !used(Layer::E1) && !used(Layer::E2) {
+        if !told {
+            found.push(Advice::BaseOnly);
+        }
+    } else if !used(Layer::E2) && !told {
+        found.push(Advice::NoDroppable);
+    }
+    let gop = spec.gop();
+    if gop > LONG_GOP && used(Layer::E1) {
+        found.push(Advice::LongGop {
+            seconds: gop.as_secs_f64(),
+            or_more: spec.gop_n == u8::MAX,
+        });
+    }
+    if (2..4).contains(&spec.gop_n) && used(Layer::E1) {
+        found.push(Advice::ShortGop {
+            pictures: spec.gop_n,
+        });
+    }
+    found
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Advice::Codec {
+                codec: VideoCodec::Unnamed,
+            } => write!(
+                f,
+                "the video is not layered: it is {}, and all of it is base layer; encode it as H.264 \
+                 (ffmpeg: -c:v libx264 -g 25 -bf 2)",
+                VideoCodec::Unnamed.name()
+            ),
+            Advice::Codec { codec } => write!(
+                f,
+                "the video is not layered: of {} only key frames are told from other pictures, and players get \
+                 those at the base level alone; encode it as H.264 (ffmpeg: -c:v libx264 -g 25 -bf 2)",
+                codec.name()
+            ),
+            Advice::NoVideo => write!(
+                f,
+                "nothing of the stream is layered, because it has no video or key frames alone: every receiver gets all \
+                 or nothing; video needs P and B pictures between key frames (ffmpeg: -g 25 -bf 2)"
+            ),
+            Advice::BaseOnly => write!(
+                f,
+                "every picture is a key frame, so all of it is base layer: every receiver gets all or nothing; let the \
+                 encoder make P and B pictures between key frames (ffmpeg: -g 25 -bf 2)"
+            ),
+            Advice::NoDroppable => write!(
+                f,
+                "no picture can be left out alone (there are no B pictures that no other refers to), so a receiver gets \
+                 all of it or key frames alone; let the encoder make B pictures (ffmpeg with libx264: -bf 2 \
+                 -x264-params b-pyramid=none, without -tune zerolatency)"
+            ),
+            Advice::LongGop { seconds, or_more } => write!(
+                f,
+                "key frames are {seconds:.1} s{} apart: a receiver waits up to this long to start and to change its \
+                 level, and the base level shows one picture in this time; let the encoder make one every second \
+                 (ffmpeg at 25 pictures/s: -g 25)",
+                if *or_more { " or more" } else { "" }
+            ),
+            Advice::ShortGop { pictures } => write!(
+                f,
+                "every {pictures} pictures there is a key frame, so the base layer takes most of the rate; let the encoder \
+                 make one every second (ffmpeg at 25 pictures/s: -g 25)"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::{CellRate, FrameRate, LayerRate, PerLayer};
+
+    use super::*;
+
+    fn spec(rates: [u32; 3], gop_n: u8) -> FlowSpec {
+        let layer = |mean| LayerRate {
+            mean: CellRate(mean),
+            burst: mean / 10,
+            ..LayerRate::default()
+        };
+        FlowSpec {
+            media: Media::H264,
+            frame_rate: FrameRate { num: 25, den: 1 },
+            gop_n,
+            layers: PerLayer {
+                base: layer(rates[0]),
+                e1: layer(rates[1]),
+                e2: layer(rates[2]),
+            },
+            ..FlowSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_stream_with_three_layers_and_a_key_frame_a_second_needs_nothing() {
+        assert_eq!(advice(&spec([500, 400, 300], 25), None), []);
+        assert_eq!(
+            advice(&spec([500, 400, 300], 25), Some(VideoCodec::H265)),
+            []
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_its_setting() {
+        let says = |spec: FlowSpec, video, words: &[&str]| {
+            let text: Vec<String> = advice(&spec, video).iter().map(Advice::to_string).collect();
+            for word in words {
+                assert!(text.join("\n").contains(word), "{word}: {text:?}");
+            }
+        };
+        says(spec([500, 400, 0], 25), None, &["no B pictures", "-bf 2"]);
+        says(
+            spec([500, 0, 0], 1),
+            None,
+            &["every picture is a key frame"],
+        );
+        says(
+            spec([500, 400, 300], 255),
+            None,
+            &["10.2 s or more", "-g 25"],
+        );
+        says(spec([500, 400, 0], 2), None, &["every 2 pictures"]);
+        says(
+            spec([500, 400, 0], 25),
+            Some(VideoCodec::Av1),
+            &["AV1", "libx264"],
+        );
+        let sound = FlowSpec {
+            media: Media::MpegTs,
+            ..spec([500, 0, 0], 10)
+        };
+        says(sound.clone(), None, &["no video"]);
+        says(sound, Some(VideoCodec::Unnamed), &["VP9", "libx264"]);
+    }
+}

@@ -1,0 +1,329 @@
+use std::ops::Range;
+
+use layercast_core::FrameRate;
+
+use super::codec::VideoCodec;
+use super::packet::{Adaptation, Packet, TS_PACKET};
+use super::pes::{FIRST_VIDEO, PesHeader, put_pes};
+use super::stamps::{Given, Stamps};
+use super::units::Syntax;
+use super::video::{Coded, VideoInspector};
+use crate::Picture;
+use crate::live::Stamp;
+
+/// Largest frame, in whole packets: what a METS frame holds.
+pub(super) const MAX_FRAME: usize = ((1 << 24) - 1) / TS_PACKET * TS_PACKET;
+/// Parameter sets without a picture wait for the PES packet with the picture up to this size.
+const MAX_FRONT: usize = 64 * 1_024;
+/// PES packets over which one unit may reach: more than a picture has slices.
+const MAX_HEADS: usize = 256;
+/// Clocks of a unit that are kept.
+const MAX_CLOCKS: usize = 256;
+
+/// Cuts a video stream into its access units, whichever way PES packets hold them: one each, several in one, or one
+/// over several (2.4.3.6).
+///
+/// The packets of a unit that has them for itself are kept as they are. Units that share a packet are put into PES
+/// packets of their own.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    pub pid: u16,
+    pub codec: VideoCodec,
+    inspector: VideoInspector,
+    stamps: Stamps,
+    /// The packets of what is gathered, and its elementary stream.
+    packets: Vec<u8>,
+    payload: Vec<u8>,
+    /// PES packets that begin in `payload`, and where.
+    heads: Vec<(usize, Head)>,
+    /// Clocks in `payload`, in ticks of 27 MHz, and where.
+    clocks: Vec<(usize, u64)>,
+    /// `packets` hold `payload` and nothing else.
+    exact: bool,
+    /// `payload` begins inside a unit.
+    headless: bool,
+    scrambled: bool,
+    /// A packet of it is missing.
+    lossy: bool,
+    units: Vec<Unit>,
+}
+
+/// The beginning of a PES packet.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    stream_id: u8,
+    pts: Option<u64>,
+    dts: Option<u64>,
+    random_access: bool,
+}
+
+/// An access unit, or a field.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub coded: Coded,
+    pub packets: Vec<u8>,
+    pub stamp: Option<Stamp>,
+}
+
+impl Assembly {
+    pub fn new(pid: u16, codec: VideoCodec) -> Assembly {
+        Assembly {
+            pid,
+            codec,
+            inspector: codec.inspector(),
+            stamps: Stamps::default(),
+            packets: Vec::new(),
+            payload: Vec::new(),
+            heads: Vec::new(),
+            clocks: Vec::new(),
+            exact: true,
+            headless: false,
+            scrambled: false,
+            lossy: false,
+            units: Vec::new(),
+        }
+    }
+
+    /// Width, height and, if the stream says so, frames per second.
+    pub fn format(&self) -> Option<(u32, u32, Option<FrameRate>)> {
+        self.inspector.format()
+    }
+
+    /// The units that are complete.
+    pub fn take(&mut self) -> Vec<Unit> {
+        std::mem::take(&mut self.units)
+    }
+
+    /// Takes a packet of the stream; `lost` tells that packets before it are missing. `false` if nothing of it is
+    /// used: it continues a PES packet whose beginning is missing.
+    pub fn push(&mut self, packet: &Packet, lost: bool) -> bool {
+        let mut payload = packet.payload();
+        if packet.starts() {
+            let header = PesHeader::parse(payload);
+            if let Some(header) = &header {
+                payload = payload.get(header.len..).unwrap_or_default();
+            }
+            self.begin(packet, header, payload);
+        } else if self.heads.is_empty() {
+            return false;
+        }
+        self.lossy |= lost;
+        self.scrambled |= packet.scrambled();
+        if let Some(pcr) = packet.pcr().filter(|_| self.clocks.len() < MAX_CLOCKS) {
+            self.clocks.push((self.payload.len(), pcr));
+        }
+        if self.exact {
+            self.packets.extend_from_slice(packet.bytes());
+        }
+        self.payload.extend_from_slice(payload);
+        if self.packets.len() >= MAX_FRAME || self.payload.len() >= MAX_FRAME {
+            self.finish();
+        }
+        true
+    }
+
+    /// A PES packet begins, with `payload` as the first bytes of its elementary stream.
+    fn begin(&mut self, packet: &Packet, header: Option<PesHeader>, payload: &[u8]) {
+        let opaque = self.scrambled || packet.scrambled() || header.is_none();
+        let syntax = match opaque {
+            true => Syntax::Opaque,
+            false => self.codec.syntax(),
+        };
+        if self.heads.is_empty() {
+            self.headless = !syntax.begins(payload, true);
+        } else if opaque || self.heads.len() >= MAX_HEADS {
+            self.finish();
+        } else {
+            let units = syntax.units(&self.payload);
+            let picture = units.has_picture || self.payload.len() > MAX_FRONT;
+            if syntax.begins(payload, picture) {
+                self.flush(&units.starts, false);
+            } else if units.starts.len() > 1 {
+                self.flush(&units.starts, true);
+            }
+        }
+        let head = Head {
+            stream_id: header.map_or(FIRST_VIDEO, |header| header.stream_id),
+            pts: header.and_then(|header| header.pts),
+            dts: header.and_then(|header| header.dts),
+            random_access: packet.random_access(),
+        };
+        self.heads.push((self.payload.len(), head));
+    }
+
+    /// What is gathered is complete.
+    pub fn finish(&mut self) {
+        if self.heads.is_empty() {
+            return;
+        }
+        let starts = match self.scrambled {
+            true => vec![0],
+            false => self.codec.syntax().units(&self.payload).starts,
+        };
+        self.flush(&starts, false);
+    }
+
+    /// Turns what is gathered into units that begin at `starts`; the last one stays if it is `open`.
+    fn flush(&mut self, starts: &[usize], open: bool) {
+        let payload = std::mem::take(&mut self.payload);
+        let packets = std::mem::take(&mut self.packets);
+        let mut heads = std::mem::take(&mut self.heads);
+        let mut clocks = std::mem::take(&mut self.clocks);
+        let exact = std::mem::replace(&mut self.exact, !open);
+        let headless = std::mem::take(&mut self.headless) && !self.scrambled;
+        let scrambled = std::mem::take(&mut self.scrambled);
+        let lossy = std::mem::take(&mut self.lossy);
+
+        let mut starts = starts.to_vec();
+        if headless {
+            // The front belongs to a unit whose beginning is missing.
+            match self.codec.syntax().first_start(&payload) {
+                Some(at) => starts[0] = at,
+                None => starts.clear(),
+            }
+            starts.retain({
+                let from = starts.first().copied().unwrap_or(0);
+                move |&at| at >= from
+            });
+        }
+        let ends = starts.iter().skip(1).copied().chain([payload.len()]);
+        let mut ranges: Vec<Range<usize>> = starts
+            .iter()
+            .copied()
+            .zip(ends)
+            .map(|(a, b)| a..b)
+            .collect();
+        let rest = match open {
+            true => ranges.pop(),
+            false => None,
+        };
+        let head = |at: usize| heads.iter().rfind(|(from, _)| *from <= at);
+        let mut used = None;
+        let mut pieces: Vec<Piece> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            // A stamp is that of the first unit that begins in the PES packet.
+            let head = head(range.start).filter(|(from, _)| used.replace(*from) != Some(*from));
+            let random_access = head.is_some_and(|(_, head)| head.random_access);
+            let data = &payload[range.clone()];
+            let coded = match scrambled {
+                true => VideoInspector::Other.read(&[], random_access),
+                false => {
+                    let coded = self.inspector.read(data, random_access);
+                    self.codec.refine(data, coded)
+                }
+            };
+            match pieces.last_mut() {
+                Some(last) if coded.completes(&last.coded) => {
+                    last.range.end = range.end;
+                    last.coded.complete();
+                }
+                // A part without a primary picture, such as a redundant one.
+                Some(last) if coded.picture == Picture::Data => last.range.end = range.end,
+                _ => pieces.push(Piece {
+                    range,
+                    head: head.map(|(_, head)| *head),
+                    coded,
+                }),
+            }
+        }
+        if exact && !headless && !open && (pieces.len() == 1 || lossy) {
+            // What is missing must show, so that units cannot be told apart.
+            let key = pieces.iter().position(|piece| piece.coded.gop_start);
+            if !pieces.is_empty() {
+                let mut piece = pieces.swap_remove(key.unwrap_or(0));
+                piece.head = heads.first().map(|(_, head)| *head);
+                let stamp = self.stamp(&piece, clocks.first().map(|it| it.1));
+                self.units.push(Unit {
+                    coded: piece.coded,
+                    packets,
+                    stamp,
+                });
+            }
+        } else {
+            let counter = packets.get(3).map_or(0, |byte| byte & 15);
+            let mut counter = counter;
+            for piece in pieces {
+                let within = |at: usize| at < piece.range.end;
+                let pcr = clocks.iter().position(|&(at, _)| within(at)).map(|index| {
+                    let (_, pcr) = clocks[index];
+                    clocks.retain(|&(at, _)| !within(at));
+                    pcr
+                });
+                let data = &payload[piece.range.clone()];
+                let packets = self.packed(&piece, data, pcr, &mut counter);
+                let stamp = self.stamp(&piece, pcr);
+                self.units.push(Unit {
+                    coded: piece.coded,
+                    packets,
+                    stamp,
+                });
+            }
+        }
+        if let Some(rest) = rest {
+            let from = rest.start;
+            let own = heads.iter().rposition(|(at, _)| *at <= from);
+            let own = own.filter(|&index| used != Some(heads[index].0));
+            heads = match own {
+                Some(own) => heads.split_off(own),
+                None => {
+                    let mut heads: Vec<_> =
+                        heads.into_iter().filter(|(at, _)| *at > from).collect();
+                    let unstamped = Head {
+                        stream_id: FIRST_VIDEO,
+                        pts: None,
+                        dts: None,
+                        random_access: false,
+                    };
+                    heads.insert(0, (from, unstamped));
+                    heads
+                }
+            };
+            self.heads = heads
+                .iter()
+                .map(|&(at, head)| (at.saturating_sub(from), head))
+                .collect();
+            clocks.retain(|&(at, _)| at >= from);
+            self.clocks = clocks.iter().map(|&(at, pcr)| (at - from, pcr)).collect();
+            self.payload.extend_from_slice(&payload[rest]);
+        }
+    }
+
+    /// The packets of a unit, as a PES packet of its own.
+    fn packed(&self, piece: &Piece, data: &[u8], pcr: Option<u64>, counter: &mut u8) -> Vec<u8> {
+        let mut packets = Vec::with_capacity(data.len() + data.len() / 40 + TS_PACKET);
+        let adaptation = Adaptation {
+            random_access: piece.coded.gop_start,
+            pcr,
+        };
+        let (id, pts, dts) = match piece.head {
+            Some(head) => (head.stream_id, head.pts, head.dts),
+            None => (FIRST_VIDEO, None, None),
+        };
+        let stamps = pts.map(|pts| (pts, dts.unwrap_or(pts)));
+        put_pes(
+            self.pid,
+            id,
+            counter,
+            adaptation,
+            stamps,
+            [&[], data],
+            &mut packets,
+        );
+        packets
+    }
+
+    /// When a unit is to be decoded.
+    fn stamp(&mut self, piece: &Piece, pcr: Option<u64>) -> Option<Stamp> {
+        let (pts, dts) = piece.head.map_or((None, None), |head| (head.pts, head.dts));
+        let rate = self.inspector.format().and_then(|(_, _, rate)| rate);
+        self.stamps
+            .next(Given { pts, dts, pcr }, piece.coded.gop_start, rate)
+    }
+}
+
+/// A unit in what is gathered.
+struct Piece {
+    range: Range<usize>,
+    head: Option<Head>,
+    coded: Coded,
+}

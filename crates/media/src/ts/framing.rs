@@ -1,0 +1,238 @@
+//! Finds the packets of a transport stream in bytes that are cut anywhere.
+
+use super::packet::{SYNC, TS_PACKET};
+
+/// Distances between sync bytes: bare packets (ISO/IEC 13818-1, 2.4.3.2), packets behind a four-byte arrival
+/// time (m2ts files of Blu-ray discs), and packets before 16 bytes of a Reed-Solomon code (EN 300 429).
+const STRIDES: [usize; 3] = [TS_PACKET, 192, 204];
+/// Sync bytes that must be a stride apart before packets are taken.
+const WANTED: usize = 4;
+/// Octets from a sync byte to the last one that is looked at.
+const LOOK: usize = (WANTED - 1) * STRIDES[2] + 1 + ARRIVAL_TIME;
+/// Bytes of the arrival time before each packet of an m2ts file.
+const ARRIVAL_TIME: usize = 4;
+
+/// Where a transport stream begins in `data`, and the distance between its packets: `wanted` sync bytes in
+/// a row, all at the same distance.
+pub(crate) fn find(data: &[u8], wanted: usize) -> Option<(usize, usize)> {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(SYNC, &data[from..]) {
+        let at = from + at;
+        if let Some(stride) = stride_at(&data[at..], wanted) {
+            return Some((at, stride));
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// Whether `data` begin with packets of a transport stream, as far as they go.
+pub(crate) fn is_aligned(data: &[u8]) -> bool {
+    let packets = (data.len() / TS_PACKET).min(WANTED);
+    packets > 0
+        && (stride_at(data, WANTED).is_some()
+            || data.iter().step_by(TS_PACKET).take(packets).all(|&byte| byte == SYNC)
+            // The arrival time of an m2ts file comes before its first packet.
+            || stride_at(&data[ARRIVAL_TIME..], WANTED) == Some(192))
+}
+
+/// The distance at which `wanted` sync bytes follow each other from the first byte on.
+fn stride_at(data: &[u8], wanted: usize) -> Option<usize> {
+    let holds =
+        |from: usize, stride| (0..wanted).all(|k| data.get(from + k * stride) == Some(&SYNC));
+    // The first byte of an arrival time can be 0x47 for minutes: then the packets begin behind it.
+    let is_time = |stride| stride == 192 && holds(ARRIVAL_TIME, stride);
+    STRIDES
+        .into_iter()
+        .find(|&stride| holds(0, stride) && !is_time(stride))
+}
+
+/// Cuts a byte stream into packets of 188 bytes, whatever stands between them.
+///
+/// Packets are taken after [`WANTED`] sync bytes in a row, and then as long as each one begins with a
+/// sync byte. The result does not depend on how the bytes are cut.
+#[derive(Debug, Default)]
+pub(crate) struct Framing {
+    /// Less than a packet, or bytes in which no packets were found yet.
+    rest: Vec<u8>,
+    /// The distance between packets, once found.
+    stride: Option<usize>,
+    /// Bytes between the last packet and the next that are still to come.
+    gap: usize,
+    /// Bytes that belong to no packet.
+    skipped: u64,
+}
+
+impl Framing {
+    /// Bytes that belong to no packet.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Takes bytes; `packet` gets each packet of [`TS_PACKET`] bytes.
+    pub fn push(&mut self, mut bytes: &[u8], mut packet: impl FnMut(&[u8])) {
+        while !bytes.is_empty() {
+            if let Some(stride) = self.stride
+                && self.rest.is_empty()
+            {
+                let gap = self.gap.min(bytes.len());
+                self.gap -= gap;
+                bytes = &bytes[gap..];
+                if bytes.len() >= TS_PACKET && bytes[0] == SYNC {
+                    let (now, after) = bytes.split_at(TS_PACKET);
+                    packet(now);
+                    (bytes, self.gap) = (after, stride - TS_PACKET);
+                    continue;
+                }
+            }
+            let room = match self.stride {
+                Some(_) => TS_PACKET - self.rest.len().min(TS_PACKET),
+                None => 2 * LOOK - self.rest.len().min(2 * LOOK),
+            };
+            let (now, after) = bytes.split_at(room.min(bytes.len()));
+            self.rest.extend_from_slice(now);
+            bytes = after;
+            self.settle(&mut packet);
+        }
+    }
+
+    /// Takes packets out of the rest as far as they can be told.
+    fn settle(&mut self, packet: &mut impl FnMut(&[u8])) {
+        let rest = std::mem::take(&mut self.rest);
+        let mut at = 0;
+        loop {
+            let Some(stride) = self.stride else {
+                match rest.get(at..).filter(|bytes| bytes.len() >= LOOK) {
+                    Some(bytes) => match stride_at(bytes, WANTED) {
+                        Some(stride) => self.stride = Some(stride),
+                        None => {
+                            self.skipped += 1;
+                            at += 1;
+                        }
+                    },
+                    None => break,
+                }
+                continue;
+            };
+            let gap = self.gap.min(rest.len() - at);
+            self.gap -= gap;
+            at += gap;
+            let Some(&first) = rest.get(at) else { break };
+            if first != SYNC {
+                self.stride = None;
+            } else if let Some(bytes) = rest.get(at..at + TS_PACKET) {
+                packet(bytes);
+                at += TS_PACKET;
+                self.gap = stride - TS_PACKET;
+            } else {
+                break;
+            }
+        }
+        self.rest = rest;
+        self.rest.drain(..at);
+    }
+
+    /// The stream is over: packets at its end are taken even if fewer sync bytes follow them.
+    pub fn finish(&mut self, mut packet: impl FnMut(&[u8])) {
+        let rest = std::mem::take(&mut self.rest);
+        let mut at = 0;
+        while at + TS_PACKET <= rest.len() {
+            let bytes = &rest[at..];
+            let to_the_end = |&stride: &usize| bytes.iter().step_by(stride).all(|&b| b == SYNC);
+            match STRIDES.into_iter().find(to_the_end) {
+                Some(stride) => {
+                    packet(&bytes[..TS_PACKET]);
+                    at += stride;
+                }
+                None => {
+                    self.skipped += 1;
+                    at += 1;
+                }
+            }
+        }
+        self.skipped += rest.len().saturating_sub(at) as u64;
+        (self.stride, self.gap) = (None, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packets(bytes: &[u8], cut: usize) -> (Vec<Vec<u8>>, u64) {
+        let mut framing = Framing::default();
+        let mut found = Vec::new();
+        for piece in bytes.chunks(cut) {
+            framing.push(piece, |packet| found.push(packet.to_vec()));
+        }
+        framing.finish(|packet| found.push(packet.to_vec()));
+        (found, framing.skipped())
+    }
+
+    /// Packets that differ, as `wrap` puts them into the stream.
+    fn stream(count: u8, wrap: impl Fn(&[u8]) -> Vec<u8>) -> (Vec<Vec<u8>>, Vec<u8>) {
+        let plain = (0..count).map(|n| [&[SYNC, n][..], &[n; 186]].concat());
+        let plain: Vec<Vec<u8>> = plain.collect();
+        let bytes = plain.iter().flat_map(|packet| wrap(packet)).collect();
+        (plain, bytes)
+    }
+
+    #[test]
+    fn packets_of_188_192_and_204_bytes_are_found_however_they_are_cut() {
+        let bare = |packet: &[u8]| packet.to_vec();
+        let timed = |packet: &[u8]| [&[0x47, 1, 2, 3][..], packet].concat();
+        let coded = |packet: &[u8]| [packet, &[0; 16]].concat();
+        type Wrap = fn(&[u8]) -> Vec<u8>;
+        let wraps: [Wrap; 3] = [bare, timed, coded];
+        for wrap in wraps {
+            let (plain, bytes) = stream(40, wrap);
+            for cut in [1, 187, 188, 1_000, 1_316, 1_472, usize::MAX] {
+                assert_eq!(packets(&bytes, cut).0, plain, "{cut}");
+            }
+        }
+        let (plain, bytes) = stream(40, coded);
+        assert_eq!(packets(&bytes, 1_472), (plain, 0));
+    }
+
+    #[test]
+    fn bytes_before_and_between_packets_are_skipped_and_counted() {
+        let (plain, bytes) = stream(20, <[u8]>::to_vec);
+        let garbage = [&[9; 400][..], &[0x47; 3], &[9; 97]].concat();
+        let mixed = [
+            &garbage[..],
+            &bytes[..10 * 188],
+            &garbage,
+            &bytes[10 * 188..],
+        ]
+        .concat();
+        for cut in [1, 100, 1_472, usize::MAX] {
+            let (found, skipped) = packets(&mixed, cut);
+            assert_eq!(found, plain, "{cut}");
+            assert_eq!(skipped, 2 * garbage.len() as u64, "{cut}");
+        }
+    }
+
+    #[test]
+    fn few_packets_are_taken_at_the_end() {
+        for count in 1..5 {
+            let (plain, bytes) = stream(count, <[u8]>::to_vec);
+            assert_eq!(packets(&bytes, 60).0, plain);
+            assert_eq!(
+                packets(&bytes[..bytes.len() - 1], 60).0,
+                plain[..plain.len() - 1]
+            );
+        }
+        assert_eq!(packets(&[SYNC; 100], 9).0.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_cut_does_not_matter(
+            bytes in prop::collection::vec(prop_oneof![Just(SYNC), any::<u8>()], 0..4_000),
+            cut in 1usize..900,
+        ) {
+            prop_assert_eq!(packets(&bytes, cut), packets(&bytes, usize::MAX));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+use super::codec::VideoCodec;
+use super::packet::{PAT, Packet};
+use super::psi::{Association, ProgramMap, Sections, put_section};
+
+/// Programs whose maps are looked at.
+const MAX_PROGRAMS: usize = 64;
+/// A program is chosen although maps of programs before it are missing after this many packets.
+const MAP_PATIENCE: u64 = 4_096;
+
+/// The tables of a transport stream, and the program that is served.
+///
+/// The program is the wanted one, else the first that has video, else the first.
+#[derive(Default, Debug)]
+pub(crate) struct Tables {
+    wanted: Option<u16>,
+    pat: Sections,
+    association: Association,
+    /// Where maps come: PID, the sections there.
+    pids: Vec<(u16, Sections)>,
+    /// Maps that came, with their sections.
+    maps: Vec<(ProgramMap, Vec<u8>)>,
+    chosen: Option<ProgramMap>,
+    /// Packets since the first PAT.
+    waited: u64,
+    /// The packets of the tables, to be put before a start.
+    packets: Vec<u8>,
+    counters: [u8; 2],
+}
+
+impl Tables {
+    /// Tables of which the program with this number is served.
+    pub fn of_program(wanted: Option<u16>) -> Tables {
+        Tables {
+            wanted,
+            ..Tables::default()
+        }
+    }
+
+    /// The map of the program that is served, once it is known.
+    pub fn map(&self) -> Option<&ProgramMap> {
+        self.chosen.as_ref()
+    }
+
+    /// The number of the program that was asked for.
+    pub fn wanted(&self) -> Option<u16> {
+        self.wanted
+    }
+
+    /// The numbers of the programs.
+    pub fn programs(&self) -> impl Iterator<Item = u16> + '_ {
+        self.association.programs().map(|(number, _)| number)
+    }
+
+    /// Sections with a wrong checksum.
+    pub fn damaged(&self) -> u64 {
+        let maps: u64 = self.pids.iter().map(|(_, it)| it.damaged()).sum();
+        self.pat.damaged() + maps
+    }
+
+    /// Packets with PAT and PMT.
+    pub fn packets(&self) -> &[u8] {
+        &self.packets
+    }
+
+    /// Whether packets of `pid` go to receivers: all, unless one program was asked for.
+    pub fn carries(&self, pid: u16) -> bool {
+        let Some(map) = self.chosen.as_ref().filter(|_| self.wanted.is_some()) else {
+            return true;
+        };
+        let reserved = (1..0x20).contains(&pid);
+        let is_map = || {
+            let mut programs = self.association.programs();
+            programs.any(|entry| entry == (map.program, pid))
+        };
+        reserved
+            || pid == map.pcr_pid
+            || map.streams.iter().any(|stream| stream.pid == pid)
+            || is_map()
+    }
+
+    /// Whether the PAT is rewritten, so that it lists the program that was asked for alone.
+    pub fn rewrites_pat(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Appends the PAT as it is written.
+    pub fn put_pat(&mut self, out: &mut Vec<u8>) {
+        let alone = match (self.wanted, &self.chosen) {
+            (Some(_), Some(map)) => self.association.of_program(map.program),
+            _ => None,
+        };
+        let counter = &mut self.counters[0];
+        match alone {
+            Some(section) => put_section(PAT, counter, &section, out),
+            None => {
+                for section in self.association.sections() {
+                    put_section(PAT, counter, section, out);
+                }
+            }
+        }
+    }
+
+    /// Takes a packet; `true` if the map of the program that is served is another one now.
+    pub fn push(&mut self, packet: &Packet) -> bool {
+        let pid = packet.pid();
+        let mut changed = false;
+        if pid == PAT {
+            let association = &mut self.association;
+            self.pat
+                .push(packet, |section| changed |= association.take(section));
+            if changed {
+                self.keep_listed();
+            }
+        } else if let Some((_, sections)) = self.pids.iter_mut().find(|it| it.0 == pid) {
+            let (association, maps) = (&self.association, &mut self.maps);
+            let wanted = self.wanted;
+            sections.push(packet, |section| {
+                let Some(map) = ProgramMap::parse(section) else {
+                    return;
+                };
+                let listed = association.programs().any(|it| it == (map.program, pid));
+                let full = maps.len() > MAX_PROGRAMS;
+                match maps.iter_mut().find(|(it, _)| it.program == map.program) {
+                    _ if !listed => {}
+                    Some((_, old)) if old[..] == *section => {}
+                    Some(old) => {
+                        *old = (map, section.to_vec());
+                        changed = true;
+                    }
+                    None if full && Some(map.program) != wanted => {}
+                    None => {
+                        maps.push((map, section.to_vec()));
+                        changed = true;
+                    }
+                }
+            });
+        }
+        if self.chosen.is_none() && !self.maps.is_empty() {
+            self.waited += 1;
+            changed |= self.waited == MAP_PATIENCE;
+        }
+        changed && self.choose(self.waited >= MAP_PATIENCE)
+    }
+
+    /// No more packets come before a program is chosen.
+    pub fn settle(&mut self) -> bool {
+        self.choose(true)
+    }
+
+    /// Forgets maps of programs that are not listed any more.
+    fn keep_listed(&mut self) {
+        let wanted = self.wanted;
+        let programs = self.association.programs().enumerate();
+        let looked_at = |(index, program): (usize, (u16, u16))| {
+            (index < MAX_PROGRAMS || Some(program.0) == wanted).then_some(program)
+        };
+        let listed: Vec<(u16, u16)> = programs.filter_map(looked_at).collect();
+        self.pids
+            .retain(|it| listed.iter().any(|&(_, pid)| pid == it.0));
+        for &(_, pid) in &listed {
+            if self.pids.iter().all(|it| it.0 != pid) {
+                self.pids.push((pid, Sections::default()));
+            }
+        }
+        self.maps
+            .retain(|(map, _)| listed.iter().any(|&(number, _)| number == map.program));
+    }
+
+    /// Chooses the program; `true` if its map is another one now.
+    fn choose(&mut self, patience_over: bool) -> bool {
+        let Some((map, section)) = self.choice(patience_over) else {
+            return false;
+        };
+        let pid = self.association.programs().find(|it| it.0 == map.program);
+        let Some((_, pid)) = pid else { return false };
+        let news = self.chosen.as_ref() != Some(&map);
+        self.chosen = Some(map);
+        let mut packets = Vec::new();
+        self.put_pat(&mut packets);
+        put_section(pid, &mut self.counters[1], &section, &mut packets);
+        self.packets = packets;
+        news
+    }
+
+    fn choice(&self, patience_over: bool) -> Option<(ProgramMap, Vec<u8>)> {
+        let map_of = |program: u16| self.maps.iter().find(|(map, _)| map.program == program);
+        let has_video = |it: &&(ProgramMap, Vec<u8>)| video(&it.0).is_some();
+        if let Some(wanted) = self.wanted {
+            return map_of(wanted).cloned();
+        }
+        let current = self.chosen.as_ref().and_then(|map| map_of(map.program));
+        if let Some(current) = current.filter(has_video) {
+            return Some(current.clone());
+        }
+        for program in self.programs() {
+            match map_of(program) {
+                Some(it) if has_video(&it) => return Some(it.clone()),
+                None if !patience_over && self.chosen.is_none() => return None,
+                _ => {}
+            }
+        }
+        let first = || self.programs().find_map(map_of);
+        current.or_else(first).cloned()
+    }
+}
+
+/// The first video stream of a program: its codec and PID.
+pub(crate) fn video(map: &ProgramMap) -> Option<(VideoCodec, u16)> {
+    map.streams
+        .iter()
+        .find_map(|stream| Some((VideoCodec::of(stream)?, stream.pid)))
+}

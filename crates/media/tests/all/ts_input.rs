@@ -1,0 +1,508 @@
+//! Transport and program streams as encoders, multiplexers and recorders really write them.
+
+use bytes::Bytes;
+use layercast_core::{FrameRate, Level, Serial, Span, Time};
+use layercast_media::{
+    Advice, Clip, Container, FlowWriter, Frame, Ingest, MediaError, OutputForm, Picture, Received,
+    VideoCodec,
+};
+
+use crate::common::mux::{MAP, Mux, Times, VIDEO, pat, pictures, pmt, section, times};
+
+const MPEG1: u8 = 1;
+const SOUND: u16 = 0x200;
+
+fn parse(bytes: Vec<u8>) -> Clip {
+    Clip::parse(Bytes::from(bytes)).expect("a clip")
+}
+
+fn error(bytes: Vec<u8>) -> String {
+    Clip::parse(Bytes::from(bytes))
+        .expect_err("no clip")
+        .to_string()
+}
+
+/// Two GOPs, a picture a PES packet, with what `tables` writes before each key frame.
+fn stream(tables: impl Fn(&mut Mux, usize)) -> Vec<u8> {
+    let mut mux = Mux::default();
+    for (index, picture) in pictures(2).iter().enumerate() {
+        if index % 10 == 0 {
+            tables(&mut mux, index);
+        }
+        mux.pes(VIDEO, 0xE0, times(index), picture);
+    }
+    mux.out
+}
+
+fn plain() -> Vec<u8> {
+    stream(|mux, _| mux.tables(MPEG1))
+}
+
+/// The kinds of the pictures.
+fn kinds(clip: &Clip) -> String {
+    let pictures = clip.frames.iter().filter(|it| it.picture != Picture::Data);
+    pictures.map(|it| format!("{:?}", it.picture)).collect()
+}
+
+/// When the pictures are due, in milliseconds.
+fn picture_times(clip: &Clip) -> Vec<u64> {
+    let pictures = clip.frames.iter().filter(|it| it.picture != Picture::Data);
+    pictures.filter_map(|it| Some(it.time?.as_ms())).collect()
+}
+
+const TWO_GOPS: &str = "IPBBPBBPBBIPBBPBBPBB";
+
+/// The elementary stream of the video in packets.
+fn video_of(packets: &[u8]) -> Vec<u8> {
+    let mut video = Vec::new();
+    for packet in packets.chunks(188) {
+        let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
+        let start = match packet[3] & 0x20 {
+            0 => 4,
+            _ => 5 + usize::from(packet[4]),
+        };
+        let payload = &packet[start..];
+        if pid == VIDEO && packet[3] & 0x10 != 0 {
+            let head = match packet[1] & 0x40 {
+                0 => 0,
+                _ => 9 + usize::from(payload[8]),
+            };
+            video.extend_from_slice(&payload[head..]);
+        }
+    }
+    video
+}
+
+/// What a receiver of `level` writes.
+fn received(clip: &Clip, level: Level) -> Vec<u8> {
+    let mut writer = FlowWriter::new(clip.info.codec, clip.info.frame_rate, OutputForm::Native);
+    let (mut out, mut ends) = (Vec::new(), Vec::new());
+    for (index, frame) in clip.frames.iter().enumerate() {
+        if level.includes(frame.layer) {
+            let frame = Received {
+                seq: Serial(index as u32),
+                layer: frame.layer,
+                gop_start: frame.gop_start,
+                emitted: Time::ZERO + Span::from_secs(9) + frame.time.expect("a time"),
+                data: frame.data.as_ref().expect("real"),
+            };
+            writer.frame(&frame, &mut out, &mut ends);
+        }
+    }
+    out
+}
+
+/// The whole of `wanted` is in the stream, and receivers of any level get their pictures of it.
+fn all_of(bytes: Vec<u8>, wanted: &[Vec<u8>], case: &str) -> Clip {
+    let clip = parse(bytes);
+    assert_eq!(kinds(&clip).len(), wanted.len(), "{case}");
+    let layers = |level: Level| {
+        let frames = clip
+            .frames
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| it.picture != Picture::Data);
+        let numbered = frames.map(|(_, frame)| frame.layer).enumerate();
+        let of_level = numbered.filter(move |(_, layer)| level.includes(*layer));
+        of_level
+            .flat_map(|(index, _)| wanted[index].clone())
+            .collect::<Vec<u8>>()
+    };
+    for level in [Level::BASE, Level::E1, Level::FULL] {
+        assert_eq!(
+            video_of(&received(&clip, level)),
+            layers(level),
+            "{case} {level}"
+        );
+    }
+    clip
+}
+
+#[test]
+fn tables_share_packets_and_reach_over_several() {
+    let map = pmt(1, 0, true, &[(MPEG1, VIDEO, &[])]);
+    let other = section(0xC0, 1, true, 0, &[1; 20]);
+    let descriptors = [&[5u8, 100][..], &[b'x'; 100]].concat();
+    let long = pmt(1, 0, true, &[(MPEG1, VIDEO, &descriptors)]);
+    let front = section(0xC0, 1, true, 0, &[1; 120]);
+    let streams = [
+        stream(|mux, _| {
+            mux.sections(0, &[&pat(&[(1, MAP)])]);
+            mux.sections(MAP, &[&other, &map]);
+        }),
+        stream(|mux, _| {
+            mux.sections(0, &[&pat(&[(1, MAP)])]);
+            mux.sections(MAP, &[&front, &long]);
+        }),
+        // The map ends in the packet in which another section begins.
+        stream(|mux, _| {
+            mux.sections(0, &[&pat(&[(1, MAP)])]);
+            let (a, b) = long.split_at(100);
+            let mut second = [&[b.len() as u8][..], b, &other].concat();
+            second.resize(184, 0xFF);
+            mux.packet(MAP, true, None, &[&[83u8][..], &[0xFF; 83], a].concat());
+            mux.packet(MAP, true, None, &second);
+        }),
+    ];
+    for (case, bytes) in streams.into_iter().enumerate() {
+        let clip = all_of(bytes, &pictures(2), &case.to_string());
+        assert_eq!(kinds(&clip), TWO_GOPS, "{case}");
+    }
+}
+
+#[test]
+fn packets_that_come_twice_count_once() {
+    let bytes = plain();
+    let twice: Vec<u8> = bytes.chunks(188).flat_map(|it| [it, it].concat()).collect();
+    let clip = all_of(twice, &pictures(2), "all twice");
+    assert_eq!(clip, parse(bytes));
+}
+
+#[test]
+fn damaged_missing_and_absent_tables_are_told_apart() {
+    let damaged = stream(|mux, _| {
+        let (mut pat, mut map) = (pat(&[(1, MAP)]), pmt(1, 0, true, &[(MPEG1, VIDEO, &[])]));
+        *pat.last_mut().expect("bytes") ^= 1;
+        *map.last_mut().expect("bytes") ^= 1;
+        mux.sections(0, &[&pat]);
+        mux.sections(MAP, &[&map]);
+    });
+    assert!(error(damaged).contains("wrong checksum (CRC-32)"));
+    let no_map = stream(|mux, _| mux.sections(0, &[&pat(&[(7, MAP)])]));
+    assert!(error(no_map).contains("lists program 7, but the map (PMT)"));
+    assert!(error(stream(|_, _| {})).contains("no program tables (PAT and PMT)"));
+}
+
+#[test]
+fn pictures_that_share_a_pes_packet_are_frames_of_their_own() {
+    let pictures = pictures(3);
+    let grouped = |sizes: &[usize]| {
+        let mut mux = Mux::default();
+        let mut index = 0;
+        for &size in sizes.iter().cycle() {
+            if index == pictures.len() {
+                break;
+            }
+            if index % 10 == 0 {
+                mux.tables(MPEG1);
+            }
+            mux.pes(
+                VIDEO,
+                0xE0,
+                times(index),
+                &pictures[index..index + size].concat(),
+            );
+            index += size;
+        }
+        mux.out
+    };
+    let one = parse(grouped(&[1]));
+    for sizes in [
+        &[10][..],
+        &[1, 1, 1, 1, 1, 1, 1, 1, 2],
+        &[2, 1, 1, 1, 1, 1, 1, 1, 1],
+    ] {
+        let clip = all_of(grouped(sizes), &pictures, &format!("{sizes:?}"));
+        assert_eq!(kinds(&clip), kinds(&one), "{sizes:?}");
+        let times = picture_times(&clip);
+        assert_eq!(
+            times,
+            (0..30).map(|n| n * 40).collect::<Vec<u64>>(),
+            "{sizes:?}"
+        );
+    }
+    // A P picture and the I picture behind it in one PES packet.
+    let last_with_key = grouped(&[9, 2, 9, 1, 9]);
+    assert_eq!(kinds(&parse(last_with_key)), kinds(&one));
+}
+
+#[test]
+fn a_picture_reaches_over_pes_packets_that_begin_anywhere() {
+    let pictures = pictures(3);
+    let whole = pictures.concat();
+    for size in [150, 700, 5_000] {
+        let mut mux = Mux::default();
+        mux.tables(MPEG1);
+        let mut at = 0;
+        for piece in whole.chunks(size) {
+            let index = at / pictures[1].len();
+            at += piece.len();
+            let given = times(index.min(29));
+            let pcr = given.pcr;
+            mux.pes(
+                VIDEO,
+                0xE0,
+                Times {
+                    pcr,
+                    ..Times::default()
+                },
+                piece,
+            );
+        }
+        all_of(mux.out, &pictures, &size.to_string());
+    }
+}
+
+#[test]
+fn packets_of_192_and_204_bytes_and_garbage_between_are_read() {
+    let bytes = plain();
+    let clip = parse(bytes.clone());
+    let timed = |packet: &[u8]| [&[0x47, 0, 1, 2], packet].concat();
+    let coded = |packet: &[u8]| [packet, &[0; 16]].concat();
+    let wrapped =
+        |wrap: &dyn Fn(&[u8]) -> Vec<u8>| -> Vec<u8> { bytes.chunks(188).flat_map(wrap).collect() };
+    assert_eq!(parse(wrapped(&timed)), clip);
+    assert_eq!(parse(wrapped(&coded)), clip);
+    let garbage = [&[9; 5_000][..], &bytes].concat();
+    assert_eq!(parse(garbage), clip);
+    let middle = bytes.len() / 188 / 2 * 188;
+    let between = [&bytes[..middle], &[9; 700], &bytes[middle..]].concat();
+    assert_eq!(parse(between), clip);
+}
+
+#[test]
+fn a_map_that_changes_moves_the_video_and_one_that_is_to_come_does_not() {
+    let build = |late: (u8, u16), next: bool| {
+        let mut mux = Mux::default();
+        for (index, picture) in pictures(4).iter().enumerate() {
+            let (kind, pid) = if index >= 20 { late } else { (MPEG1, VIDEO) };
+            if index % 10 == 0 {
+                let version = u8::from(index >= 20);
+                mux.sections(0, &[&pat(&[(1, MAP)])]);
+                mux.sections(MAP, &[&pmt(1, version, true, &[(kind, pid, &[])])]);
+                if next {
+                    mux.sections(MAP, &[&pmt(1, 9, false, &[(0x1B, 0x300, &[])])]);
+                }
+            }
+            mux.pes(pid, 0xE0, times(index), picture);
+        }
+        parse(mux.out)
+    };
+    let same = build((MPEG1, VIDEO), false);
+    for (late, next) in [
+        ((MPEG1, 0x300), false),
+        ((2, VIDEO), false),
+        ((MPEG1, VIDEO), true),
+    ] {
+        let clip = build(late, next);
+        assert_eq!(kinds(&clip), kinds(&same), "{late:?}");
+        assert_eq!(clip.frames.iter().filter(|it| it.gop_start).count(), 4);
+    }
+}
+
+/// Two GOPs of two programs: sound alone, and video at program 2.
+fn two_programs(programs: &[(u16, u16)], late: bool) -> Vec<u8> {
+    let mut mux = Mux::default();
+    for (index, picture) in pictures(2).iter().enumerate() {
+        if index % 5 == 0 {
+            mux.sections(0, &[&pat(programs)]);
+            if late {
+                mux.sections(MAP + 1, &[&pmt(2, 0, true, &[(MPEG1, VIDEO, &[])])]);
+            }
+            mux.sections(MAP, &[&pmt(1, 0, true, &[(3, SOUND, &[])])]);
+            if !late {
+                mux.sections(MAP + 1, &[&pmt(2, 0, true, &[(MPEG1, VIDEO, &[])])]);
+            }
+        }
+        let sound = Times {
+            dts: None,
+            ..times(index)
+        };
+        mux.pes(SOUND, 0xC0, sound, &[7; 60]);
+        mux.pes(VIDEO, 0xE0, times(index), picture);
+    }
+    mux.out
+}
+
+#[test]
+fn the_first_program_with_video_is_layered() {
+    for programs in [
+        &[(0, 16), (2, MAP + 1)][..],
+        &[(1, MAP), (2, MAP + 1)],
+        &[(9, 0x1388), (2, MAP + 1)],
+    ] {
+        for late in [false, true] {
+            let clip = parse(two_programs(programs, late));
+            assert_eq!(kinds(&clip), TWO_GOPS, "{programs:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_asked_for_is_served_alone() {
+    let bytes = Bytes::from(two_programs(&[(1, MAP), (2, MAP + 1)], false));
+    let sound = Clip::of_program(bytes.clone(), Some(1)).expect("program 1");
+    assert_eq!((kinds(&sound).len(), sound.info.video), (0, None));
+    let video = Clip::of_program(bytes.clone(), Some(2)).expect("program 2");
+    assert_eq!(kinds(&video), TWO_GOPS);
+    let out = received(&video, Level::FULL);
+    let pids: std::collections::BTreeSet<u16> = out
+        .chunks(188)
+        .map(|it| u16::from_be_bytes([it[1] & 0x1F, it[2]]))
+        .collect();
+    assert_eq!(pids.into_iter().collect::<Vec<_>>(), [0, VIDEO, MAP + 1]);
+    // What it lists is that program alone.
+    let again = Clip::of_program(Bytes::from(out.clone()), Some(1));
+    assert!(again.is_err_and(|it| it.to_string().contains("no program 1; it has 2")));
+    assert_eq!(kinds(&parse(out)), TWO_GOPS);
+    let unknown = Clip::of_program(bytes, Some(3)).expect_err("no such program");
+    assert!(
+        unknown.to_string().contains("no program 3; it has 1, 2"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn time_stamps_that_are_missing_are_interpolated() {
+    let build = |given: &dyn Fn(usize, Times) -> Times| {
+        let mut mux = Mux::default();
+        for (index, picture) in pictures(3).iter().enumerate() {
+            if index % 10 == 0 {
+                mux.tables(MPEG1);
+            }
+            mux.pes(VIDEO, 0xE0, given(index, times(index)), picture);
+        }
+        let clip = parse(mux.out);
+        let times = picture_times(&clip);
+        assert_eq!(times.len(), 30);
+        times
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .collect::<Vec<u64>>()
+    };
+    let none = |times: Times| Times {
+        pts: None,
+        dts: None,
+        ..times
+    };
+    let keys = build(&|index, times| if index % 10 == 0 { times } else { none(times) });
+    assert_eq!(keys, [40; 29]);
+    assert_eq!(build(&|_, times| none(times)), [40; 29]);
+    let alone = build(&|_, times| Times { dts: None, ..times });
+    assert_eq!(alone[10..], [40; 19]);
+    assert!(alone.iter().all(|&step| step <= 120), "{alone:?}");
+}
+
+#[test]
+fn a_file_is_read_with_the_tables_that_come_later() {
+    for at in [2usize, 15, 19] {
+        let mut mux = Mux::default();
+        for (index, picture) in pictures(2).iter().enumerate() {
+            if index == at {
+                mux.tables(MPEG1);
+            }
+            mux.pes(VIDEO, 0xE0, times(index), picture);
+        }
+        let clip = parse(mux.out);
+        assert_eq!(kinds(&clip), TWO_GOPS, "{at}");
+        assert_eq!(clip.frames.iter().filter(|it| it.gop_start).count(), 2);
+    }
+}
+
+#[test]
+fn the_rate_is_that_of_pictures() {
+    let bytes = two_programs(&[(1, MAP), (2, MAP + 1)], false);
+    let clip = parse(bytes);
+    assert!(clip.frames.len() > 20, "sound is there");
+    let pal = FrameRate { num: 25, den: 1 };
+    assert_eq!(clip.picture_rate(), pal);
+    assert_eq!(clip.flow_spec().pictures_per_second(), pal);
+    assert_eq!(clip.summary().fps, 25.0);
+    let gop = clip.flow_spec().gop();
+    assert!(gop.as_ms().abs_diff(400) < 30, "{gop:?}");
+}
+
+#[test]
+fn codecs_that_are_not_layered_are_told() {
+    let build = |kind: u8, descriptors: &[u8]| {
+        let mut mux = Mux::default();
+        for (index, picture) in pictures(2).iter().enumerate() {
+            if index % 10 == 0 {
+                mux.sections(0, &[&pat(&[(1, MAP)])]);
+                mux.sections(MAP, &[&pmt(1, 0, true, &[(kind, VIDEO, descriptors)])]);
+            }
+            mux.pes(VIDEO, 0xE0, times(index), picture);
+        }
+        mux.out
+    };
+    let clip = parse(build(6, &[]));
+    let unnamed = Advice::Codec {
+        codec: VideoCodec::Unnamed,
+    };
+    assert_eq!(clip.advice(), [unnamed]);
+    let mut ingest = Ingest::new();
+    ingest.push(Time::ZERO, &build(6, b"\x05\x04AV01"));
+    assert_eq!(ingest.codec(), Some(VideoCodec::Av1));
+    let sound = parse(two_programs(&[(1, MAP)], false));
+    assert_eq!(sound.advice(), [Advice::NoVideo]);
+}
+
+/// The frames of datagrams.
+fn live(datagrams: &[Vec<u8>]) -> (Vec<Frame>, Ingest) {
+    let mut ingest = Ingest::new();
+    for datagram in datagrams {
+        ingest.push(Time::ZERO, datagram);
+    }
+    ingest.finish();
+    let frames = std::iter::from_fn(|| ingest.poll())
+        .map(|it| it.frame)
+        .collect();
+    (frames, ingest)
+}
+
+#[test]
+fn datagrams_are_cut_anywhere_and_a_stray_one_chooses_nothing() {
+    let bytes = plain();
+    let cut = |size: usize, from: usize| -> Vec<Vec<u8>> {
+        bytes[from..].chunks(size).map(<[u8]>::to_vec).collect()
+    };
+    let (all, _) = live(&cut(1_316, 0));
+    for size in [188, 1_000, 1_472] {
+        assert_eq!(live(&cut(size, 0)).0, all, "{size}");
+        assert!(!live(&cut(size, 3 * size)).0.is_empty(), "{size}");
+    }
+    for stray in [
+        [&[0x80][..], &(1..20).collect::<Vec<u8>>()].concat(),
+        b"hello there, is anybody in?".to_vec(),
+    ] {
+        let mut datagrams = cut(1_316, 0);
+        datagrams.insert(0, stray);
+        let (frames, ingest) = live(&datagrams);
+        assert_eq!(frames, all);
+        assert_eq!((ingest.form(), ingest.stats().foreign), ("MPEG-TS", 1));
+    }
+    let (frames, ingest) = live(&vec![vec![0xFF, 0xF1, 0x50, 0x80, 9]; 3]);
+    assert!(frames.is_empty());
+    assert!(ingest.problem().is_some_and(|it| it.contains("AAC")));
+}
+
+#[test]
+fn program_streams_are_read_behind_and_between_garbage() {
+    let pack = [0, 0, 1, 0xBA, 0x44, 0, 4, 0, 4, 1, 0, 0, 3, 0xf8];
+    let packet = |data: &[u8]| {
+        let [high, low] = (data.len() as u16 + 3).to_be_bytes();
+        [&[0, 0, 1, 0xE0, high, low, 0x80, 0, 0], data].concat()
+    };
+    let parts: Vec<Vec<u8>> = pictures(2).iter().map(|it| packet(it)).collect();
+    let whole = [&pack[..], &parts.concat()].concat();
+    let clip = parse(whole.clone());
+    assert_eq!(
+        (clip.info.container, kinds(&clip).as_str()),
+        (Container::MpegPs, TWO_GOPS)
+    );
+    let garbage = [7; 300];
+    let dirty = [
+        &garbage[..],
+        &pack,
+        &parts[..9].concat(),
+        &garbage,
+        &pack,
+        &parts[9..].concat(),
+    ];
+    assert_eq!(kinds(&parse(dirty.concat())), TWO_GOPS);
+    let nothing = Clip::parse(Bytes::from([&pack[..], &garbage].concat()));
+    assert!(matches!(
+        nothing,
+        Err(MediaError::Malformed { offset: 14, .. })
+    ));
+}
