@@ -19,6 +19,8 @@ LAYERCAST = Path(os.environ.get("LAYERCAST", REPOSITORY / "target/debug/layercas
 LONG = "LAYERCAST_LONG" in os.environ
 # Seconds that a block may take before it is too slow to be of `make test`, and before it counts as hung.
 QUICK, HUNG = 45, 1800 if LONG else 120
+# Addresses of documentation, groups, other hosts and rights of root exist only in the namespaces of a page.
+NEEDS_NETWORK = re.compile(r"192\.0\.2\.|239\.|example\.net|^[a-z]\$ |\bsudo\b|/run/", re.MULTILINE)
 # Pages that run at a time: most of them wait for media in real time.
 AT_ONCE = 4
 HELP_NOTES = tomllib.loads((page.HERE / "help.toml").read_text())
@@ -84,6 +86,9 @@ def reason_not_to_run(block: Block) -> str | None:
         return f"{block.name} is not run: {reason}"
     if (reason := block.note("long")) and not LONG:
         return f"{block.name} is run by `make docs-commands` only: {reason}"
+    whole = "\n".join([block.text, *(line for lines in block.notes.values() for line in lines)])
+    if NEEDS_NETWORK.search(whole) and not page.has_network():
+        return f"{block.name} is not run: it needs network namespaces, which this system does not allow"
     return None
 
 

@@ -1,5 +1,6 @@
 """Runs the script of a page in a folder, a terminal and, where the system allows it, a network of its own."""
 
+import functools
 import os
 import pty
 import shutil
@@ -27,6 +28,7 @@ class Result:
     ended: bool = False
 
 
+@functools.cache
 def has_network() -> bool:
     """May this user make network, mount and process namespaces?"""
     return subprocess.run([*namespaces(), "true"], capture_output=True).returncode == 0
