@@ -1,6 +1,7 @@
 //! `layercast stats` and `join --list`: what a node says about its flows and members.
 
 use layercast_core::{Level, Rate};
+use layercast_media::advice;
 use layercast_net::{NetError, Remote, XtpPlace, get_stats, list_flows};
 use layercast_wire::{FlowInfo, MemberStats};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ pub fn run(args: &args::Stats) -> Outcome {
     if !members.is_empty() {
         print(&format!("\n{}", member_table(&flows, &members)))?;
     }
-    Ok(())
+    print(&flow_notes(&flows))
 }
 
 /// Runs `join --list`.
@@ -39,7 +40,7 @@ pub async fn list(node: Remote, json: bool) -> Outcome {
     let flows = list_flows(node).await.map_err(net)?;
     match json {
         true => print_json(&to_json(&flows, &[])),
-        false => print(&flow_table(&flows)),
+        false => print(&format!("{}{}", flow_table(&flows), flow_notes(&flows))),
     }
 }
 
@@ -72,6 +73,7 @@ fn to_json(flows: &[FlowInfo], members: &[MemberStats]) -> Value {
             "fps": flow.spec.pictures_per_second().as_f64(),
             "delay_max_ms": flow.spec.delay_max_ms,
             "level_bps": levels,
+            "advice": advice(&flow.spec, None).iter().map(ToString::to_string).collect::<Vec<_>>(),
             "members": of_flow,
         })
     });
@@ -101,6 +103,17 @@ fn flow_table(flows: &[FlowInfo]) -> String {
         ]);
     }
     table.render()
+}
+
+/// What receivers of the flows do not get, and which setting of the encoder helps.
+fn flow_notes(flows: &[FlowInfo]) -> String {
+    let notes = flows.iter().flat_map(|flow| {
+        let advice = advice(&flow.spec, None);
+        advice
+            .into_iter()
+            .map(|it| format!("\n  note on {}: {it}\n", flow.name))
+    });
+    notes.collect()
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {

@@ -43,6 +43,10 @@ pub enum Advice {
 /// What a stream of this structure cannot give, the most important first; `video` is the codec of the video in a
 /// transport stream, where it is known.
 pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
+    if spec.media == Media::Opaque {
+        // Nothing is known of pictures.
+        return Vec::new();
+    }
     let mut found = Vec::new();
     let used = |layer: Layer| spec.layers[layer].burst > 0 || spec.layers[layer].mean.0 > 1;
     match video {
@@ -187,6 +191,11 @@ mod tests {
             media: Media::MpegTs,
             ..spec([500, 0, 0], 10)
         };
+        let opaque = FlowSpec {
+            media: Media::Opaque,
+            ..spec([500, 0, 0], 10)
+        };
+        assert_eq!(advice(&opaque, None), []);
         says(sound.clone(), None, &["no video"]);
         says(sound, Some(VideoCodec::Unnamed), &["VP9", "libx264"]);
     }
