@@ -8,7 +8,7 @@ use layercast_wire::multicast::{
     Accept, Body, DataFlags, Datagram, MemberId, Packet, Report, State,
 };
 
-use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket, respond};
+use super::{EmulateConfig, Emulation, Many, announced, is_file, is_last, own_socket, respond};
 use crate::error::NetError;
 use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::outgoing::Outgoing;
@@ -38,6 +38,8 @@ struct Session {
     sender: Arc<[SocketAddr]>,
     /// It is that of the last file.
     last: bool,
+    /// It brings a file.
+    counts: bool,
 }
 
 /// What all of them say, and who is the next to say it.
@@ -107,8 +109,9 @@ impl Many for Lares {
                     id: packet.session,
                     sender: Arc::new([from]),
                     last: is_last(open),
+                    counts: is_file(open),
                 });
-                self.told.joined += u64::from(self.receivers);
+                self.told.joined += u64::from(self.receivers) * u64::from(is_file(open));
             }
             return self.hear_of_session(now, packet, Some(Say::Accept { stamp: open.stamp }));
         }
@@ -159,7 +162,7 @@ impl Many for Lares {
             sweep.next += 1;
             if sweep.next == self.receivers {
                 if sweep.say == Say::GoodBye {
-                    self.told.complete += u64::from(self.receivers);
+                    self.told.complete += u64::from(self.receivers) * u64::from(session.counts);
                     self.over |= session.last;
                     self.session = None;
                 }

@@ -6,7 +6,7 @@ use layercast_core::{Off, Span, Stream, Time, earliest};
 use layercast_multicast::{Receiver, ReceiverConfig, ReceiverEvent, To, VirtualStore};
 use layercast_wire::multicast::{Body, Datagram, MemberId, Packet};
 
-use super::{EmulateConfig, Emulation, Many, announced, is_last, own_socket, respond};
+use super::{EmulateConfig, Emulation, Many, announced, is_file, is_last, own_socket, respond};
 use crate::error::NetError;
 use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::outgoing::Outgoing;
@@ -33,6 +33,8 @@ struct One {
     config: ReceiverConfig,
     /// The session that it takes part in, or took part in last.
     session: Option<(u64, Receiver<VirtualStore>)>,
+    /// It brings a file.
+    counts: bool,
     closed: bool,
     keys: Keys,
     udp: Udp,
@@ -55,6 +57,7 @@ impl Mars {
                 config: ReceiverConfig::new(member, seed).with_key(config.key.as_ref()),
                 session: None,
                 closed: false,
+                counts: false,
                 keys: Keys::Clear,
                 udp: own_socket()?,
                 out: Outgoing::default(),
@@ -168,13 +171,16 @@ impl One {
             .session
             .as_ref()
             .is_none_or(|(id, _)| *id != packet.session);
-        if other && matches!(packet.body, Body::Open(_)) && (self.closed || self.session.is_none())
+        if other
+            && let Body::Open(open) = &packet.body
+            && (self.closed || self.session.is_none())
         {
             self.config.incarnation = self.config.incarnation.wrapping_add(1);
             let machine = Receiver::new(self.config, VirtualStore);
             self.session = Some((packet.session, machine));
             self.closed = false;
-            told.joined += 1;
+            self.counts = is_file(open);
+            told.joined += u64::from(self.counts);
         }
         if let Some((id, machine)) = &mut self.session
             && *id == packet.session
@@ -207,7 +213,7 @@ impl One {
             match event {
                 ReceiverEvent::Closed { complete, .. } => {
                     self.closed = true;
-                    told.complete += u64::from(complete);
+                    told.complete += u64::from(complete && self.counts);
                 }
                 ReceiverEvent::Refused(_) => self.closed = true,
                 _ => {}

@@ -181,6 +181,13 @@ fn is_last(open: &Open) -> bool {
     })
 }
 
+/// Whether a session brings a file, not the manifest of a transfer: only files are counted.
+fn is_file(open: &Open) -> bool {
+    open.object
+        .as_ref()
+        .is_none_or(|object| !FileName::from_object(&object.name).is_manifest())
+}
+
 /// The announcement in a packet.
 fn announced(packet: &Packet) -> Option<&Open> {
     match &packet.body {
