@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 use layercast_core::{FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
 use layercast_net::{
-    Clock, FlowState, Frames, LocalSource, NodeCommand, clock_name, random_seed, source_protection,
-    wall_clock,
+    Clock, FlowState, Frames, LocalSource, NodeCommand, clock_name, flow_epoch, random_seed,
+    source_protection, wall_clock,
 };
 use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
 use layercast_transport::mets::{AppFrame, SourceConfig};
@@ -19,7 +19,6 @@ use crate::frame::Frame;
 use crate::inbox::Inbox;
 use crate::learn::Learner;
 use crate::management::ManagementSocket;
-use crate::name::flow_id;
 use crate::server::{Running, Watched};
 use crate::upcall::Upcalls;
 
@@ -171,7 +170,7 @@ impl Group {
         running: &Running,
         identity: Option<Seed>,
     ) -> (LocalSource, mpsc::Sender<AppFrame>) {
-        let id = flow_id();
+        let id = FlowInfo::id_of(&running.name, &[], &self.name);
         let mut spec = FlowSpec {
             flow_id: id,
             ..spec
@@ -186,6 +185,7 @@ impl Group {
             policy,
             clock: clock_name(),
             core: self.core,
+            epoch: flow_epoch(),
             ..FlowInfo::new(id, &self.name, &running.name)
         };
         let mut config = SourceConfig::new(&running.name, running.id, info, Carriage::Datagrams);

@@ -151,6 +151,7 @@ impl Join {
         let name = self.name.unwrap_or_else(|| node_name("member"));
         let id = node_id();
         let mut sink = SinkConfig::new(&name, id, &flow, Carriage::Datagrams);
+        sink.asks_at_once = true;
         sink.level = self.level;
         sink.seed = u64::from(id.0);
         sink.spec = self.spec;
@@ -261,9 +262,10 @@ impl Sorter {
             JoinEvent::Closed { undelivered } => {
                 QosSignal::Event(QosEvent::GroupClosed { undelivered })
             }
-            JoinEvent::Connected { .. } | JoinEvent::Disconnected { .. } | JoinEvent::Second(_) => {
-                return;
-            }
+            JoinEvent::Connected { .. }
+            | JoinEvent::Disconnected { .. }
+            | JoinEvent::Advertised(_)
+            | JoinEvent::Second(_) => return,
         };
         self.upcalls.push(signal);
     }

@@ -1,4 +1,4 @@
-use layercast_core::{FlowId, NodeId};
+use layercast_core::NodeId;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A number nobody else in the network has: nobody hands them out, so it is drawn.
@@ -10,11 +10,6 @@ fn draw() -> u32 {
 /// A number for a node.
 pub(crate) fn node_id() -> NodeId {
     NodeId(draw())
-}
-
-/// A number for a flow.
-pub(crate) fn flow_id() -> FlowId {
-    FlowId(draw())
 }
 
 /// A name for a node that was given none.

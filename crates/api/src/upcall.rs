@@ -291,7 +291,7 @@ pub(crate) fn of_source(event: SourceEvent) -> Option<QosSignal> {
         SourceEvent::MemberJoined(member) => QosEvent::MemberJoined { member },
         SourceEvent::MemberLeft(member) => QosEvent::MemberLeft { member },
         SourceEvent::MemberStale(member) => QosEvent::MemberStale { member },
-        SourceEvent::MissedDeadline { missed, window } => {
+        SourceEvent::MissedDeadline { missed, window, .. } => {
             QosEvent::MissedDeadline { missed, window }
         }
         SourceEvent::Dropped { frames } => QosEvent::Dropped { frames },

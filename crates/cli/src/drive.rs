@@ -1,5 +1,6 @@
 //! Running a server or switch: its events told to the user, its end in order.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -87,6 +88,8 @@ impl Drive<'_> {
         let clock = Clock::get();
         let mut status = NodeStatus::default();
         let mut live = self.live;
+        // Frames that receivers of a flow reported late when that was told last.
+        let mut told_late = BTreeMap::new();
         let mut second = interval(Duration::from_secs(1));
         let summary = loop {
             tokio::select! {
@@ -94,7 +97,8 @@ impl Drive<'_> {
                 Some(event) = heard.recv() => {
                     let t_s = clock.now().since(self.epoch).as_secs_f64();
                     count(&mut status, &event);
-                    if let Some(text) = describe(&event) {
+                    let heard = affects_receivers(&event, &mut told_late);
+                    if let Some(text) = describe(&event).filter(|_| heard) {
                         teller.event(t_s, &text)?;
                     }
                 }
@@ -164,6 +168,22 @@ fn count(status: &mut NodeStatus, event: &NodeEvent) {
     }
 }
 
+/// Whether an event matters to a receiver: frames that are sent late do if receivers have reported more of them
+/// late since that was told last.
+fn affects_receivers(event: &NodeEvent, told: &mut BTreeMap<String, u64>) -> bool {
+    let NodeEvent::Source {
+        flow,
+        event: SourceEvent::MissedDeadline { late, .. },
+    } = event
+    else {
+        return true;
+    };
+    match told.get_mut(flow) {
+        Some(before) => std::mem::replace(before, *late) < *late,
+        None => told.insert(flow.clone(), *late).is_none() && *late > 0,
+    }
+}
+
 /// What a person wants to know of what the switch did for `neighbour`.
 fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
     match event {
@@ -207,9 +227,13 @@ fn describe(event: &NodeEvent) -> Option<String> {
             SourceEvent::RateChanged { from, to, rate } => {
                 format!("{flow}: sending {to} instead of {from}, {}", rate.rate())
             }
-            SourceEvent::MissedDeadline { missed, window } => {
-                format!("{flow}: {missed} of {window} frames were sent late")
-            }
+            SourceEvent::MissedDeadline {
+                missed,
+                window,
+                late,
+            } => format!(
+                "{flow}: {missed} of the last {window} frames were sent late; receivers report {late} frames late in all"
+            ),
             SourceEvent::Finished { undelivered } => {
                 format!("{flow} is over, {undelivered} frames left unsent")
             }

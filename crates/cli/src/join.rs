@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use layercast_core::{Layer, Rate, Resource, Span};
+use layercast_core::{Layer, Level, Rate, Resource, Span};
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
     Remote, list_flows, run_join, sink_protection,
 };
 use layercast_protect::JoinUrl;
 use layercast_transport::mets::SinkConfig;
-use layercast_wire::Carriage;
+use layercast_wire::{Carriage, FlowInfo};
 use tokio::sync::mpsc;
 
 use crate::address;
@@ -66,6 +66,7 @@ pub fn run(args: &args::Join) -> Outcome {
         let mut sink = SinkConfig::new(&args.name, id, &flow, Carriage::Datagrams);
         sink.drain = args.drain.map(Rate::cells).unwrap_or_default();
         sink.level = args.level;
+        sink.asks_at_once = true;
         sink.seed = u64::from(id.0);
         sink.protection =
             Some(sink_protection(&url).map_err(|error| Failure::Usage(error.to_string()))?);
@@ -85,6 +86,7 @@ pub fn run(args: &args::Join) -> Outcome {
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),
+            must_receive: true,
             link_name: url.host.clone(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
@@ -246,10 +248,16 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     let running = run_join(config, stop.token.clone(), events, trace.observer());
     let mut running = Box::pin(running);
     let clock = Clock::get();
-    let mut joined = false;
+    let (mut joined, mut offer) = (false, None);
+    let mut below = Below::new(args.level);
     let summary = loop {
         tokio::select! {
-            summary = &mut running => break summary.map_err(explain)?,
+            summary = &mut running => {
+                while let Ok(event) = heard.try_recv() {
+                    offer = offered(event).or(offer);
+                }
+                break summary.map_err(|error| explain(error, offer.as_deref()))?;
+            }
             Some(event) = heard.recv() => {
                 joined |= matches!(event, JoinEvent::Joined(_));
                 let now = clock.now();
@@ -258,6 +266,15 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                     stop.token.cancel();
                 }
                 let over = stop.token.is_cancelled() || leave_at.is_some_and(|at| at <= now);
+                if let JoinEvent::Advertised(flow) = event {
+                    offer = Some(flow);
+                    continue;
+                }
+                if let (JoinEvent::Second(progress), Some(flow), true) = (&event, &offer, joined)
+                    && let Some(text) = below.look(progress, flow)
+                {
+                    teller.event(t_s, &text)?;
+                }
                 match event {
                     JoinEvent::Closed { .. } if over => teller.event(t_s, "left the flow")?,
                     event => tell(teller, t_s, joined, &event)?,
@@ -284,6 +301,65 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     stop.outcome()
 }
 
+/// Seconds below the level that was asked for after which the reason is told.
+const PATIENCE: u32 = 3;
+
+/// Whether a receiver stays below the level it asked for.
+struct Below {
+    wanted: Level,
+    seconds: u32,
+    /// The level of which the reason was told.
+    told: Option<Level>,
+}
+
+impl Below {
+    fn new(wanted: Level) -> Below {
+        Below {
+            wanted,
+            seconds: 0,
+            told: None,
+        }
+    }
+
+    /// Takes the figures of a second; gives what to tell, once for each level.
+    fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
+        let (spec, level) = (&flow.spec, progress.level);
+        if level >= self.wanted.min(spec.top_level()) {
+            (self.seconds, self.told) = (0, None);
+            return None;
+        }
+        self.seconds += 1;
+        if self.seconds < PATIENCE || self.told == Some(level) {
+            return None;
+        }
+        self.told = Some(level);
+        let next = level.up();
+        let (has, needs) = (
+            spec.measured_above_base(level)
+                .saturating_add(progress.left),
+            spec.measured_above_base(next),
+        );
+        Some(match has < needs {
+            true => format!(
+                "level {level}: the last link has {} besides base layers, level {next} needs {}",
+                has.rate(),
+                needs.rate()
+            ),
+            false => format!(
+                "level {level}, although the last link has room for level {next}: the path was congested, or a node \
+                 further up gives no more (layercast stats tells which)"
+            ),
+        })
+    }
+}
+
+fn offered(event: JoinEvent) -> Option<Box<FlowInfo>> {
+    match event {
+        JoinEvent::Advertised(flow) => Some(flow),
+        _ => None,
+    }
+}
+
 fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
     let text = match event {
         JoinEvent::Second(progress) => {
@@ -304,7 +380,7 @@ fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
         JoinEvent::Closed { .. } => "the flow is over".to_owned(),
-        JoinEvent::Sink(_) => return Ok(()),
+        JoinEvent::Advertised(_) | JoinEvent::Sink(_) => return Ok(()),
     };
     teller.event(t_s, &text)
 }
@@ -357,15 +433,21 @@ fn in_words(summary: &JoinSummary) -> String {
 }
 
 /// What went wrong, and what to do about the things a user can do something about.
-fn explain(error: NetError) -> Failure {
+fn explain(error: NetError, offer: Option<&FlowInfo>) -> Failure {
     let hint = match &error {
         NetError::NoSuchFlow { upstream, .. } => {
             format!("see what {upstream} has: layercast join URL --list")
         }
         NetError::Refused(refusal) if refusal.resource == Resource::Delay => {
-            "the way and the sending of the largest picture take longer than the source promises: \
-             it needs a larger serve --delay-max"
-                .to_owned()
+            let key_frame = offer.map_or_else(String::new, |flow| {
+                let kbytes = f64::from(flow.spec.layers.base.burst) * 48.0 / 1e3;
+                format!(" (its largest key frame has {kbytes:.1} kB)")
+            });
+            format!(
+                "sending the largest picture{key_frame} and the way take longer than the source promises: serve it \
+                 with a --delay-max of at least {:.0} ms, with smaller key frames, or over faster links",
+                (refusal.needed as f64 / 1e3).ceil()
+            )
         }
         NetError::Refused(refusal)
             if matches!(

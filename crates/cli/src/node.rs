@@ -13,7 +13,7 @@ use std::thread;
 use layercast_core::{JsonSeq, Time};
 use layercast_net::{
     Bearer, Clock, Connect, Control, Fingerprint, Frames, Identity, LocalSource, Neighbour,
-    NodeConfig, Remote, Trust, clock_name,
+    NodeConfig, Remote, Trust, clock_name, flow_epoch,
 };
 use layercast_sim::scenario::Network;
 use layercast_switch::PortConfig;
@@ -210,6 +210,7 @@ impl Place {
             let mut source = flow.config.clone();
             source.start = after(epoch, source.start);
             source.flow.clock = clock_name();
+            source.flow.epoch = flow_epoch();
             config.sources.push(LocalSource {
                 config: source,
                 frames: Frames::of(flow.frames()),

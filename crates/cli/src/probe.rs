@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use layercast_core::{FrameRate, Media, Rate};
+use layercast_core::{CellRate, FlowSpec, FrameRate, Media, Rate};
 use layercast_media::{Advice, Clip, Container, Summary, VideoCodec};
 
 use crate::args;
@@ -85,12 +85,28 @@ pub fn describe(clip: &Clip) -> String {
         ]);
     }
     text.push_str(&table.render());
+    text.push_str(&key_frame(&spec));
     if let Some(offset) = summary.truncated {
         text.push_str(&format!(
             "\n  the file ends inside a picture that begins at byte {offset}; it is left out\n"
         ));
     }
     text
+}
+
+/// What the largest key frame asks of the links: the source takes up to half of the delay bound to send it, and the
+/// line of each link some of the rest.
+fn key_frame(spec: &FlowSpec) -> String {
+    let burst = spec.layers.base.burst;
+    if burst == 0 {
+        return String::new();
+    }
+    // In half a second, the cells of the frame.
+    let least = CellRate(burst.saturating_mul(2)).rate();
+    let kbytes = f64::from(burst) * 48.0 / 1e3;
+    format!(
+        "\n  largest key frame {kbytes:.1} kB: links slower than {least} need a serve --delay-max above the default of 1 s\n"
+    )
 }
 
 fn headline(summary: &Summary) -> String {

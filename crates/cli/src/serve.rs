@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use layercast_core::{FlowId, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
+use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::{Advice, Clip, advice};
 use layercast_net::{
-    Clock, Frames, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name,
+    Clock, Frames, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name, flow_epoch,
     random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
-use layercast_transport::mets::{AppFrame, Shaping, SourceConfig, SourceProtection};
+use layercast_transport::mets::{AppFrame, Shaping, Source, SourceConfig, SourceProtection};
 use layercast_wire::{Carriage, FlowInfo, Payload};
 use tokio::sync::mpsc;
 
@@ -82,14 +82,19 @@ pub fn run(args: &args::Serve) -> Outcome {
         let signed_by = protection
             .as_ref()
             .map(|protection| Signer::from_seed(&protection.identity.0).public().0);
+        let own = config.identity.as_ref();
+        let key = own.map_or_else(Vec::new, |own| own.fingerprint().to_string().into_bytes());
         config.sources.push(LocalSource {
             config: SourceConfig {
                 protection,
-                ..source(args, &flow, offer.spec, start)
+                ..source(args, &key, &flow, offer.spec, start)
             },
             frames: offer.frames,
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
+        if let Some(text) = too_slow(&config, &args.link) {
+            teller.event(clock.now().since(epoch).as_secs_f64(), &text)?;
+        }
         let drive = Drive {
             config,
             epoch,
@@ -101,6 +106,34 @@ pub fn run(args: &args::Serve) -> Outcome {
         };
         drive.run(&stop, &teller).await
     })
+}
+
+/// What to say before the first receiver is refused, if the largest key frame cannot keep the delay bound: its way
+/// out of the source, and over the slowest line of this node.
+fn too_slow(config: &NodeConfig, link: &LinkArgs) -> Option<String> {
+    let source = Source::new(config.sources.first()?.config.clone()).ok()?;
+    let flow = source.flow();
+    let burst = flow.spec.layers.base.burst;
+    let bytes = f64::from(burst) * 48.0;
+    let rates = link.ports.iter().map(|port| port.rate).chain(link.rate);
+    let line = rates.min_by_key(|rate| rate.as_bps());
+    let on_line = line.map_or(Span::ZERO, |rate| {
+        rate.time_for(CELL_SIZE as u64).times(u64::from(burst))
+    });
+    let needed = Span::from_us(flow.path_delay_us) + on_line;
+    let bound = Span::from_ms(u64::from(flow.spec.delay_max_ms));
+    if bound == Span::ZERO || needed <= bound {
+        return None;
+    }
+    let at = line.map_or_else(String::new, |rate| format!(" at {rate}"));
+    Some(format!(
+        "warning: the largest key frame ({:.1} kB) takes {} ms{at}, more than --delay-max {} ms: receivers will be \
+         refused. Raise --delay-max to at least {} ms, encode smaller key frames, or raise --rate",
+        bytes / 1e3,
+        needed.as_ms(),
+        bound.as_ms(),
+        needed.as_ms() + 1
+    ))
 }
 
 /// What is served.
@@ -285,9 +318,15 @@ fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig 
     }
 }
 
-fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> SourceConfig {
+fn source(
+    args: &args::Serve,
+    key: &[u8],
+    flow: &str,
+    mut spec: FlowSpec,
+    start: Time,
+) -> SourceConfig {
     let id = node_id(&args.name);
-    let id_of_flow = FlowId(node_id(flow).0.max(1));
+    let id_of_flow = FlowInfo::id_of(&args.name, key, flow);
     spec.flow_id = id_of_flow;
     spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
     let info = FlowInfo {
@@ -298,6 +337,7 @@ fn source(args: &args::Serve, flow: &str, mut spec: FlowSpec, start: Time) -> So
         },
         spec,
         clock: clock_name(),
+        epoch: flow_epoch(),
         core: args.core.as_ref().map(|core| match core.as_str() {
             // No member is known when a flow opens here, and this node is nearest to the source.
             "auto" => args.name.clone(),

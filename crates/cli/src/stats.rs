@@ -3,7 +3,7 @@
 use layercast_core::{Level, Rate};
 use layercast_media::advice;
 use layercast_net::{NetError, Remote, XtpPlace, get_stats, list_flows};
-use layercast_wire::{FlowInfo, MemberStats};
+use layercast_wire::{FlowInfo, Limit, MemberStats};
 use serde_json::{Value, json};
 
 use crate::address;
@@ -116,9 +116,35 @@ fn flow_notes(flows: &[FlowInfo]) -> String {
     notes.collect()
 }
 
+/// What keeps a member below the highest level of its flow, in words.
+fn why(limit: Limit) -> String {
+    match limit {
+        Limit::NoDemand => "it has not asked for a level yet".to_owned(),
+        Limit::Demand { level } => {
+            format!("it asks for {level} only (join --level, or congestion on its path)")
+        }
+        Limit::Link { needed, available } => format!(
+            "the link carries {} besides base layers, the next level needs {}",
+            available.rate(),
+            needed.rate()
+        ),
+        Limit::Upstream { level } => {
+            format!("the node upstream gives {level}: see layercast stats there")
+        }
+    }
+}
+
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
     let mut table = Table::new(&[
-        "member", "flow", "at", "level", "played", "lost", "late", "delay ms",
+        "member",
+        "flow",
+        "at",
+        "level",
+        "played",
+        "lost",
+        "late",
+        "delay ms",
+        "why no more",
     ]);
     for member in members {
         let flow = flows.iter().find(|flow| flow.id == member.flow);
@@ -134,6 +160,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
             figure(|r| r.lost.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
             figure(|r| r.late.to_string()),
             figure(|r| format!("{:.1}", r.delay_ms_p50)),
+            member.limit.map_or_else(String::new, why),
         ]);
     }
     table.render()

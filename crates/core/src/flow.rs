@@ -116,6 +116,14 @@ pub struct FlowSpec {
     pub jitter_max_ms: u32,
     /// Packet loss bound in permille.
     pub loss_max_permille: u16,
+    /// How much more than measured the rates of the layers are, in permille of what was measured; 0 if they are
+    /// as measured, or were given.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub headroom_permille: u16,
+}
+
+fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 /// A flow specification that cannot be meant; names the field (mets.md 7).
@@ -143,6 +151,7 @@ impl Default for FlowSpec {
             delay_max_ms: 0,
             jitter_max_ms: 0,
             loss_max_permille: 10,
+            headroom_permille: 0,
         }
     }
 }
@@ -217,6 +226,15 @@ impl FlowSpec {
             rate = rate.saturating_add(self.layers.e2.mean);
         }
         rate
+    }
+
+    /// Cells/s that `level` as measured takes besides what is reserved for the base layer: headroom is for the
+    /// base layer to grow into, and costs the flow no level that its measured rates fit.
+    pub fn measured_above_base(&self, level: Level) -> CellRate {
+        let whole = 1_000 + u64::from(self.headroom_permille);
+        let measured = (u64::from(self.rate_at(level).0) * 1_000).div_ceil(whole);
+        let measured = CellRate(u32::try_from(measured).unwrap_or(u32::MAX));
+        measured.saturating_sub(self.layers.base.mean)
     }
 
     /// Cells/s of everything delivered at `level`, base layer included.

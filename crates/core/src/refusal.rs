@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::CellRate;
+
 /// Why a node refuses a flow or a member; says what is missing (mets.md 2.10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refusal {
@@ -53,6 +55,29 @@ pub enum Resource {
     Carriage,
 }
 
+impl Refusal {
+    /// A lack of bandwidth, in both units that users give rates in.
+    fn rates(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+        let cells = |cells: u64| CellRate(u32::try_from(cells).unwrap_or(u32::MAX));
+        let short = self.needed.saturating_sub(self.available);
+        write!(
+            f,
+            "{}: not enough {what}: needs {} ({}), has {} ({}), {} short",
+            self.node,
+            cells(self.needed).rate(),
+            cells(self.needed),
+            cells(self.available).rate(),
+            cells(self.available),
+            cells(short).rate()
+        )
+    }
+}
+
+/// Microseconds as milliseconds, to a tenth.
+fn millis(us: u64) -> f64 {
+    (us as f64 / 100.0).round() / 10.0
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Refusal {
@@ -62,16 +87,18 @@ impl fmt::Display for Refusal {
             ..
         } = self;
         let (what, unit) = match self.resource {
-            Resource::Link => ("bandwidth for the base layer", "cells/s"),
+            Resource::Link => return self.rates(f, "bandwidth for the base layer"),
             Resource::SwitchCpu => ("switch CPU", "permille"),
             Resource::HostCpu => ("host CPU", "permille"),
-            Resource::ReceiverRate => ("receiver capacity", "cells/s"),
+            Resource::ReceiverRate => return self.rates(f, "receiver capacity"),
             Resource::TooManyMembers => ("places for members", "members"),
             Resource::TooManyFlows => ("places for flows", "flows"),
             Resource::Delay => {
                 return write!(
                     f,
-                    "{node}: the path takes {needed} us, but only {available} us are allowed"
+                    "{node}: the path takes {} ms, but only {} ms are allowed",
+                    millis(*needed),
+                    millis(*available)
                 );
             }
             Resource::UnknownFlow => return write!(f, "{node}: no such flow"),

@@ -55,6 +55,22 @@ pub struct WriterStats {
     pub unfilled: u64,
 }
 
+impl WriterStats {
+    /// What this stream and another behind it did together.
+    #[must_use]
+    pub fn plus(self, next: WriterStats) -> WriterStats {
+        WriterStats {
+            first: self.first.or(next.first),
+            written: self.written + next.written,
+            repeated: self.repeated + next.repeated,
+            undecodable: self.undecodable + next.undecodable,
+            skipped: self.skipped + next.skipped,
+            stale: self.stale + next.stale,
+            unfilled: self.unfilled + next.unfilled,
+        }
+    }
+}
+
 /// Where pictures stand in display order, counted from the last GOP header without wrapping.
 #[derive(Default, Debug)]
 struct Display {

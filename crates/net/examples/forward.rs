@@ -257,6 +257,7 @@ fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
     downstream.wait_for(|signal| matches!(signal, Signal::Advertise { .. }))?;
     downstream.say(&Signal::Join {
         flow: FlowId(1),
+        epoch: layercast_wire::Epoch::default(),
         member: Member {
             name: "counter".into(),
             id: NodeId(2),
@@ -288,6 +289,7 @@ fn flow() -> FlowInfo {
     FlowInfo {
         id: FlowId(1),
         name: "flood".into(),
+        epoch: layercast_wire::Epoch::default(),
         group: GroupId(1),
         spec,
         policy: QosPolicy::default(),

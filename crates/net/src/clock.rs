@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use layercast_core::{Span, Time};
 use layercast_protect::WallClock;
+use layercast_wire::Epoch;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Timestamps on the wire are microseconds modulo 2^32, so the origin of time is a multiple of it.
@@ -48,6 +49,12 @@ pub fn wall_clock() -> WallClock {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
     let unix = unix.map_or(0, |since| since.as_micros() as u64);
     WallClock(unix.saturating_sub(Clock::get().now().as_us()))
+}
+
+/// The epoch of a flow that starts now.
+pub fn flow_epoch() -> Epoch {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    Epoch(unix.map_or(0, |since| since.as_micros() as u64))
 }
 
 /// Which clock this process reads: two processes with equal names share it, so a delay measured

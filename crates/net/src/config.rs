@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
-use layercast_core::{Layer, Level, PerLayer, Rate, Span, Time};
+use layercast_core::{CellRate, Layer, Level, PerLayer, Rate, Span, Time};
 use layercast_protect::{Control, Fingerprint, WallClock};
 use layercast_switch::{
     LinkConfig, LinkStats, PortConfig, RateSchedule, SwitchConfig, SwitchEvent, SwitchStats,
@@ -211,6 +211,8 @@ pub struct JoinConfig {
     /// Whether to give up with [`NetError::Refused`](crate::NetError::Refused) when refused, or to
     /// stay and try again every second.
     pub stop_if_refused: bool,
+    /// Whether to end with an error that says why if nothing was played by `leave_at`.
+    pub must_receive: bool,
     /// Instant zero of the figures in the summary.
     pub epoch: Time,
     /// Name of the link in the summary.
@@ -236,6 +238,8 @@ pub enum JoinEvent {
         /// Why.
         reason: String,
     },
+    /// The flow is advertised, for the first time or in another life.
+    Advertised(Box<FlowInfo>),
     /// The flow is joined.
     Joined(Box<FlowInfo>),
     /// The flow is refused.
@@ -265,6 +269,8 @@ pub struct Progress {
     pub t: f64,
     /// Level granted.
     pub level: Level,
+    /// What the division of the last link left over, as the last ADAPT says.
+    pub left: CellRate,
     /// Media bits per second played in the last second.
     pub rate: Rate,
     /// Largest one-way delay of the last second.
@@ -348,6 +354,7 @@ impl JoinConfig {
             connect: Connect::Retry,
             flow_within: None,
             stop_if_refused: true,
+            must_receive: false,
             epoch,
             link_name: String::new(),
             wall_clock,

@@ -69,6 +69,14 @@ pub enum NetError {
         /// The flows it has, or "none".
         known: String,
     },
+    /// The time to receive is over, and nothing was played.
+    #[error("nothing was received from {upstream}: {why}")]
+    Nothing {
+        /// The node asked.
+        upstream: SocketAddr,
+        /// Why, and what to do about it.
+        why: String,
+    },
     /// A flow of that name or number starts here already.
     #[error("flow {flow:?} is open already: close it first, or choose another name")]
     FlowExists {

@@ -68,13 +68,14 @@ pub async fn run_join<O: Observer>(
             until_closed: config.until_closed,
             leave_at: config.leave_at,
             flow_within: config.flow_within,
+            must_receive: config.must_receive,
         },
         flow_by: None,
         receiver: Receiver::new(config, events, Clock::get().now())?,
     };
     match turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await {
         Ok(()) => Ok(runtime.finish(inbox.peers, timer.lateness()).await),
-        Err(refused @ NetError::Refused(_)) => {
+        Err(refused @ (NetError::Refused(_) | NetError::Nothing { .. })) => {
             // Who is refused in mid-flow keeps what it got, and leaves in order.
             runtime.finish(inbox.peers, timer.lateness()).await;
             Err(refused)
@@ -105,6 +106,7 @@ struct Limits {
     until_closed: bool,
     leave_at: Option<Time>,
     flow_within: Option<Span>,
+    must_receive: bool,
 }
 
 /// Everything a running receiver consists of.
@@ -156,6 +158,9 @@ impl Actor for Runtime {
         obs: &mut O,
     ) -> Result<Turn, NetError> {
         let leave = self.limits.leave_at.is_some_and(|at| at <= now);
+        if leave && !stopping && self.limits.must_receive {
+            self.received_something()?;
+        }
         if leave || stopping {
             self.receiver.input(now, SinkInput::Leave, obs);
             return Ok(Turn::Over);
@@ -216,6 +221,43 @@ impl Actor for Runtime {
 }
 
 impl Runtime {
+    /// Whether anything was played; else what was in the way.
+    fn received_something(&self) -> Result<(), NetError> {
+        let (receiver, upstream) = (&self.receiver, self.limits.upstream);
+        let nothing = |why: String| Err(NetError::Nothing { upstream, why });
+        let stats = receiver.stats();
+        if stats.played.iter().any(|(_, &count)| count > 0) {
+            return Ok(());
+        }
+        if receiver.connected == 0 {
+            return nothing(
+                "no connection in this time; is a layercast node listening there?".into(),
+            );
+        }
+        if !receiver.found() {
+            return Err(NetError::NoSuchFlow {
+                upstream,
+                flow: self.limits.flow.clone(),
+                known: receiver.known_flows(),
+            });
+        }
+        if stats.lost.base > 0 || stats.late.base > 0 {
+            let (lost, late) = (stats.lost.base, stats.late.base);
+            return nothing(format!(
+                "the flow was joined, but no frame came whole and in time ({lost} base-layer frames lost, {late} late); \
+                 look at the path"
+            ));
+        }
+        if stats.dropped.unkeyed > 0 {
+            return nothing("the media are sealed, and no key came; is the token valid?".into());
+        }
+        nothing(
+            "no picture to start at came in this time: the source waits or pauses, or a GOP takes longer; \
+             receive for longer (--for)"
+                .into(),
+        )
+    }
+
     async fn finish(mut self, queue: mpsc::Receiver<PeerEvent>, timers: Lateness) -> JoinSummary {
         self.receiver.flush(&mut self.udp);
         self.receiver.hang_up();

@@ -63,7 +63,7 @@ pub use channel::{
     BytesIn, BytesOut, ChannelError, LineReceiver, LineSender, SignalChannel, SignalReceiver,
     SignalSender,
 };
-pub use clock::{Clock, clock_name, monotonic_ns, wall_clock};
+pub use clock::{Clock, clock_name, flow_epoch, monotonic_ns, wall_clock};
 pub use command::{FlowState, JoinCommand, NodeCommand};
 pub use config::{
     Connect, GroupPort, JoinConfig, JoinEvent, JoinSummary, LocalSource, Neighbour, NodeConfig,

@@ -1,6 +1,6 @@
 use std::task::{Context, Poll};
 
-use layercast_core::{FlowId, Span, Time};
+use layercast_core::{FlowId, Span, Time, earliest};
 use layercast_transport::mets::{AppFrame, Source, SubmitError};
 use layercast_wire::{AdapterMsg, LinkPdu, Signal};
 use tokio::sync::oneshot;
@@ -9,6 +9,10 @@ use crate::command::Pending;
 use crate::config::LocalSource;
 use crate::error::NetError;
 use crate::frames::{Frames, Next};
+
+/// How long the first frame waits for the demands of the members it waited for: an era, in which each sends RES,
+/// and half of one for switches on the way to merge them.
+const HOLD: Span = Span::from_ms(1_500);
 
 /// A source and the frames it is fed from.
 pub(crate) struct Running {
@@ -19,7 +23,9 @@ pub(crate) struct Running {
     /// A frame that came while nobody looked.
     next: Option<AppFrame>,
     /// Members that still have to join before the first frame.
-    pub waits_for: u32,
+    waits_for: u32,
+    /// Until when the first frame is held for members that have joined, but have not said at which level.
+    held_until: Option<Time>,
     closing: Option<Closing>,
     /// Whether the source was told that there are no more frames.
     ended: bool,
@@ -47,6 +53,7 @@ impl Running {
             frames: local.frames,
             next: None,
             waits_for: local.start_when_joined,
+            held_until: None,
             closing: None,
             ended: false,
             finished: false,
@@ -58,7 +65,7 @@ impl Running {
     ///
     /// A frame that the source refuses as too large is left out and counted in its statistics.
     pub fn feed(&mut self, now: Time) {
-        if self.waits_for > 0 {
+        if self.waits() {
             return;
         }
         while self.source.room() > 0 {
@@ -79,6 +86,32 @@ impl Running {
         }
     }
 
+    /// Whether the first frame still has to wait.
+    fn waits(&self) -> bool {
+        self.waits_for > 0 || self.held_until.is_some()
+    }
+
+    /// A member has joined. The last one that is waited for has a moment to say at which level it wants the flow:
+    /// the first GOP goes out at the level that is granted then.
+    pub fn joined(&mut self, now: Time) {
+        if self.waits_for > 0 {
+            self.waits_for -= 1;
+            self.held_until = (self.waits_for == 0).then(|| now.saturating_add(HOLD));
+        }
+    }
+
+    /// Whether the first frame only waits for members to say at which level they want the flow.
+    pub fn is_held(&self) -> bool {
+        self.held_until.is_some()
+    }
+
+    /// The members have said what they want, or have had their time.
+    pub fn release(&mut self, now: Time) {
+        if self.held_until.take().is_some() {
+            self.feed(now);
+        }
+    }
+
     /// There are no more frames; those that are queued are sent.
     pub fn end(&mut self, now: Time) {
         self.ended = true;
@@ -90,7 +123,7 @@ impl Running {
 
     /// Waits for a frame there is room for; it is kept for the next turn.
     pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.ended || self.waits_for > 0 || self.source.room() == 0 || self.next.is_some() {
+        if self.ended || self.waits() || self.source.room() == 0 || self.next.is_some() {
             return Poll::Pending;
         }
         self.frames
@@ -107,12 +140,15 @@ impl Running {
             reply,
         });
         // Nobody will come any more for whom it would be worth waiting.
-        self.waits_for = 0;
+        (self.waits_for, self.held_until) = (0, None);
         self.feed(now);
     }
 
     /// Takes what a live producer has sent, and gives up on a closed flow whose time has run out.
     pub fn on_timeout(&mut self, now: Time) {
+        if self.held_until.is_some_and(|until| until <= now) {
+            self.release(now);
+        }
         if self.frames.live() && !self.ended {
             self.feed(now);
         }
@@ -129,7 +165,7 @@ impl Running {
     /// When the next of its timers is due.
     pub fn next_timeout(&self) -> Option<Time> {
         let closing = self.closing.as_ref().filter(|_| !self.ended);
-        closing.map(|closing| closing.until)
+        earliest(closing.map(|closing| closing.until), self.held_until)
     }
 
     /// The source is done.

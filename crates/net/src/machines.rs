@@ -258,11 +258,7 @@ impl Machines {
                     moved = true;
                     continue;
                 }
-                SourceEvent::MemberJoined(_) if running.waits_for > 0 => {
-                    running.waits_for -= 1;
-                    running.feed(now);
-                    moved = true;
-                }
+                SourceEvent::MemberJoined(_) => running.joined(now),
                 SourceEvent::Finished { undelivered } => running.finish(*undelivered),
                 SourceEvent::Answer { id, status } => {
                     running.requests.answer(*id, status.clone());
@@ -289,7 +285,11 @@ impl Machines {
             SwitchTransmit::Pdu { pdu, .. } => SourceInput::Pdu(pdu),
             SwitchTransmit::Signal { signal, .. } => SourceInput::Signal(signal),
         };
+        let res = matches!(input, SourceInput::Pdu(_));
         running.source.handle(now, input, obs);
+        if res && running.is_held() && !self.switch.awaits_demand(running.flow) {
+            running.release(now);
+        }
     }
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.

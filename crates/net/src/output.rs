@@ -217,6 +217,7 @@ mod tests {
     fn frame(seq: u32) -> PlayedFrame {
         PlayedFrame {
             seq: Serial(seq),
+            count: 0,
             layer: Layer::Base,
             gop_start: true,
             payload: Payload::Bytes(Bytes::from_static(b"no video at all")),

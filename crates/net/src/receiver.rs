@@ -1,12 +1,14 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use layercast_core::{Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest};
+use layercast_core::{
+    CellRate, FlowId, Layer, Level, Machine, Observer, Rate, Span, Status, Time, earliest,
+};
 use layercast_protect::{LinkOpener, OpenError, WallClock};
 use layercast_transport::mets::{
     ControlError, FlowLog, PlayedFrame, Sink, SinkConfig, SinkEvent, SinkInput, SinkTransmit,
 };
-use layercast_wire::{Carriage, Refusal, Secret, Signal, decode_datagram};
+use layercast_wire::{Carriage, Epoch, FlowInfo, Refusal, Secret, Signal, decode_datagram};
 use tokio::sync::mpsc;
 
 use crate::clock::clock_name;
@@ -30,6 +32,8 @@ pub(crate) struct Receiver {
     policy_of_flow: bool,
     /// There once the flow is advertised: only then it is known whose clock stamps it.
     sink: Option<Sink>,
+    /// The life of the flow that was advertised last.
+    life: Option<(FlowId, Epoch)>,
     upstream: Option<Upstream>,
     egress: Egress,
     rate: Option<Rate>,
@@ -37,6 +41,8 @@ pub(crate) struct Receiver {
     pub log: FlowLog,
     pub out: FrameOut,
     meter: Meter,
+    /// What the division of the last link left over.
+    left: CellRate,
     events: mpsc::Sender<JoinEvent>,
     stop_if_refused: bool,
     rejoin_at: Option<Time>,
@@ -122,9 +128,11 @@ impl Receiver {
                 delay: Span::ZERO,
                 highest: None,
             },
+            left: CellRate(0),
             policy_of_flow: config.policy_of_flow,
             config: config.sink,
             sink: None,
+            life: None,
             upstream: None,
             rate: config.rate,
             busy_until: Time::ZERO,
@@ -192,26 +200,40 @@ impl Receiver {
             self.key_changed(key);
             return;
         }
-        if let (Signal::Advertise { flow }, None) = (&signal, &self.sink) {
+        if let Signal::Advertise { flow } = &signal {
             if flow.name == self.config.flow {
-                self.synchronised = self.config.synchronised && flow.clock == clock_name();
-                let carriage = self.upstream.as_ref().map(|upstream| upstream.carriage);
-                self.out.set_flow(flow);
-                self.sink = Some(Sink::new(SinkConfig {
-                    synchronised: self.synchronised,
-                    carriage: carriage.unwrap_or(self.config.carriage),
-                    policy: match self.policy_of_flow {
-                        true => flow.policy.clone(),
-                        false => self.config.policy.clone(),
-                    },
-                    ..self.config.clone()
-                }));
-                self.input(now, SinkInput::LinkUp, obs);
+                self.advertised(now, flow, obs);
+            } else if self.sink.is_some() {
+                // What else there is matters to a user whose flow is missing.
             } else if self.known.len() < MAX_KNOWN {
                 self.known.push(flow.name.clone());
             }
         }
         self.input(now, SinkInput::Signal(signal), obs);
+    }
+
+    /// The flow is advertised: for the first time, or again, perhaps in another life.
+    fn advertised<O: Observer>(&mut self, now: Time, flow: &FlowInfo, obs: &mut O) {
+        let life = Some((flow.id, flow.epoch));
+        if std::mem::replace(&mut self.life, life) == life {
+            return;
+        }
+        self.synchronised = self.config.synchronised && flow.clock == clock_name();
+        self.out.set_flow(flow);
+        self.tell(JoinEvent::Advertised(Box::new(flow.clone())));
+        let policy = self.policy_of_flow.then(|| flow.policy.clone());
+        if let Some(sink) = &mut self.sink {
+            sink.prepare_life(self.synchronised, policy);
+            return;
+        }
+        let carriage = self.upstream.as_ref().map(|upstream| upstream.carriage);
+        self.sink = Some(Sink::new(SinkConfig {
+            synchronised: self.synchronised,
+            carriage: carriage.unwrap_or(self.config.carriage),
+            policy: policy.unwrap_or_else(|| self.config.policy.clone()),
+            ..self.config.clone()
+        }));
+        self.input(now, SinkInput::LinkUp, obs);
     }
 
     /// The neighbour seals its datagrams with another key from soon on.
@@ -355,7 +377,8 @@ impl Receiver {
                 self.tell(JoinEvent::Closed { undelivered });
             }
             SinkEvent::Answer { id, status } => self.requests.answer(*id, status.clone()),
-            SinkEvent::Res(_) | SinkEvent::Adapt(_) => {}
+            SinkEvent::Adapt(message) => self.left = message.residual,
+            SinkEvent::Res(_) => {}
             other => self.tell(JoinEvent::Sink(other.clone())),
         }
     }
@@ -367,6 +390,7 @@ impl Receiver {
         let progress = Progress {
             t: meter.ends.since(meter.epoch).as_secs_f64(),
             level: self.sink.as_ref().map_or(Level::BASE, Sink::level),
+            left: self.left,
             rate: Rate::from_bps(meter.bytes * 8),
             delay: meter.delay,
             highest: meter.highest,

@@ -112,6 +112,49 @@ impl DatagramOut {
     }
 }
 
+/// Numbers the frames of all counts in one count: the writers compare numbers, and those of two lives of a
+/// flow say nothing of one another.
+#[derive(Default)]
+struct Numbers {
+    count: u32,
+    /// What to add to the numbers of this count.
+    offset: u32,
+    last: Option<Serial>,
+}
+
+/// A new count begins so far behind the one before that the writers see a gap: what comes refers to nothing
+/// that was there.
+const BREAK: u32 = 2;
+
+impl Numbers {
+    /// A number of the count at hand.
+    fn in_count(&self, seq: Serial) -> Serial {
+        Serial(seq.0.wrapping_add(self.offset))
+    }
+
+    fn of(&mut self, frame: &PlayedFrame) -> Serial {
+        if let Some(last) = self.last.filter(|_| frame.count != self.count) {
+            self.offset = last.plus(BREAK).0.wrapping_sub(frame.seq.0);
+        }
+        self.count = frame.count;
+        let seq = self.in_count(frame.seq);
+        if self.last.is_none_or(|last| seq.is_after(last)) {
+            self.last = Some(seq);
+        }
+        seq
+    }
+}
+
+/// Ends a stream, and adds up what was written.
+fn end(mut writer: FlowWriter, outlet: &mut Outlet, stats: &mut OutputStats) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    writer.finish(&mut bytes);
+    stats.stream = stats.stream.plus(writer.stats());
+    outlet.write(&bytes, &[])?;
+    stats.bytes += bytes.len() as u64;
+    Ok(())
+}
+
 /// Writes frames until there are no more, or nobody takes them.
 pub(crate) fn write_stream(
     queue: &Receiver<Item>,
@@ -121,6 +164,7 @@ pub(crate) fn write_stream(
     let mut stats = OutputStats::default();
     let mut flow = (String::new(), Media::Opaque, DEFAULT_RATE, Span::ZERO);
     let mut writer: Option<FlowWriter> = None;
+    let mut numbers = Numbers::default();
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let mut written = Ok(());
     for item in queue {
@@ -132,15 +176,21 @@ pub(crate) fn write_stream(
                 rate,
                 gop,
             } => {
+                // Of another kind, it is another stream behind the first.
+                let ended = writer.take_if(|_| media != flow.1);
                 flow = (name, media, rate, gop);
-                continue;
+                written = ended.map_or(Ok(()), |ended| end(ended, &mut outlet, &mut stats));
+                match written {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                }
             }
             Item::Frame(frame) => frame,
             Item::End(last) => {
                 if let Some(writer) = &mut writer {
                     bytes.clear();
                     ends.clear();
-                    writer.end_at(last, &mut bytes, &mut ends);
+                    writer.end_at(numbers.in_count(last), &mut bytes, &mut ends);
                     written = outlet.write(&bytes, &ends);
                     stats.bytes += bytes.len() as u64;
                 }
@@ -149,6 +199,7 @@ pub(crate) fn write_stream(
         };
         bytes.clear();
         ends.clear();
+        let seq = numbers.of(&frame);
         let writer = writer.get_or_insert_with(|| {
             let mut writer = FlowWriter::new(flow.1, flow.2, form);
             if flow.3 > Span::ZERO {
@@ -159,7 +210,7 @@ pub(crate) fn write_stream(
         // Synthetic frames are no video.
         if let Payload::Bytes(data) = &frame.payload {
             let received = Received {
-                seq: frame.seq,
+                seq,
                 layer: frame.layer,
                 gop_start: frame.gop_start,
                 emitted: frame.emitted,
@@ -178,15 +229,48 @@ pub(crate) fn write_stream(
         }
         stats.bytes += bytes.len() as u64;
     }
-    if let Some(writer) = &mut writer {
-        if written.is_ok() {
-            bytes.clear();
-            writer.finish(&mut bytes);
-            written = outlet.write(&bytes, &[]);
-            stats.bytes += bytes.len() as u64;
-        }
-        stats.stream = writer.stats();
+    match writer {
+        Some(ended) if written.is_ok() => written = end(ended, &mut outlet, &mut stats),
+        Some(broken) => stats.stream = stats.stream.plus(broken.stats()),
+        None => {}
     }
     stats.error = written.err().map(|error| error.to_string());
     stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layercast_core::{Layer, Span, Time};
+
+    fn number(numbers: &mut Numbers, count: u32, seq: u32) -> u32 {
+        let frame = PlayedFrame {
+            seq: Serial(seq),
+            count,
+            layer: Layer::Base,
+            gop_start: true,
+            payload: Payload::Zeros(1),
+            damaged: false,
+            emitted: Time::ZERO,
+            arrived: Time::ZERO,
+            deadline: Time::ZERO,
+            delay: Span::ZERO,
+        };
+        numbers.of(&frame).0
+    }
+
+    #[test]
+    fn numbers_of_another_count_go_on_behind_a_gap() {
+        let mut numbers = Numbers::default();
+        let mut all = |frames: &[(u32, u32)]| -> Vec<u32> {
+            let frames = frames.iter();
+            frames
+                .map(|&(count, seq)| number(&mut numbers, count, seq))
+                .collect()
+        };
+        assert_eq!(all(&[(0, 600), (0, 601), (0, 605)]), [600, 601, 605]);
+        assert_eq!(all(&[(1, 0), (1, 1), (1, 4)]), [607, 608, 611]);
+        // A frame of which others were dropped on the way here tells of its count all the same.
+        assert_eq!(all(&[(3, u32::MAX), (3, 0)]), [613, 614]);
+    }
 }

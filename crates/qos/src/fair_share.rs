@@ -20,9 +20,9 @@ pub enum Want {
         min: Level,
         /// The level wanted.
         max: Level,
-        /// Cells/s above the base layer at level 1.
+        /// Cells/s at level 1 besides what is reserved for the base layer, as measured.
         l1: CellRate,
-        /// Cells/s above the base layer at level 2, E1 included.
+        /// The same at level 2, E1 included.
         l2: CellRate,
     },
     /// Continuous adaptation: up to so many cells/s above the base layer.
@@ -44,8 +44,8 @@ impl Demand {
         let want = Want::Levels {
             min: pair.min(),
             max: pair.max(),
-            l1: spec.above_base(Level::E1),
-            l2: spec.above_base(Level::FULL),
+            l1: spec.measured_above_base(Level::E1),
+            l2: spec.measured_above_base(Level::FULL),
         };
         Demand { flow, want }
     }

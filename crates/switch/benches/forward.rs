@@ -49,6 +49,7 @@ fn prepare(carriage: Carriage, branches: u16) -> (Switch, Vec<(Time, LinkPdu)>) 
                 port,
                 Signal::Join {
                     flow,
+                    epoch: layercast_wire::Epoch::default(),
                     member,
                     level,
                     proof: None,

@@ -1,6 +1,6 @@
 use layercast_core::{CellRate, FlowId, Observer, PortId, Time, TraceEvent};
 use layercast_qos::Grant;
-use layercast_wire::{Carriage, Member, Opaque, Refusal, Resource, Signal};
+use layercast_wire::{Carriage, Epoch, Member, Opaque, Refusal, Resource, Signal};
 
 use crate::flow::{Branch, Flow, Hold, Upstream};
 use crate::members::Joined;
@@ -19,7 +19,7 @@ impl Switch {
         &mut self,
         now: Time,
         from: PortId,
-        id: FlowId,
+        (id, epoch): (FlowId, Epoch),
         member: Member,
         proof: Option<Opaque>,
         obs: &mut O,
@@ -31,11 +31,18 @@ impl Switch {
             .sum::<u64>()
             >= places;
         let known = self.flows.by_id(id);
-        if known.is_none_or(|flow| flow.ending.is_some() || flow.upstream == from) {
+        let known = known.filter(|flow| flow.ending.is_none() && flow.upstream != from);
+        let Some(life) = known.map(|flow| flow.info.epoch) else {
             self.stats.rejected_signals.unknown += 1;
             let refusal = self.refusal(Resource::UnknownFlow, 0, 0);
             return self.refuse(now, id, from, refusal, obs);
         };
+        if life != epoch {
+            // Meant for another life: the advertisement of this one is on its way to the neighbour, or a later
+            // one on its way here. An answer would be taken for the answer to the next join.
+            self.stats.rejected_signals.life += 1;
+            return;
+        }
         let known = self.flows.by_id(id);
         let branch = known.and_then(|flow| flow.branch(from));
         let here = branch.filter(|_| from != PortId::LOCAL);
@@ -274,6 +281,7 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
+        flow.confirmed = true;
         if !flow.is_joined() {
             flow.link = Upstream::Joined;
             // The node upstream may have started anew, with eras and circuits of its own.
@@ -304,8 +312,10 @@ impl Switch {
             return;
         };
         flow.link = Upstream::Idle;
-        // A node that has just started does not know the flow yet; its Advertise will follow.
+        // A node that has just started does not know the flow yet; its Advertise will follow, or the flow
+        // expires.
         let keep = refusal.resource == Resource::UnknownFlow;
+        flow.confirmed &= !keep;
         let (firm, tentative): (Vec<_>, Vec<_>) = flow
             .branches
             .iter()

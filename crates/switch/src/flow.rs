@@ -135,8 +135,10 @@ pub(crate) struct Flow {
     pub direct: (PortId, u64),
     /// Whether it is.
     pub spine: bool,
-    /// Since when the channel to the node upstream is lost.
+    /// Since when the node upstream does not confirm it.
     pub lost: Option<Time>,
+    /// The node upstream has advertised it, or acknowledged a join, on the channel that is up now.
+    pub confirmed: bool,
 }
 
 impl Branch {
@@ -252,6 +254,7 @@ impl Flow {
             || self.change.is_some()
             || self.ending.is_some()
             || !self.members.is_empty()
+            || !self.confirmed
     }
 }
 

@@ -1,7 +1,7 @@
 use layercast_core::{Cause, Layer, Observer, PortId, Time, TraceEvent, earliest};
 use layercast_wire::{ADAPTER_VCI, AdapterMsg, Carriage, LinkPdu};
 
-use crate::flow::Branch;
+use crate::flow::{Branch, Flow, Upstream};
 use crate::port::FrameFate;
 use crate::{Switch, subject};
 
@@ -32,8 +32,31 @@ impl Switch {
             }
             LinkPdu::Mets(ref packet) => {
                 let slot = self.flows.slot_of(packet.header.flow);
+                let flow = slot.and_then(|slot| self.flows.get(slot));
+                if let Some(flow) = flow.filter(|flow| flow.upstream == from) {
+                    if !flow.selector.is_alive(&packet.header) {
+                        self.stats.rejected_pdus.life += 1;
+                        return;
+                    }
+                    self.answered_by_media(now, slot, obs);
+                }
                 self.forward(now, from, slot, pdu, obs);
             }
+        }
+    }
+
+    /// Datagrams may overtake the answer to a join on the reliable channel. A neighbour sends a flow only
+    /// where the base layer is reserved, so the first of them is the answer.
+    fn answered_by_media<O: Observer>(&mut self, now: Time, slot: Option<usize>, obs: &mut O) {
+        let flow = slot.and_then(|slot| self.flows.get(slot));
+        let waits = |flow: &&Flow| {
+            matches!(flow.link, Upstream::Joining { .. })
+                && flow.upstream != PortId::LOCAL
+                && flow.carriage == Some(Carriage::Datagrams)
+        };
+        if let Some(flow) = flow.filter(waits) {
+            let (from, id) = (flow.upstream, flow.info.id);
+            self.on_join_ack(now, from, id, 0, obs);
         }
     }
 

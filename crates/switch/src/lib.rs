@@ -50,7 +50,7 @@ use layercast_protect::WallClock;
 use layercast_qos::{Demand, Grant};
 use layercast_wire::Signal;
 
-use crate::flow::{Branch, Flow, FlowTable};
+use crate::flow::{Branch, Flow, FlowTable, MAX_ORIGINS};
 use crate::ports::Ports;
 
 /// Most events kept for a driver that does not ask.
@@ -176,6 +176,16 @@ impl Switch {
         let mut branches = flow.branches.iter();
         let branch = branches.find(|branch| branch.port == port && branch.is_committed())?;
         Some(branch.gate.target)
+    }
+
+    /// Whether somebody below has joined a flow and not yet said at which level: no RES came.
+    pub fn awaits_demand(&self, flow: FlowId) -> bool {
+        let slot = self.flows.slot_of(flow);
+        let flow = slot.and_then(|slot| self.flows.get(slot));
+        flow.is_some_and(|flow| {
+            let mut branches = flow.branches.iter();
+            branches.any(|branch| branch.requests.len() < branch.members.len().min(MAX_ORIGINS))
+        })
     }
 
     /// Cells that wait in the queue of a port, as of the last input or poll.

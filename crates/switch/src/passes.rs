@@ -239,6 +239,7 @@ impl Flow {
         self.joined_with.clone_from(&proof);
         let join = Signal::Join {
             flow: self.info.id,
+            epoch: self.info.epoch,
             member,
             level: self.info.spec.top_level(),
             proof,

@@ -1,5 +1,7 @@
 use layercast_core::{FlowId, FlowSpec, Layer, Level, Serial, aal5_cells};
-use layercast_wire::{Cell, Flags, FrameType, MAX_CELL_PAYLOAD, METS_HEADER, Mark, MetsHeader};
+use layercast_wire::{
+    Cell, Flags, FlowInfo, FrameType, MAX_CELL_PAYLOAD, METS_HEADER, Mark, MetsHeader,
+};
 
 use crate::Lowering;
 use crate::port::Unit;
@@ -16,6 +18,8 @@ const LATE: i32 = 16;
 #[derive(Debug)]
 pub(crate) struct Selector {
     flow: FlowId,
+    /// Mark of the life of the flow.
+    life: u8,
     kinds: [FrameType; 3],
     mark: Mark,
     /// The next cell starts a packet. With [`Mark::First`]: no packet was seen yet.
@@ -55,11 +59,12 @@ pub(crate) struct Gate {
 }
 
 impl Selector {
-    pub fn new(flow: FlowId, spec: &FlowSpec, mark: Mark) -> Selector {
+    pub fn new(info: &FlowInfo) -> Selector {
         Selector {
-            flow,
-            kinds: kinds(spec),
-            mark,
+            flow: info.id,
+            life: info.epoch.mark(),
+            kinds: kinds(&info.spec),
+            mark: info.aal5_mark,
             expecting_first: true,
             left: 0,
             frame: None,
@@ -114,6 +119,11 @@ impl Selector {
         Some(step)
     }
 
+    /// Whether a packet is of this life of the flow.
+    pub fn is_alive(&self, header: &MetsHeader) -> bool {
+        header.flags.life() == self.life
+    }
+
     /// Takes the next datagram of the flow.
     pub fn on_packet(&mut self, header: &MetsHeader) -> Step {
         self.start(header.kind, Some(header))
@@ -128,7 +138,7 @@ impl Selector {
             return false;
         }
         MetsHeader::decode(&cell.payload).is_ok_and(|header| {
-            header.flow == self.flow && header.flags.0 & 0xf0 == 0 && header.offset < header.alf_len
+            header.flow == self.flow && self.is_alive(&header) && header.offset < header.alf_len
         })
     }
 

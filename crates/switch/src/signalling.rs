@@ -1,7 +1,7 @@
 use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
-use layercast_wire::{FlowInfo, Member, MemberReport, MemberStats, Signal, Via};
+use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
-use crate::flow::{Ending, Flow, Told, Upstream};
+use crate::flow::{Branch, Ending, Flow, Told, Upstream};
 use crate::members::Members;
 use crate::selector::Selector;
 use crate::{Switch, SwitchEvent, subject};
@@ -28,10 +28,11 @@ impl Switch {
             Signal::Close { flow, .. } => self.on_end(now, from, flow, Some(signal), None),
             Signal::Join {
                 flow,
+                epoch,
                 member,
                 proof,
                 ..
-            } => self.on_join(now, from, flow, member, proof, obs),
+            } => self.on_join(now, from, (flow, epoch), member, proof, obs),
             Signal::JoinAck { flow, vci, .. } => self.on_join_ack(now, from, flow, vci, obs),
             Signal::JoinNak { flow, refusal } => self.on_join_nak(now, from, flow, refusal, obs),
             Signal::Leave { flow, member } => self.on_leave(now, from, flow, &member, obs),
@@ -112,6 +113,7 @@ impl Switch {
             if flow.upstream == id {
                 // Data may still come in: only the channel is lost, so circuits stay.
                 flow.link = Upstream::Idle;
+                flow.confirmed = false;
             } else if let Some(branch) = flow.branch(id) {
                 // Who is still there joins again; who is not can no longer say so.
                 branch.members.clear();
@@ -131,14 +133,20 @@ impl Switch {
         };
         if let Some(flow) = self.flows.by_id(id) {
             let same = flow.ending.is_none() && flow.info.is_same(&info);
+            flow.confirmed |= same && flow.upstream == from;
             let changed = flow.ending.is_none() && info.succeeds(&flow.info);
+            flow.confirmed |= changed && flow.upstream == from;
             if same && via != Via::Source && !flow.rooted {
                 return self.on_rooted(now, from, info, via);
             }
             if via == Via::Spine && same {
                 return self.on_spine(now, id, from);
             }
-            if flow.upstream != from && flow.ending.is_none() && self.ports.is_up(flow.upstream) {
+            // Two nodes may tell of two lives: the later one counts. The node upstream itself says its last
+            // word last, even if the clock of the source was set back.
+            let later = info.is_other_life(&flow.info) && info.epoch > flow.info.epoch;
+            let elsewhere = flow.upstream != from && flow.ending.is_none();
+            if elsewhere && !later && self.ports.is_up(flow.upstream) {
                 self.stats.rejected_signals.advertise += 1;
                 return;
             }
@@ -165,7 +173,16 @@ impl Switch {
                 }
                 return;
             }
-            self.remove_flow(now, id, "replaced by a new flow", obs);
+            let reason = match info.is_other_life(&flow.info) {
+                true => "the source has started anew",
+                false => "replaced by a new flow",
+            };
+            let asked = flow.link != Upstream::Idle && flow.upstream != from;
+            if let Some(member) = flow.joined_as.take().filter(|_| asked) {
+                let upstream = flow.upstream;
+                self.signal(upstream, Signal::Leave { flow: id, member });
+            }
+            self.remove_flow(now, id, reason, obs);
         }
         if !self.make_room() {
             self.stats.rejected_signals.advertise += 1;
@@ -185,7 +202,8 @@ impl Switch {
             direct: (from, info.path_delay_us),
             spine: false,
             lost: None,
-            selector: Selector::new(id, &info.spec, info.aal5_mark),
+            confirmed: true,
+            selector: Selector::new(&info),
             info: info.clone(),
             upstream: from,
             link: Upstream::Idle,
@@ -234,6 +252,7 @@ impl Switch {
             return;
         };
         flow.upstream = to;
+        flow.confirmed = true;
         if to != PortId::LOCAL {
             flow.carriage = carriage;
         }
@@ -402,8 +421,14 @@ impl Switch {
     }
 
     fn list_flows(&mut self, to: PortId) {
-        let live = self.flows.iter().filter(|flow| flow.ending.is_none());
-        let flows: Vec<FlowInfo> = live.map(|flow| flow.info.clone()).collect();
+        let live = || self.flows.iter().filter(|flow| flow.ending.is_none());
+        // A flow whose way is lost is not listed beside the one of that name that took its place.
+        let replaced = |old: &Flow| {
+            let is_new = |new: &Flow| new.confirmed && new.info.name == old.info.name;
+            !old.confirmed && live().any(is_new)
+        };
+        let flows = live().filter(|flow| !replaced(flow));
+        let flows: Vec<FlowInfo> = flows.map(|flow| flow.info.clone()).collect();
         self.answer(to, flows, |flows| Signal::Flows { flows });
     }
 
@@ -413,6 +438,12 @@ impl Switch {
             if only.is_some_and(|id| id != flow.info.id) {
                 continue;
             }
+            let limits: Vec<(PortId, Option<Limit>)> = flow
+                .branches
+                .iter()
+                .map(|branch| (branch.port, self.limit(flow, branch)))
+                .collect();
+            let limit = |port| limits.iter().find(|entry| entry.0 == port)?.1;
             members.extend(flow.members.iter().filter_map(|(member, heard)| {
                 let report = heard.report?;
                 Some(MemberStats {
@@ -423,10 +454,39 @@ impl Switch {
                     level: report.level,
                     wanted: report.level,
                     report: Some(report),
+                    limit: limit(heard.port),
                 })
             }));
         }
         self.answer(to, members, |members| Signal::Stats { members });
+    }
+
+    /// What keeps a branch below the highest level of its flow.
+    fn limit(&self, flow: &Flow, branch: &Branch) -> Option<Limit> {
+        let (spec, level) = (&flow.info.spec, branch.gate.target);
+        if level >= spec.top_level() {
+            return None;
+        }
+        let Some(wish) = branch.demand(self.config.merge) else {
+            return Some(Limit::NoDemand);
+        };
+        let asked = wish.pair.max();
+        if asked <= level {
+            return Some(Limit::Demand { level: asked });
+        }
+        if branch.grant.level < asked {
+            let above = |level| spec.measured_above_base(level);
+            let residual = self.ports.get(branch.port).map(|port| port.residual);
+            return Some(Limit::Link {
+                needed: above(branch.grant.level.up()),
+                available: branch
+                    .grant
+                    .rate
+                    .saturating_add(residual.unwrap_or_default()),
+            });
+        }
+        let level = flow.told.max;
+        Some(Limit::Upstream { level })
     }
 
     /// Answers with as many messages as it takes, at least one.

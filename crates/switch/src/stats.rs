@@ -89,6 +89,9 @@ pub struct RejectedSignals {
     pub answer: u64,
     /// Not for a switch.
     pub foreign: u64,
+    /// A join for another life of a flow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub life: u64,
 }
 
 /// PDUs that were not served, by cause.
@@ -104,6 +107,13 @@ pub struct RejectedPdus {
     pub stale: u64,
     /// RES from more origins than a branch may have.
     pub origins: u64,
+    /// Media of another life of a flow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub life: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl SwitchStats {

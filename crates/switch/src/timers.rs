@@ -111,14 +111,13 @@ impl Switch {
         }
     }
 
-    /// A flow of which nothing came for three eras after the channel to the node upstream was lost is
-    /// given up, and everybody below is told: nobody waits in silence.
+    /// A flow that the node upstream does not confirm for three eras, while nothing of it comes, is given up,
+    /// and everybody below is told: the channel is lost, or is back at a node that does not know the flow.
     fn expire_ways<O: Observer>(&mut self, now: Time, obs: &mut O) {
         let life = self.life();
         let mut dead = Vec::new();
-        let ports = &self.ports;
         for flow in self.flows.iter_mut() {
-            if ports.is_up(flow.upstream) {
+            if flow.confirmed {
                 flow.lost = None;
                 continue;
             }

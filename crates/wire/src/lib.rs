@@ -11,6 +11,7 @@ mod assembly;
 mod atm;
 mod checksum;
 mod end_to_end;
+mod epoch;
 mod icmp;
 mod ip;
 mod link;
@@ -38,6 +39,7 @@ pub use adapter::{ADAPTER_LEN, AdapterError, AdapterKind, AdapterMsg};
 pub use assembly::{Assembler, WholeFrame};
 pub use atm::{ADAPTER_VCI, Cell, CellError, Pti};
 pub use end_to_end::{Control, Downward, Identity, MAX_APP, MAX_PROOF, Opaque, Upward};
+pub use epoch::Epoch;
 pub use icmp::{ICMP_HEADER, IcmpMessage, PROTOCOL_ICMP};
 pub use ip::{IPV4_HEADER, IpBody, IpError, Ipv4Packet};
 pub use link::{
@@ -51,8 +53,8 @@ pub use pcapng::{Interface, PcapNg};
 pub use policer::{ASKED, POLICER_HEADER, PolicerMsg, PolicerMsgError};
 pub use secret::Secret;
 pub use signal::{
-    FlowEnd, FlowInfo, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats, Signal,
-    SignalError, Via,
+    FlowEnd, FlowInfo, Limit, MAX_LINE, MAX_NAME, MAX_TEXT, Member, MemberReport, MemberStats,
+    Signal, SignalError, Via,
 };
 pub use signal_reader::SignalReader;
 pub use tcp::{PROTOCOL_TCP, TCP_HEADER, TcpFlags, TcpSegment};

@@ -18,7 +18,8 @@ const MAX_24: u32 = (1 << 24) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameType(pub u16);
 
-/// Flags of a METS data header (mets.md 2.6).
+/// Flags of a METS data header (mets.md 2.6) in the low half of the octet, and the mark of the life of the
+/// flow ([`Epoch::mark`](crate::Epoch::mark)) in the high half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(pub u8);
 
@@ -27,7 +28,7 @@ pub struct Flags(pub u8);
 /// | off | size | field |
 /// |---|---|---|
 /// | 0 | 2 | type |
-/// | 2 | 1 | flags |
+/// | 2 | 1 | mark of the life (4 bits), flags (4 bits) |
 /// | 3 | 1 | version (1) |
 /// | 4 | 4 | flow |
 /// | 8 | 4 | ALF sequence number |
@@ -82,9 +83,6 @@ pub enum MetsError {
     /// A version we do not speak.
     #[error("METS version {0} is not 1")]
     Version(u8),
-    /// A reserved flag is set.
-    #[error("METS flags {0:#04x} have a reserved bit set")]
-    ReservedFlags(u8),
     /// A RES or ADAPT message, which has a format of its own.
     #[error("METS type {0} is a control message, not data")]
     Control(FrameType),
@@ -164,6 +162,16 @@ impl Flags {
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
+
+    /// The mark of the life of the flow, 0 to 15.
+    pub const fn life(self) -> u8 {
+        self.0 >> 4
+    }
+
+    /// The same flags in another life of the flow; of `life` the low four bits count.
+    pub const fn with_life(self, life: u8) -> Flags {
+        Flags(self.0 & 0x0f | life << 4)
+    }
 }
 
 impl BitOr for Flags {
@@ -182,9 +190,6 @@ impl BitOrAssign for Flags {
 impl MetsHeader {
     /// Checks the fields against each other and against a payload of `len` bytes.
     pub fn check(&self, len: usize) -> Result<(), MetsError> {
-        if self.flags.0 & 0xf0 != 0 {
-            return Err(MetsError::ReservedFlags(self.flags.0));
-        }
         if self.kind.is_adapter() {
             return Err(MetsError::Control(self.kind));
         }

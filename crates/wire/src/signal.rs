@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    BasePackets, BaseParities, Carriage, Downward, Identity, MAX_PROOF, Mark, Opaque, Refusal,
-    Secret, Upward,
+    BasePackets, BaseParities, Carriage, Downward, Epoch, Identity, MAX_PROOF, Mark, Opaque,
+    Refusal, Secret, Upward,
 };
 
 /// Longest line of the session protocol in bytes, newline included.
@@ -67,6 +67,9 @@ pub enum Signal {
     Join {
         /// The flow.
         flow: FlowId,
+        /// The life of the flow, as advertised.
+        #[serde(default, skip_serializing_if = "Epoch::is_default")]
+        epoch: Epoch,
         /// Who.
         member: Member,
         /// Highest level it will ever want.
@@ -241,6 +244,9 @@ pub struct FlowInfo {
     pub id: FlowId,
     /// What a user asks for.
     pub name: String,
+    /// When this life of it began: told apart by it are the flow before and after a restart of its source.
+    #[serde(default, skip_serializing_if = "Epoch::is_default")]
+    pub epoch: Epoch,
     /// The group of its receivers.
     pub group: GroupId,
     /// What it needs.
@@ -305,10 +311,23 @@ impl FlowInfo {
             .is_some_and(|identity| identity.tokens);
         let mut out = Vec::new();
         out.extend_from_slice(&self.id.0.to_be_bytes());
+        out.extend_from_slice(&self.epoch.0.to_be_bytes());
         out.extend_from_slice(&self.group.0.to_be_bytes());
         out.push(u8::from(tokens));
         out.extend_from_slice(self.name.as_bytes());
         out
+    }
+
+    /// The number of the flow named `flow` of the node `node`, which is known by `key` if its links are
+    /// protected: the same after each restart, and with other names or keys another.
+    pub fn id_of(node: &str, key: &[u8], flow: &str) -> FlowId {
+        // FNV-1a (Fowler, Noll, Vo), 64 bits folded to 32; no name holds the separator.
+        let parts = [node.as_bytes(), key, flow.as_bytes()];
+        let octets = parts.into_iter().flat_map(|part| part.iter().chain(&[0]));
+        let hash = octets.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+            (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+        });
+        FlowId(((hash >> 32) as u32 ^ hash as u32).max(1))
     }
 
     /// A flow that nothing more is known of than what it is called and where it comes from.
@@ -316,6 +335,7 @@ impl FlowInfo {
         FlowInfo {
             id,
             name: name.into(),
+            epoch: Epoch::default(),
             group: GroupId(id.0),
             spec: FlowSpec::default(),
             policy: QosPolicy::default(),
@@ -339,6 +359,11 @@ impl FlowInfo {
             ..other.clone()
         };
         *self == here
+    }
+
+    /// Whether `other` is the same flow in another life.
+    pub fn is_other_life(&self, other: &FlowInfo) -> bool {
+        self.id == other.id && self.epoch != other.epoch
     }
 
     /// Whether this is what became of `other` when its source changed it.
@@ -409,6 +434,34 @@ pub struct MemberStats {
     pub wanted: Level,
     /// Its last report, if there was one.
     pub report: Option<MemberReport>,
+    /// What keeps it below the highest level of the flow, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+}
+
+/// What keeps a member below the highest level of its flow, as the node that is asked sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Limit {
+    /// No RES has come from there.
+    NoDemand,
+    /// RES from there asks for no more: the receiver was told so (`join --level`), or sees congestion.
+    Demand {
+        /// The level asked for.
+        level: Level,
+    },
+    /// The link to there carries no more.
+    Link {
+        /// What the next level takes besides what is reserved for the base layer, as measured, in cells/s.
+        needed: CellRate,
+        /// What base layers leave of the link, in cells/s.
+        available: CellRate,
+    },
+    /// The node upstream gives no more.
+    Upstream {
+        /// The level given.
+        level: Level,
+    },
 }
 
 /// Why a line is no message, or a message no line.

@@ -130,6 +130,7 @@ impl LiveLoad {
             rate.mean = mean;
             rate.burst = rate.burst.max(more(seen.largest, headroom_percent));
         }
+        spec.headroom_permille = super::meter::headroom_permille(headroom_percent);
         super::meter::fill_gap(&mut spec);
         spec
     }

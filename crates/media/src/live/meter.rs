@@ -96,6 +96,10 @@ impl SpecMeter {
                 rate.peak = rate.peak.max(rate.mean);
             }
         }
+        spec.headroom_permille = match rates {
+            None => headroom_permille(headroom_percent),
+            Some(_) => 0,
+        };
         fill_gap(&mut spec);
         let largest = spec.max_frame.saturating_mul(4).max(MIN_MAX_FRAME);
         spec.max_frame = largest.min(FlowSpec::MAX_FRAME);
@@ -108,6 +112,11 @@ impl SpecMeter {
 pub(super) fn more(n: u32, headroom_percent: u32) -> u32 {
     let more = u64::from(n) * (100 + u64::from(headroom_percent)) / 100;
     u32::try_from(more).unwrap_or(u32::MAX)
+}
+
+/// Headroom as a flow specification has it.
+pub(super) fn headroom_permille(percent: u32) -> u16 {
+    u16::try_from(percent.saturating_mul(10)).unwrap_or(u16::MAX)
 }
 
 /// Layers are cumulative: a stream without E1 frames has a place for them all the same.

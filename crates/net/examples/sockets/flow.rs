@@ -27,6 +27,7 @@ pub fn source(clip: &Clip, delay_max_ms: u32, start: Time) -> SourceConfig {
     let info = FlowInfo {
         id: FlowId(1),
         name: FLOW.into(),
+        epoch: layercast_wire::Epoch::default(),
         group: GroupId(1),
         spec,
         policy: QosPolicy::default(),

@@ -122,6 +122,7 @@ fn receive(server: SocketAddr, start: Time) -> Result<Vec<(Key, Time)>, Failed> 
     let name = "counter".into();
     let join = Signal::Join {
         flow,
+        epoch: layercast_wire::Epoch::default(),
         member: Member { name, id },
         proof: None,
         level: Level::BASE,

@@ -1,6 +1,6 @@
 //! What becomes of a live stream that takes more than is reserved for its flow.
 
-use layercast_core::{FlowSpec, QosOption, Status};
+use layercast_core::{FlowSpec, QosOption, Resource, Status};
 use layercast_media::LiveLoad;
 use tokio::sync::{mpsc, oneshot};
 
@@ -33,8 +33,15 @@ impl Growth {
         let (flow, load, headroom) = (self.flow.clone(), load.clone(), self.headroom_percent);
         self.asked = Some(answer);
         tokio::spawn(async move {
+            let mut answer = flow.renegotiate(|spec| load.grown(spec, headroom)).await;
+            let is_full =
+                matches!(&answer, Err(Status::Admit(it)) if it.resource == Resource::Link);
+            if is_full && headroom > 0 {
+                // What the stream takes as measured may still fit.
+                answer = flow.renegotiate(|spec| load.grown(spec, 0)).await;
+            }
             // Who stops meanwhile needs no answer.
-            let _ = reply.send(flow.renegotiate(|spec| load.grown(spec, headroom)).await);
+            let _ = reply.send(answer);
         });
     }
 

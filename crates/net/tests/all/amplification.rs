@@ -127,6 +127,7 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
     };
     let join = Signal::Join {
         flow: FlowId(1),
+        epoch: layercast_wire::Epoch::default(),
         member: Member {
             name: "victim".into(),
             id: NodeId(5),

@@ -13,11 +13,15 @@ use crate::common::{
     switch_config,
 };
 use layercast_core::{FlowId, Level, NodeId};
-use layercast_net::{Connect, JoinEvent, NetError, Node, NodeConfig, list_flows};
+use layercast_net::{
+    Connect, JoinEvent, NetError, Node, NodeConfig, Output, flow_epoch, list_flows,
+};
 use layercast_switch::MAX_MEMBERS_PER_PORT;
+use layercast_transport::mets::SinkEvent;
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 const DATAGRAMS: Carriage = Carriage::Datagrams;
@@ -56,6 +60,91 @@ async fn a_restarted_switch_is_back_in_service_without_the_server_noticing_more(
     assert!(last.is_some(), "{told}");
     let received: Vec<_> = summary.receiver.series.iter().rev().take(3).collect();
     assert!(received.iter().any(|s| s.rate_bps > 100_000), "{told}");
+    chuff.stop().await;
+    server.stop().await;
+}
+
+/// A server at `listen`, in a life of its own.
+fn server_at(listen: SocketAddr) -> NodeConfig {
+    let mut config = server(DATAGRAMS, 30);
+    config.listen = listen;
+    config.sources[0].config.flow.epoch = flow_epoch();
+    config
+}
+
+#[real_time(tokio)]
+async fn a_server_that_is_killed_and_started_again_is_back_at_every_receiver() {
+    let at = free_port();
+    let server = start(server_at(at)).await;
+    let one = start(switch("one", 2, DATAGRAMS, &[server.addr])).await;
+    let two = start(switch("two", 3, DATAGRAMS, &[one.addr])).await;
+    let mut receivers = Vec::new();
+    for (index, upstream) in [server.addr, one.addr, two.addr].into_iter().enumerate() {
+        let mut config = join_config(
+            upstream,
+            sink(&format!("r{index}"), 11 + index as u32, DATAGRAMS),
+        );
+        let (frames, played) = mpsc::channel(4_096);
+        config.output = Output::Channel(frames);
+        receivers.push((join(config), played));
+    }
+    for (_, played) in &mut receivers {
+        let first = timeout(LONG, played.recv()).await.unwrap().unwrap();
+        assert_eq!(first.count, 0);
+    }
+    // Long enough for the numbers of the first life to be ahead of those of the next.
+    sleep(Duration::from_millis(1_500)).await;
+    server.kill().await;
+    let server = start(server_at(at)).await;
+    let back = Instant::now();
+    for (index, (_, played)) in receivers.iter_mut().enumerate() {
+        let anew = async { while played.recv().await.is_some_and(|frame| frame.count == 0) {} };
+        let within = Duration::from_secs(5).saturating_sub(back.elapsed());
+        assert!(timeout(within, anew).await.is_ok(), "receiver {index}");
+    }
+    for addr in [one.addr, two.addr] {
+        assert_eq!(list_flows(addr).await.unwrap().len(), 1);
+    }
+    sleep(Duration::from_millis(500)).await;
+    for (index, (receiver, mut played)) in receivers.into_iter().enumerate() {
+        let summary = receiver.stop().await;
+        played.close();
+        let mut numbers = Vec::new();
+        while let Ok(frame) = played.try_recv() {
+            numbers.push((frame.count, frame.seq.0));
+        }
+        // In the second life as in the first, frames follow one another.
+        assert!(
+            numbers.is_sorted() && numbers.len() > 10,
+            "{index}: {numbers:?}"
+        );
+        let told = format!("{index}: {summary:#?}");
+        assert_eq!(summary.sink.lost.base, 0, "{told}");
+        assert_eq!(summary.output.dropped, 0, "{told}");
+    }
+    for node in [two, one, server] {
+        node.stop().await;
+    }
+}
+
+#[real_time(tokio)]
+async fn a_switch_gives_up_a_flow_that_its_server_does_not_know_any_more() {
+    let at = free_port();
+    let server = start(server_at(at)).await;
+    let chuff = start(switch("chuff", 2, DATAGRAMS, &[server.addr])).await;
+    let mut receiver = join(join_config(chuff.addr, sink("guest", 11, DATAGRAMS)));
+    let joined = |event: &JoinEvent| matches!(event, JoinEvent::Joined(_));
+    receiver.wait_for(joined).await;
+    server.kill().await;
+    let mut other = server_at(at);
+    other.sources[0] = source("news", 2, DATAGRAMS, 30);
+    let server = start(other).await;
+    let released = |event: &JoinEvent| matches!(event, JoinEvent::Sink(SinkEvent::Released { .. }));
+    receiver.wait_for(released).await;
+    let flows = list_flows(chuff.addr).await.unwrap();
+    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["news"]);
+    receiver.stop().await;
     chuff.stop().await;
     server.stop().await;
 }
@@ -357,6 +446,7 @@ async fn a_flood_of_joins_by_one_neighbour_makes_no_frame_of_others_late() {
     for n in 0..4_096 {
         let join = Signal::Join {
             flow: FlowId(1),
+            epoch: layercast_wire::Epoch::default(),
             member: Member {
                 name: format!("member {n}"),
                 id: NodeId(1_000 + n),

@@ -1,6 +1,6 @@
 //! Frames of live producers, frames for programs, and commands to what runs.
 
-use crate::common::{LONG, join, join_config, real_time, server, sink, source, start};
+use crate::common::{LONG, join, join_config, real_time, server, sink, source, start, switch};
 use layercast_core::{Layer, Span};
 use layercast_net::{Frames, JoinCommand, JoinEvent, NodeCommand, NodeConfig, Output};
 use layercast_transport::mets::AppFrame;
@@ -63,6 +63,32 @@ async fn what_a_live_producer_sends_reaches_a_program_and_its_end_ends_the_flow(
     let summary = receiver.end().await.unwrap();
     assert_eq!(summary.receiver.frames.base, 20);
     assert_eq!(server.stop().await.sources["film"].submitted, 20);
+}
+
+#[real_time(tokio)]
+async fn a_flow_that_waits_for_a_receiver_begins_at_the_level_there_is_room_for() {
+    for hops in 0..=2 {
+        let mut config = server(Carriage::Datagrams, 2);
+        config.sources[0].start_when_joined = 1;
+        let mut nodes = vec![start(config).await];
+        for hop in 0..hops {
+            let upstream = nodes[nodes.len() - 1].addr;
+            let name = format!("s{hop}");
+            let config = switch(&name, 20 + hop, Carriage::Datagrams, &[upstream]);
+            nodes.push(start(config).await);
+        }
+        let mut sink = sink("guest", 11, Carriage::Datagrams);
+        sink.asks_at_once = true;
+        let receiver = join(join_config(nodes[nodes.len() - 1].addr, sink));
+        let summary = receiver.end().await.unwrap();
+        let told = format!("{hops} hops: {:#?}", summary.sink);
+        // Two seconds of 48 frames, of every layer.
+        let played = &summary.sink.played;
+        assert_eq!(played.base + played.e1 + played.e2, 96, "{told}");
+        for node in nodes.into_iter().rev() {
+            node.stop().await;
+        }
+    }
 }
 
 #[real_time(tokio)]

@@ -210,6 +210,7 @@ async fn the_proof_of_another_is_of_no_use() {
         let (flow, level) = (layercast_core::FlowId(1), Level::FULL);
         let join = Signal::Join {
             flow,
+            epoch: layercast_wire::Epoch::default(),
             member: member.clone(),
             level,
             proof: Some(proof.clone()),

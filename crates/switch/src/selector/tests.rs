@@ -46,7 +46,10 @@ fn cells(packet: &MetsPacket, mark: Mark) -> Vec<Cell> {
 }
 
 fn selector(mark: Mark) -> Selector {
-    Selector::new(FLOW, &FlowSpec::default(), mark)
+    Selector::new(&FlowInfo {
+        aal5_mark: mark,
+        ..FlowInfo::new(FLOW, "film", "atc")
+    })
 }
 
 fn gate(level: Level) -> Gate {

@@ -46,7 +46,7 @@ fn signal() -> impl Strategy<Value = Signal> {
             flow: info(id, if first { Mark::First } else { Mark::Last }),
         }),
         8 => (flow(), member(), level())
-            .prop_map(|(flow, member, level)| Signal::Join { flow, member, level, proof: None, }),
+            .prop_map(|(flow, member, level)| Signal::Join { flow, epoch: layercast_wire::Epoch::default(), member, level, proof: None, }),
         6 => (flow(), 60u16..70, level())
             .prop_map(|(flow, vci, level)| Signal::JoinAck { flow, vci, level }),
         1 => (flow(), any::<bool>()).prop_map(|(flow, unknown)| Signal::JoinNak {
@@ -225,6 +225,7 @@ fn sensible() -> impl Strategy<Value = Vec<SwitchInput>> {
                 down,
                 Signal::Join {
                     flow,
+                    epoch: layercast_wire::Epoch::default(),
                     member,
                     level,
                     proof: None,

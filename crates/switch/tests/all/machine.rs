@@ -11,8 +11,8 @@ use layercast_switch::{
     SwitchTransmit,
 };
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, FlowInfo, LinkPdu, Mark, Member, MemberReport,
-    Reassembler, Resource, Signal, packet_of,
+    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, Epoch, FlowInfo, LinkPdu, Mark, Member,
+    MemberReport, Reassembler, Resource, Signal, packet_of,
 };
 
 const UP: PortId = PortId(0);
@@ -102,6 +102,7 @@ impl Bench {
             port,
             Signal::Join {
                 flow,
+                epoch: Epoch::default(),
                 member,
                 level,
                 proof: None,
@@ -217,6 +218,7 @@ fn a_join_without_answer_is_refused_and_its_reservation_freed() {
     let flow = bench.info.id;
     let join = |id| Signal::Join {
         flow,
+        epoch: Epoch::default(),
         member: member(id),
         level: Level::FULL,
         proof: None,
@@ -242,6 +244,7 @@ fn every_limit_has_a_refusal_of_its_own() {
     let flow = bench.info.id;
     let join = |flow, id| Signal::Join {
         flow,
+        epoch: Epoch::default(),
         member: member(id),
         level: Level::FULL,
         proof: None,
@@ -294,6 +297,7 @@ fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
         A,
         Signal::Join {
             flow: FlowId(1),
+            epoch: Epoch::default(),
             member: member(1),
             level: Level::FULL,
             proof: None,
@@ -304,6 +308,236 @@ fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
         out.iter().any(to_b),
         "the join goes to where the flow is now"
     );
+}
+
+fn signals_to(out: &[SwitchTransmit], to: PortId) -> Vec<&Signal> {
+    let signals = out.iter().filter_map(|out| match out {
+        SwitchTransmit::Signal { port, signal } if *port == to => Some(signal),
+        _ => None,
+    });
+    signals.collect()
+}
+
+impl Bench {
+    fn flows(&mut self) -> Vec<(FlowId, Epoch)> {
+        let out = self.signal(B, Signal::ListFlows);
+        let [Signal::Flows { flows }] = &signals_to(&out, B)[..] else {
+            panic!("{out:?}");
+        };
+        flows.iter().map(|flow| (flow.id, flow.epoch)).collect()
+    }
+
+    fn join_of(&self, epoch: Epoch) -> Signal {
+        Signal::Join {
+            flow: self.info.id,
+            epoch,
+            member: member(1),
+            level: Level::FULL,
+            proof: None,
+        }
+    }
+}
+
+#[test]
+fn another_life_of_a_flow_takes_the_place_of_the_first() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.join(A, 1);
+    let mut flow = bench.info.clone();
+    flow.epoch = Epoch(9);
+    let id = flow.id;
+    let out = bench.signal(UP, Signal::Advertise { flow: flow.clone() });
+    assert!(told_to_ask_again(&out), "{out:?}");
+    assert_eq!(bench.flows(), [(id, Epoch(9))], "listed once");
+    assert_eq!(bench.switch.reserved_on(A), CellRate(0));
+    // A join that was on its way when the flow began anew: the neighbour hears the advertisement.
+    let join = bench.join_of(Epoch::default());
+    assert_eq!(bench.signal(A, join), []);
+    assert_eq!(bench.switch.stats().rejected_signals.life, 1);
+    let join = bench.join_of(Epoch(9));
+    let out = bench.signal(A, join);
+    assert!(
+        matches!(
+            signals_to(&out, UP)[..],
+            [Signal::Join {
+                epoch: Epoch(9),
+                ..
+            }]
+        ),
+        "{out:?}"
+    );
+    // What another neighbour still tells of the first life counts for nothing, of a third one it does.
+    let old = bench.info.clone();
+    bench.signal(B, Signal::Advertise { flow: old });
+    assert_eq!(bench.flows(), [(id, Epoch(9))]);
+    assert_eq!(bench.switch.stats().rejected_signals.advertise, 1);
+    flow.epoch = Epoch(12);
+    let out = bench.signal(B, Signal::Advertise { flow: flow.clone() });
+    assert_eq!(bench.flows(), [(id, Epoch(12))]);
+    assert!(
+        matches!(
+            signals_to(&out, UP)[..],
+            [Signal::Leave { .. }, Signal::Advertise { .. }]
+        ),
+        "{out:?}"
+    );
+    // The node upstream is believed even if the clock of the source was set back.
+    flow.epoch = Epoch(3);
+    bench.signal(B, Signal::Advertise { flow });
+    assert_eq!(bench.flows(), [(id, Epoch(3))]);
+}
+
+#[test]
+fn media_of_another_life_are_counted_and_not_forwarded() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.join(A, 1);
+    let LinkPdu::Mets(mut packet) = bench.source.emit(Time::ZERO).remove(0).1 else {
+        panic!("not a datagram");
+    };
+    packet.header.flags = packet.header.flags.with_life(3);
+    let pdu = LinkPdu::Mets(packet);
+    assert_eq!(bench.give(SwitchInput::Pdu { port: UP, pdu }), []);
+    assert_eq!(bench.switch.stats().rejected_pdus.life, 1);
+}
+
+#[test]
+fn a_flow_that_the_node_upstream_does_not_confirm_is_given_up() {
+    for refused in [false, true] {
+        let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+        bench.join(A, 1);
+        bench.give(SwitchInput::PortDown { port: UP });
+        bench.give(SwitchInput::PortUp { port: UP });
+        let flow = bench.info.id;
+        if refused {
+            let refusal = layercast_wire::Refusal {
+                node: "up".into(),
+                resource: Resource::UnknownFlow,
+                needed: 0,
+                available: 0,
+            };
+            bench.signal(UP, Signal::JoinNak { flow, refusal });
+        }
+        let out = bench.run(ms(2_900));
+        assert_eq!(signals_to(&out, A), [] as [&Signal; 0]);
+        let out = bench.run(ms(3_600));
+        assert!(
+            matches!(signals_to(&out, A)[..], [Signal::Withdraw { .. }]),
+            "{refused} {out:?}"
+        );
+        assert_eq!(bench.flows(), []);
+    }
+    // One that is confirmed stays.
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.join(A, 1);
+    bench.give(SwitchInput::PortDown { port: UP });
+    bench.give(SwitchInput::PortUp { port: UP });
+    let flow = bench.info.clone();
+    bench.signal(UP, Signal::Advertise { flow });
+    bench.run(ms(10_000));
+    assert_eq!(bench.flows().len(), 1);
+    // And one that nobody below has joined is given up too.
+    let mut bench = self::bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.give(SwitchInput::PortDown { port: UP });
+    bench.run(ms(4_000));
+    assert_eq!(bench.flows(), []);
+}
+
+#[test]
+fn a_flow_whose_way_is_lost_is_not_listed_beside_its_successor() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    bench.give(SwitchInput::PortDown { port: UP });
+    assert_eq!(bench.flows().len(), 1, "it may come back");
+    let mut flow = bench.info.clone();
+    flow.id = FlowId(77);
+    bench.signal(A, Signal::Advertise { flow });
+    assert_eq!(bench.flows(), [(FlowId(77), Epoch::default())]);
+}
+
+#[test]
+fn media_that_overtake_the_answer_to_a_join_are_the_answer() {
+    let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
+    let join = bench.join_of(Epoch::default());
+    bench.signal(A, join);
+    assert_eq!(bench.level(A), None);
+    let frame = bench.source.emit(Time::ZERO);
+    let units = frame.len();
+    let mut out = Vec::new();
+    for (at, pdu) in frame {
+        out.extend(bench.run(at));
+        out.extend(bench.give(SwitchInput::Pdu { port: UP, pdu }));
+    }
+    let end = bench.now + Span::from_ms(50);
+    out.extend(bench.run(end));
+    assert!(matches!(signals_to(&out, A)[..], [Signal::JoinAck { .. }]));
+    let media = |out: &&SwitchTransmit| {
+        matches!(
+            out,
+            SwitchTransmit::Pdu {
+                port: A,
+                pdu: LinkPdu::Mets(_),
+                ..
+            }
+        )
+    };
+    assert_eq!(
+        out.iter().filter(media).count(),
+        units,
+        "nothing is missing"
+    );
+    // The answer itself changes nothing more.
+    let (flow, level) = (bench.info.id, Level::BASE);
+    assert_eq!(
+        bench.signal(
+            UP,
+            Signal::JoinAck {
+                flow,
+                vci: 64,
+                level
+            }
+        ),
+        []
+    );
+    // A source of this node sends in any case: its media are no answer.
+    let local = PortId::LOCAL;
+    let mut source = Source::canyon(2, Carriage::Datagrams);
+    let flow = source.info.clone();
+    bench.info = flow.clone();
+    bench.signal(local, Signal::Advertise { flow });
+    let join = bench.join_of(Epoch::default());
+    bench.signal(A, join);
+    let pdu = source.emit(Time::ZERO).remove(0).1;
+    bench.give(SwitchInput::Pdu { port: local, pdu });
+    assert_eq!(bench.level(A), None);
+}
+
+#[test]
+fn headroom_costs_no_level_that_the_stream_as_measured_fits() {
+    // 480 + 960 + 1920 cells/s are reserved, a quarter more than the 2688 that were measured.
+    for (line, permille, level) in [(3_000, 250, 2), (2_687, 250, 1), (3_000, 0, 1)] {
+        let port = PortConfig {
+            adapt_capacity: Some(CellRate(line)),
+            ..plain(Carriage::Datagrams)
+        };
+        let mut bench = bench(port, SwitchConfig::default());
+        let mut flow = bench.info.clone();
+        flow.epoch = Epoch(1);
+        flow.spec.headroom_permille = permille;
+        bench.signal(UP, Signal::Advertise { flow });
+        let join = bench.join_of(Epoch(1));
+        bench.signal(A, join);
+        let (flow, vci) = (bench.info.id, 64);
+        bench.signal(
+            UP,
+            Signal::JoinAck {
+                flow,
+                vci,
+                level: Level::BASE,
+            },
+        );
+        bench.adapter(A, AdapterKind::Res, 1, 1, 2);
+        bench.run(ms(300));
+        bench.adapter(UP, AdapterKind::Adapt, 1, 9, 2);
+        assert_eq!(bench.level(A), Some(level), "{line} {permille}");
+    }
 }
 
 #[test]
@@ -480,6 +714,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
             A,
             Signal::Join {
                 flow,
+                epoch: Epoch::default(),
                 member: member(1),
                 level,
                 proof: None,
@@ -497,6 +732,7 @@ fn the_observer_hears_every_decision_with_its_reason() {
             B,
             Signal::Join {
                 flow: other,
+                epoch: Epoch::default(),
                 member: member(2),
                 level,
                 proof: None,
@@ -621,6 +857,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
         A,
         Signal::Join {
             flow: id,
+            epoch: Epoch::default(),
             member,
             level,
             proof: None,

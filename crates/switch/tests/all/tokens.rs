@@ -105,6 +105,7 @@ impl Bench {
             port,
             Signal::Join {
                 flow,
+                epoch: layercast_wire::Epoch::default(),
                 member,
                 level,
                 proof,

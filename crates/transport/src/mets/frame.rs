@@ -18,8 +18,11 @@ pub struct AppFrame {
 /// A media frame as the receiver plays it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlayedFrame {
-    /// Number of the frame among all frames of the flow.
+    /// Number of the frame among all frames of its life of the flow.
     pub seq: Serial,
+    /// How often the count of frames had begun anew before: its source was started again, or another took its
+    /// place. Numbers of different counts say nothing of one another.
+    pub count: u32,
     /// Its layer.
     pub layer: Layer,
     /// Whether it opens a group of pictures.

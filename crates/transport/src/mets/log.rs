@@ -344,6 +344,7 @@ mod tests {
     fn play(log: &mut FlowLog, ms: u64, layer: Layer) {
         let frame = PlayedFrame {
             seq: Serial(0),
+            count: 0,
             layer,
             gop_start: layer == Layer::Base,
             payload: Payload::Zeros(100),

@@ -1,11 +1,11 @@
 //! The two ends of the QoS adapter, and the session between them.
 
 use crate::common::*;
-use layercast_core::{CellRate, Layer, Level, NodeId, Span, Time};
+use layercast_core::{CellRate, FlowId, Layer, Level, NodeId, PerLayer, Span, Time};
 use layercast_transport::mets::{
     FlowLog, LevelReason, SinkEvent, SinkInput, Source, SourceEvent, SourceInput,
 };
-use layercast_wire::{Carriage, LinkPdu, Member, MemberReport, Refusal, Resource, Signal};
+use layercast_wire::{Carriage, Epoch, LinkPdu, Member, MemberReport, Refusal, Resource, Signal};
 
 #[test]
 fn the_preferred_level_is_asked_for_at_once_and_granted_at_a_gop_start() {
@@ -35,6 +35,24 @@ fn the_preferred_level_is_asked_for_at_once_and_granted_at_a_gop_start() {
     assert_eq!(received, [Level::BASE, Level::FULL]);
     assert_eq!(summary.series.len(), 9);
     assert!(summary.adapter.iter().any(|entry| entry.kind == "RES"));
+}
+
+#[test]
+fn who_asks_at_once_gets_its_level_with_the_first_gop() {
+    let mut source = source_config(Carriage::Datagrams, 300);
+    source.start = ms(30);
+    let mut sink = sink_config(Carriage::Datagrams);
+    sink.asks_at_once = true;
+    let mut world = World::new(source, sink, 4);
+    world.run_until(ms(60_000));
+    let stats = world.sink.stats();
+    assert_eq!(stats.played, world.source.stats().sent);
+    assert_eq!(
+        (stats.played.base, stats.played.e1, stats.played.e2),
+        (4, 12, 32)
+    );
+    // One at once, then one an era.
+    assert!((3..=4).contains(&stats.res), "{}", stats.res);
 }
 
 #[test]
@@ -162,6 +180,7 @@ fn members_are_counted_reported_and_limited() {
     };
     let join = Signal::Join {
         flow: world.source.flow().id,
+        epoch: layercast_wire::Epoch::default(),
         member: members(),
         level: Level::E1,
         proof: None,
@@ -250,6 +269,93 @@ fn a_source_that_starts_anew_is_played_from_its_first_gop_on() {
     assert!(stats.played.base >= before + 18, "{stats:?}");
     assert_eq!(stats.lost[Layer::Base], 0);
     assert_eq!(world.sink.level(), Level::FULL);
+}
+
+/// The same source in another life.
+fn life(epoch: u64, world: &World<'_>) -> Source {
+    let mut config = source_config(Carriage::Datagrams, 300);
+    config.flow.epoch = Epoch(epoch << 16);
+    config.start = world.now;
+    Source::new(config).unwrap()
+}
+
+#[test]
+fn another_life_of_a_flow_is_joined_anew_and_played_behind_the_first() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.run_until(ms(4_600));
+    assert_eq!(world.sink.level(), Level::FULL);
+    let before = world.sink.stats();
+    // It is advertised while the first is joined: nothing between noticed the restart.
+    let source = life(5, &world);
+    world.replace_source(source, 20);
+    world.run_until(ms(4_610));
+    assert_eq!(world.sink.level(), Level::BASE, "nothing is granted yet");
+    world.run_until(ms(9_000));
+    let stats = world.sink.stats();
+    assert_eq!(stats.joins, before.joins + 1);
+    assert!(stats.played.base >= before.played.base + 7, "{stats:?}");
+    assert_eq!(stats.lost, PerLayer::default());
+    assert_eq!(stats.outage, PerLayer::default());
+    assert_eq!(world.sink.level(), Level::FULL);
+    let numbers: Vec<_> = world.played().map(|it| (it.count, it.seq.0)).collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    let (first, second) = (numbers[0], numbers[numbers.len() - 1]);
+    assert_eq!((first.0, second.0), (0, 1));
+    let restarted = |event: &SinkEvent| matches!(event, SinkEvent::Level { reason: LevelReason::Restarted, to, .. } if *to == Level::BASE);
+    assert_eq!(world.count(restarted), 1);
+}
+
+#[test]
+fn media_of_a_life_that_is_over_are_counted_and_not_played() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.run_until(ms(3_000));
+    let source = life(5, &world);
+    world.replace_source(source, 20);
+    world.run_until(ms(6_000));
+    let played = world.played().count();
+    world.input(SinkInput::Pdu(any_packet()));
+    assert_eq!(world.sink.stats().dropped.life, 1);
+    assert_eq!(world.played().count(), played);
+}
+
+#[test]
+fn a_join_for_another_life_is_not_answered() {
+    let mut world = World::perfect(Carriage::Datagrams, 2);
+    let join = |epoch| Signal::Join {
+        flow: world.source.flow().id,
+        epoch,
+        member: Member {
+            name: "late".into(),
+            id: NodeId(9),
+        },
+        level: Level::FULL,
+        proof: None,
+    };
+    let [other, ours] = [join(Epoch(7)), join(Epoch(0))];
+    let answer = ask(&mut world, other);
+    assert!(
+        matches!(answer[..], [Signal::Advertise { .. }]),
+        "{answer:?}"
+    );
+    assert_eq!(world.source.stats().rejected, 1);
+    let answer = ask(&mut world, ours);
+    assert!(matches!(answer[..], [Signal::JoinAck { .. }]), "{answer:?}");
+}
+
+#[test]
+fn a_second_flow_of_the_name_is_joined_when_the_first_is_withdrawn() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.run_until(ms(2_000));
+    let first = world.source.flow().clone();
+    let mut second = first.clone();
+    second.id = FlowId(8);
+    world.input(SinkInput::Signal(Signal::Advertise { flow: second }));
+    assert!(world.sink.joined());
+    let reason = "gone".to_owned();
+    let flow = first.id;
+    world.input(SinkInput::Signal(Signal::Withdraw { flow, reason }));
+    let joins = world.sink.stats().joins;
+    assert_eq!(joins, 2, "it asks for the second at once");
 }
 
 fn ask(world: &mut World<'_>, signal: Signal) -> Vec<Signal> {

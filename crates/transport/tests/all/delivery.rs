@@ -7,9 +7,10 @@ use crate::common::*;
 use bytes::Bytes;
 use layercast_core::{Layer, Level, Machine, Off, PerLayer, Span, Stream, Time};
 use layercast_transport::mets::{
-    AppFrame, FlowLog, Shaping, SinkEvent, SinkInput, Source, SourceEvent, SubmitError,
+    AppFrame, DropStats, FlowLog, Shaping, SinkConfig, SinkEvent, SinkInput, SinkStats, Source,
+    SourceConfig, SourceEvent, SubmitError,
 };
-use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark, Payload};
+use layercast_wire::{ADAPTER_VCI, Carriage, LinkPdu, Mark, Payload, Signal};
 
 const CARRIAGES: [Carriage; 2] = [Carriage::Cells, Carriage::Datagrams];
 
@@ -46,6 +47,55 @@ fn every_frame_arrives_whole_and_is_played_at_its_deadline() {
             assert_eq!(frame.payload, bytes::Bytes::from(expected).into());
         }
     }
+}
+
+/// The answer to the join takes 60 ms, media take 5 ms and begin in between.
+fn overtaken(source: SourceConfig, sink: SinkConfig) -> SinkStats {
+    let start = ms(70);
+    let mut world = World::new(SourceConfig { start, ..source }, sink, 2);
+    world.signal_delay = Span::from_ms(60);
+    world.run_until(ms(60_000));
+    let stats = world.sink.stats();
+    assert_eq!(stats.played, world.source.stats().sent, "{stats:#?}");
+    assert_eq!(stats.played.base, 2);
+    assert_eq!((stats.before_start, stats.lost), (0, PerLayer::default()));
+    assert_eq!(world.played().next().unwrap().seq.0, 0);
+    stats
+}
+
+#[test]
+fn media_that_overtake_the_answer_to_a_join_wait_for_it() {
+    for carriage in CARRIAGES {
+        let stats = overtaken(source_config(carriage, 300), sink_config(carriage));
+        assert_eq!(stats.dropped, DropStats::default(), "{carriage:?}");
+    }
+}
+
+#[test]
+fn what_waits_for_an_answer_is_bounded_and_the_rest_counted() {
+    let mut world = World::perfect(Carriage::Datagrams, 2);
+    world.cut = true;
+    world.advertise();
+    let packet = |number: u32| {
+        let LinkPdu::Mets(mut packet) = any_packet() else {
+            unreachable!()
+        };
+        packet.header.seq.0 = number;
+        LinkPdu::Mets(packet)
+    };
+    for number in 0..5_000 {
+        world.input(SinkInput::Pdu(packet(number)));
+    }
+    assert_eq!(world.sink.stats().dropped.unknown, 5_000 - 4_096);
+    let refusal = layercast_wire::Refusal {
+        node: "rook".into(),
+        resource: layercast_wire::Resource::Link,
+        needed: 2,
+        available: 1,
+    };
+    let flow = world.source.flow().id;
+    world.input(SinkInput::Signal(Signal::JoinNak { flow, refusal }));
+    assert_eq!(world.sink.stats().dropped.unknown, 5_000);
 }
 
 #[test]

@@ -152,6 +152,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         }),
         (flow_id(), member(), level()).prop_map(|(flow, member, level)| Signal::Join {
             flow,
+            epoch: layercast_wire::Epoch::default(),
             member,
             level,
             proof: None,

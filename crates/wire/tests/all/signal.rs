@@ -223,11 +223,11 @@ fn a_refusal_says_what_is_missing() {
     };
     assert_eq!(
         refusal(Resource::Link, 480, 400),
-        "chuff: not enough bandwidth for the base layer: needs 480 cells/s, has 400, 80 short"
+        "chuff: not enough bandwidth for the base layer: needs 203.5 kb/s (480 cells/s), has 169.6 kb/s (400 cells/s), 33.9 kb/s short"
     );
     assert_eq!(
         refusal(Resource::Delay, 9_000, 5_000),
-        "chuff: the path takes 9000 us, but only 5000 us are allowed"
+        "chuff: the path takes 9 ms, but only 5 ms are allowed"
     );
     assert_eq!(refusal(Resource::UnknownFlow, 0, 0), "chuff: no such flow");
 }

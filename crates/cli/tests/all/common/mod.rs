@@ -162,11 +162,20 @@ impl Running {
         Running::start_with(args, Stdio::null())
     }
 
+    /// The same at an address of its own, as after a restart.
+    pub fn start_at(args: &[&str], address: &str) -> Running {
+        Running::launch(args, address, Stdio::null())
+    }
+
     /// The same with something on its standard input.
     pub fn start_with(args: &[&str], stdin: Stdio) -> Running {
+        Running::launch(args, "127.0.0.1:0", stdin)
+    }
+
+    fn launch(args: &[&str], address: &str, stdin: Stdio) -> Running {
         let mut child = layercast()
             .args(args)
-            .args(["--listen", "127.0.0.1:0", "--json"])
+            .args(["--listen", address, "--json"])
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

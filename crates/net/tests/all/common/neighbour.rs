@@ -246,6 +246,7 @@ impl Neighbour {
         };
         let join = Signal::Join {
             flow: flow.id,
+            epoch: flow.epoch,
             member,
             level: Level::FULL,
             proof: None,

@@ -366,10 +366,11 @@ impl Receiver {
         }
         match signal {
             Signal::Advertise { flow } if flow.id.0 == self.flow => {
-                let id = flow.id;
+                let (id, epoch) = (flow.id, flow.epoch);
                 self.info = Some(flow);
                 Some(Signal::Join {
                     flow: id,
+                    epoch,
                     member: self.member.clone(),
                     level: self.want,
                     proof: None,

@@ -95,6 +95,7 @@ pub(super) fn narrowed(offer: &FlowSpec, wish: &FlowSpec) -> Result<FlowSpec, St
     }
     Ok(FlowSpec {
         flow_id: offer.flow_id,
+        headroom_permille: offer.headroom_permille,
         ..wish.clone()
     })
 }

@@ -23,6 +23,8 @@ pub(super) struct SinkAdapter {
     /// Era of the next RES.
     era: Serial,
     next_era: Time,
+    /// How long after a first RES that was sent at once the next era begins.
+    phase: Option<Span>,
     newest_adapt: Option<Serial>,
     /// When silence counts from; `None` once it was reported.
     heard: Option<Time>,
@@ -85,7 +87,11 @@ impl SinkAdapter {
             level: Level::BASE,
             rate: CellRate(0),
             era: Serial(0),
-            next_era: now.saturating_add(first),
+            next_era: match config.asks_at_once {
+                true => now,
+                false => now.saturating_add(first),
+            },
+            phase: config.asks_at_once.then_some(first),
             newest_adapt: None,
             heard: Some(now),
             top,
@@ -124,9 +130,38 @@ impl SinkAdapter {
         self.heard = Some(now);
     }
 
+    /// The source was started again: nothing is granted yet, and nothing is known of the way. Gives the level
+    /// before.
+    pub fn begin_life(
+        &mut self,
+        now: Time,
+        config: &SinkConfig,
+        flow: &FlowInfo,
+        spec: &FlowSpec,
+    ) -> Level {
+        self.top = config.affordable(spec).unwrap_or_default();
+        self.wishes = wishes(config, self.top);
+        self.rates = rates(config, flow, spec);
+        self.probe = DemandProbe::new(self.wishes);
+        self.on_rejoin(now);
+        self.drop_level()
+    }
+
+    /// The join is answered: demands are told at once, if the configuration says so, and later in the phase of
+    /// before.
+    pub fn ask_at_once(&mut self, now: Time, config: &SinkConfig) {
+        if config.asks_at_once {
+            self.phase = Some(self.next_era.since(now));
+            self.next_era = now;
+        }
+    }
+
     /// Whether an era starts at `now`.
     pub fn era_due(&mut self, now: Time) -> bool {
         let due = now >= self.next_era;
+        if let Some(phase) = self.phase.take_if(|_| due) {
+            self.next_era = now.saturating_add(phase);
+        }
         while self.next_era <= now {
             self.next_era = self.next_era.saturating_add(self.era_length);
         }

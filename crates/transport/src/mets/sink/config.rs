@@ -57,6 +57,9 @@ pub struct SinkConfig {
     pub res_interval: Span,
     /// Seed of its random streams.
     pub seed: u64,
+    /// Whether the first RES follows the answer to the join at once, so that the first GOP comes at the level that
+    /// there is room for; otherwise it comes at a random phase of the era.
+    pub asks_at_once: bool,
     /// How it asks again after congestion.
     pub probe: ProbeMode,
     /// How far behind the source it plays.
@@ -155,6 +158,7 @@ impl SinkConfig {
             era: Span::from_secs(1),
             res_interval: Span::from_ms(250),
             seed: 0,
+            asks_at_once: false,
             probe: ProbeMode::default(),
             playout: PlayoutConfig::default(),
             carriage,

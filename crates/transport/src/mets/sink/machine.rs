@@ -6,8 +6,8 @@ mod upkeep;
 use std::collections::VecDeque;
 
 use layercast_core::{
-    FlowSpec, LeaveReason, Level, Machine, Observer, Span, Status, Stream, Subject, Time,
-    TraceEvent, earliest,
+    FlowSpec, LeaveReason, Level, Machine, Observer, QosPolicy, Span, Status, Stream, Subject,
+    Time, TraceEvent, earliest,
 };
 use layercast_protect::WallClock;
 use layercast_qos::Alarms;
@@ -16,6 +16,7 @@ use layercast_wire::{
 };
 
 use super::adapter::SinkAdapter;
+use super::early::Early;
 use super::receiver::Receiver;
 use crate::mets::control::ControlSocket;
 use keys::SinkKeys;
@@ -40,6 +41,10 @@ pub struct Sink {
     /// Why it left, if it did.
     left: Option<LeaveReason>,
     active: Option<Active>,
+    /// What came before the answer to the join.
+    early: Early,
+    /// Another flow of that name, advertised while this one was joined.
+    other: Option<FlowInfo>,
     congested: bool,
     next_report: Option<Time>,
     control: ControlSocket,
@@ -91,6 +96,8 @@ impl Sink {
             own: None,
             left: None,
             active: None,
+            early: Early::default(),
+            other: None,
             congested: false,
             next_report: None,
             control: ControlSocket::default(),
@@ -144,6 +151,15 @@ impl Sink {
         }
     }
 
+    /// What counts for the next life of the flow: whether its source shares the clock of this host, and the
+    /// policy that goes with it, if that is not the user's own.
+    pub fn prepare_life(&mut self, synchronised: bool, policy: Option<QosPolicy>) {
+        self.config.synchronised = synchronised;
+        if let Some(policy) = policy {
+            self.config.policy = policy;
+        }
+    }
+
     fn member(&self) -> Member {
         Member {
             name: self.config.node.clone(),
@@ -152,7 +168,7 @@ impl Sink {
     }
 
     fn join(&mut self, now: Time) {
-        let Some(flow) = self.flow.as_ref().map(|flow| flow.id) else {
+        let Some((flow, epoch)) = self.flow.as_ref().map(|flow| (flow.id, flow.epoch)) else {
             return;
         };
         self.stats.joins += 1;
@@ -162,6 +178,7 @@ impl Sink {
         let proof = self.proof_to_join(now);
         self.signals.push_back(Signal::Join {
             flow,
+            epoch,
             member: self.member(),
             level: self.config.level,
             proof,
@@ -177,7 +194,7 @@ impl Sink {
                 if changed {
                     self.renegotiated(now, flow.clone(), None);
                 }
-                self.on_advertise(now, flow);
+                self.on_advertise(now, flow, obs);
             }
             Signal::Advertise { .. } => {}
             Signal::JoinAck { flow, vci, .. } if ours(flow) => self.on_join_ack(now, vci, obs),
@@ -185,6 +202,7 @@ impl Sink {
             Signal::JoinNak { flow, refusal } if ours(flow) => {
                 if matches!(self.session, Session::Joining { .. }) {
                     self.session = Session::Refused;
+                    self.drop_early();
                     self.events.push_back(SinkEvent::Refused(refusal));
                 }
             }
@@ -208,6 +226,14 @@ impl Sink {
                     self.events.push_back(SinkEvent::Released { reason });
                 }
                 self.on_disconnect();
+                if let Some(other) = self.other.take() {
+                    self.on_advertise(now, other, obs);
+                }
+            }
+            Signal::Withdraw { flow, .. }
+                if self.other.as_ref().is_some_and(|it| it.id == flow) =>
+            {
+                self.other = None;
             }
             Signal::ToMember { flow, member, body } if ours(flow) => {
                 self.on_downward(now, member, body);
@@ -220,22 +246,37 @@ impl Sink {
         }
     }
 
-    fn on_advertise(&mut self, now: Time, flow: FlowInfo) {
-        if !matches!(self.session, Session::Waiting | Session::Refused) {
-            return;
+    fn on_advertise<O: Observer>(&mut self, now: Time, flow: FlowInfo, obs: &mut O) {
+        let known = self.flow.as_ref();
+        match self.session {
+            Session::Waiting | Session::Refused => {}
+            // The source was started again, and nobody below noticed that it was away.
+            Session::Joining { .. } | Session::Joined
+                if known.is_some_and(|known| flow.is_other_life(known)) =>
+            {
+                self.on_disconnect();
+            }
+            Session::Joining { .. } | Session::Joined => {
+                if known.is_some_and(|known| known.id != flow.id) {
+                    self.other = Some(flow);
+                }
+                return;
+            }
+            Session::Closing { .. } | Session::Closed => return,
         }
         if !self.config.registered {
             self.flow = Some(flow);
             return;
         }
-        if self
-            .flow
-            .as_ref()
-            .is_some_and(|known| !known.is_same(&flow))
-        {
+        let known = self.flow.as_ref().filter(|known| !known.is_same(&flow));
+        let replaced = known.map(|known| flow.is_other_life(known));
+        if replaced.is_some() {
+            // A source that was started again has keys of its own.
+            self.keys = None;
+        }
+        if replaced == Some(false) {
             // Another flow of that name: nothing of the old one carries over.
             self.active = None;
-            self.keys = None;
         }
         let own = match self.check_offer(&flow) {
             Ok(own) => own,
@@ -245,9 +286,24 @@ impl Sink {
                 return;
             }
         };
+        if replaced == Some(true) {
+            self.begin_life(now, &flow, &own, obs);
+        }
         self.own = Some(own);
         self.flow = Some(flow);
         self.join(now);
+    }
+
+    /// Makes ready for another life of the flow: what came of the one before is still played.
+    fn begin_life<O: Observer>(&mut self, now: Time, flow: &FlowInfo, own: &FlowSpec, obs: &mut O) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        active.receiver.begin_life(&self.config, flow, own);
+        let from = active.adapter.begin_life(now, &self.config, flow, own);
+        let alarms = self.config.alarms(own);
+        active.alarms.replace(now, alarms, &active.receiver.monitor);
+        self.set_level(now, from, LevelReason::Restarted, obs);
     }
 
     /// What this member would get of a flow, or why it cannot have it.
@@ -280,6 +336,7 @@ impl Sink {
         match &mut self.active {
             Some(active) => {
                 active.adapter.on_rejoin(now);
+                active.adapter.ask_at_once(now, &self.config);
                 active.receiver.on_rejoin();
                 active.receiver.vci = vci;
             }
@@ -307,6 +364,7 @@ impl Sink {
         self.control.reopen();
         self.flush_control(now);
         self.ask_for_key(now, true);
+        self.take_early(obs);
     }
 
     fn on_disconnect(&mut self) {
@@ -314,6 +372,7 @@ impl Sink {
             Session::Closing { .. } | Session::Closed | Session::Waiting => {}
             _ => {
                 self.session = Session::Waiting;
+                self.drop_early();
                 self.events.push_back(SinkEvent::Disconnected);
             }
         }
@@ -365,17 +424,50 @@ impl Sink {
             push_level(&mut self.events, from, Level::BASE, LevelReason::Closed);
         }
         self.pdus.clear();
+        self.drop_early();
         self.events.push_back(SinkEvent::Closed { undelivered });
     }
 
     fn on_pdu<O: Observer>(&mut self, now: Time, pdu: LinkPdu, obs: &mut O) {
+        if let Some(flow) = self.flow.as_ref().filter(|_| self.awaits_answer()) {
+            let kept = self.early.keep(now, flow, pdu);
+            self.stats.dropped.unknown += u64::from(!kept);
+            return;
+        }
+        if self.take_pdu(now, pdu, obs) {
+            self.ask_for_key(now, false);
+            self.after_media(now, obs);
+        }
+    }
+
+    /// Whether media can be taken only once the join is answered: there is nothing to put them in, or that is
+    /// still of another life of the flow.
+    fn awaits_answer(&self) -> bool {
+        let active = self.active.as_ref();
+        matches!(self.session, Session::Joining { .. })
+            && active.is_none_or(|active| active.receiver.is_starting())
+    }
+
+    /// Takes what came before the answer, as of when it came: its delay is that of the way.
+    fn take_early<O: Observer>(&mut self, obs: &mut O) {
+        while let Some((at, pdu)) = self.early.pop() {
+            self.take_pdu(at, pdu, obs);
+        }
+    }
+
+    fn drop_early(&mut self) {
+        self.stats.dropped.unknown += self.early.clear();
+    }
+
+    /// `false` if nothing is joined that could take it.
+    fn take_pdu<O: Observer>(&mut self, now: Time, pdu: LinkPdu, obs: &mut O) -> bool {
         let Some(active) = self
             .active
             .as_mut()
             .filter(|_| self.session != Session::Closed)
         else {
             self.stats.dropped.unknown += 1;
-            return;
+            return false;
         };
         let level = active.adapter.level();
         match pdu {
@@ -390,8 +482,7 @@ impl Sink {
             }
             LinkPdu::Cell(_) => self.stats.dropped.unknown += 1,
         }
-        self.ask_for_key(now, false);
-        self.after_media(now, obs);
+        true
     }
 
     /// Plays what is due and moves its events to the queue of the sink.

@@ -1,6 +1,7 @@
 mod adapter;
 mod clock;
 mod config;
+mod early;
 mod gaps;
 mod history;
 mod machine;
@@ -66,6 +67,8 @@ pub enum LevelReason {
     Adapt,
     /// Three eras without ADAPT.
     Silent,
+    /// The source was started again: levels are granted anew.
+    Restarted,
     /// The flow ended, or the sink left.
     Closed,
 }
@@ -253,6 +256,10 @@ pub struct SinkStats {
     pub repair: Option<RepairStats>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Packets or cells a [`Sink`] dropped, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct DropStats {
@@ -260,8 +267,11 @@ pub struct DropStats {
     pub duplicate: u64,
     /// Contradict themselves or one another.
     pub malformed: u64,
-    /// Of another flow or circuit.
+    /// Of another flow or circuit, or before the flow was joined.
     pub unknown: u64,
+    /// Of another life of the flow.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub life: u64,
     /// AAL5 frames with a wrong CRC.
     pub crc: u64,
     /// AAL5 frames of a wrong length, frames above the limit of the flow.

@@ -11,7 +11,7 @@ use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
 };
 use layercast_wire::{
-    Assembler, Cell, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark, MetsPacket,
+    Assembler, Cell, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark, MetsPacket,
     Reassembler, ReassemblyError, WholeFrame, packet_of,
 };
 
@@ -39,6 +39,8 @@ const SLACK: Span = Span::from_ms(1);
 pub(super) struct Receiver {
     node: String,
     flow: FlowId,
+    /// Of the life of the flow that is joined.
+    epoch_of_flow: Epoch,
     pub vci: u16,
     mark: CellMark,
     synchronised: bool,
@@ -67,6 +69,9 @@ pub(super) struct Receiver {
     /// Slots of the buffer that open a new count.
     opening: u32,
     history: History,
+    /// Counts of frame numbers that ended, and whether one began.
+    counts: u32,
+    opened: bool,
     phase: Phase,
     /// Newest frame accepted, and its timestamp.
     newest: Serial,
@@ -112,14 +117,11 @@ impl Receiver {
         Receiver {
             node: config.node.clone(),
             flow: flow.id,
+            epoch_of_flow: flow.epoch,
             vci: 0,
             mark: config.aal5_mark,
             synchronised: config.synchronised,
-            reassembler: match config.repair && flow.identity.is_none() {
-                true => Reassembler::repairing(config.aal5_mark),
-                // What was repaired would not open.
-                false => Reassembler::new(config.aal5_mark),
-            },
+            reassembler: reassembler(config, flow),
             opener: flow.identity.as_ref().map(|_| Opener::default()),
             repair: flow.parities.map(|most| Repair::new(flow.id, most)),
             epoch: 0,
@@ -137,6 +139,8 @@ impl Receiver {
             buffer: VecDeque::new(),
             opening: 0,
             history: History::default(),
+            counts: 0,
+            opened: false,
             phase: Phase::Starting,
             newest: Serial(0),
             newest_us: Serial(0),
@@ -145,6 +149,31 @@ impl Receiver {
             stats: SinkStats::default(),
             events: VecDeque::new(),
         }
+    }
+
+    /// The source was started again, and `flow` is the new life of it: what came of the old one is still played,
+    /// and counts go on.
+    pub fn begin_life(&mut self, config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) {
+        self.epoch_of_flow = flow.epoch;
+        self.vci = 0;
+        self.synchronised = config.synchronised;
+        self.reassembler = reassembler(config, flow);
+        self.cell_level = None;
+        self.opener = flow.identity.as_ref().map(|_| Opener::default());
+        (self.epoch, self.newest_epoch) = (0, 0);
+        let repaired = self.repair.take().map(|repair| repair.stats());
+        self.repair = flow.parities.map(|most| Repair::new(flow.id, most));
+        if let (Some(repair), Some(stats)) = (&mut self.repair, repaired) {
+            repair.go_on_from(stats);
+        }
+        self.stats.dropped.evicted += self.assembler.evicted();
+        self.assembler = Assembler::new(travelling(flow, flow.spec.max_frame));
+        self.gaps.set_spec(&flow.spec);
+        self.jitter_config = config.playout.for_flow(own, &config.policy);
+        self.missed_threshold = u32::from(config.policy.missed_deadline_threshold);
+        self.change = None;
+        self.stray = None;
+        self.phase = Phase::Starting;
     }
 
     /// The policy or the bounds of the user changed: the playout follows at the next GOP start.
@@ -182,6 +211,11 @@ impl Receiver {
         }
     }
 
+    /// Whether it waits for the first GOP start of a life of the flow.
+    pub fn is_starting(&self) -> bool {
+        self.phase == Phase::Starting
+    }
+
     /// Whether everything that came was played.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
@@ -198,7 +232,7 @@ impl Receiver {
     pub fn stats(&self) -> SinkStats {
         let mut stats = self.stats.clone();
         stats.repair = self.repair.as_ref().map(Repair::stats);
-        stats.dropped.evicted = self.assembler.evicted();
+        stats.dropped.evicted += self.assembler.evicted();
         stats.dropped.malformed += self.gaps.contradictions();
         stats
     }
@@ -267,6 +301,10 @@ impl Receiver {
             self.stats.dropped.unknown += 1;
             return;
         };
+        if header.flags.life() != self.epoch_of_flow.mark() {
+            self.stats.dropped.life += 1;
+            return;
+        }
         if header.check(packet.payload.len()).is_err() {
             self.stats.dropped.malformed += 1;
             return;
@@ -389,6 +427,8 @@ impl Receiver {
             // Perhaps another clock.
             self.clock = SourceClock::default();
             self.jitter = JitterFilter::new(self.jitter_config);
+            self.counts = self.counts.wrapping_add(u32::from(self.opened));
+            self.opened = true;
         }
         let Some(emission) = self.clock.read(
             now,
@@ -424,6 +464,7 @@ impl Receiver {
         self.collect_jitter_events();
         let frame = PlayedFrame {
             seq,
+            count: self.counts,
             layer,
             gop_start: whole.gop_start(),
             damaged: header.flags.contains(Flags::DUMMY),
@@ -505,6 +546,14 @@ impl Receiver {
             node: &self.node,
             machine: "sink",
         }
+    }
+}
+
+fn reassembler(config: &SinkConfig, flow: &FlowInfo) -> Reassembler {
+    match config.repair && flow.identity.is_none() {
+        true => Reassembler::repairing(config.aal5_mark),
+        // What was repaired would not open.
+        false => Reassembler::new(config.aal5_mark),
     }
 }
 

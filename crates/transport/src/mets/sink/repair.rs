@@ -86,6 +86,11 @@ impl Repair {
         }
     }
 
+    /// Counts on from what was counted before.
+    pub fn go_on_from(&mut self, stats: RepairStats) {
+        self.stats = stats;
+    }
+
     /// The octets of a packet as it came, to be [kept](Repair::keep) if it turns out to be one of the flow.
     pub fn copy(&mut self, packet: &MetsPacket) -> Bytes {
         whole(&mut self.memory, packet)

@@ -129,6 +129,7 @@ impl Source {
         let capacity = scheduler.queue_frames;
         let packetiser = Packetiser {
             flow,
+            epoch: config.flow.epoch,
             carriage: config.carriage,
             vci: config.vci,
             mark: config.aal5_mark,
@@ -434,9 +435,11 @@ impl Source {
         }
         while let Some(event) = self.scheduler.poll_event() {
             self.events.push_back(match event {
-                SchedulerEvent::MissedDeadline { missed, window } => {
-                    SourceEvent::MissedDeadline { missed, window }
-                }
+                SchedulerEvent::MissedDeadline { missed, window } => SourceEvent::MissedDeadline {
+                    missed,
+                    window,
+                    late: self.members.late(),
+                },
                 SchedulerEvent::Resync { late } => SourceEvent::Resync { late },
                 SchedulerEvent::SendBaseOnly => SourceEvent::SendBaseOnly,
                 SchedulerEvent::ResumeRate => SourceEvent::ResumeRate,

@@ -42,6 +42,12 @@ impl Members {
         self.known.len()
     }
 
+    /// Frames that members reported late.
+    pub fn late(&self) -> u64 {
+        let reports = self.known.values().filter_map(|state| state.report);
+        reports.map(|report| report.late).sum()
+    }
+
     /// Changes how often members report.
     pub fn set_period(&mut self, period: Span) {
         self.period = period;
@@ -99,6 +105,7 @@ impl Members {
                 level: state.level,
                 wanted: state.wanted,
                 report: state.report,
+                limit: None,
             })
             .collect()
     }

@@ -89,6 +89,9 @@ pub enum SourceEvent {
         missed: u32,
         /// Deadlines looked at.
         window: u32,
+        /// Frames that members have reported late so far, all of them together: late sending that the playout delay
+        /// makes up for adds none.
+        late: u64,
     },
     /// Frames were dropped whole because the shaper queue is full.
     Dropped {

@@ -9,6 +9,8 @@ use layercast_wire::{ADAPTER_VCI, LinkPdu};
 use super::{Shaping, SourceError};
 
 const SECOND: Span = Span::from_secs(1);
+/// The part of the delay bound that the shaper may use up (numerator, denominator); the rest is for the path.
+const MOST: (u64, u64) = (3, 4);
 
 /// What stands between packetising and the link: a shaper, a queue for the pacer of the host, or
 /// nothing.
@@ -267,7 +269,8 @@ impl Pacer {
         let in_a_period =
             (u64::from(largest) * u64::from(fps.num)).div_ceil(u64::from(fps.den.max(1)));
         let most = u64::from(peaks).max(in_a_period);
-        CellRate(u64::from(paced).min(most).max(u64::from(mean)) as u32)
+        let rate = CellRate(u64::from(paced).min(most).max(u64::from(mean)) as u32);
+        rate.max(in_time(spec, rate))
     }
 
     /// Credits the queue holds: two GOPs, but at least the `largest` frame.
@@ -281,6 +284,23 @@ impl Pacer {
         };
         queue_bound(u32::try_from(gop).unwrap_or(u32::MAX), largest)
     }
+}
+
+/// The rate at which the largest frame of the base layer leaves in half the delay bound, if at `rate` it takes
+/// most of the bound: a long GOP has a large key frame at a low mean rate.
+fn in_time(spec: &FlowSpec, rate: CellRate) -> CellRate {
+    let (cells, bound_ms) = (
+        u64::from(spec.layers.base.burst),
+        u64::from(spec.delay_max_ms),
+    );
+    // At `rate` it takes cells / rate seconds.
+    if cells * 1_000 * MOST.1 <= u64::from(rate.0) * bound_ms * MOST.0 {
+        return rate;
+    }
+    let half = (cells * 2_000).checked_div(bound_ms);
+    half.map_or(rate, |half| {
+        CellRate(u32::try_from(half + 1).unwrap_or(u32::MAX))
+    })
 }
 
 #[cfg(test)]
@@ -323,6 +343,25 @@ mod tests {
             CellRate(5_760)
         );
         assert_eq!(pacer([1, 1, 1], 2.4).rate_at(Level::FULL), CellRate(3_360));
+    }
+
+    #[test]
+    fn the_largest_frame_leaves_in_half_the_delay_bound_where_it_would_take_most_of_it() {
+        let mut spec = spec([240, 0, 0]);
+        let mut rate = |delay_max_ms| {
+            spec.delay_max_ms = delay_max_ms;
+            let shaping = Shaping::Rate { peak_factor: 2.4 };
+            let pacer = Pacer::new(Time::ZERO, &spec, FlowId(1), shaping, 240).unwrap();
+            (
+                pacer.rate_at(Level::BASE).0,
+                pacer.drain(&spec, 240).as_ms(),
+            )
+        };
+        // 240 cells at 1,152 cells/s take 208 ms.
+        assert_eq!(rate(0).0, 1_152);
+        assert_eq!(rate(278).0, 1_152);
+        assert_eq!(rate(277), (1_733, 139));
+        assert_eq!(rate(100), (4_801, 50));
     }
 
     #[test]

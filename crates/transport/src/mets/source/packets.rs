@@ -1,7 +1,8 @@
 use bytes::BytesMut;
 use layercast_core::{FlowId, Layer, Serial, Time};
 use layercast_wire::{
-    Carriage, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload, Segmenter,
+    Carriage, Epoch, Flags, FlowEnd, FrameType, LinkPdu, Mark, MetsHeader, MetsPacket, Payload,
+    Segmenter,
 };
 
 use super::keyring::Keyring;
@@ -57,6 +58,7 @@ impl Numbering {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packetiser {
     pub flow: FlowId,
+    pub epoch: Epoch,
     pub carriage: Carriage,
     pub vci: u16,
     pub mark: Mark,
@@ -167,7 +169,7 @@ impl Packetiser {
         let Numbered {
             frame, emission, ..
         } = numbered;
-        let mut flags = Flags::default();
+        let mut flags = self.epoch.stamp(Flags::default());
         if frame.gop_start {
             flags |= Flags::GOP_START;
         }
@@ -200,6 +202,7 @@ mod tests {
     fn packetiser(carriage: Carriage, mtu: usize) -> Packetiser {
         Packetiser {
             flow: FlowId(7),
+            epoch: Epoch(5 << 16),
             carriage,
             vci: 64,
             mark: Mark::Last,
@@ -234,6 +237,7 @@ mod tests {
                 cost += pdu.cells();
                 if let LinkPdu::Mets(packet) = pdu {
                     assert_eq!(packet.header.check(packet.payload.len()), Ok(()));
+                    assert_eq!(packet.header.flags.life(), 5);
                     packet.payload.append_to(&mut whole);
                 }
                 true

@@ -4,8 +4,8 @@ use layercast_core::{
     CellRate, FlowId, FlowSpec, GroupId, LayerRate, Level, NodeId, PerLayer, QosPolicy, Serial,
 };
 use layercast_wire::{
-    BasePackets, BaseParities, Carriage, Control, Downward, FlowEnd, FlowInfo, Identity, Mark,
-    Member, MemberReport, MemberStats, Refusal, Resource, Secret, Signal, Upward, Via,
+    BasePackets, BaseParities, Carriage, Control, Downward, Epoch, FlowEnd, FlowInfo, Identity,
+    Limit, Mark, Member, MemberReport, MemberStats, Refusal, Resource, Secret, Signal, Upward, Via,
 };
 
 /// One of each session message.
@@ -31,6 +31,7 @@ pub fn signals() -> Vec<Signal> {
     let info = FlowInfo {
         id: flow,
         name: "canyon".into(),
+        epoch: Epoch(1_795_000_000_123_456),
         group: GroupId(1),
         spec,
         policy: QosPolicy::default(),
@@ -77,6 +78,10 @@ pub fn signals() -> Vec<Signal> {
         level: Level::FULL,
         wanted: Level::FULL,
         report: Some(report),
+        limit: Some(Limit::Link {
+            needed: CellRate(1_920),
+            available: CellRate(700),
+        }),
     };
     let level = Level::FULL;
     vec![
@@ -96,6 +101,7 @@ pub fn signals() -> Vec<Signal> {
         },
         Signal::Join {
             flow,
+            epoch: info.epoch,
             member: member.clone(),
             level,
             proof: Some(vec![7; 300].into()),

@@ -104,13 +104,14 @@ impl Sink {
         if self.next_renewal().is_none_or(|at| at > now) {
             return;
         }
-        let Some(flow) = self.flow.as_ref().map(|flow| flow.id) else {
+        let Some((flow, epoch)) = self.flow.as_ref().map(|flow| (flow.id, flow.epoch)) else {
             return;
         };
         if let Some(proof) = self.proof_to_join(now) {
             let (member, level) = (self.member(), self.config.level);
             self.signals.push_back(Signal::Join {
                 flow,
+                epoch,
                 member,
                 level,
                 proof: Some(proof),
@@ -147,6 +148,7 @@ impl Sink {
         let (flow, member) = (flow.id, self.member());
         self.signals.push_back(Signal::Leave { flow, member });
         self.session = Session::Refused;
+        self.drop_early();
         self.events.push_back(SinkEvent::Refused(refusal));
     }
 

@@ -1,5 +1,5 @@
 use layercast_core::{
-    FilterKind, FlowSpec, GroupInfo, GroupState, LeaveReason, QosOption, QosPolicy, Refusal,
+    FilterKind, FlowSpec, GroupInfo, GroupState, LeaveReason, Off, QosOption, QosPolicy, Refusal,
     RequestId, Resource, Serial, Span, Status, Time,
 };
 use layercast_wire::{FlowInfo, Signal};
@@ -16,7 +16,7 @@ impl Sink {
         self.config.registered = true;
         let waits = self.session == Session::Waiting;
         if let Some(flow) = self.flow.clone().filter(|_| waits) {
-            self.on_advertise(now, flow);
+            self.on_advertise(now, flow, &mut Off);
         }
     }
 

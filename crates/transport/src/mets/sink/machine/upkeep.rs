@@ -67,6 +67,7 @@ impl Sink {
                 reason: match reason {
                     LevelReason::Adapt => "adapt",
                     LevelReason::Silent => "adapter silent",
+                    LevelReason::Restarted => "restarted",
                     LevelReason::Closed => "closed",
                 },
             });

@@ -12,10 +12,16 @@ impl Source {
         let answer = match signal {
             Signal::Join {
                 flow,
+                epoch,
                 member,
                 level,
                 proof,
-            } if ours(flow) => self.join(now, member, level, proof),
+            } if ours(flow) && epoch == self.info.epoch => self.join(now, member, level, proof),
+            // Meant for another life: this one is advertised to whoever sent it.
+            Signal::Join { flow, .. } if ours(flow) => {
+                self.stats.rejected += 1;
+                None
+            }
             Signal::Join { flow, .. } => Some(self.nak(flow, Resource::UnknownFlow, 1, 0)),
             Signal::Leave { flow, member } if ours(flow) => {
                 self.on_left(now, member);

@@ -236,7 +236,7 @@ impl Parities {
             self.ready.push_back(MetsPacket {
                 header: MetsHeader {
                     kind: FrameType::PARITY,
-                    flags: Flags::FIRST | Flags::LAST,
+                    flags: (Flags::FIRST | Flags::LAST).with_life(newest.flags.life()),
                     alf_len: payload.len() as u32,
                     offset: 0,
                     ..newest
