@@ -105,7 +105,6 @@ impl Bench {
             port,
             Signal::Join {
                 flow,
-                epoch: layercast_wire::Epoch::default(),
                 member,
                 level,
                 proof,
@@ -413,4 +412,44 @@ fn a_flood_of_joins_behind_one_port_is_bounded_and_cheap() {
     // Who is there may join again, and neighbours elsewhere are not concerned.
     assert_eq!(refusal(&join(&mut bench, A, 7)), None);
     assert_eq!(refusal(&join(&mut bench, B, 9_999)), None);
+}
+
+#[test]
+fn a_flow_whose_neighbour_upstream_stays_away_is_given_up_after_three_eras() {
+    let withdrawn_by = |end: Time, back: Option<Time>| {
+        let mut bench = bench(true);
+        let proof = proof_of("flow-1", ("dwp", 1), Level::FULL, (NOW, NOW + 60));
+        bench.join(A, member("dwp", 1), Some(proof));
+        bench.ack();
+        let down = SwitchInput::PortDown { port: UP };
+        bench.switch.handle(Time::ZERO, down, &mut Off);
+        let (mut withdrawn, mut back) = (None, back);
+        while let Some(next) = bench.switch.next_timeout().filter(|&next| next <= end) {
+            if back.is_some_and(|at| at <= next) {
+                back = None;
+                let up = SwitchInput::PortUp { port: UP };
+                bench.switch.handle(next, up, &mut Off);
+                let (port, flow) = (UP, bench.info.clone());
+                let signal = Signal::Advertise { flow };
+                bench
+                    .switch
+                    .handle(next, SwitchInput::Signal { port, signal }, &mut Off);
+            }
+            bench.switch.on_timeout(next, &mut Off);
+            while let Some(transmit) = bench.switch.poll_transmit(next, &mut Off) {
+                if let SwitchTransmit::Signal {
+                    port: A,
+                    signal: Signal::Withdraw { .. },
+                } = transmit
+                {
+                    withdrawn.get_or_insert(next);
+                }
+            }
+        }
+        withdrawn
+    };
+    let at = withdrawn_by(ms(6_000), None).expect("it gives up");
+    assert!(at >= ms(3_000) && at < ms(4_000), "{at:?}");
+    // One that is back in time is not given up.
+    assert_eq!(withdrawn_by(ms(4_000), Some(ms(2_000))), None);
 }
