@@ -1,5 +1,7 @@
 /* Writes a flow to standard output, and its upcalls to standard error: sink URL | ffplay -
- *   cc sink.c -I../../crates/capi/include -llayercast_c -o sink */
+ *   cargo build --release -p layercast-c
+ *   cc sink.c -I../../crates/capi/include -L../../target/release -Wl,-rpath,$PWD/../../target/release \
+ *      -llayercast_c -o sink */
 #include <layercast.h>
 #include <poll.h>
 #include <stdio.h>

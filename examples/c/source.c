@@ -1,5 +1,7 @@
 /* Sends a video file, picture by picture: source FILE HOST:PORT
- *   cc source.c -I../../crates/capi/include -llayercast_c -o source */
+ *   cargo build --release -p layercast-c
+ *   cc source.c -I../../crates/capi/include -L../../target/release -Wl,-rpath,$PWD/../../target/release \
+ *      -llayercast_c -o source */
 #include <layercast.h>
 #include <stdio.h>
 #include <stdlib.h>

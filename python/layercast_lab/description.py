@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import runpy
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -79,10 +81,32 @@ def read(
         if instead or seeds:
             raise DescriptionError(f"{path}: --set and --seeds are for campaigns in TOML")
         return Description(from_python(path, out))
+    text = ""
     try:
-        return from_toml(path, tomllib.loads(path.read_text()), out, instead or {}, counted)
+        text = path.read_text()
+        return from_toml(path, tomllib.loads(text), out, instead or {}, counted)
     except (GridError, MetricError, DescriptionError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DescriptionError(f"{path}: {error}") from None
+        line = line_of(text, str(error))
+        raise DescriptionError(f"{path}{f':{line}' if line else ''}: {error}") from None
+
+
+def line_of(text: str, message: str) -> int | None:
+    """The line of the field that `message` begins with, such as "plot.x: ..." or "grid: 'a.b' ..."."""
+    field = re.match(r"(?P<table>[\w.]+): (?:['\"](?P<axis>[^'\"]+)['\"])?", message)
+    if not field:
+        return None
+    table, _, key = field["table"].rpartition(".")
+    # Axes of the grid are keys of its table; other texts in quotes are values.
+    if field["table"] in ("grid", "collect") and field["axis"]:
+        table, key = field["table"], field["axis"]
+    inside, header = "", None
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.match(r"\s*\[([^\]]+)\]", line):
+            inside = found[1].strip()
+            header = number if inside in (table, key) else header
+        elif inside == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line):
+            return number
+    return header
 
 
 def from_python(path: Path, out: Path) -> Campaign:
@@ -120,6 +144,13 @@ def from_toml(
 def plot(told: Mapping[str, Any], campaign: Campaign) -> Plot:
     """The table [plot]."""
     known("plot.", told, PLOT)
+    for field in ("x", "by"):
+        if not isinstance(told.get(field, ""), str):
+            raise DescriptionError(f"plot.{field}: it is {told[field]!r}; expected the name of an axis in quotes")
+    if not isinstance(told.get("y", ""), (str, list)):
+        raise DescriptionError(f"plot.y: it is {told['y']!r}; expected a collected name, or a list of them")
+    if not isinstance(told.get("log", False), bool):
+        raise DescriptionError(f"plot.log: it is {told['log']!r}; expected true or false")
     y = told.get("y", list(campaign.collect))
     found = Plot(told.get("x", ""), [y] if isinstance(y, str) else y, told.get("by"), told.get("log", False))
     for field, value in (("x", found.x), ("by", found.by)):
@@ -141,4 +172,8 @@ def known(where: str, told: Mapping[str, Any], fields: set[str]) -> None:
     """Complains about a field that nobody reads."""
     for field in told:
         if field not in fields:
-            raise DescriptionError(f"there is no field {where}{field}; there are {', '.join(sorted(fields))}")
+            near = difflib.get_close_matches(field, fields, 1)
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            raise DescriptionError(
+                f"{where}{field}: there is no such field; {meant}expected {', '.join(sorted(fields))}"
+            )

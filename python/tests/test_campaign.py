@@ -393,14 +393,15 @@ def test_what_is_wrong_with_a_description_is_said(tmp_path):
     for text, complaint in (
         ("seeds = 3", "scenario"),
         ('scenario = "none.toml"', "none.toml"),
-        (f"{scenario}seed = 3", "seeds"),
+        (f"{scenario}seed = 3", "c.toml:2: seed: there is no such field; did you mean 'seeds'?"),
         (f'{scenario}seeds = "3.."', "FIRST..LAST"),
         (f'{scenario}[grid]\n"topology.trunk.queue" = "1 packets"', "topology.trunk.queue"),
         (f'{scenario}[grid]\n"flow[1].from" = ["a"]', "numbered from 0"),
         (f'{scenario}[grid]\n"topology..trunk" = ["a"]', "topology..trunk"),
         (f'{scenario}[grid]\n"name.x" = ["a"]', "no table"),
         (f'{scenario}[collect]\nwait = "mean_wait"', "PART/NAME/FIGURE"),
-        (f'{scenario}[plot]\nx = "a"', "no axis"),
+        (f'{scenario}[plot]\nx = "a"', "c.toml:3: plot.x: 'a' is no axis"),
+        (f"{scenario}[plot]\nx = 3", "c.toml:3: plot.x: it is 3; expected the name of an axis"),
         ("scenario = ", "c.toml"),
     ):
         file.write_text(text)

@@ -6,7 +6,6 @@
 //! # use layercast::{Frame, Group, Server, Span, join};
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> layercast::Result<()> {
-//! # let frames: Vec<_> = (0..72).map(|n| if n % 2 == 0 { Frame::base(vec![n; 99]) } else { Frame::e1(vec![n; 99]) }).collect();
 //! let server = Server::bind("127.0.0.1:0").await?;
 //! let group = server.open_group(Group::new("film")).await?;
 //! println!("join {}", group.url());
@@ -16,7 +15,7 @@
 //! #     while media.recv().await.is_some() { played += 1; }
 //! #     Ok::<_, layercast::Error>(played)
 //! # });
-//! for frame in frames { group.send(frame).await?; }
+//! for n in 0..240 { group.send(if n % 12 == 0 { Frame::base(vec![n; 900]) } else { Frame::e1(vec![n; 300]) }).await?; }
 //! group.close(Span::from_secs(1)).await?;
 //! # assert!(sink.await.unwrap()? > 0);
 //! # Ok(())

@@ -37,3 +37,18 @@ fn its_five_lines_are_the_doc_tests() {
         assert!(run.contains(&block), "{block:#?} is none of {run:#?}");
     }
 }
+
+#[test]
+fn the_programs_of_the_manual_are_the_examples() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manual = fs::read_to_string(here.join("../../docs/api.md")).unwrap();
+    let shown: Vec<String> = blocks(manual.lines(), "```rust")
+        .into_iter()
+        .map(|block| block.join("\n") + "\n")
+        .collect();
+    let run = ["source", "sink"].map(|name| {
+        let path = here.join("examples").join(name).with_extension("rs");
+        fs::read_to_string(path).unwrap()
+    });
+    assert_eq!(shown, run);
+}

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -13,6 +13,7 @@ use layercast_protect::{Control, Expect, JoinUrl};
 
 use crate::args::IdentityArgs;
 use crate::failure::Failure;
+use crate::scheme;
 
 /// How long `@FILE` waits for a node that has just been started: a live server measures its input first.
 const URL_WITHIN: Duration = Duration::from_secs(60);
@@ -28,11 +29,19 @@ pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
         Some(file) => first_line(Path::new(file), URL_WITHIN)?,
         None => text.to_owned(),
     };
+    scheme::check(&line, scheme::Place::Node)?;
     line.parse().map_err(|error: layercast_protect::UrlError| {
-        Failure::Usage(match text.starts_with('@') {
-            true => format!("{}: {error}", &text[1..]),
-            false => error.to_string(),
-        })
+        let failure = Failure::wrong_use(match text.strip_prefix('@') {
+            Some(file) => format!("{file}: {error}"),
+            None => error.to_string(),
+        });
+        match line.parse::<Ipv6Addr>() {
+            Ok(_) => {
+                failure.hint("write an IPv6 address in brackets, with a port: '[2001:db8::1]:7400'")
+            }
+            Err(_) => failure
+                .hint("give the URL that the node printed, or HOST:PORT/FLOW without encryption"),
+        }
     })
 }
 
@@ -77,7 +86,8 @@ pub async fn resolve(url: &JoinUrl, ca: Option<&Path>) -> Result<Remote, Failure
     let trust = trust(url, ca)?;
     let host = &url.host;
     let fail = |why: String| {
-        Failure::new(format!("cannot find {host}: {why}")).hint("check the name of the host")
+        let failure = Failure::new(format!("cannot resolve {host}: {why}"));
+        failure.hint("check the host name and the name service, or give an IP address")
     };
     let mut found = tokio::net::lookup_host(host)
         .await
@@ -207,6 +217,12 @@ mod tests {
         let error = first_line(&file, Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("holds no URL"), "{error}");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_ipv6_address_needs_brackets() {
+        let error = parse("::1").unwrap_err().to_string();
+        assert!(error.contains("in brackets"), "{error}");
     }
 
     #[test]

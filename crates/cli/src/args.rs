@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use layercast_core::quantity::QueueSize;
 use layercast_core::{AdaptMode, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_protect::Control;
 use layercast_qos::Merge;
-use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::FilterPlace;
 use layercast_switch::{Jitter, RateSchedule};
 
@@ -17,13 +17,13 @@ use layercast_transport::mets::ParityConfig;
 use crate::scenario::ProtectBase;
 use crate::units;
 
-/// Layered live media to unequal receivers: the base layer of every admitted flow arrives, in
-/// time, while enhancement layers come and go with the bandwidth that is left.
+/// Delivers layered live media to receivers of unequal capacity. The base layer of every admitted flow is
+/// reserved and arrives in time; enhancement layers use the bandwidth that is left.
 #[derive(Debug, Parser)]
 // In a narrower terminal clap would break examples into lines that cannot be copied; the terminal itself can show them.
 #[command(name = "layercast", version, arg_required_else_help = true, after_help = EXAMPLES, term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -36,44 +36,45 @@ Start here:
   layercast sim scenarios/quickstart.toml       # a whole network in the simulator
   layercast demo                                # real processes and the simulator, side by side
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 done in part (send, receive), 130 stopped by Ctrl-C.";
+Exit codes: 0 success, 1 failure, 2 wrong use, 3 partial success (send, receive), 130 stopped by Ctrl-C
+(docs/exit-codes.md).";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the layers, rates and GOPs of a clip
     Probe(Probe),
-    /// Lower the rate of a clip: drop high frequencies, shape it to a rate, or drop pictures
+    /// Lower the rate of a clip: remove high frequencies, shape it to a rate, or drop pictures
     Filter(Filter),
     /// Run a scenario in the simulator
     Sim(Sim),
-    /// Offer a clip as a layered flow
+    /// Offer a clip or a live stream as a layered flow
     Serve(Serve),
-    /// Run a software switch: takes flows from upstream, gives each branch what fits
+    /// Run a software switch between servers and receivers: each branch gets the layers that fit
     Switch(Switch),
-    /// Receive a flow and write it to a file or a player
+    /// Receive a flow; write it to a file, a player or a UDP address
     Join(Join),
-    /// Ask a server or switch for its flows and its members' statistics
+    /// Show the flows of a server or switch and the statistics of their receivers
     Stats(Stats),
-    /// Run a scenario with real processes on this machine, and in the simulator, and compare
+    /// Run a scenario with real processes and in the simulator, and compare the two
     Demo(Demo),
-    /// Let somebody join a flow that takes tokens: print a token, or a join URL with it
+    /// Print a token, or a join URL with it, for a flow that requires tokens
     Token(Token),
-    /// Send files to many receivers at once, by IP multicast or from host to host
+    /// Send files to many receivers, by IP multicast or to listed hosts
     Send(crate::multicast::args::Send),
-    /// Receive the files of `layercast send`
+    /// Receive files that `layercast send` sends
     Receive(crate::multicast::args::Receive),
-    /// Many receivers in one process, to try `layercast send` with
+    /// Run many receivers in one process, to test `layercast send`
     EmulateReceivers(crate::multicast::args::EmulateReceivers),
-    /// Run a network in real time with real programs at its hosts, or put an impaired path between two of them
+    /// Run a simulated network in real time with real programs at its hosts, or impair one path
     Emulate(Emulate),
-    /// Measure the rate and the burst of a policer on a path, by trains of datagrams
+    /// Measure rate and burst of a traffic policer on a path
     PolicerProbe(PolicerProbe),
-    /// Packet-level FEC: where in a multicast tree redundancy pays, and a tunnel of parities between two hosts
+    /// Packet-level FEC: plan codes on a multicast tree, or protect UDP traffic between two hosts
     Fec(Fec),
-    /// Models of application traffic: sample them, compare them with data, see what they offer
+    /// Models of application traffic: sample, compare with data, import, analyze
     Workload(crate::workload::args::Workload),
-    /// XTP as a daemon that other processes of this machine use
+    /// Run an XTP daemon for the processes of this machine
     Xtpd(crate::xtpd::Xtpd),
 }
 
@@ -114,15 +115,15 @@ pub struct Filter {
     /// Keep the first K of the 64 coefficients of every block
     #[arg(long, value_name = "K", group = "how", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub low_pass: Option<u8>,
-    /// Drop what is missed least until every GOP has this rate, e.g. 800k or 1.5Mbit/s
+    /// Shape every GOP to this rate, least important coefficients first, e.g. 800k or 1.5Mbit/s
     #[arg(long, value_name = "RATE", group = "how", value_parser = units::short_rate)]
     pub rate: Option<Rate>,
-    /// Keep I pictures, or I and P pictures; each of the others repeats one before it
+    /// Keep I pictures, or I and P pictures; every dropped picture repeats the one before it
     #[arg(long, value_enum, ignore_case = true, group = "how")]
     pub keep: Option<Keep>,
     /// The clip; `-` is standard input
     pub file: PathBuf,
-    /// Where the stream goes; `-` is standard output, and the report then goes to standard error
+    /// Output file; `-` is standard output, and the report goes to standard error
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
     /// Print one JSON object (docs/json.md)
@@ -156,17 +157,18 @@ Examples:
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
-    /// The scenario (TOML): of METS, with schema = "internet/1" an internetwork (docs/simulator.md), with "group/1"
-    /// reliable multicast (docs/multicast-simulator.md)
+    /// Scenario file (TOML): METS flows; with schema = "internet/1" an internetwork (docs/simulator.md); with
+    /// schema = "group/1" reliable multicast (docs/multicast-simulator.md)
     #[arg(required_unless_present = "schema")]
     pub scenario: Option<PathBuf>,
-    /// Check the scenario, print what is wrong or surprising, and do not run it
+    /// Check the scenario, print errors and warnings, and do not run it
     #[arg(long)]
     pub check: bool,
-    /// Print the JSON Schema of internetworks, for editors
-    #[arg(long, exclusive = true)]
-    pub schema: bool,
-    /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks)
+    /// Print the JSON Schema of scenarios of internetworks, or of reliable multicast (group), for editors
+    #[arg(long, exclusive = true, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true,
+          default_missing_value = "internet")]
+    pub schema: Option<SchemaKind>,
+    /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks only)
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
     pub out: Option<PathBuf>,
     /// Print one JSON object (docs/json.md) instead of tables
@@ -175,39 +177,48 @@ pub struct Sim {
     /// Write every packet or cell on every link to this file, for tshark or Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// With --pcap: only packets, not the cells of an ATM backbone, which then move as trains (internetworks)
+    /// With --pcap: capture packets only, not the cells of an ATM backbone (internetworks only; faster)
     #[arg(long, requires = "pcap")]
     pub no_cells: bool,
-    /// Use this seed instead of the scenario's
+    /// Seed [default: that of the scenario]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Protect the base layers of all flows otherwise than the scenario says: off, 6+2, auto (METS)
+    /// Override the base-layer protection of all flows: off, N+M parities such as 6+2, or auto (METS only)
     #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
     pub protect_base: Option<ProtectBase>,
-    /// One run for each of these seeds, e.g. 1..20: DIR/seed-1 to DIR/seed-20 as --out writes them, and what they have in
-    /// common; seeds that DIR has are kept (internetworks)
+    /// Run once per seed, e.g. 1..20, and write DIR/seed-1 to DIR/seed-20 and a summary of all runs; finished seeds
+    /// in DIR are kept (internetworks only)
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, requires = "out",
           conflicts_with_all = ["seed", "check", "pcap", "trace"])]
     pub seeds: Option<RangeInclusive<u64>>,
-    /// With --seeds: so many runs at a time [default: one for each processor]
+    /// Number of parallel runs of --seeds [default: number of processors]
     #[arg(long, value_name = "N", requires = "seeds", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Run an internetwork of TCP and UDP flows in so many parts, each with a thread of its own: the result is the same
-    /// [default: one for each processor in networks of 2000 nodes or more, where that is quicker]
+    /// Number of threads for an internetwork of TCP and UDP flows; the result does not depend on it [default: number
+    /// of processors for networks of 2000 nodes or more if that is faster, else 1]
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
-    /// Write every event of every machine to this file (JSON-SEQ, in qlog's manner)
+    /// Write every event of every protocol machine to this file (JSON text sequence, similar to qlog)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Encode and decode every packet at every hop; the result must stay the same
+    /// Encode and decode every packet at every hop, to test the codecs; the result is the same
     #[arg(long)]
     pub wire_check: bool,
-    /// Move the cells of an ATM backbone one by one instead of as trains: slower, with the same result
+    /// Simulate ATM cells one by one instead of in trains: slower, same result
     #[arg(long)]
     pub per_cell: bool,
-    /// Stop after this much simulated time, e.g. 10s
+    /// Stop after this simulated time, e.g. 10s [default: that of the scenario]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub duration: Option<Span>,
+}
+
+/// What `layercast sim --schema` prints the schema of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum SchemaKind {
+    /// Internetworks (internet/1)
+    Internet,
+    /// Reliable multicast (group/1)
+    Group,
 }
 
 /// How a child of `layercast demo` is told which node of which scenario it is.
@@ -227,8 +238,8 @@ pub struct Role {
 /// `layercast serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Receivers and switches connect to the URL it prints, which names its certificate; each gets the highest level that its link
-and the network between can carry. Rates are those of the clip as probed.
+Prints the URL that receivers and switches connect to; the URL contains the fingerprint of the server's
+certificate. Each receiver gets the highest level that its link and the network between can carry.
 
 Examples:
   layercast serve clip.m1v
@@ -246,28 +257,28 @@ pub struct Serve {
     /// Name of this node in messages and statistics
     #[arg(long, default_value = "server")]
     pub name: String,
-    /// Name of the flow [default: the clip's name without its extension]
+    /// Name of the flow [default: file name of the clip without its extension]
     #[arg(long)]
     pub flow: Option<String>,
-    /// Address to listen on: UDP, media on the port behind (or a free one); port 0 takes a free one
+    /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400")]
     pub listen: SocketAddr,
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub program: Option<u16>,
-    /// Live: look at so much of the stream to learn its rates
+    /// Live: measure the rates of the stream for this time before offering it
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = units::span)]
     pub measure: Span,
-    /// Live: reserve so many per cent more than was seen
+    /// Live: headroom above the measured rates, in percent
     #[arg(long, value_name = "PERCENT", default_value = "25", value_parser = clap::value_parser!(u32).range(..=1000))]
     pub headroom: u32,
-    /// Live: mean rates of BL, E1 and E2, instead of those seen, e.g. 1Mbit/s,2Mbit/s,500kbit/s
+    /// Live: mean rates of BL, E1 and E2 instead of measured ones, e.g. 1Mbit/s,2Mbit/s,500kbit/s
     #[arg(long, value_name = "BL[,E1[,E2]]", value_delimiter = ',', num_args = 1..=3, value_parser = units::rate)]
     pub rates: Option<Vec<Rate>>,
-    /// Live: send each frame so long after it came, which takes up the jitter of the encoder
+    /// Live: delay each frame by this time to absorb the jitter of the encoder
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::span)]
     pub lead: Span,
-    /// Live: give up when nothing came for this time at the start [default: 30s]
+    /// Live: fail if no media arrive for this time at the start [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub patience: Option<Span>,
     /// Live RTP: the session description of the sender, with the parameter sets that its stream lacks
@@ -276,43 +287,43 @@ pub struct Serve {
     /// Start again at the end of the clip
     #[arg(long = "loop")]
     pub repeat: bool,
-    /// Start when this many receivers joined
+    /// Start when this number of receivers has joined
     #[arg(long, value_name = "N", conflicts_with = "start_in")]
     pub start_when_joined: Option<u32>,
     /// Start after this time, e.g. 5s
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub start_in: Option<Span>,
-    /// Follow the bandwidth by whole layers, or shape the video to any rate
+    /// How a flow adapts: by whole layers (discrete), or shaped to any rate (continuous)
     #[arg(long, value_name = "discrete|continuous", default_value = "discrete", value_parser = units::adapt)]
     pub adapt: AdaptMode,
-    /// Promised end-to-end delay: frames are played this long after they were taken
+    /// Promised end-to-end delay, from capture of a frame to its playout
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub delay_max: Span,
-    /// Core switch: the node where all receivers meet the flow; auto is this one
+    /// Core switch, through which all receivers join; auto is this node [default: none]
     #[arg(long, value_name = "NODE")]
     pub core: Option<String>,
-    /// How packets are spaced: the token bucket of METS; all flows of this host frame after frame at
-    /// the rate that receivers say they take in (join --drain), the bucket until they do; or not at all
+    /// Spacing of packets: paper: a token bucket per flow (METS); serial: frame after frame at the rate that
+    /// receivers announce (join --drain); off: none
     #[arg(long, value_name = "HOW", default_value = "paper")]
     pub pacing: Pacing,
-    /// Protect the base layer against loss: N+M sends M parities for every N packets, as in 6+2 or
-    /// reed-solomon:20+4; auto as many as the loss that receivers report asks for
+    /// Protect the base layer against loss: N+M sends M parities per N packets, e.g. 6+2 or reed-solomon:20+4;
+    /// auto follows the reported loss [default: none]
     #[arg(long, value_name = "N+M|auto")]
     pub protect_base: Option<ParityConfig>,
-    /// Seal the media from end to end: switches pass on what they cannot read or change
+    /// Encrypt the media end to end: switches forward them without reading them
     #[arg(long)]
     pub seal: bool,
-    /// Let only receivers join that show a token (layercast token); seals the media
+    /// Admit only receivers with a token (see layercast token); implies --seal
     #[arg(long)]
     pub require_tokens: bool,
     #[command(flatten)]
     pub link: LinkArgs,
     #[command(flatten)]
     pub own: IdentityArgs,
-    /// Print one JSON object per second instead of a status line
+    /// Print one JSON object per second instead of a status line (docs/json.md)
     #[arg(long)]
     pub json: bool,
-    /// Write every event of the machines to this file (JSON-SEQ)
+    /// Write every event of the protocol machines to this file (JSON text sequence)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     #[command(flatten)]
@@ -322,31 +333,31 @@ pub struct Serve {
 /// `layercast token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Whoever has the token may join the flow, so hand it over like a password: in a file (layercast join --token-file) or
-in the environment (LAYERCAST_TOKEN). In a URL on the command line all users of the host see it in the list of
-processes. Needs no running server.
+A token admits its holder to the flow: treat it as a password. Pass it in a file (layercast join --token-file) or in
+the environment (LAYERCAST_TOKEN); a URL on the command line is visible to all users of the host in the list of
+processes. No server has to run.
 
 Examples:
   layercast token --identity server.pem --flow bunny
   layercast token --identity server.pem --flow bunny --member alice --level 1 --expires 8h \\
       --url 'layercasts://192.0.2.1:7400/bunny?fp=..'        # a whole URL for layercast join")]
 pub struct Token {
-    /// The file that `serve --identity` uses
+    /// Identity file of the server (serve --identity)
     #[arg(long, value_name = "FILE")]
     pub identity: PathBuf,
     /// Name of the flow
     #[arg(long)]
     pub flow: String,
-    /// Only for the receiver with this name (join --name) [default: any]
+    /// Valid only for the receiver with this name (join --name) [default: any]
     #[arg(long, value_name = "NAME")]
     pub member: Option<String>,
-    /// Highest level: 0 the base layer, 1 with E1, 2 everything
+    /// Highest level: 0 (base layer), 1 (BL+E1) or 2 (all layers)
     #[arg(long, value_name = "N", default_value = "2", value_parser = units::level)]
     pub level: Level,
-    /// Valid for this time from now on
+    /// Validity from now on
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = units::span)]
     pub expires: Span,
-    /// Print this URL with flow, source and token in it instead
+    /// Print this URL completed with flow, source key and token, instead of the bare token
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 }
@@ -354,10 +365,10 @@ pub struct Token {
 /// Who `serve` and `switch` are on protected links (docs/security.md).
 #[derive(Debug, Args, Clone)]
 pub struct IdentityArgs {
-    /// Keep certificate and key in this file, made if it is not there: the join URL stays the same
+    /// File with certificate and key, created if missing: the join URL survives restarts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cert", "insecure"])]
     pub identity: Option<PathBuf>,
-    /// Show this certificate (PEM, its issuers behind it) instead of one of our own
+    /// Present this certificate chain (PEM) instead of a self-signed one
     #[arg(
         long,
         value_name = "FILE",
@@ -368,14 +379,14 @@ pub struct IdentityArgs {
     /// The private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// Take calls in the clear: nothing is encrypted, anybody can forge; for teaching and measuring
+    /// Use unencrypted, unauthenticated links; for teaching and measurements only
     #[arg(long)]
     pub insecure: bool,
-    /// What carries the control of sessions in the clear (with --insecure): tcp or xtp, which is XTP over
-    /// UDP; the URL that is printed says so. On protected links it is QUIC [default: tcp]
+    /// Transport of session control with --insecure: tcp, or xtp (XTP over UDP). Protected links use QUIC
+    /// [default: tcp]
     #[arg(long, value_name = "tcp|xtp", value_parser = units::control)]
     pub control: Option<Control>,
-    /// Keep this name for the neighbour with this certificate; may be given several times
+    /// Reserve a name for the neighbour with this certificate; repeatable
     #[arg(long = "reserve", value_name = "NAME=FINGERPRINT", value_parser = units::reservation,
           conflicts_with = "insecure")]
     pub reserved: Vec<(String, layercast_net::Fingerprint)>,
@@ -395,14 +406,14 @@ pub enum Pacing {
 /// Limits of the links of `serve` and `switch`.
 #[derive(Debug, Args, Clone)]
 pub struct LinkArgs {
-    /// Rate of every link towards receivers, e.g. 10Mbit/s [default: as fast as it goes]
+    /// Rate of every link towards receivers, e.g. 10Mbit/s [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,
-    /// Rate, delay, queue and loss of the link to one neighbour, and how its rate changes from the
-    /// start of the node on: NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
+    /// Rate, delay, queue, loss and rate schedule (times count from the start of the node) of the link to one
+    /// neighbour; repeatable: NAME=RATE[,delay=5ms][,queue=500ms|256cells][,loss=0.01][,schedule=10s:60%,20s:100%]
     #[arg(long = "port", value_name = "NAME=RATE,..", value_parser = units::named_port)]
     pub ports: Vec<units::NamedPort>,
-    /// Receivers and switches that may be connected at a time; further callers are turned away
+    /// Maximum number of connected receivers and switches; further ones are refused
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_neighbours: u16,
 }
@@ -410,8 +421,8 @@ pub struct LinkArgs {
 /// `layercast switch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A switch joins a flow upstream when somebody asks for it downstream, admits base layers against what
-is reserved on each link, and shares the rest fairly among enhancement layers.
+A switch joins a flow upstream when a receiver asks for it downstream. It admits base layers while each link
+has unreserved rate, and shares the remaining rate fairly among enhancement layers.
 
 Examples:
   layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'    # the URL of the server
@@ -422,43 +433,43 @@ Examples:
   layercast switch --upstream 192.0.2.1:7400 --insecure     # everything in the clear
   layercast switch --upstream 'layercast://192.0.2.1:7400?control=xtp' --insecure --control xtp")]
 pub struct Switch {
-    /// Let only receivers join that show a token of the flow's source
+    /// Admit only receivers with a token of the flow's source
     #[arg(long)]
     pub require_tokens: bool,
     /// A server or switch to take flows from: its URL, or @FILE that holds it; may be given several times
     #[arg(long, value_name = "URL", required_unless_present = "scenario")]
     pub upstream: Vec<String>,
-    /// Believe the authorities in this PEM file where an upstream URL names no fingerprint
+    /// Certification authorities (PEM) for upstream URLs without a fingerprint
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
     /// Name of this node in messages and statistics
     #[arg(long, default_value = "switch")]
     pub name: String,
-    /// Address to listen on: UDP, media on the port behind (or a free one); port 0 takes a free one
+    /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410")]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub link: LinkArgs,
     #[command(flatten)]
     pub own: IdentityArgs,
-    /// Filter a flow on its way to a neighbour, or to all: keep:I, keep:IP, thin:1/2, low-pass:10 or
-    /// drs (shape to what the link has left); may be given several times
+    /// Filter a flow towards one neighbour, or all: keep:I, keep:IP, thin:1/2, low-pass:10 or drs (shape to the
+    /// rate that is left); repeatable
     #[arg(long, value_name = "FLOW[@NAME]=RULE", value_parser = units::filter)]
     pub filter: Vec<FilterPlace>,
-    /// How demands of several branches become one: join as printed, hull for research
+    /// How the demands of several branches are merged: join (METS), or hull (for research)
     #[arg(long, value_name = "join|hull", default_value = "join", value_parser = units::merge)]
     pub merge: Merge,
-    /// Send the media for these neighbours to an IP multicast group, once for all of them; they
-    /// join with --multicast GROUP:PORT; may be given several times
+    /// Send the media of these neighbours once, to an IP multicast group; they use join --multicast GROUP:PORT;
+    /// repeatable
     #[arg(long, value_name = "GROUP:PORT=NAME,..", value_parser = units::group)]
     pub multicast: Vec<units::Group>,
-    /// Address of the interface for multicast [default: that of --listen]
+    /// Address of the multicast interface [default: that of --listen]
     #[arg(long, value_name = "ADDR")]
     pub interface: Option<Ipv4Addr>,
-    /// Print one JSON object per second instead of a status line
+    /// Print one JSON object per second instead of a status line (docs/json.md)
     #[arg(long)]
     pub json: bool,
-    /// Write every event of the machines to this file (JSON-SEQ)
+    /// Write every event of the protocol machines to this file (JSON text sequence)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     #[command(flatten)]
@@ -468,8 +479,8 @@ pub struct Switch {
 /// `layercast join`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What is written is a stream any decoder accepts, whatever layers arrived; it starts at the first
-I picture. Stopped by Ctrl-C, the file stays valid.
+The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first I picture.
+The file is valid when Ctrl-C stops the command.
 
 Examples:
   layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed
@@ -484,23 +495,23 @@ pub struct Join {
     /// node printed, @FILE that holds it (layercast serve .. > FILE), or HOST:PORT[/FLOW] for one that speaks in the clear
     #[arg(value_name = "URL", required_unless_present = "scenario")]
     pub address: Option<String>,
-    /// Believe the authorities in this PEM file if the URL names no fingerprint
+    /// Certification authorities (PEM) for a URL without a fingerprint
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Read the token for the flow from this file. Without it, the environment variable LAYERCAST_TOKEN counts if
-    /// the URL has no token. A token in the URL shows in the list of processes
+    /// File with the token for the flow [default: the token of the URL, else the environment variable
+    /// LAYERCAST_TOKEN]. A token in the URL is visible in the list of processes
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Keep certificate and key of this receiver in this file, made if it is not there
+    /// File with certificate and key of this receiver, created if missing
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
     /// Highest level wanted: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = units::level)]
     pub level: Level,
-    /// What to do when the way here is congested, instead of what the flow says
+    /// Reaction to congestion [default: that of the flow]
     #[arg(long, value_name = "drop-layer|inform|disconnect|RULE", value_parser = units::on_scarce)]
     pub on_scarce: Option<OnScarce>,
-    /// What to do when there is more bandwidth, instead of what the flow says
+    /// Reaction to spare bandwidth [default: that of the flow]
     #[arg(long, value_name = "add-layer|inform|ignore", value_parser = units::on_plenty)]
     pub on_plenty: Option<OnPlenty>,
     /// Write the received stream to this file, `.ts` as a transport stream; `-` is standard output;
@@ -510,25 +521,25 @@ pub struct Join {
     /// With --out rtp://: the session description with which players open it [default: FLOW.sdp]
     #[arg(long, value_name = "FILE", requires = "out")]
     pub sdp: Option<PathBuf>,
-    /// Leave after this time, e.g. 15s
+    /// Leave after this time, e.g. 15s [default: at the end of the flow]
     #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
     pub leave_after: Option<Span>,
     /// Name of this receiver in messages and statistics
     #[arg(long, default_value = "receiver")]
     pub name: String,
-    /// Play each frame this long after it was sent, instead of the delay the flow promises
+    /// Playout delay after sending [default: the delay that the flow promises]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,
-    /// What this host takes in without loss, all flows together, for senders with --pacing serial
+    /// Rate that this host receives without loss, all flows together, for senders with --pacing serial
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub drain: Option<Rate>,
-    /// Take the media from this IP multicast group, to which the switch sends them
+    /// Receive the media from this IP multicast group (switch --multicast)
     #[arg(long, value_name = "GROUP:PORT")]
     pub multicast: Option<SocketAddrV4>,
-    /// Address of the interface for multicast [default: the one towards HOST]
+    /// Address of the multicast interface [default: the one towards HOST]
     #[arg(long, value_name = "ADDR")]
     pub interface: Option<Ipv4Addr>,
-    /// List the flows on offer and stop
+    /// List the offered flows and exit
     #[arg(long, conflicts_with_all = ["out", "leave_after"])]
     pub list: bool,
     /// Print one JSON object per second and a summary at the end (on standard error with --out -)
@@ -552,10 +563,10 @@ Examples:
   layercast stats 'layercasts://127.0.0.1:7400?fp=any' --json | jq '.flows[].members[].lost'
   layercast stats xtp+daemon:///run/user/1000/xtpd")]
 pub struct Stats {
-    /// Server or switch: the URL that the node printed, or HOST:PORT for one that speaks in the clear; or a daemon of XTP
+    /// Server or switch: the URL that it printed, or HOST:PORT without encryption; or an XTP daemon
     #[arg(value_name = "URL")]
     pub address: String,
-    /// Believe the authorities in this PEM file if the URL names no fingerprint
+    /// Certification authorities (PEM) for a URL without a fingerprint
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
     /// Print one JSON object
@@ -566,17 +577,16 @@ pub struct Stats {
 /// `layercast emulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With a scenario of an internetwork (docs/simulator.md) the hosts that it attaches are real: what iperf3,
-curl or ffmpeg send goes through the simulated network in real time, beside its simulated traffic.
---namespaces makes network namespaces with TUN or TAP devices as the scenario says, and removes them at
-the end. How late things happened is told every second and at the end.
+With a scenario of an internetwork (docs/simulator.md) its attached hosts are real: the traffic of iperf3, curl
+or ffmpeg crosses the simulated network in real time, together with simulated traffic. --namespaces creates
+network namespaces with the TUN or TAP devices of the scenario, and removes them at the end. Lateness of
+events is reported every second and at the end.
 
-With --to it is one path: datagrams that come to --listen go on to --to, and the answers back, each way
-through a queue, a line of --rate, then delay, jitter and loss; the same seed draws the same loss and
-jitter. Clients share the path. TCP connections to the same port are carried too, delayed but not lost,
-and a Layercast node behind it is told the port of the path instead of its neighbour's, as behind a NAT;
-that takes a link without protection (--insecure). What a full queue drops is dropped without a look
-into it; datagrams that wait long are marked (ECN).
+With --to it is one path: datagrams to --listen are forwarded to --to, and answers back, each way through a
+queue, a line of --rate, then delay, jitter and loss. The same seed gives the same loss and jitter. All clients
+share the path. TCP connections to the same port are forwarded too, delayed but without loss. A Layercast node
+behind the path sees the path's port instead of its neighbour's, as behind a NAT; this needs links without
+encryption (--insecure). The queue drops the arriving datagram when full and marks long waits (ECN).
 
 Examples:
   sudo layercast emulate scenarios/internet/emulate.toml --namespaces
@@ -584,9 +594,9 @@ Examples:
   layercast emulate --listen 127.0.0.1:7500 --to 127.0.0.1:7400 --rate 3Mbit/s --queue 200ms \\
       --schedule 10s:60%,20s:100% --json")]
 pub struct Emulate {
-    /// The internetwork (TOML, schema = "internet/1") that real programs are attached to
+    /// Scenario of an internetwork (TOML, schema = "internet/1") with attached programs
     pub scenario: Option<PathBuf>,
-    /// Make network namespaces, devices, addresses and routes for the scenario's TUN and TAP attachments; needs root
+    /// Create network namespaces, devices, addresses and routes for the attached hosts; needs root
     #[arg(long, conflicts_with = "to")]
     pub namespaces: bool,
     /// Stop after this time, e.g. 30s [default: run.duration of the scenario]
@@ -598,7 +608,7 @@ pub struct Emulate {
     /// With --pcap: only packets, not the cells of an ATM backbone, which then move as trains
     #[arg(long, requires = "pcap")]
     pub no_cells: bool,
-    /// Address that clients send to; port 0 takes a free one
+    /// Address that clients send to; port 0 selects a free port
     #[arg(
         long,
         conflicts_with = "scenario",
@@ -606,7 +616,7 @@ pub struct Emulate {
         default_value = "127.0.0.1:0"
     )]
     pub listen: SocketAddr,
-    /// Where their datagrams go
+    /// Destination of the datagrams of clients
     #[arg(long, value_name = "ADDR", conflicts_with = "scenario")]
     pub to: Option<SocketAddr>,
     /// Believe the addresses of all clients. Without it, a client on another host that has no TCP connection here
@@ -620,34 +630,34 @@ pub struct Emulate {
     /// Rate of the line each way, UDP and IP headers included [default: no limit]
     #[arg(long, conflicts_with = "scenario", value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<Rate>,
-    /// How the rate changes, counted from the first datagram: TIME:PERCENT,..
+    /// Changes of the rate, counted from the first datagram: TIME:PERCENT,.. e.g. 10s:60%,20s:100%
     #[arg(long, conflicts_with = "scenario", value_name = "STEPS", requires = "rate", value_parser = units::schedule)]
     pub schedule: Option<RateSchedule>,
-    /// What waits in front of the line at most, in time of the full line, bytes or cells of 48 bytes
+    /// Size of the queue, as time at the full rate, bytes, or cells of 48 bytes
     #[arg(long, conflicts_with = "scenario", value_name = "SIZE", default_value = "200ms", value_parser = units::queue)]
     pub queue: QueueSize,
     /// Delay each way
     #[arg(long, conflicts_with = "scenario", value_name = "TIME", default_value = "0s", value_parser = units::span)]
     pub delay: Span,
-    /// Random delay on top, in order: uniform up to this, or normal:TIME
+    /// Additional random delay without reordering: uniform up to this, or normal:TIME
     #[arg(long, conflicts_with = "scenario", value_name = "TIME", default_value = "0s", value_parser = units::jitter)]
     pub jitter: Jitter,
-    /// Let jitter change the order
+    /// Let jitter reorder datagrams
     #[arg(long, conflicts_with = "scenario")]
     pub reorder: bool,
-    /// Share of datagrams lost each way, such as 3%
+    /// Probability of loss each way, e.g. 0.03 or 3%
     #[arg(long, conflicts_with = "scenario", value_name = "SHARE", default_value = "0", value_parser = units::probability)]
     pub loss: f64,
-    /// Lose so many in a row on average instead of each on its own
+    /// Mean length of a burst of losses, in datagrams [default: independent losses]
     #[arg(long, conflicts_with = "scenario", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub burst: Option<u32>,
-    /// Share of datagrams that arrive twice
+    /// Probability that a datagram is duplicated, e.g. 1%
     #[arg(long, conflicts_with = "scenario", value_name = "SHARE", default_value = "0", value_parser = units::probability)]
     pub duplicate: f64,
     /// Seed of loss and jitter [default: 1, or that of the scenario]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Print one JSON object per second instead of a status line
+    /// Print one JSON object per second instead of a status line (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -655,28 +665,27 @@ pub struct Emulate {
 /// `layercast policer-probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sends trains of datagrams to somebody who counts them (the same command with --listen), faster than the
-policer lets them pass, and finds the token bucket that would have lost just those that were lost. What is
-told are rate and burst in bytes of IP packets, each with the range that fits nearly as well. A queue in
-front of a bottleneck takes in a burst, too, and is told as one; where nothing is lost, nothing is told.
+Sends trains of datagrams, faster than the policer's rate, to the same command with --listen at the other end,
+and fits the token bucket that explains the observed losses. Reports rate and burst, in bytes of IP packets,
+each with its plausible range. The queue of a bottleneck looks like a burst. Without loss there is no result.
 
 Examples:
   layercast policer-probe --listen 0.0.0.0:9400
   layercast policer-probe 192.0.2.7:9400 --at 200Mbit/s
   layercast policer-probe 192.0.2.7:9400 --json | jq .rate_bps")]
 pub struct PolicerProbe {
-    /// Whom to probe: address and port of the other side
+    /// Address and port of the other end, e.g. 192.0.2.7:9400
     pub to: Option<SocketAddr>,
-    /// Answer those who probe, at this address, until killed
+    /// Answer probes at this address until stopped
     #[arg(long, value_name = "ADDR", conflicts_with = "to")]
     pub listen: Option<SocketAddr>,
-    /// Rate of the first train: more than the policer's
+    /// Rate of the first train; must exceed the policer's rate
     #[arg(long, value_name = "RATE", default_value = "50Mbit/s", value_parser = units::rate)]
     pub at: Rate,
-    /// Bytes of a packet, UDP and IPv4 headers included
+    /// Packet size in bytes, UDP and IPv4 headers included
     #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u32).range(64..=9_000))]
     pub packet: u32,
-    /// Most packets of a train as long as nothing is lost
+    /// Maximum packets of a train while nothing is lost
     #[arg(long, value_name = "N", default_value = "65536", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub packets: u32,
     /// Print one JSON object
@@ -687,7 +696,7 @@ pub struct PolicerProbe {
 /// `layercast fec`.
 #[derive(Debug, Args)]
 pub struct Fec {
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub command: FecCommand,
 }
@@ -695,35 +704,35 @@ pub struct Fec {
 /// Commands of `layercast fec`.
 #[derive(Debug, Subcommand)]
 pub enum FecCommand {
-    /// Rank all placements of codes on the parts of a tree
+    /// Rank the placements of codes on the parts of a multicast tree
     Plan(FecPlan),
-    /// Protect the datagrams of any program between two hosts by parities
+    /// Protect the UDP datagrams of any program between two hosts by parities
     Edge(crate::edge::FecEdge),
 }
 
 /// `layercast fec plan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A tree is a TOML file of [[branch]] tables: name, parent (none: the source), loss of one link, hops in a row,
-count of alike branches, part (what placements call it, if not the name). What is told of each placement:
-transmissions by the source until all receivers have a packet, the gain over no FEC, and the net gain with
-the parities counted on the links that carry them; that of the highest net gain first.
+A tree is a TOML file of [[branch]] tables: name, parent (default: the source), loss per link, hops in a row,
+count of equal branches, part (name in placements; default: name). For each placement it prints the number of
+transmissions until all receivers have a packet, the gain over no FEC, and the net gain, which counts parities
+on the links that carry them; the highest net gain first.
 
 Examples:
   layercast fec plan tree.toml
   layercast fec plan tree.toml --code 14+2
   layercast fec plan tree.toml --json | jq '.placements[0]'")]
 pub struct FecPlan {
-    /// The tree
+    /// TOML file of the tree
     #[arg(value_name = "TREE.toml")]
     pub tree: PathBuf,
-    /// Longest block for which codes are tried, in packets
+    /// Longest block of the candidate codes, in packets
     #[arg(long, value_name = "PACKETS", default_value = "100")]
     pub block: usize,
-    /// This code on each part instead of the best one
+    /// Use this code on each part instead of the best one
     #[arg(long, value_name = "N+M", value_parser = crate::fec::code)]
     pub code: Option<(usize, usize)>,
-    /// Each protected link loses so many times less, at no cost, instead of a code
+    /// Instead of a code: divide each protected link's loss by this factor, at zero overhead
     #[arg(long, value_name = "TIMES", conflicts_with = "code")]
     pub factor: Option<f64>,
     /// Print one JSON object
@@ -734,10 +743,10 @@ pub struct FecPlan {
 /// `layercast demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Starts one process per node of the scenario on 127.0.0.1, makes the receivers join and leave at their
-times, runs the same scenario in the simulator, compares both, checks every received file with ffmpeg,
-and writes summary.json and report.html. The exit code is 1 if a promise was broken: no base-layer
-frame lost or late, every layer change on a GOP boundary, levels as simulated.
+Starts one process per node of the scenario on 127.0.0.1; receivers join and leave at the times of the scenario.
+Runs the same scenario in the simulator, compares both, checks every received file with ffmpeg, and writes
+summary.json and report.html. Exit code 1: a base-layer frame was lost or late, a layer changed inside a GOP, or
+the levels differ from the simulation.
 
 Examples:
   layercast demo
@@ -747,19 +756,19 @@ pub struct Demo {
     /// The scenario
     #[arg(long, value_name = "FILE", default_value = "scenarios/demo.toml")]
     pub scenario: PathBuf,
-    /// Where received streams, summary.json and report.html go
+    /// Folder for received streams, summary.json and report.html
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     pub out: PathBuf,
     /// Stop after 12 s of the scenario
     #[arg(long)]
     pub quick: bool,
-    /// Use this seed instead of the scenario's
+    /// Seed [default: that of the scenario]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Protect the base layers of all flows otherwise than the scenario says: off, 6+2, auto
+    /// Override the base-layer protection of all flows: off, N+M parities such as 6+2, or auto
     #[arg(long, value_name = "off|N+M|auto", value_parser = units::protect_base)]
     pub protect_base: Option<ProtectBase>,
-    /// Leave the links unprotected, with the control over tcp or xtp, instead of QUIC
+    /// Use unencrypted links with session control over tcp or xtp, instead of QUIC
     #[arg(long, value_name = "tcp|xtp", value_parser = units::control)]
     pub control: Option<Control>,
     /// Print the summary as JSON

@@ -18,10 +18,10 @@ use crate::units;
 /// `layercast fec edge`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One end of a tunnel; the same command runs at the other end, with --peer the other way round. Programs of this side
-send UDP to --in. What comes out here goes to --out or, without it, to whoever sent to --in last; it comes from the
-address of --in, so that answers to it go back through the tunnel. Packets may hold anything, encrypted or not, and
-cross unaltered. Datagrams from elsewhere than the peer's address are dropped. Without --out, a program on another
+One end of a tunnel; the other host runs the same command with --peer pointing back. Local programs send UDP to
+--in. Datagrams from the tunnel go to --out or, without it, to the last sender to --in; their source is the address
+of --in, so that answers return through the tunnel. Payloads cross unaltered, encrypted or not. Datagrams that are
+not from the peer's address are dropped. Without --out, a program on another
 host gets at most three times the bytes that it sends, since its address can be forged: name it by --out.
 
 Examples (a stream from host a to a player on host b, over a path that loses packets):
@@ -35,35 +35,35 @@ On a path made by `layercast emulate`, which the far end has to know by its port
   e$ layercast emulate --listen 127.0.0.1:7802 --to 127.0.0.1:7801 --from-port 7803 --loss 3%
   a$ layercast fec edge --listen 127.0.0.1:7800 --peer 127.0.0.1:7802 --in 127.0.0.1:5000
 
-Ctrl-C ends it and tells what was lost and recovered.")]
+Ctrl-C stops it and prints how many datagrams were lost and recovered.")]
 pub struct FecEdge {
-    /// Take datagrams of the peer at this address
+    /// Address for the datagrams of the peer
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7800")]
     pub listen: SocketAddr,
-    /// The other end, which listens there
+    /// Address of the other end
     #[arg(long, value_name = "HOST:PORT")]
     pub peer: String,
-    /// Parities to what is sent: M to every N packets, or as few as leave one packet in a thousand lost, by what the
-    /// peer reports
+    /// Code: M parities per N packets, or auto: the fewest that leave at most 1 packet in 1000 lost, by the reports
+    /// of the peer
     #[arg(long, value_name = "[SCHEME:]N+M|auto", default_value = "auto")]
     pub code: ParityConfig,
-    /// Send parities for what there is when a block has not been filled in this time
+    /// Close an incomplete block after this time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::span)]
     pub flush: Span,
-    /// Fill so many blocks in turn, so that a burst of losses takes one packet of each; recovery takes as many times
-    /// longer
+    /// Number of blocks that are filled in turn: a burst of losses takes one packet of each; recovery takes as many
+    /// times longer
     #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=32))]
     pub interleave: u8,
-    /// Longest datagram of the tunnel, in bytes: what the path carries less 28 (IPv6: 48)
+    /// Largest datagram of the tunnel, in bytes: path MTU less 28 (IPv6: 48)
     #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(500..=65_000))]
     pub mtu: u16,
-    /// Programs send to this address [default: a free port, where there is --out]
+    /// Address that local programs send to [default: a free port, with --out]
     #[arg(long = "in", value_name = "ADDR", required_unless_present = "out")]
     pub inside: Option<SocketAddr>,
-    /// Hand what comes out to the program at this address
+    /// Address of the local program that gets the datagrams from the tunnel
     #[arg(long, value_name = "ADDR")]
     pub out: Option<SocketAddr>,
-    /// Print one JSON object a line (docs/json.md)
+    /// Print JSON lines (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }

@@ -16,6 +16,13 @@ pub enum Failure {
     },
     /// It was used in a wrong way (exit code 2).
     Usage(String),
+    /// It was used in a wrong way (exit code 2), and there is a better one.
+    WrongUse {
+        /// What is wrong, in one line.
+        what: String,
+        /// What the user can do instead.
+        hint: Option<String>,
+    },
     /// The user stopped it (exit code 130).
     Interrupted,
     /// Whoever read our output has seen enough: no reason to say a word.
@@ -38,10 +45,22 @@ impl Failure {
         }
     }
 
+    /// A wrong use without advice.
+    pub fn wrong_use(what: impl fmt::Display) -> Failure {
+        Failure::WrongUse {
+            what: one_line(&what.to_string()),
+            hint: None,
+        }
+    }
+
     /// The same failure with advice.
     pub fn hint(self, advice: impl Into<String>) -> Failure {
         match self {
             Failure::Failed { what, .. } => Failure::Failed {
+                what,
+                hint: Some(advice.into()),
+            },
+            Failure::WrongUse { what, .. } => Failure::WrongUse {
                 what,
                 hint: Some(advice.into()),
             },
@@ -54,7 +73,10 @@ impl Failure {
         let failure = Failure::new(format!("cannot {verb} {}: {error}", path.display()));
         match error.kind() {
             io::ErrorKind::NotFound if verb == "read" => failure.hint("check the path"),
+            io::ErrorKind::NotFound => failure.hint("create the folder first"),
+            io::ErrorKind::IsADirectory => failure.hint("give the path of a file, not of a folder"),
             io::ErrorKind::PermissionDenied => failure.hint("check the permissions"),
+            io::ErrorKind::StorageFull => failure.hint("free some space on the disk"),
             _ => failure,
         }
     }
@@ -68,7 +90,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Failure::Failed { .. } | Failure::Unsatisfied => 1,
-            Failure::Usage(_) => 2,
+            Failure::Usage(_) | Failure::WrongUse { .. } => 2,
             Failure::Partial => 3,
             Failure::Interrupted => 130,
             Failure::BrokenPipe => 0,
@@ -79,8 +101,14 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed { what, hint: None } => write!(f, "layercast: {what}"),
+            Failure::Failed { what, hint: None } | Failure::WrongUse { what, hint: None } => {
+                write!(f, "layercast: {what}")
+            }
             Failure::Failed {
+                what,
+                hint: Some(hint),
+            }
+            | Failure::WrongUse {
                 what,
                 hint: Some(hint),
             } => write!(f, "layercast: {what}\n  {hint}"),

@@ -20,6 +20,7 @@ use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
 use crate::output::Lines;
+use crate::scheme;
 use crate::secret;
 use crate::serve::node_id;
 use crate::stats;
@@ -110,6 +111,7 @@ fn output(args: &args::Join, flow: &str) -> Result<Output, Failure> {
     if out == Path::new("-") {
         return Ok(Output::Stdout);
     }
+    scheme::check_path(out, scheme::Place::Output)?;
     writable(out)?;
     Ok(match live::output(out)? {
         None => Output::File(out.to_owned()),
@@ -130,19 +132,8 @@ const OTHER_FORMS: [&str; 12] = [
 /// Whether an output can be written in the form that its name asks for.
 fn writable(out: &Path) -> Outcome {
     let name = out.to_string_lossy();
-    if let Some((scheme, _)) = name.split_once("://") {
-        let format = if scheme.starts_with("rtmp") {
-            "flv"
-        } else {
-            "mpegts"
-        };
-        return match scheme {
-            "udp" | "rtp" => Ok(()),
-            _ => Err(Failure::Usage(format!(
-                "--out {name}: {scheme} is not written here, but udp://HOST:PORT (MPEG-TS), rtp://HOST:PORT and \
-                 files are; for {scheme}: --out - | ffmpeg -i - -c copy -f {format} {name}"
-            ))),
-        };
+    if scheme::scheme(&name).is_some() {
+        return Ok(());
     }
     let extension = out
         .extension()
@@ -490,7 +481,6 @@ mod tests {
         for (name, says) in [
             ("x.mp4", "ffmpeg -i - -c copy x.mp4"),
             ("seg.M4S", "transport stream"),
-            ("srt://host:9", "-f mpegts srt://host:9"),
         ] {
             let Err(Failure::Usage(text)) = writable(Path::new(name)) else {
                 panic!("{name}");

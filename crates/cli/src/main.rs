@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod check;
 mod demo;
 mod drive;
 mod edge;
@@ -24,6 +25,7 @@ mod progress;
 mod repair;
 mod report;
 mod scenario;
+mod scheme;
 mod secret;
 mod serve;
 mod sim;

@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use layercast_core::{Rate, Span, Time};
+use layercast_net::NetError;
 use layercast_qos::{NoBucket, Probed, TokenBucket, token_bucket};
 use layercast_wire::{ASKED, POLICER_HEADER, PolicerMsg, UDP_IP_HEADER};
 use serde_json::json;
@@ -55,8 +56,8 @@ struct Run {
 
 /// Answers those who probe, for ever.
 fn answer(address: SocketAddr) -> Outcome {
-    let socket = UdpSocket::bind(address)
-        .map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))?;
+    let socket =
+        UdpSocket::bind(address).map_err(|error| Failure::new(NetError::bind(address, error)))?;
     print(&format!("listening on {}\n", socket.local_addr()?))?;
     let mut runs: VecDeque<Run> = VecDeque::new();
     let (mut buffer, mut reply) = (vec![0; 65_536], Vec::new());

@@ -10,12 +10,14 @@ use layercast_media::{Advice, Clip, Container, Summary, VideoCodec};
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
+use crate::scheme;
 
 /// Frames per second of a trace, which names none: that of the film clips of mets.md 3.2.
 const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 
 /// Runs the command.
 pub fn run(args: &args::Probe) -> Outcome {
+    scheme::check_path(&args.file, scheme::Place::File)?;
     let clip = read_clip(&args.file, args.program)?;
     if args.json {
         return print_json(&clip.summary());

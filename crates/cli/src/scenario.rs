@@ -53,29 +53,26 @@ pub fn missing_clips(scenario: &Scenario) -> Vec<PathBuf> {
 
 /// An error of the scenario at `path` as one line that starts with the place.
 pub fn explain(path: &Path, text: &str, error: &ScenarioError) -> Failure {
-    let place = path.display();
-    match error {
-        ScenarioError::Toml(error) => {
-            let line = error.span().map(|span| {
-                let before = text.get(..span.start).unwrap_or(text);
-                before.matches('\n').count() + 1
-            });
-            let line = line.map_or(String::new(), |line| format!(":{line}"));
-            Failure::new(format!("{place}{line}: {}", error.message()))
-        }
-        other => Failure::of(path, other),
-    }
+    at_line(path, error.line(text), &error.message())
 }
 
 /// The same of a scenario of an internetwork or a group.
 pub fn explain_located(path: &Path, text: &str, error: internet::ScenarioError) -> Failure {
     let error = error.located(text);
-    let line = error.line.map_or(String::new(), |line| format!(":{line}"));
-    Failure::new(format!("{}{line}: {}", path.display(), error.message()))
+    at_line(path, error.line, &error.message())
+}
+
+fn at_line(path: &Path, line: Option<usize>, message: &str) -> Failure {
+    let line = line.map_or(String::new(), |line| format!(":{line}"));
+    Failure::new(format!("{}{line}: {message}", path.display()))
 }
 
 /// What `scenario`, which was read from `path`, means for every machine.
 pub fn resolve(path: &Path, scenario: &Scenario) -> Result<Network, Failure> {
     let network = scenario.validate();
-    network.map_err(|error| explain(path, "", &error))
+    network.map_err(|error| {
+        // The file is read again for the line of the field.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        explain(path, &text, &error)
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use layercast_core::quantity::QueueSize;
 use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::{Advice, Clip, advice};
 use layercast_net::{
@@ -9,7 +10,6 @@ use layercast_net::{
     random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
-use layercast_sim::scenario::units::QueueSize;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
 use layercast_transport::mets::{AppFrame, Shaping, Source, SourceConfig, SourceProtection};
 use layercast_wire::{Carriage, FlowInfo, Payload};
@@ -23,6 +23,7 @@ use crate::live::{self, Input};
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
 use crate::probe::{describe, notes};
+use crate::scheme;
 use crate::teller::Teller;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
@@ -39,6 +40,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         .clip
         .as_deref()
         .ok_or(Failure::Usage("serve needs a clip".into()))?;
+    scheme::check_path(path, scheme::Place::Input)?;
     let input = live::open(path, args.program)?;
     let is_live = matches!(input, Input::Live(_));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {

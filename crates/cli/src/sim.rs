@@ -11,15 +11,16 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use layercast_core::{Observer, Off, Time};
-use layercast_sim::group::scenario::is_group;
-use layercast_sim::internet::scenario::is_internet;
+use layercast_sim::group::scenario::{GroupScenario, is_group};
+use layercast_sim::internet::scenario::{Scenario as InternetScenario, is_internet};
 use layercast_sim::scenario::Network;
 use layercast_sim::{SimSummary, Simulation};
 use layercast_transport::mets::ReceiverSummary;
 use serde_json::{Value, to_value};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args;
+use crate::args::{self, SchemaKind};
+use crate::check;
 use crate::failure::{Failure, Outcome};
 use crate::node::{Trace, runtime};
 use crate::output::{Table, print, print_json};
@@ -30,9 +31,15 @@ use crate::{group, internet, repair};
 /// Runs the command.
 pub fn run(args: &args::Sim) -> Outcome {
     let Some(path) = &args.scenario else {
-        return print_json(&layercast_sim::internet::scenario::Scenario::json_schema());
+        return print_json(&match args.schema {
+            Some(SchemaKind::Group) => GroupScenario::json_schema(),
+            _ => InternetScenario::json_schema(),
+        });
     };
     let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;
+    if args.check {
+        check::check(path, &text)?;
+    }
     if (is_internet(&text) || is_group(&text)) && args.protect_base.is_some() {
         let what = "--protect-base is for scenarios of METS";
         return Err(Failure::Usage(what.to_owned()));

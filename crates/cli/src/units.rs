@@ -3,12 +3,12 @@
 use std::net::SocketAddrV4;
 use std::ops::RangeInclusive;
 
+use layercast_core::quantity::{self, Quantity, QueueSize};
 use layercast_core::{AdaptMode, FilterKind, Level, OnPlenty, OnScarce, Rate, Span};
 use layercast_media::{FilterRule, RuleError};
 use layercast_net::{Fingerprint, FingerprintError};
 use layercast_protect::{Control, UrlError};
 use layercast_qos::Merge;
-use layercast_sim::scenario::units::{Quantity, QueueSize};
 use layercast_switch::{FilterPlace, Jitter, RateSchedule, RateStep};
 use layercast_transport::mets::ParityConfigError;
 
@@ -41,7 +41,7 @@ pub struct Group {
 }
 
 fn quantity<T: Quantity>(text: &str) -> Result<T, String> {
-    T::parse(text).ok_or_else(|| format!("expected {}", T::ACCEPTED))
+    T::parse(text).map_err(|error| error.to_string())
 }
 
 /// Reads a time such as `15s`.
@@ -51,10 +51,7 @@ pub fn span(text: &str) -> Result<Span, String> {
 
 /// Reads a rate such as `10Mbit/s`.
 pub fn rate(text: &str) -> Result<Rate, String> {
-    match quantity(text)? {
-        rate if rate == Rate::from_bps(0) => Err("a link of rate zero carries nothing".into()),
-        rate => Ok(rate),
-    }
+    quantity(text)
 }
 
 /// Reads what carries the control in the clear: `tcp` or `xtp`.
@@ -135,14 +132,7 @@ pub fn named_port(text: &str) -> Result<NamedPort, String> {
 
 /// Reads a probability such as `0.03` or `3%`.
 pub fn probability(text: &str) -> Result<f64, String> {
-    let (number, scale) = match text.trim().strip_suffix('%') {
-        Some(percent) => (percent, 100.0),
-        None => (text, 1.0),
-    };
-    let value = number.trim().parse::<f64>().ok().map(|value| value / scale);
-    value
-        .filter(|p| (0.0..=1.0).contains(p))
-        .ok_or_else(|| "expected a probability between 0 and 1, such as 0.03 or 3%".into())
+    quantity::probability(text)
 }
 
 /// Reads `10s:60%`: 60 percent of the rate from 10 s on.
@@ -314,9 +304,9 @@ mod tests {
         for (text, expected) in [
             ("rook", "NAME=RATE"),
             ("=5Mbit/s", "NAME=RATE"),
-            ("rook=fast", "a rate like"),
+            ("rook=fast", "a rate above 0 such as"),
             ("rook=0bit/s", "carries nothing"),
-            ("rook=5Mbit/s,loss=2", "between 0 and 1"),
+            ("rook=5Mbit/s,loss=2", "from 0 to 1"),
             ("rook=5Mbit/s,colour=red", "delay, queue, loss"),
             ("rook=5Mbit/s,schedule=10s", "TIME:PERCENT"),
             ("rook=5Mbit/s,schedule=10s:0%", "a step leaves"),

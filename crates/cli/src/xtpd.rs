@@ -23,10 +23,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// `layercast xtpd`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Owns the socket and the contexts of XTP, and serves other processes of the same user through the Unix socket
-PATH. They use it by xtp+daemon://PATH where they would otherwise name an address (docs/xtp.md), in Rust
-XtpHost::open, in Python layercast.xtp.Host. A client that dies has its streams broken off, one that does not
-read holds up nobody but its peers, and none gets more memory than it may have.
+Holds the UDP socket and the XTP contexts for other processes of the same user, which connect to the Unix socket
+PATH with the address xtp+daemon://PATH (docs/xtp.md; XtpHost::open in Rust, layercast.xtp.Host in Python). The
+streams of a client that dies are aborted; a client that does not read delays only its own peers; memory is limited
+per client.
 
 Examples:
   layercast xtpd /run/user/1000/xtpd --listen 0.0.0.0:7000
@@ -35,22 +35,22 @@ Examples:
       --group 239.1.2.3:7000 --interface 192.0.2.1
   layercast stats xtp+daemon:///run/user/1000/xtpd --json    # its clients, and counts
 
-Ctrl-C and SIGTERM: what clients have sent still goes to their peers, for up to 5 s; streams end there if they
-stand between two messages, and are broken off if they do not. A second Ctrl-C ends it at once.")]
+Ctrl-C or SIGTERM stops it: accepted data are delivered for up to 5 s; streams end at a message boundary, others
+are aborted. A second Ctrl-C exits immediately.")]
 pub struct Xtpd {
-    /// The Unix socket for clients
+    /// Path of the Unix socket for clients
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Carry XTP in datagrams of UDP, from this address
+    /// Carry XTP over UDP, from this address
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7000")]
     pub listen: SocketAddr,
-    /// Carry XTP over IP itself, from this address of the host
+    /// Carry XTP directly over IP (protocol 36), from this address of the host; needs CAP_NET_RAW
     #[arg(long, value_name = "ADDR", conflicts_with = "listen")]
     pub raw_ip: Option<IpAddr>,
-    /// Take what comes to this group of UDP; may be given several times
+    /// Receive from this UDP multicast group; repeatable
     #[arg(long, value_name = "GROUP:PORT", conflicts_with = "raw_ip")]
     pub group: Vec<SocketAddrV4>,
-    /// Join groups, and send to them, through the interface with this address
+    /// Address of the multicast interface
     #[arg(
         long,
         value_name = "ADDR",
@@ -58,19 +58,19 @@ pub struct Xtpd {
         requires = "group"
     )]
     pub interface: Ipv4Addr,
-    /// Send to groups so many hops far
+    /// Multicast hop limit (TTL)
     #[arg(long, value_name = "N", default_value = "1", requires = "group")]
     pub hops: u8,
-    /// Clients at once
+    /// Maximum number of clients
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub clients: u16,
-    /// Contexts of each client
+    /// Maximum number of contexts per client
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub contexts: u32,
-    /// Megabytes that the buffers of each client can take
+    /// Buffer memory per client, in megabytes
     #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
-    /// Print one JSON object a line (docs/json.md)
+    /// Print JSON lines (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -154,10 +154,7 @@ fn not_served(error: XtpDaemonError) -> Failure {
 }
 
 fn not_bound(addr: SocketAddr, source: io::Error) -> Failure {
-    match source.kind() {
-        ErrorKind::AddrInUse => Failure::new(NetError::PortInUse { addr }),
-        _ => Failure::new(NetError::Bind { addr, source }).hint("give an address of this host"),
-    }
+    Failure::new(NetError::bind(addr, source))
 }
 
 fn no_raw_ip(local: IpAddr, error: &io::Error) -> Failure {

@@ -134,7 +134,7 @@ fn what_is_wrong_is_told_in_one_line() {
         (
             &["send", "x", "--to", "127.0.0.1", "--rate", "0bit/s"],
             2,
-            "carries nothing",
+            "above 0",
         ),
         (
             &["send", "x", "--to", "[::1]:9", "--to", "127.0.0.1:9"],

@@ -12,6 +12,7 @@ mod manage;
 mod observe;
 mod policy;
 mod prefetch;
+pub mod quantity;
 mod ranges;
 mod rate;
 mod refusal;

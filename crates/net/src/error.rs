@@ -20,7 +20,7 @@ pub enum NetError {
         addr: SocketAddr,
     },
     /// The address cannot be listened on.
-    #[error("cannot listen on {addr}: {source}")]
+    #[error("cannot listen on {addr}: {source}{}", remedy(source))]
     Bind {
         /// The address we wanted.
         addr: SocketAddr,
@@ -173,6 +173,19 @@ pub enum CallError {
     TurnedAway(String),
 }
 
+/// What to do when an address cannot be listened on.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need root or CAP_NET_BIND_SERVICE: choose a port from 1024 on"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; no interface of this host has this address: use one that `ip address` shows, 0.0.0.0 or [::]"
+        }
+        _ => "",
+    }
+}
+
 impl NetError {
     pub(crate) fn call(addr: SocketAddr, error: CallError) -> NetError {
         match error {
@@ -182,7 +195,8 @@ impl NetError {
         }
     }
 
-    pub(crate) fn bind(addr: SocketAddr, source: io::Error) -> NetError {
+    /// The error of listening on `addr`.
+    pub fn bind(addr: SocketAddr, source: io::Error) -> NetError {
         match source.kind() {
             io::ErrorKind::AddrInUse => NetError::PortInUse { addr },
             _ => NetError::Bind { addr, source },

@@ -100,6 +100,9 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
         ("timeouts", Kind::Whole),
         ("mean_delay", Kind::Real),
         ("completed", Kind::Real),
+        ("start", Kind::Real),
+        ("source", Kind::Text),
+        ("destination", Kind::Text),
     ];
     let mut sheet = Sheet::create(folder.join("flows.parquet"), &columns)?;
     for flow in &report.flows {
@@ -114,6 +117,9 @@ fn flows(folder: &Path, report: &Report) -> Outcome {
             count(flow.timeouts),
             Cell::Real(flow.mean_delay),
             Cell::Real(flow.completed),
+            Cell::Real(Some(flow.start)),
+            Cell::Text(&flow.source),
+            Cell::Text(flow.destination.as_deref().unwrap_or_default()),
         ])?;
     }
     sheet.finish()

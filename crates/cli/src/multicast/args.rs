@@ -195,16 +195,16 @@ pub struct Receive {
 /// `layercast emulate-receivers`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-By default each is a whole receiver with an address, losses and a delay of its own, which keeps nothing of what it
-receives (RMTP's emulator Mars; hundreds). With --lares they hear no data and say yes to all that they are asked, one
-after the other (thousands): what a sender does with so many answers. It ends with the sender's last file.
+By default each receiver has its own address, losses and delay, and discards the content (RMTP's emulator Mars;
+hundreds of receivers). With --lares receivers take no data and acknowledge every request one after the other
+(thousands), to load the sender with answers. The command ends with the sender's last file.
 
 Examples:
   layercast emulate-receivers --group 239.1.2.3:7600 --count 100 --loss 0.01 --delay 50ms
   layercast emulate-receivers --group 239.1.2.3:7600 --count 1000 --lares --gap 3ms
   layercast send disk.img --group 239.1.2.3:7600 --receivers 1100 --profile rmtp --rate 800kbit/s
 
-Exit codes: 0 all had everything at the end, 1 none, or it failed, 2 wrong use, 3 some, 130 stopped by Ctrl-C.")]
+Exit codes: 0 all receivers have everything, 1 none has, or failure, 2 wrong use, 3 some have, 130 stopped by Ctrl-C.")]
 pub struct EmulateReceivers {
     /// The IP multicast group
     #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
@@ -217,19 +217,19 @@ pub struct EmulateReceivers {
         hide_default_value = true
     )]
     pub interface: Ipv4Addr,
-    /// How many
+    /// Number of receivers
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub count: u32,
-    /// Share of packets that each of them loses for itself, 0 to 1
+    /// Loss probability of each receiver, independent: from 0, below 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, conflicts_with = "lares")]
     pub loss: f64,
-    /// How much later they hear than the group does
+    /// Additional delay of each receiver
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = units::span, conflicts_with = "lares")]
     pub delay: Span,
-    /// They only say yes
+    /// Receivers only acknowledge, without taking data
     #[arg(long, conflicts_with = "key")]
     pub lares: bool,
-    /// Between the answers of two of them
+    /// Time between the answers of two receivers
     #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::span, requires = "lares")]
     pub gap: Span,
     /// Believe only senders with the same key file, and prove to them that each has the file
@@ -238,7 +238,7 @@ pub struct EmulateReceivers {
     /// Give up when no sender was heard for this time [default: never]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub wait: Option<Span>,
-    /// Print what became of them as JSON (docs/json.md)
+    /// Print the result as JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -280,9 +280,9 @@ fn speed(text: &str) -> Result<Speed, String> {
     match text {
         "auto" => Ok(Speed::Auto),
         "fair" => Ok(Speed::Fair),
-        text => match units::rate(text)? {
-            rate if rate.as_bps() == 0 => Err("a rate of 0 carries nothing".into()),
-            rate => Ok(Speed::Fixed(rate)),
+        text => match units::rate(text) {
+            Ok(rate) => Ok(Speed::Fixed(rate)),
+            Err(error) => Err(format!("{error}, \"auto\" or \"fair\"")),
         },
     }
 }
@@ -290,7 +290,7 @@ fn speed(text: &str) -> Result<Speed, String> {
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err("expected a share such as 0.01".to_owned()),
+        _ => Err("expected a probability from 0, below 1, such as 0.01".to_owned()),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::units;
 /// `layercast workload`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A distribution is the name of one that comes with the program, a file that ends in .dist, or a formula
-with its unit, such as 'exp(300) s'. See docs/workloads.md.
+A distribution is a built-in name (layercast workload list), a .dist file, or a formula with its unit, such as
+'exp(300) s' (docs/workloads.md).
 
 Examples:
   layercast workload list
@@ -22,7 +22,7 @@ Examples:
   layercast workload offered --connections all.csv
   layercast workload analyze http all.csv --out samples")]
 pub struct Workload {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: WorkloadCommand,
 }
@@ -30,17 +30,17 @@ pub struct Workload {
 /// The subcommands of `layercast workload`.
 #[derive(Debug, Subcommand)]
 pub enum WorkloadCommand {
-    /// Show the distributions that come with the program, or those you name
+    /// Show the built-in distributions, or the named ones
     List(List),
     /// Draw samples of a distribution, as CSV
     Sample(Sample),
-    /// Compare samples with a distribution: quantiles and Kolmogorov-Smirnov
+    /// Compare samples with a distribution: quantiles and Kolmogorov-Smirnov test
     Compare(Compare),
-    /// Turn a foreign file into a distribution, with as few knots as keep it close
+    /// Convert samples or a distribution of another program to a .dist file
     Import(Import),
-    /// Run a composite workload without a network: what does it offer?
+    /// Run a composite workload without a network and report the traffic that it offers
     Offered(Offered),
-    /// Find the model behind a trace of traffic
+    /// Fit models to a trace of traffic
     #[command(subcommand)]
     Analyze(Analyze),
 }
@@ -48,7 +48,7 @@ pub enum WorkloadCommand {
 /// `layercast workload list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Names, files or formulas; without any, all that come with the program
+    /// Names, files or formulas [default: all built-in ones]
     pub names: Vec<String>,
     /// Print JSON
     #[arg(long)]
@@ -60,10 +60,10 @@ pub struct List {
 pub struct Sample {
     /// Name, file or formula
     pub name: String,
-    /// How many
+    /// Number of samples
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
     pub count: u64,
-    /// Seed: the same one gives the same samples
+    /// Seed; the same seed gives the same samples
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -71,21 +71,21 @@ pub struct Sample {
 /// `layercast workload compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --samples it draws them itself, so that a distribution is held against its own sampler. The
-exit code is 1 if they differ. Where a distribution has steps the test errs on the side of agreement.")]
+Without --samples it draws them from the distribution itself. The exit code is 1 if they differ. For distributions
+with steps the test is conservative.")]
 pub struct Compare {
     /// Name, file or formula
     pub name: String,
     /// Samples, one a line (a CSV of `layercast workload sample`); `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub samples: Option<PathBuf>,
-    /// How many to draw otherwise
+    /// Number of samples to draw without --samples
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = count)]
     pub count: usize,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// They differ if a fit this bad has less than this probability
+    /// Significance level: they differ if the p-value is below it
     #[arg(long, value_name = "P", default_value_t = 0.01, value_parser = probability)]
     pub level: f64,
     /// Print JSON
@@ -109,7 +109,7 @@ pub enum Columns {
 pub struct Import {
     /// The file; `-` is standard input
     pub file: PathBuf,
-    /// What its columns are
+    /// Columns of the file
     #[arg(long, value_enum, default_value = "samples")]
     pub columns: Columns,
     /// Unit of the values: ms, s, B, files, pages, articles or packets
@@ -121,7 +121,7 @@ pub struct Import {
     /// Name of the distribution
     #[arg(long, default_value = "imported")]
     pub name: String,
-    /// Keep only as many knots as keep the cumulative probability within this
+    /// Reduce the number of knots; the cumulative probability changes at most by this
     #[arg(long, value_name = "DISTANCE", value_parser = probability)]
     pub condense: Option<f64>,
 }
@@ -129,34 +129,34 @@ pub struct Import {
 /// `layercast workload offered`.
 #[derive(Debug, Args)]
 pub struct Offered {
-    /// Workload file; without one, the composite workload of Mah's thesis
+    /// Workload file [default: the composite workload of Mah's thesis]
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
-    /// How long
+    /// Duration
     #[arg(long, value_name = "TIME", default_value = "4000s", value_parser = units::span)]
     pub duration: Span,
-    /// Sites
+    /// Number of sites
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub sites: u32,
-    /// Workstations of a site
+    /// Workstations per site
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub workstations: u32,
-    /// Servers of a site
+    /// Servers per site
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub servers: u32,
-    /// How long a file of FTP or the Web takes; everything else takes no time
+    /// Transfer time of a file of FTP or HTTP; other transfers take no time
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = units::span)]
     pub file_time: Span,
     /// Seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Stop after so many events, with a partial result
+    /// Maximum number of events; then the result is partial
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
     pub max_events: u64,
-    /// Write all TCP connections there, for `analyze http`
+    /// Write all TCP connections to this file, for `analyze http`
     #[arg(long, value_name = "FILE")]
     pub connections: Option<PathBuf>,
-    /// Write the packets of the first stream of video there, for `analyze video` and the model `trace`
+    /// Write the packets of the first video stream to this file, for `analyze video` and the model `trace`
     #[arg(long, value_name = "FILE")]
     pub packets: Option<PathBuf>,
     /// Print JSON
@@ -167,9 +167,9 @@ pub struct Offered {
 /// `layercast workload analyze`.
 #[derive(Debug, Subcommand)]
 pub enum Analyze {
-    /// Group connections of the Web into pages; sizes, pauses, visits and popular servers
+    /// Group HTTP connections into pages: sizes, pauses, visits, popular servers
     Http(AnalyzeHttp),
-    /// Sort packets of video into changed blocks and background refresh
+    /// Classify video packets as changed blocks or background refresh
     Video(AnalyzeVideo),
 }
 
@@ -177,21 +177,21 @@ pub enum Analyze {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A trace has a line for each TCP connection, in any order: client,server,port,start,end,sent,received.
-Times are seconds, sizes bytes of payload from and to the client; # starts a comment. DIR gets a file
-of samples for each quantity, for `layercast workload import` and `compare`.")]
+Times are in seconds (relative or since 1970), sizes in bytes of payload from and to the client; # starts a
+comment. --out writes a file of samples per quantity, for `layercast workload import` and `compare`.")]
 pub struct AnalyzeHttp {
     /// The trace; `-` is standard input
     pub trace: PathBuf,
-    /// Connections of a client belong to one page if no longer time lies between them
+    /// Longest pause between the connections of one page
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::span)]
     pub threshold: Span,
-    /// Port of the servers; connections to others do not count
+    /// Port of the servers; other connections are ignored
     #[arg(long, value_name = "PORT", default_value_t = 80)]
     pub port: u16,
-    /// Leave this host out (repeatable), such as a server whose pages load themselves again
+    /// Ignore this host, e.g. a server whose pages reload themselves; repeatable
     #[arg(long, value_name = "HOST")]
     pub without: Vec<String>,
-    /// Write the samples there
+    /// Folder for the samples
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print JSON
@@ -202,18 +202,18 @@ pub struct AnalyzeHttp {
 /// `layercast workload analyze video`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A trace has a line for each packet of one stream: seconds,bytes. A packet is of changed blocks if the
-time to the next is nearer to 8 size / rate than to that between two frames.")]
+A trace has a line for each packet of one stream: seconds,bytes. Times are relative or since 1970. A packet
+carries changed blocks if the time to the next is closer to 8 size / rate than to the frame interval.")]
 pub struct AnalyzeVideo {
     /// The trace; `-` is standard input
     pub trace: PathBuf,
-    /// Rate to which the coder paces changed blocks
+    /// Rate at which the coder paces changed blocks
     #[arg(long, value_name = "RATE", default_value = "128kbit/s", value_parser = units::rate)]
     pub rate: Rate,
     /// Frames per second
     #[arg(long, value_name = "N", default_value_t = 8.0, value_parser = frames)]
     pub fps: f64,
-    /// Write every packet with the time to the next and its state there
+    /// Write every packet with the time to the next and its class to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print JSON

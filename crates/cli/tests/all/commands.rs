@@ -6,8 +6,23 @@ use crate::common::{
 };
 use serde_json::Value;
 
-const COMMANDS: [&str; 10] = [
-    "probe", "filter", "sim", "serve", "switch", "join", "stats", "demo", "emulate", "workload",
+const COMMANDS: [&str; 16] = [
+    "probe",
+    "filter",
+    "sim",
+    "serve",
+    "switch",
+    "join",
+    "stats",
+    "token",
+    "demo",
+    "send",
+    "receive",
+    "emulate-receivers",
+    "emulate",
+    "policer-probe",
+    "workload",
+    "xtpd",
 ];
 
 #[test]
@@ -48,6 +63,129 @@ fn wrong_use_is_told_from_failure() {
         &["serve", "x.m1v", "--max-neighbours", "0"],
     ] {
         assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn urls_of_other_protocols_are_named_with_a_bridge() {
+    for (args, parts) in [
+        (
+            &["serve", "srt://127.0.0.1:9000"][..],
+            ["srt:// is not supported", "srt-live-transmit"],
+        ),
+        (
+            &["serve", "rtmp://h/live"],
+            ["rtmp:// is not supported", "ffmpeg -i 'rtmp://h/live'"],
+        ),
+        (
+            &["probe", "udp://127.0.0.1:5000"],
+            ["udp:// is not supported", "layercast serve"],
+        ),
+        (
+            &["join", "http://127.0.0.1:7400"],
+            ["http:// is not supported", "layercasts://"],
+        ),
+        (
+            &["stats", "udp://127.0.0.1:7400"],
+            ["udp:// is not supported", "layercasts://"],
+        ),
+        (&["join", "::1"], ["::1", "in brackets"]),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = complaint(&output);
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {part:?} is not in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn values_on_the_command_line_are_refused_with_cause_and_example() {
+    for (args, parts) in [
+        (
+            &["sim", "x.toml", "--duration", "-20ms"][..],
+            ["is negative", "250ms"],
+        ),
+        (
+            &["sim", "x.toml", "--duration", "3 sec"],
+            ["unknown unit", "3 s"],
+        ),
+        (
+            &["serve", "x.ts", "--rate", "10 Mbps"],
+            ["unknown unit", "10 Mbit/s"],
+        ),
+        (
+            &["serve", "x.ts", "--rate", "0 Mbit/s"],
+            ["is zero", "above 0"],
+        ),
+        (
+            &["serve", "x.ts", "--rate", "10"],
+            ["has no unit", "100 Mbit/s"],
+        ),
+        (
+            &[
+                "emulate",
+                "--to",
+                "127.0.0.1:9",
+                "--rate",
+                "1Mbit/s",
+                "--queue",
+                "50",
+            ],
+            ["has no unit", "64 KiB"],
+        ),
+        (
+            &["emulate", "--to", "127.0.0.1:9", "--queue", "64 KB"],
+            ["unknown unit", "64 kB"],
+        ),
+        (
+            &["emulate", "--to", "127.0.0.1:9", "--loss", "1.5"],
+            ["out of range", "from 0 to 1"],
+        ),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {part:?} is not in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_check_prints_every_error_with_its_place() {
+    let file = folder("check").join("bad.toml");
+    let text = "schema = \"internet/1\"\nname = \"bad\"\nnam = 1\n[run]\nduration = \"1s\"\n[topology]\n\
+                kind = \"dumbbell\"\npairs = 1\naccess = { rate = \"1 Gbit/s\", delay = \"1ms\" }\n\
+                [topology.trunk]\nrate = \"10 Mbps\"\ndelay = \"1ms\"\nloss = 1.5\n";
+    std::fs::write(&file, text).unwrap();
+    let output = run(&["sim", "--check", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    for part in [
+        "bad.toml:3: nam: there is no field",
+        "bad.toml:11: topology.trunk.rate: \"10 Mbps\" has the unknown unit",
+        "bad.toml:13: topology.trunk.loss: it is 1.5; expected a probability",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+    assert_eq!(said.lines().count(), 3, "{said}");
+}
+
+#[test]
+fn a_capture_is_no_trace_and_the_error_names_the_export() {
+    let file = folder("pcap").join("run.pcap");
+    std::fs::write(&file, b"\xD4\xC3\xB2\xA1\x02\0\x04\0\xFF\xFE").unwrap();
+    let file = file.to_str().unwrap();
+    for args in [
+        &["workload", "analyze", "video", file][..],
+        &["workload", "analyze", "http", file],
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = complaint(&output);
+        assert!(said.contains("packet capture"), "{said}");
     }
 }
 
@@ -221,7 +359,7 @@ fn a_wrong_scenario_is_shown_by_file_and_line() {
     let output = run(&["sim", file.to_str().unwrap()]);
     let complaint = complaint(&output);
     assert_eq!(output.status.code(), Some(1));
-    assert!(complaint.contains("wrong.toml:2: ") && complaint.contains("a duration like"));
+    assert!(complaint.contains("wrong.toml:2: ") && complaint.contains("a time such as"));
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
 }
 

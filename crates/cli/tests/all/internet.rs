@@ -28,6 +28,9 @@ fn a_run_prints_what_scripts_rely_on_and_the_same_twice() {
     assert_eq!(first["stopped"], Value::Null);
     let flows = first["flows"].as_array().unwrap();
     assert_eq!(flows.len(), 10);
+    let ends = (&flows[1]["source"], &flows[1]["destination"]);
+    assert_eq!(ends, (&"left2".into(), &"right2".into()));
+    assert!(flows[1]["start"].is_f64(), "{}", flows[1]);
     let total: f64 = flows
         .iter()
         .map(|flow| flow["goodput_bps"].as_f64().unwrap())

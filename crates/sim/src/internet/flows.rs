@@ -38,6 +38,8 @@ pub(super) struct FlowState {
     stream: Stream,
     /// Places of its ends among the hosts.
     ends: (u32, u32),
+    /// Names of the two hosts.
+    names: [Box<str>; 2],
     connection: Option<ConnId>,
     context: Option<ContextId>,
     /// Its receivers, if it has many.
@@ -55,12 +57,19 @@ pub(super) struct FlowState {
 }
 
 impl FlowState {
-    pub fn new(flow: &Flow, source: SourceId, hosts: (u32, u32), seed: u64) -> FlowState {
+    pub fn new(
+        flow: &Flow,
+        source: SourceId,
+        hosts: (u32, u32),
+        names: [&str; 2],
+        seed: u64,
+    ) -> FlowState {
         FlowState {
             stream: Stream::new(seed, &format!("flow/{}", flow.name)),
             flow: flow.clone(),
             source,
             ends: hosts,
+            names: names.map(Box::from),
             connection: None,
             context: None,
             group: None,
@@ -306,6 +315,9 @@ impl Internet {
         let seconds = to.min(self.now).since(from).as_secs_f64();
         FlowReport {
             name: flow.flow.name.clone(),
+            source: flow.names[0].to_string(),
+            destination: flow.group.is_none().then(|| flow.names[1].to_string()),
+            start: flow.flow.start.as_secs_f64(),
             bytes: self.flow_bytes[n],
             goodput_bps: match seconds > 0.0 {
                 true => self.flow_bytes[n] as f64 * 8.0 / seconds,

@@ -157,6 +157,12 @@ pub struct AdapterReport {
 pub struct FlowReport {
     /// Its name.
     pub name: String,
+    /// Name of the sending host.
+    pub source: String,
+    /// Name of the receiving host; none for multicast, whose receivers are listed.
+    pub destination: Option<String>,
+    /// Start of the flow in seconds; `completed - start` is the flow completion time.
+    pub start: f64,
     /// Bytes given to the receiving application; of multicast, to all of them together.
     pub bytes: u64,
     /// These in bit/s of the time between warm-up, or start, and stop.

@@ -210,9 +210,10 @@ impl Internet {
         for (n, flow) in network.flows.iter().enumerate() {
             let source = world.source(Source::Flow(n as u32));
             let ends = (host(&world, flow.from), host(&world, flow.to));
+            let names = [flow.from, flow.to].map(|it| network.nodes[it.0 as usize].name.as_str());
             world
                 .flows
-                .push(FlowState::new(flow, source, ends, network.seed));
+                .push(FlowState::new(flow, source, ends, names, network.seed));
             world.kernel.schedule(source, Some(flow.start));
             let (mut of_xtp, name) = (Vec::new(), |node: NodeIndex| {
                 &network.nodes[node.0 as usize].name

@@ -2,6 +2,9 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::read::Misread;
+use crate::internet::scenario::line_of;
+
 /// Why a scenario cannot be run; every message names the field and its value.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
@@ -13,12 +16,17 @@ pub enum ScenarioError {
         /// What the system says.
         error: std::io::Error,
     },
-    /// The text is no scenario; the message shows the line.
-    #[error("{0}")]
-    Toml(#[from] toml::de::Error),
-    /// The value is no scenario.
-    #[error("{0}")]
-    Json(#[from] serde_json::Error),
+    /// The text is no scenario: the syntax, an unknown field or a value of the wrong kind.
+    #[error("{}{}{what}", line.map_or(String::new(), |line| format!("line {line}: ")),
+            if field.is_empty() { String::new() } else { format!("{field}: ") })]
+    Text {
+        /// Line in the file, from 1.
+        line: Option<usize>,
+        /// Path of the field; empty if the syntax is wrong.
+        field: String,
+        /// The cause and the accepted values.
+        what: String,
+    },
     /// A value out of its range.
     #[error("{field} is {value}: expected {accepted}")]
     Value {
@@ -81,7 +89,44 @@ pub enum ScenarioError {
     },
 }
 
+impl From<Misread> for ScenarioError {
+    fn from(Misread { line, field, what }: Misread) -> ScenarioError {
+        ScenarioError::Text { line, field, what }
+    }
+}
+
 impl ScenarioError {
+    /// The path of the field that is wrong; empty if there is none.
+    pub fn field(&self) -> &str {
+        match self {
+            ScenarioError::Read { .. } => "",
+            ScenarioError::Text { field, .. }
+            | ScenarioError::Value { field, .. }
+            | ScenarioError::Unknown { field, .. }
+            | ScenarioError::Duplicate { field, .. }
+            | ScenarioError::NoRoute { field, .. }
+            | ScenarioError::Clip { field, .. }
+            | ScenarioError::Config { field, .. } => field,
+        }
+    }
+
+    /// The line of the error in `text`, the TOML that the scenario was read from.
+    pub fn line(&self, text: &str) -> Option<usize> {
+        match self {
+            ScenarioError::Text { line, .. } => *line,
+            error => line_of(text, error.field()),
+        }
+    }
+
+    /// The error without its line.
+    pub fn message(&self) -> String {
+        match self {
+            ScenarioError::Text { field, what, .. } if field.is_empty() => what.clone(),
+            ScenarioError::Text { field, what, .. } => format!("{field}: {what}"),
+            error => error.to_string(),
+        }
+    }
+
     pub(super) fn value(
         field: impl Into<String>,
         value: impl ToString,

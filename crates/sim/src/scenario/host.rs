@@ -192,12 +192,12 @@ impl WordOrTable for HostChoice {
     type Table = HostProfile;
     const ACCEPTED: &'static str = "\"ideal\", \"1996\", \"1996-486\" or a table of costs";
 
-    fn of_word(word: &str) -> Option<HostChoice> {
+    fn of_word(word: &str) -> Result<HostChoice, String> {
         match word {
-            "ideal" => Some(HostChoice::Ideal),
-            "1996" => Some(HostChoice::Pentium1996),
-            "1996-486" => Some(HostChoice::I486),
-            _ => None,
+            "ideal" => Ok(HostChoice::Ideal),
+            "1996" => Ok(HostChoice::Pentium1996),
+            "1996-486" => Ok(HostChoice::I486),
+            _ => Err(format!("it is {word:?}; expected {}", HostChoice::ACCEPTED)),
         }
     }
 

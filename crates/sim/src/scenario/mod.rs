@@ -6,6 +6,7 @@ mod error;
 mod host;
 mod links;
 mod network;
+pub(crate) mod read;
 mod receivers;
 mod requests;
 mod resolve;
@@ -13,11 +14,11 @@ mod schema;
 mod security;
 mod shorthand;
 mod topology;
-pub mod units;
 mod warnings;
 
 pub use error::ScenarioError;
 pub use host::{HostChoice, HostProfile};
+pub use layercast_core::quantity as units;
 pub use network::{Asked, Fault, Flow, NetLink, Network, Node, Port, Receiver, Request};
 pub use schema::{
     ClipSpec, FaultKind, FaultSpec, FitSpec, FlowEntry, GilbertSpec, JitterSpec, LinkSpec,
@@ -31,15 +32,15 @@ use std::path::Path;
 impl Scenario {
     /// Reads a scenario; relative paths of clips start at `base_dir`.
     ///
-    /// Errors show the line, the value and what is accepted.
+    /// Errors have the line, the path of the field, the value and the accepted values.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text)?;
+        let scenario: Scenario = read::from_toml(text, None)?;
         Ok(scenario.based_at(base_dir))
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = serde_json::from_str(text)?;
+        let scenario: Scenario = read::from_json(text, None)?;
         Ok(scenario.based_at(base_dir))
     }
 

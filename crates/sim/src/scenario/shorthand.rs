@@ -18,7 +18,7 @@ pub trait WordOrTable: Sized {
     const ACCEPTED: &'static str;
 
     /// Reads the word.
-    fn of_word(word: &str) -> Option<Self>;
+    fn of_word(word: &str) -> Result<Self, String>;
 
     /// Takes the table.
     fn of_table(table: Self::Table) -> Result<Self, String>;
@@ -48,7 +48,7 @@ pub fn word_or_table<'de, T: WordOrTable, D: Deserializer<'de>>(from: D) -> Resu
         }
 
         fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
-            T::of_word(word).ok_or_else(|| E::invalid_value(de::Unexpected::Str(word), &self))
+            T::of_word(word).map_err(E::custom)
         }
 
         fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
@@ -72,8 +72,10 @@ impl WordOrTable for RateSpec {
     const ACCEPTED: &'static str =
         "a rate like \"100 Mbit/s\" or a table { fits = \"flow\", level = 1, spare = 0.05 }";
 
-    fn of_word(word: &str) -> Option<RateSpec> {
-        Rate::parse(word).map(RateSpec::Fixed)
+    fn of_word(word: &str) -> Result<RateSpec, String> {
+        let rate = Rate::parse(word).map_err(|error| error.cause);
+        rate.map(RateSpec::Fixed)
+            .map_err(|cause| format!("{cause}; expected {}", RateSpec::ACCEPTED))
     }
 
     fn of_table(table: FitSpec) -> Result<RateSpec, String> {
@@ -105,11 +107,14 @@ impl WordOrTable for ShapingSpec {
     const ACCEPTED: &'static str =
         "\"serial\", \"off\", a table { peak_factor = 2.4 } or a table { b = 4, p = 1 }";
 
-    fn of_word(word: &str) -> Option<ShapingSpec> {
+    fn of_word(word: &str) -> Result<ShapingSpec, String> {
         match word {
-            "serial" => Some(ShapingSpec::Serial),
-            "off" => Some(ShapingSpec::Off),
-            _ => None,
+            "serial" => Ok(ShapingSpec::Serial),
+            "off" => Ok(ShapingSpec::Off),
+            _ => Err(format!(
+                "it is {word:?}; expected {}",
+                ShapingSpec::ACCEPTED
+            )),
         }
     }
 

@@ -3,12 +3,13 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use layercast_core::quantity::{FASTEST, LONGEST, MOST_BYTES};
 use layercast_core::{Rate, Span};
 use layercast_sim::internet::scenario::{
-    AtmSpec, BackSpec, BudgetSpec, Bytes, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec,
-    LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName, RouterSpec, RunSpec, Scenario,
-    SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec, XtpSpec,
-    is_internet,
+    AtmSpec, BackSpec, BudgetSpec, Bytes, BytesOrOff, CpuSpec, DatagramSpec, FlowSpec, HostSpec,
+    LanSpec, LinkSpec, OrOff, ProfileName, RedSpec, RetransmissionName, RouterSpec, RunSpec,
+    Scenario, SiteSpec, SwitchSpec, TcpSpec, Text, VariantName, Version, Warning, WorkloadSpec,
+    XtpSpec, is_internet,
 };
 use layercast_sim::internet::{Law, Limit, Network, Role, SizeLaw, Traffic};
 use layercast_sim::scenario::Ties;
@@ -238,6 +239,9 @@ fn the_json_schema_in_the_repository_is_current() {
     let path = folder().join("internet.schema.json");
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     let current = serde_json::to_string_pretty(&Scenario::json_schema()).unwrap() + "\n";
+    if std::env::var_os("LAYERCAST_WRITE_SCHEMA").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
     assert!(
         found == current,
         "{} is not what `layercast sim --schema` prints",
@@ -267,18 +271,18 @@ fn the_json_schema_knows_what_the_reader_knows() {
 }
 
 fn span() -> impl Strategy<Value = Text<Span>> {
-    any::<u64>().prop_map(|ps| Text(Span::from_ps(ps)))
+    (0..=LONGEST.as_ps()).prop_map(|ps| Text(Span::from_ps(ps)))
 }
 
 fn rate() -> impl Strategy<Value = Text<Rate>> {
-    any::<u64>().prop_map(|bps| Text(Rate::from_bps(bps)))
+    (1..=FASTEST.as_bps()).prop_map(|bps| Text(Rate::from_bps(bps)))
 }
 
 fn limit() -> impl Strategy<Value = Text<Limit>> {
     prop_oneof![
         Just(Text(Limit::Unlimited)),
-        (0..=1_000_000_000_u32).prop_map(|n| Text(Limit::Packets(n))),
-        (0..=1_000_000_000_u64).prop_map(|n| Text(Limit::Bytes(n))),
+        (1..=1_000_000_000_u32).prop_map(|n| Text(Limit::Packets(n))),
+        (1..=1_000_000_000_u64).prop_map(|n| Text(Limit::Bytes(n))),
     ]
 }
 
@@ -300,8 +304,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn xtp()(max_data: Option<u32>, window: Option<u64>, ask: Option<u32>, loose: Option<bool>, wait in span(),
-        bps in prop::option::of(1..=u64::MAX / 2))
+    fn xtp()(max_data: Option<u32>, window in prop::option::of(0..=MOST_BYTES), ask: Option<u32>, loose: Option<bool>, wait in span(),
+        bps in prop::option::of(1..=FASTEST.as_bps()))
         -> XtpSpec {
         XtpSpec {
             max_data,
@@ -318,7 +322,7 @@ prop_compose! {
 
 prop_compose! {
     fn flow()(name: Option<String>, from: String, to: String, start in span(), stop in prop::option::of(span()),
-        bytes: Option<u64>, gap in span(), mean in 0.0..1e6_f64, stream: bool, xtp in prop::option::of(xtp()))
+        bytes in prop::option::of(0..=MOST_BYTES), gap in span(), mean in 0.0..1e6_f64, stream: bool, xtp in prop::option::of(xtp()))
         -> FlowSpec {
         let (gap, size) = (Text(Law::Exponential(gap.0)), Text(SizeLaw::Exponential(mean)));
         let datagrams = stream.then_some(DatagramSpec { gap, size, on: None, off: stream.then_some(gap) });
@@ -327,7 +331,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn tcp()(mss: Option<u16>, buffer: Option<u64>, cwnd: Option<u32>, tick in span(), persist in [span(), span()],
+    fn tcp()(mss: Option<u16>, buffer in prop::option::of(0..=MOST_BYTES), cwnd: Option<u32>, tick in span(), persist in [span(), span()],
         sack: Option<bool>)
         -> TcpSpec {
         TcpSpec {
@@ -337,7 +341,7 @@ prop_compose! {
             persist: Some(persist),
             mss,
             send_buffer: buffer.map(Bytes),
-            max_cwnd: Some(Text(OrOff(cwnd))),
+            max_cwnd: Some(BytesOrOff(cwnd.map(|cwnd| Bytes(u64::from(cwnd))))),
             sack,
             ..TcpSpec::default()
         }
@@ -371,7 +375,7 @@ prop_compose! {
             links,
             lans: vec![LanSpec {
                 name: word.clone(),
-                rate: Text(Rate::from_bps(seed)),
+                rate: Text(Rate::from_bps(seed % FASTEST.as_bps() + 1)),
                 latency: duration,
                 mtu: address,
                 stations: vec![word.clone(); 2],

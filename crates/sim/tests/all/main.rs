@@ -18,6 +18,7 @@ mod renegotiation;
 mod replay;
 mod reservations;
 mod scenario_errors;
+mod schema_verdicts;
 mod security;
 #[path = "../../../wire/tests/common/tshark.rs"]
 mod tshark;

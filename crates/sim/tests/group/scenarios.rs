@@ -90,7 +90,7 @@ fn errors_name_the_line_and_what_would_do() {
             "star",
             "packets",
             "pakets",
-            "line 8: unknown field `pakets`",
+            "line 8: session.pakets: there is no field \"pakets\"; did you mean \"packets\"?",
         ),
         (
             "tree",
@@ -152,6 +152,9 @@ fn the_json_schema_in_the_repository_is_current() {
     let path = folder().join("group.schema.json");
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     let current = serde_json::to_string_pretty(&GroupScenario::json_schema()).unwrap() + "\n";
+    if std::env::var_os("LAYERCAST_WRITE_SCHEMA").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
     if std::env::var_os("LAYERCAST_WRITE_SCHEMA").is_some() {
         std::fs::write(&path, &current).unwrap();
     } else {

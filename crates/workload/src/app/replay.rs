@@ -14,28 +14,53 @@ pub struct Trace {
     packets: Vec<(Span, u32)>,
 }
 
+/// Longest trace: 10^7 s.
+const LONGEST: Span = Span::from_secs(10_000_000);
+/// Latest time of a trace, in seconds from its zero; 1970 is one.
+const LATEST_SECS: f64 = 1e12;
+
+/// A decimal number of seconds in picoseconds, exact for plain decimal numbers.
+fn picoseconds(text: &str) -> Option<i128> {
+    let seconds: f64 = text
+        .parse()
+        .ok()
+        .filter(|it: &f64| it.abs() < LATEST_SECS)?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) {
+        return Some((seconds * 1e12) as i128);
+    }
+    let fraction = &fraction[..fraction.len().min(12)];
+    let below: i128 = format!("{fraction:0<12}").parse().ok()?;
+    Some(whole.parse::<i128>().ok()? * 1_000_000_000_000 + below)
+}
+
 /// What is wrong with a trace, and in which line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TraceError {
     /// A line that is not two numbers.
     #[error("line {0}: expected a time in seconds and a payload in bytes, separated by a comma")]
     Syntax(usize),
-    /// Time goes back, or is no time.
-    #[error("line {0}: times must be finite, not negative, and not go back")]
+    /// A time that is not finite, or too far from the first.
+    #[error(
+        "line {0}: expected a time in seconds, relative or since 1970, at most 115 days after the first"
+    )]
+    Range(usize),
+    /// Time goes back.
+    #[error("line {0}: the time is before that of the line above; sort the lines by time")]
     Order(usize),
     /// No datagram is so large, or so small.
-    #[error("line {0}: a payload has 1 to 65507 bytes")]
+    #[error("line {0}: expected a payload of 1 to 65507 bytes")]
     Size(usize),
     /// Nothing there.
     #[error("the trace is empty")]
     Empty,
 }
 
-/// Longest trace, in seconds.
-const LONGEST: f64 = 1e7;
-
 impl Trace {
     /// Reads `seconds,bytes` lines; `#` starts a comment, a first line of words is a heading.
+    ///
+    /// Times count from the first one, so that both relative times and those since 1970 are read.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut packets: Vec<(Span, u32)> = Vec::new();
         let mut zero = None;
@@ -50,24 +75,22 @@ impl Trace {
             if packets.is_empty() && !number(time) && !number(size) {
                 continue;
             }
-            let seconds: f64 = time.trim().parse().map_err(|_| TraceError::Syntax(n))?;
+            let at = picoseconds(time.trim()).ok_or(TraceError::Syntax(n))?;
             let size: u32 = size.trim().parse().map_err(|_| TraceError::Syntax(n))?;
-            if !(seconds.is_finite() && seconds >= 0.0) {
-                return Err(TraceError::Order(n));
-            }
             if !(1..=MAX_DATAGRAM).contains(&size) {
                 return Err(TraceError::Size(n));
             }
-            // Times may be those of a clock: they count from the first.
-            let since = seconds - *zero.get_or_insert(seconds);
-            if !(0.0..LONGEST).contains(&since) {
+            // A difference of two finite times fits: both are bounded by `picoseconds`.
+            let since = at - *zero.get_or_insert(at);
+            let since = u64::try_from(since).map_err(|_| TraceError::Order(n))?;
+            if since > LONGEST.as_ps() {
+                return Err(TraceError::Range(n));
+            }
+            let since = Span::from_ps(since);
+            if packets.last().is_some_and(|last| since < last.0) {
                 return Err(TraceError::Order(n));
             }
-            let at = Span::from_secs_f64(since);
-            if packets.last().is_some_and(|last| at < last.0) {
-                return Err(TraceError::Order(n));
-            }
-            packets.push((at, size));
+            packets.push((since, size));
         }
         match packets.is_empty() {
             true => Err(TraceError::Empty),

@@ -494,7 +494,11 @@ fn a_trace_is_sent_as_it_was() {
     assert_eq!(wrong(""), TraceError::Empty);
     assert_eq!(wrong("1.0\n"), TraceError::Syntax(1));
     assert_eq!(wrong("1,5\n0.5,5\n"), TraceError::Order(2));
-    assert_eq!(wrong("nan,5\n"), TraceError::Order(1));
+    assert_eq!(wrong("nan,5\n"), TraceError::Syntax(1));
+    assert_eq!(wrong("0,5\n20000000,5\n"), TraceError::Range(2));
+    // Times since 1970 count from the first, to the microsecond.
+    let epoch = Trace::parse("1764177983.000001,100\n1764177983.125002,100\n").unwrap();
+    assert_eq!(epoch.packets()[1], (Span::from_us(125_001), 100));
     assert_eq!(wrong("1,0\n"), TraceError::Size(1));
     assert_eq!(
         wrong("1,5\n2,\n"),

@@ -13,25 +13,18 @@ pub use schema::{
     WeakSpec,
 };
 
-use crate::internet::scenario::{Problem, ScenarioError, line_at, says_schema};
+use crate::internet::scenario::{ScenarioError, says_schema};
+use crate::scenario::read;
 
 impl GroupScenario {
     /// Reads a scenario.
     pub fn from_toml(text: &str) -> Result<GroupScenario, ScenarioError> {
-        toml::from_str(text).map_err(|error| ScenarioError {
-            line: error.span().map(|span| line_at(text, span.start)),
-            field: String::new(),
-            problem: Problem::Syntax(error.message().to_owned()),
-        })
+        read::from_toml(text, Some(GroupScenario::json_schema)).map_err(ScenarioError::misread)
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str) -> Result<GroupScenario, ScenarioError> {
-        serde_json::from_str(text).map_err(|error| ScenarioError {
-            line: Some(error.line()),
-            field: String::new(),
-            problem: Problem::Syntax(error.to_string()),
-        })
+        read::from_json(text, Some(GroupScenario::json_schema)).map_err(ScenarioError::misread)
     }
 
     /// The JSON Schema of the file, for editors.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::session::{MonitorSpec, ProfileName, RepairName, SessionSpec, WeakSpec};
 pub use self::tree::{BranchSpec, CodeSpec, CrossTrafficSpec, GroupHostSpec};
-use crate::internet::scenario::Text;
+use crate::internet::scenario::{Text, above_zero, above_zero_to};
 
 /// The version of the schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +58,7 @@ pub struct GroupScenario {
 #[serde(default, deny_unknown_fields)]
 pub struct GroupRunSpec {
     /// Simulated time, after which it stops with what it has.
+    #[schemars(extend("pattern" = above_zero_to(8_640_000)))]
     pub duration: Text<Span>,
     /// Seed of every random stream.
     pub seed: u64,
@@ -83,8 +84,10 @@ impl Default for GroupRunSpec {
 #[serde(deny_unknown_fields)]
 pub struct StreamSpec {
     /// How many.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub packets: u64,
     /// Time between them.
+    #[schemars(extend("pattern" = above_zero()))]
     pub interval: Text<Span>,
     /// What the process at a receiver needs for each.
     pub service: Text<Span>,

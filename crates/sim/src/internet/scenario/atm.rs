@@ -9,7 +9,7 @@ use super::build::{Builder, Thing};
 use super::check::{check_delay, check_mtu, check_rate, check_span, kind};
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::{MOST_QUEUED, Text};
+use super::quantity::{MOST_QUEUED, Text, above_zero_to, up_to};
 use super::range::{names, pairs};
 use super::schema::mtu;
 use crate::internet::components::Components;
@@ -24,13 +24,17 @@ pub struct AtmSpec {
     /// Limits of the output ports of switches and adapters.
     pub queue: AtmQueueSpec,
     /// Time a controller takes for each signalling message.
+    #[schemars(extend("pattern" = up_to(60)))]
     pub signalling_delay: Text<Span>,
     /// Largest IP packet.
+    #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
     /// A switched circuit that no packet took for so long is idle: released, or kept for others.
+    #[schemars(extend("pattern" = above_zero_to(86_400)))]
     pub idle: Text<Span>,
     /// How long an adapter keeps cells of a frame when no other comes; missing: without end.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero_to(60)))]
     pub reassembly_timer: Option<Text<Span>>,
     /// Switches.
     #[serde(rename = "switch", skip_serializing_if = "Vec::is_empty")]
@@ -63,16 +67,21 @@ pub struct AtmQueueSpec {
     pub discard: DiscardName,
     /// Early discard begins above so many cells.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub early_above: Option<u64>,
     /// Cells of one circuit.
+    #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub per_vc_limit: u64,
     /// Cells of all circuits without contract.
+    #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub port_limit: u64,
     /// Cells of one circuit and of all in the port of an adapter; missing: as in a switch.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub adapter_limit: Option<u64>,
     /// Above so many cells those that are marked (CLP = 1) find no room; missing: as others.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub low_limit: Option<u64>,
     /// Circuits of a port.
     pub max_vcs: u64,
@@ -124,6 +133,7 @@ pub struct AtmLinkSpec {
     /// Bits of cells a second, headers included; "3622 cells/s" too.
     pub rate: Text<Rate>,
     /// Time a bit is under way.
+    #[schemars(extend("pattern" = up_to(3_600)))]
     pub delay: Text<Span>,
 }
 

@@ -8,6 +8,7 @@ use super::build::Thing;
 use super::error::{Problem, ScenarioError};
 use super::schema::RedSpec;
 use crate::internet::network::{Limit, Queue, Way};
+use crate::scenario::read::nearest;
 use crate::scenario::units::Quantity;
 
 /// The error for a name that nothing has, with the name that is most like it.
@@ -17,14 +18,10 @@ pub(crate) fn unknown<'n>(
     name: &str,
     known: impl Iterator<Item = &'n str>,
 ) -> ScenarioError {
-    let near = known.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
-    let best = near
-        .filter(|(near, _)| *near >= 0.5)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
     let problem = Problem::Unknown {
         what,
         name: name.to_owned(),
-        nearest: best.map(|(_, known)| known.to_owned()),
+        nearest: nearest(name, known).map(str::to_owned),
     };
     ScenarioError::new(field, problem)
 }

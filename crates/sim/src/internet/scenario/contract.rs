@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{check_rate, check_span};
 use super::error::{Problem, ScenarioError};
 use super::place::Place;
-use super::quantity::{MOST_QUEUED, Text};
+use super::quantity::{MOST_QUEUED, Text, above_zero_to};
 use crate::internet::network::{ContractTerms, Shape};
 use crate::scenario::units::Quantity;
 
@@ -32,6 +32,7 @@ pub struct ContractSpec {
     pub sustained: Option<Text<Rate>>,
     /// Of VBR: cells of the longest burst at the peak rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub burst: Option<u32>,
     /// Of VBR: for which cells the sustainable rate is, and what becomes of others; missing: C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,6 +42,7 @@ pub struct ContractSpec {
     pub shape: ShapeName,
     /// Of shape = "softclock": the period of the clock; missing: 10 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero_to(1)))]
     pub tick: Option<Text<Span>>,
     /// Whether the network discards what breaks the contract.
     #[serde(default = "yes")]
@@ -50,6 +52,7 @@ pub struct ContractSpec {
     pub frames: FramesName,
     /// Packets that wait in the adapter while their cells are spaced.
     #[serde(default = "queue")]
+    #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub queue: u32,
 }
 

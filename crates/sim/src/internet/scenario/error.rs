@@ -2,6 +2,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::place;
+use crate::scenario::read::Misread;
 
 /// Why a scenario cannot be run: where, what it says, and what would do.
 #[derive(Debug)]
@@ -112,6 +113,14 @@ pub enum Problem {
 }
 
 impl ScenarioError {
+    pub(crate) fn misread(Misread { line, field, what }: Misread) -> ScenarioError {
+        ScenarioError {
+            line,
+            field,
+            problem: Problem::Syntax(what),
+        }
+    }
+
     pub(crate) fn new(field: impl ToString, problem: Problem) -> ScenarioError {
         ScenarioError {
             line: None,

@@ -29,9 +29,11 @@ pub struct GroupSpec {
     pub join: Option<Text<Span>>,
     /// So many receivers are waited for before the first data; missing: all that are invited.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub wait_for: Option<u32>,
     /// Handshakes in a row after which a receiver that does not answer is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub misses: Option<u32>,
     /// A receiver waits up to so long with the news of a gap, and says nothing if it is repaired meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]

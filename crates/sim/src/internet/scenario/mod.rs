@@ -24,6 +24,8 @@ mod xunet;
 
 use std::path::Path;
 
+use crate::scenario::read;
+
 pub use atm::{AtmLinkSpec, AtmQueueSpec, AtmSpec, DiscardName, SwitchSpec};
 pub use attach::{AttachKind, AttachSpec, Attached, Attachment};
 pub(crate) use check::unknown;
@@ -31,8 +33,9 @@ pub use contract::{ConformanceName, ContractKind, ContractSpec, ShapeName};
 pub use contracts::HostContractSpec;
 pub use error::{Problem, ScenarioError};
 pub use group::GroupSpec;
-pub(crate) use place::line_at;
-pub use quantity::{Bytes, OrOff, Text};
+pub(crate) use place::{line_at, line_of};
+pub use quantity::{Bytes, BytesOrOff, OrOff, Text};
+pub(crate) use quantity::{above_zero, above_zero_to, up_to};
 pub use schema::{
     BackSpec, BudgetSpec, CpuSpec, DatagramSpec, FlowSpec, HostSpec, LanSpec, LineSpec, LinkSpec,
     RedSpec, RouterSpec, RunSpec, Scenario, SiteSpec, Version, WorkloadSpec,
@@ -45,21 +48,15 @@ pub use xtp::{RetransmissionName, XtpSpec};
 impl Scenario {
     /// Reads a scenario; relative paths of files start at `base_dir`.
     pub fn from_toml(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = toml::from_str(text).map_err(|error| ScenarioError {
-            line: error.span().map(|span| place::line_at(text, span.start)),
-            field: String::new(),
-            problem: Problem::Syntax(error.message().to_owned()),
-        })?;
+        let scenario: Scenario =
+            read::from_toml(text, Some(Scenario::json_schema)).map_err(ScenarioError::misread)?;
         Ok(scenario.based_at(base_dir))
     }
 
     /// Reads a scenario from JSON of the same schema.
     pub fn from_json(text: &str, base_dir: &Path) -> Result<Scenario, ScenarioError> {
-        let scenario: Scenario = serde_json::from_str(text).map_err(|error| ScenarioError {
-            line: Some(error.line()),
-            field: String::new(),
-            problem: Problem::Syntax(error.to_string()),
-        })?;
+        let scenario: Scenario =
+            read::from_json(text, Some(Scenario::json_schema)).map_err(ScenarioError::misread)?;
         Ok(scenario.based_at(base_dir))
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn line_at(text: &str, at: usize) -> usize {
 }
 
 /// The line of the field at `path`, or of the innermost table around it that is there.
-pub(super) fn line_of(text: &str, path: &str) -> Option<usize> {
+pub(crate) fn line_of(text: &str, path: &str) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let mut found: Option<usize> = None;
     let mut table = Some(root.get_ref());

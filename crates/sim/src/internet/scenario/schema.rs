@@ -12,7 +12,7 @@ use super::atm::AtmSpec;
 use super::attach::AttachSpec;
 use super::contract::ContractSpec;
 use super::contracts::HostContractSpec;
-use super::quantity::{Bytes, Text};
+use super::quantity::{Bytes, Text, above_zero_to, up_to};
 use super::tcp::TcpSpec;
 use super::topology::TopologySpec;
 use super::xtp::XtpSpec;
@@ -82,6 +82,7 @@ pub struct Scenario {
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// Simulated time, at most 100 days.
+    #[schemars(extend("pattern" = above_zero_to(8_640_000)))]
     pub duration: Text<Span>,
     /// What happens before it does not count.
     #[serde(default = "zero")]
@@ -102,8 +103,10 @@ pub struct RunSpec {
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetSpec {
     /// Events.
+    #[schemars(range(min = 1))]
     pub events: u64,
     /// Packets under way or waiting.
+    #[schemars(range(min = 1))]
     pub packets: u32,
 }
 
@@ -150,16 +153,22 @@ pub struct RouterSpec {
 #[serde(default, deny_unknown_fields)]
 pub struct CpuSpec {
     /// For each packet that arrives, its interrupt included.
+    #[schemars(extend("pattern" = up_to(1)))]
     pub per_packet: Text<Span>,
     /// For each of its bytes.
+    #[schemars(extend("pattern" = up_to(1)))]
     pub per_byte: Text<Span>,
     /// For each cell it came in.
+    #[schemars(extend("pattern" = up_to(1)))]
     pub per_cell: Text<Span>,
     /// For each packet that the node itself sends.
+    #[schemars(extend("pattern" = up_to(1)))]
     pub per_sent: Text<Span>,
     /// For each byte of it.
+    #[schemars(extend("pattern" = up_to(1)))]
     pub per_sent_byte: Text<Span>,
     /// By which share of it each of these times is shorter or longer, uniformly; 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub jitter: f64,
     /// Packets that arrived and wait; more are dropped. Missing: no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,6 +214,7 @@ pub struct LineSpec {
     /// Bits of IP packets a second, headers included.
     pub rate: Text<Rate>,
     /// Time a bit is under way.
+    #[schemars(extend("pattern" = up_to(3_600)))]
     pub delay: Text<Span>,
     /// What may wait besides the packet being sent.
     #[serde(default = "queue")]
@@ -214,9 +224,11 @@ pub struct LineSpec {
     pub red: Option<RedSpec>,
     /// Probability that a packet is lost.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     pub loss: f64,
     /// Largest IP packet.
     #[serde(default = "mtu")]
+    #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
     /// What is different from the second end to the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,6 +245,7 @@ pub struct LinkSpec {
     /// Bits of IP packets a second, headers included.
     pub rate: Text<Rate>,
     /// Time a bit is under way.
+    #[schemars(extend("pattern" = up_to(3_600)))]
     pub delay: Text<Span>,
     /// What may wait besides the packet being sent.
     #[serde(default = "queue")]
@@ -242,9 +255,11 @@ pub struct LinkSpec {
     pub red: Option<RedSpec>,
     /// Probability that a packet is lost.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     pub loss: f64,
     /// Largest IP packet.
     #[serde(default = "mtu")]
+    #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
     /// What is different from the second end to the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,6 +295,7 @@ pub struct BackSpec {
     pub red: Option<RedSpec>,
     /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub loss: Option<f64>,
 }
 
@@ -288,14 +304,18 @@ pub struct BackSpec {
 #[serde(deny_unknown_fields)]
 pub struct RedSpec {
     /// Average below which nothing is dropped early.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1e9))]
     pub min: f64,
     /// Average above which all is, or with gentle above twice of it.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1e9))]
     pub max: f64,
     /// Probability of a drop as the average comes to max.
     #[serde(default = "max_p")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub max_p: f64,
     /// Weight of the newest sample in the average.
     #[serde(default = "weight")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub weight: f64,
     /// From max to twice max the probability grows from max_p to 1 (Floyd 2000).
     #[serde(default = "yes")]
@@ -324,9 +344,11 @@ pub struct LanSpec {
     pub rate: Text<Rate>,
     /// From the end of sending to the arrival.
     #[serde(default = "latency")]
+    #[schemars(extend("pattern" = up_to(3_600)))]
     pub latency: Text<Span>,
     /// Largest IP packet.
     #[serde(default = "mtu")]
+    #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
     /// Hosts and routers, also `"host{1..200}"`.
     pub stations: Vec<String>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Problem, ScenarioError};
-use super::quantity::{Bytes, OrOff, Text};
+use super::quantity::{Bytes, BytesOrOff, OrOff, Text, above_zero};
 use crate::scenario::units::Quantity;
 
 /// The stacks that need no table, by name.
@@ -62,18 +62,21 @@ pub struct TcpSpec {
     pub variant: Option<VariantName>,
     /// Period of the timer that counts round trips and time-outs.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero()))]
     pub slow_tick: Option<Text<Span>>,
     /// Period of the timer of delayed acknowledgements; "off": none is delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_tick: Option<Text<OrOff<Span>>>,
     /// Least retransmission time-out: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero()))]
     pub min_rto: Option<Text<Span>>,
     /// Time-out before the first sample: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_rto: Option<Text<Span>>,
     /// What back-off multiplies as long as there is no sample: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero()))]
     pub unsampled_rto: Option<Text<Span>>,
     /// Longest time-out: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,9 +89,11 @@ pub struct TcpSpec {
     pub persist: Option<[Text<Span>; 2]>,
     /// Largest segment in bytes, without headers and options.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 64))]
     pub mss: Option<u16>,
     /// MSS of a peer that names none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 64))]
     pub default_mss: Option<u16>,
     /// Bytes written but not acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,12 +103,14 @@ pub struct TcpSpec {
     pub recv_buffer: Option<Bytes>,
     /// Initial congestion window in segments.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
     pub initial_window: Option<u32>,
-    /// Largest congestion window before window scaling, or "off".
+    /// Largest congestion window before window scaling, in bytes, or "off".
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_cwnd: Option<Text<OrOff<u32>>>,
+    pub max_cwnd: Option<BytesOrOff>,
     /// Duplicate acknowledgements that mean a loss.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
     pub dup_acks: Option<u32>,
     /// New data for the duplicates before (RFC 3042).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,7 +203,11 @@ impl TcpSpec {
             send_buffer: bytes("send_buffer", self.send_buffer, base.send_buffer)?,
             recv_buffer: bytes("recv_buffer", self.recv_buffer, base.recv_buffer)?,
             initial_window: self.initial_window.unwrap_or(base.initial_window),
-            max_cwnd: self.max_cwnd.map_or(base.max_cwnd, |max| max.0.0),
+            max_cwnd: match self.max_cwnd {
+                None => base.max_cwnd,
+                Some(BytesOrOff(None)) => None,
+                Some(BytesOrOff(most @ Some(_))) => Some(bytes("max_cwnd", most, 0)?),
+            },
             dup_acks: self.dup_acks.unwrap_or(base.dup_acks),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             nagle: self.nagle.unwrap_or(base.nagle),

@@ -45,27 +45,35 @@ pub struct TopologySpec {
     pub kind: Kind,
     /// Of a dumbbell: hosts on each side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST / 2 - 1))]
     pub pairs: Option<u32>,
     /// Of a parking lot: trunks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
     pub hops: Option<u32>,
     /// Of a fat tree: ports of a router, even.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 128), extend("multipleOf" = 2))]
     pub k: Option<u32>,
     /// Of a star: hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST - 1))]
     pub hosts: Option<u32>,
     /// Of a tree: levels of links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 20))]
     pub depth: Option<u32>,
     /// Of a tree: links down from each router.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MOST - 1))]
     pub fanout: Option<u32>,
     /// Of XUNET: workstations of a site; 200 if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub workstations: Option<u32>,
     /// Of XUNET: servers of a site; 2 if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub servers: Option<u32>,
     /// Of XUNET: bits of cells a second of the links of the backbone; a T1's if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Problem, ScenarioError};
 use super::group::GroupSpec;
 use super::place::Place;
-use super::quantity::{Bytes, Text};
+use super::quantity::{Bytes, Text, above_zero};
 use crate::internet::network::XtpDelivery;
 use crate::internet::packet::IP_HEADER;
 
@@ -45,6 +45,7 @@ pub struct XtpSpec {
     pub delivery: Option<DeliveryName>,
     /// Most user bytes of a packet; headers of 52 bytes come on top, of 32 over AAL5 alone.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 64, max = 65_000))]
     pub max_data: Option<u32>,
     /// Bytes received but not taken: what is allocated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,9 +82,11 @@ pub struct XtpSpec {
     pub retries: Option<u32>,
     /// How long the first answer is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero()))]
     pub first_wait: Option<Text<Span>>,
     /// How long any answer is waited for at least.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = above_zero()))]
     pub least_wait: Option<Text<Span>>,
     /// Most that is sent, IP headers included; over AAL5 alone all of the cells.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,6 +39,7 @@ pub struct SessionSpec {
     pub size: Option<Bytes>,
     /// Size of the object in packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub packets: Option<u64>,
     /// Octets of payload of a packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +55,7 @@ pub struct SessionSpec {
     pub repair: Option<RepairName>,
     /// Union: below this share of receivers repairs are sent to each alone; 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub unicast_below: Option<f64>,
     /// Parity: parities behind each block in the first pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +87,7 @@ pub struct SessionSpec {
     pub alpha: Option<Text<Span>>,
     /// Contingency factor: answers are waited for k largest round trips; above 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1_000), extend("exclusiveMinimum" = 1))]
     pub k: Option<f64>,
     /// Streams: the list is evaluated as soon as all have answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +164,7 @@ pub enum WeakSpec {
     /// They are served after the others (RMTP).
     Postpone {
         /// Share of the object: more missing after a pass is too much; 0 to 1.
+        #[schemars(range(min = 0, max = 1))]
         missing: f64,
         /// Polls that one may leave unanswered.
         polls: u32,

@@ -3,7 +3,7 @@ use layercast_fec::Scheme;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::internet::scenario::{Bytes, TcpSpec, Text};
+use crate::internet::scenario::{Bytes, TcpSpec, Text, up_to};
 
 /// A host: a processor that does one thing after the other, and a socket buffer.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,7 @@ pub struct GroupHostSpec {
     /// To evaluate the list of receivers, before each poll of the group.
     pub evaluate: Text<Span>,
     /// Receivers that share the host.
+    #[schemars(range(min = 1))]
     pub receivers: u32,
     /// Socket buffer; missing: no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,9 +59,11 @@ pub struct BranchSpec {
     pub count: u32,
     /// Links in a row, 0 to 64.
     #[serde(default = "one")]
+    #[schemars(range(max = 64))]
     pub hops: u32,
     /// The chance that one link loses a packet on its way down: from 0, below 1.
     #[serde(default)]
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub loss: f64,
     /// Packets travel in cells of AAL5: loss is that of a cell, a packet is lost with any of its cells, and rate and
     /// queue count the octets of cells.
@@ -68,15 +71,19 @@ pub struct BranchSpec {
     pub cells: bool,
     /// Mean packets of a burst of losses; missing: each is lost on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1e6))]
     pub burst: Option<f64>,
     /// The chance that one link loses a packet on its way up: from 0, below 1.
     #[serde(default)]
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub back_loss: f64,
     /// Propagation delay of the whole row.
     #[serde(default = "zero")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub delay: Text<Span>,
     /// The delay of each copy is uniform between `delay` and this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub delay_to: Option<Text<Span>>,
     /// Rate both ways; missing: packets take no time to be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,9 +132,11 @@ pub struct CrossTrafficSpec {
     pub branch: String,
     /// How many connections.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = crate::group::cross::MOST_FLOWS))]
     pub flows: u32,
     /// Delay beside that of the branch, each way.
     #[serde(default = "zero")]
+    #[schemars(extend("pattern" = up_to(600)))]
     pub delay: Text<Span>,
     /// Their TCP.
     #[serde(default)]

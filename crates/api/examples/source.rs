@@ -1,0 +1,20 @@
+//! A source: ten seconds of frames in two layers. Prints the URL to join.
+
+use layercast::{Frame, Group, Result, Server, Span};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let server = Server::bind("127.0.0.1:0").await?;
+    let group = server.open_group(Group::new("film")).await?;
+    println!("{}", group.url());
+    group.wait_for_members(1).await;
+    for n in 0..240u8 {
+        // A real source sends pictures: I pictures as base, P pictures as E1, B pictures as E2.
+        let frame = match n % 12 {
+            0 => Frame::base(vec![n; 4_000]),
+            _ => Frame::e1(vec![n; 1_000]),
+        };
+        group.send(frame).await?;
+    }
+    group.close(Span::from_secs(1)).await
+}

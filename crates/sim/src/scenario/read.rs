@@ -1,0 +1,312 @@
+//! Reading a scenario file: every error has the path of its field, its line, the cause and the accepted values.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::internet::scenario::line_at;
+
+/// Why a text is no scenario.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Misread {
+    /// Line in the text, from 1.
+    pub line: Option<usize>,
+    /// Path of the field, such as `link[2].rate`; empty if the syntax is wrong.
+    pub field: String,
+    /// The cause and the accepted values.
+    pub what: String,
+}
+
+/// Reads TOML; `schema` is the JSON Schema of the file, if there is one: errors quote its ranges and descriptions.
+pub(crate) fn from_toml<T: DeserializeOwned>(
+    text: &str,
+    schema: Option<fn() -> Value>,
+) -> Result<T, Misread> {
+    let line = |error: &toml::de::Error| error.span().map(|span| line_at(text, span.start));
+    let from = toml::Deserializer::parse(text).map_err(|error| Misread {
+        line: line(&error),
+        field: String::new(),
+        what: format!("this is not TOML: {}", error.message()),
+    })?;
+    serde_path_to_error::deserialize(from).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        let (field, what) = explain(path, inner.message(), schema);
+        let line = line(&inner);
+        Misread { line, field, what }
+    })
+}
+
+/// Reads JSON of the same schema.
+pub(crate) fn from_json<T: DeserializeOwned>(
+    text: &str,
+    schema: Option<fn() -> Value>,
+) -> Result<T, Misread> {
+    let mut from = serde_json::Deserializer::from_str(text);
+    let read: Result<T, _> = serde_path_to_error::deserialize(&mut from);
+    let misread = |path: String, error: serde_json::Error| {
+        let said = error.to_string();
+        let message = said
+            .rsplit_once(" at line ")
+            .map_or(said.as_str(), |it| it.0);
+        let (field, what) = match error.is_data() {
+            true => explain(path, message, schema),
+            false => (String::new(), format!("this is not JSON: {message}")),
+        };
+        let line = Some(error.line());
+        Misread { line, field, what }
+    };
+    let value = read.map_err(|error| misread(error.path().to_string(), error.into_inner()))?;
+    from.end().map_err(|error| misread(String::new(), error))?;
+    Ok(value)
+}
+
+/// The field and the explanation of an error of serde at `path`.
+fn explain(path: String, message: &str, schema: Option<fn() -> Value>) -> (String, String) {
+    let path = if path == "." { String::new() } else { path };
+    if let Some((name, known)) = parts(message, "unknown field ") {
+        let parent = match path.strip_suffix(name.as_str()) {
+            Some(parent) => parent.trim_end_matches('.').to_owned(),
+            None => path,
+        };
+        let known = names(known);
+        return (join(&parent, &name), no_such("field", &name, &known));
+    }
+    if let Some(name) = message.strip_prefix("missing field ").and_then(quoted) {
+        let field = join(&path, name);
+        let about = schema.and_then(|schema| about(&schema(), &field));
+        let about = about.and_then(|it| it.description);
+        let about = about.map_or(String::new(), |it| format!(": {it}"));
+        return (field, format!("it is missing{about}"));
+    }
+    if let Some((name, known)) = parts(message, "unknown variant ") {
+        return (path, format!("it is {}", no_such("", &name, &names(known))));
+    }
+    let wrong = ["invalid type: ", "invalid value: ", "invalid length "];
+    let found = wrong.iter().find_map(|start| message.strip_prefix(start));
+    let Some((found, expected)) = found.and_then(|rest| rest.split_once(", expected ")) else {
+        return (path, message.to_owned());
+    };
+    let about = schema.and_then(|schema| about(&schema(), &path));
+    let about = about.unwrap_or_default();
+    let expected = about.range.unwrap_or_else(|| plain(expected));
+    let description = about
+        .description
+        .map_or(String::new(), |it| format!(" ({it})"));
+    let what = format!("it is {}; expected {expected}{description}", value(found));
+    (path, what)
+}
+
+fn join(parent: &str, name: &str) -> String {
+    match parent {
+        "" => name.to_owned(),
+        parent => format!("{parent}.{name}"),
+    }
+}
+
+/// `` `name`, expected ... `` behind `start`: the name and the rest.
+fn parts<'m>(message: &'m str, start: &str) -> Option<(String, &'m str)> {
+    let rest = message.strip_prefix(start)?.strip_prefix('`')?;
+    let (name, rest) = rest.split_once("`, ")?;
+    Some((name.to_owned(), rest))
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('`')?.strip_suffix('`')
+}
+
+/// The names between backticks.
+fn names(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// That `name` is none of `known`, with the nearest of them.
+fn no_such(what: &str, name: &str, known: &[&str]) -> String {
+    let said = match what {
+        "" => format!("{name:?}"),
+        what => format!("there is no {what} {name:?}"),
+    };
+    let nearest = nearest(name, known.iter().copied());
+    let nearest = nearest.map_or(String::new(), |it| format!("; did you mean {it:?}?"));
+    match known {
+        [] => format!("{said}; there are no fields here"),
+        known => format!(
+            "{said}{nearest}{} expected {}",
+            if nearest.is_empty() { ";" } else { "" },
+            either(known)
+        ),
+    }
+}
+
+/// `a, b or c`.
+fn either(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// The name of `known` that is most like `name`, if it is like it at all.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let near = known.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
+    let best = near.filter(|(near, _)| *near >= 0.5);
+    best.max_by(|a, b| a.0.total_cmp(&b.0)).map(|it| it.1)
+}
+
+/// A value as the file says it.
+fn value(found: &str) -> String {
+    for start in ["string ", "integer ", "floating point ", "boolean "] {
+        if let Some(value) = found.strip_prefix(start) {
+            return value.trim_matches('`').to_owned();
+        }
+    }
+    match found {
+        "sequence" => "a list".to_owned(),
+        "map" => "a table".to_owned(),
+        "null" | "unit value" => "nothing".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// What serde calls the types of Rust, in words.
+fn plain(expected: &str) -> String {
+    match expected {
+        "f64" | "f32" => "a number".to_owned(),
+        "u8" => "a whole number from 0 to 255".to_owned(),
+        "u16" => "a whole number from 0 to 65535".to_owned(),
+        "u32" => "a whole number from 0 to 4294967295".to_owned(),
+        "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+        "i64" => "a whole number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" | "string" => "a text in quotes".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => match other.strip_prefix("an array of length ") {
+            Some(length) => format!("a list of {length}"),
+            None => other.to_owned(),
+        },
+    }
+}
+
+/// What a JSON Schema says about a field.
+#[derive(Default)]
+struct About {
+    description: Option<String>,
+    /// The numbers that it takes.
+    range: Option<String>,
+}
+
+/// The node of the field at `path`.
+fn about(schema: &Value, path: &str) -> Option<About> {
+    let mut node = dereference(schema, schema)?;
+    let mut description = None;
+    for step in path.split('.').filter(|step| !step.is_empty()) {
+        let (name, index) = step.split_once('[').unwrap_or((step, ""));
+        let next = node["properties"].get(name);
+        let next = next.or_else(|| node.get("additionalProperties").filter(|it| it.is_object()));
+        node = next?;
+        description = node["description"].as_str().or(description);
+        node = dereference(schema, node)?;
+        if !index.is_empty() {
+            node = dereference(schema, node.get("items")?)?;
+        }
+    }
+    let description = description.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let kinds: Vec<&Value> = match &node["type"] {
+        Value::Array(kinds) => kinds.iter().filter(|kind| *kind != "null").collect(),
+        kind => vec![kind],
+    };
+    // Where a text would do as well, the reader names both forms.
+    let noun = match kinds.as_slice() {
+        [kind] if *kind == "number" => "a number",
+        [kind] if *kind == "integer" => "a whole number",
+        _ => {
+            return Some(About {
+                description,
+                range: None,
+            });
+        }
+    };
+    let bound = |name: &str| node.get(name).filter(|it| it.is_number());
+    let low = bound("minimum").map(|it| format!(" from {it}"));
+    let low = low.or_else(|| bound("exclusiveMinimum").map(|it| format!(" above {it}")));
+    let high = bound("maximum").map(|it| format!(" to {it}"));
+    let high = high.or_else(|| bound("exclusiveMaximum").map(|it| format!(" below {it}")));
+    let range = format!(
+        "{noun}{}{}",
+        low.unwrap_or_default(),
+        high.unwrap_or_default()
+    );
+    Some(About {
+        description,
+        range: Some(range),
+    })
+}
+
+/// The node itself, or the definition that it refers to.
+fn dereference<'s>(schema: &'s Value, node: &'s Value) -> Option<&'s Value> {
+    let reference = node["$ref"].as_str().or_else(|| {
+        // An optional table is "this or null".
+        let either = node["anyOf"].as_array()?;
+        either.iter().find_map(|it| it["$ref"].as_str())
+    });
+    match reference {
+        None => Some(node),
+        Some(reference) => schema.pointer(reference.strip_prefix('#')?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(path: &str, message: &str) -> (String, String) {
+        explain(path.to_owned(), message, None)
+    }
+
+    #[test]
+    fn messages_of_serde_become_cause_and_remedy() {
+        for (path, message, field, what) in [
+            (
+                "link[2]",
+                "unknown field `rat`, expected one of `rate`, `delay`, `mtu`",
+                "link[2].rat",
+                "there is no field \"rat\"; did you mean \"rate\"? expected rate, delay or mtu",
+            ),
+            (
+                "link[2].rat",
+                "unknown field `rat`, expected `rate`",
+                "link[2].rat",
+                "there is no field \"rat\"; did you mean \"rate\"? expected rate",
+            ),
+            (".", "missing field `name`", "name", "it is missing"),
+            (
+                "run.ties",
+                "unknown variant `lifo`, expected `random` or `fifo`",
+                "run.ties",
+                "it is \"lifo\"; did you mean \"fifo\"? expected random or fifo",
+            ),
+            (
+                "link[0].loss",
+                "invalid type: string \"1%\", expected f64",
+                "link[0].loss",
+                "it is \"1%\"; expected a number",
+            ),
+            (
+                "link[0]",
+                "invalid type: integer `5`, expected struct LinkSpec",
+                "link[0]",
+                "it is 5; expected a table",
+            ),
+            (
+                "link[0].ends",
+                "invalid length 3, expected an array of length 2",
+                "link[0].ends",
+                "it is 3; expected a list of 2",
+            ),
+        ] {
+            assert_eq!(said(path, message), (field.to_owned(), what.to_owned()));
+        }
+    }
+}
