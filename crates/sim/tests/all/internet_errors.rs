@@ -385,7 +385,7 @@ fn values_out_of_range() {
         "\"10 Mbit/s\" # r",
         "\"20000 Gbit/s\" # r",
         "# rate of a",
-        &["10000 Gbit/s"],
+        &["10 Tbit/s"],
     );
     refused(
         "\"1 Mbit/s\"",

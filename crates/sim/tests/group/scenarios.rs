@@ -66,7 +66,7 @@ fn errors_name_the_line_and_what_would_do() {
             "star",
             "rate = \"8 Mbit/s\"",
             "rate = \"8\"",
-            "line 9: invalid value",
+            "line 9: session.rate: \"8\" has no unit",
         ),
         (
             "star",
