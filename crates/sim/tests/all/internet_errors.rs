@@ -796,7 +796,7 @@ fn topologies_say_what_they_need() {
         ),
         (
             format!("kind = \"dumbbell\"\npairs = 2\n{both}").replacen("1 Mb/s", "0 b/s", 1),
-            ["line 7: topology.access.rate", "0 bit/s"],
+            ["line 7: topology.access.rate", "0 b/s"],
         ),
         (
             format!("kind = \"star\"\nhosts = 2\naccess = {line}\n[[host]]\nname = \"hub\""),
