@@ -129,14 +129,18 @@ pub(super) fn suggest(unit: &str, tables: &[UnitTable]) -> Vec<&'static str> {
     // "Mbps", "Mbps/s", "Mbits/s" and "Mbit" are Mbit/s.
     let stem = lower.trim_end_matches("/s").trim_end_matches("/sec");
     let stem = stem.trim_end_matches("ps").trim_end_matches('s');
+    let same = |a: &str, b: &str| {
+        let mut tables = tables.iter();
+        tables.any(|table| table.has(a) && table.factor(a) == table.factor(b))
+    };
     for spelling in [
         lower.clone(),
-        format!("{stem}/s"),
         stem.replace('b', "bit") + "/s",
+        format!("{stem}/s"),
         lower.clone() + "s",
     ] {
         for name in known() {
-            if name.to_lowercase() == spelling && !found.contains(&name) {
+            if name.to_lowercase() == spelling && !found.iter().any(|it| same(it, name)) {
                 found.push(name);
             }
         }
