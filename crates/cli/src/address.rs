@@ -30,18 +30,19 @@ pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
         None => text.to_owned(),
     };
     scheme::check(&line, scheme::Place::Node)?;
+    let (host, _) = line.split_once(['/', '?']).unwrap_or((&line, ""));
+    if host.parse::<Ipv6Addr>().is_ok() {
+        let failure = Failure::wrong_use(format!("{line:?} is an IPv6 address without a port"));
+        return Err(
+            failure.hint("write the address in brackets, with a port: '[2001:db8::1]:7400/FLOW'")
+        );
+    }
     line.parse().map_err(|error: layercast_protect::UrlError| {
         let failure = Failure::wrong_use(match text.strip_prefix('@') {
             Some(file) => format!("{file}: {error}"),
             None => error.to_string(),
         });
-        match line.parse::<Ipv6Addr>() {
-            Ok(_) => {
-                failure.hint("write an IPv6 address in brackets, with a port: '[2001:db8::1]:7400'")
-            }
-            Err(_) => failure
-                .hint("give the URL that the node printed, or HOST:PORT/FLOW without encryption"),
-        }
+        failure.hint("give the URL that the node printed, or HOST:PORT/FLOW without encryption")
     })
 }
 
