@@ -73,7 +73,7 @@ fn mets(text: &str) -> Option<Finding> {
 
 /// All errors that `check` finds: each is repaired, so that the next one shows.
 ///
-/// A repair takes the line out, or puts the first example of the error message in place of its value. The search
+/// A repair puts the first example of the error message in place of the value, or takes the line out. The search
 /// ends where neither helps.
 fn findings(text: &str, check: &dyn Fn(&str) -> Option<Finding>) -> Vec<Finding> {
     let mut text = text.to_owned();
@@ -89,8 +89,9 @@ fn findings(text: &str, check: &dyn Fn(&str) -> Option<Finding>) -> Vec<Finding>
             let other = check(&repaired);
             let helps = |it: &Finding| {
                 !it.field.is_empty()
-                    && it.field != last.field
-                    && !found.iter().any(|known| known.line == it.line)
+                    && !found
+                        .iter()
+                        .any(|known| known.field == it.field || known.line == it.line)
             };
             if other.as_ref().is_none_or(helps) {
                 (text, next) = (repaired, other);
@@ -115,11 +116,9 @@ fn repairs(text: &str, finding: &Finding) -> Vec<String> {
         lines[index] = line;
         lines.join("\n") + "\n"
     };
-    let mut all = vec![with("")];
-    if let Some(example) = example(&finding.message) {
-        all.push(with(&format!("{key}= {example}")));
-    }
-    all
+    let example = example(&finding.message);
+    let example = example.map(|example| with(&format!("{key}= {example}")));
+    example.into_iter().chain([with("")]).collect()
 }
 
 /// The value that an error message suggests: the name that may be meant, or the first example.

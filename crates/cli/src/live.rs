@@ -32,16 +32,6 @@ pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
     if let Some(address) = path.to_str().and_then(address_of) {
         return Ok(Input::Live(LiveFrom::Udp(listen_address(address)?)));
     }
-    if let Some((scheme, _)) = path.to_str().and_then(|text| text.split_once("://"))
-        && scheme.chars().all(|it| it.is_ascii_alphanumeric())
-        && !path.exists()
-    {
-        let address = path.display();
-        return Err(Failure::Usage(format!(
-            "serve takes udp:// and rtp:// addresses, not {scheme}://; let ffmpeg take the stream: \
-             ffmpeg -i {address} -c copy -f mpegts - | layercast serve -"
-        )));
-    }
     if path != Path::new("-") {
         return Ok(Input::Clip(Box::new(probe::read_clip(path, program)?)));
     }

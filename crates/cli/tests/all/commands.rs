@@ -104,7 +104,7 @@ fn urls_of_other_protocols_are_named_with_a_bridge() {
 fn values_on_the_command_line_are_refused_with_cause_and_example() {
     for (args, parts) in [
         (
-            &["sim", "x.toml", "--duration", "-20ms"][..],
+            &["sim", "x.toml", "--duration=-20ms"][..],
             ["is negative", "250ms"],
         ),
         (

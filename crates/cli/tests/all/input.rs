@@ -177,8 +177,8 @@ fn an_address_that_is_not_taken_is_told_with_the_way_round() {
         let said = complaint(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
-            said.contains(&format!("ffmpeg -i {scheme}://"))
-                && said.contains("| layercast serve -"),
+            said.contains(&format!("ffmpeg -i '{scheme}://"))
+                && said.contains("layercast serve udp://127.0.0.1:5000"),
             "{said}"
         );
     }

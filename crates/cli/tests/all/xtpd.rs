@@ -126,7 +126,7 @@ fn what_stands_in_the_way_of_a_daemon_is_told_with_what_to_do() {
         ),
         (
             &[&free, "--listen", "192.0.2.1:0"],
-            "give an address of this host",
+            "no interface of this host has this address",
         ),
         (
             &[&free, "--listen", "127.0.0.1:0", "--group", "10.0.0.1:7000"],
