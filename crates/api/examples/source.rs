@@ -16,5 +16,6 @@ async fn main() -> Result<()> {
         };
         group.send(frame).await?;
     }
-    group.close(Span::from_secs(1)).await
+    group.close(Span::from_secs(1)).await?;
+    Ok(())
 }
