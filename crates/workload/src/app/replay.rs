@@ -82,11 +82,13 @@ impl Trace {
             }
             // A difference of two finite times fits: both are bounded by `picoseconds`.
             let since = at - *zero.get_or_insert(at);
-            let since = u64::try_from(since).map_err(|_| TraceError::Order(n))?;
-            if since > LONGEST.as_ps() {
+            if since < 0 {
+                return Err(TraceError::Order(n));
+            }
+            if since > i128::from(LONGEST.as_ps()) {
                 return Err(TraceError::Range(n));
             }
-            let since = Span::from_ps(since);
+            let since = Span::from_ps(since as u64);
             if packets.last().is_some_and(|last| since < last.0) {
                 return Err(TraceError::Order(n));
             }
