@@ -378,7 +378,8 @@ mod tests {
         partial.write(10, &[1; 10]).unwrap();
         assert!(partial.flush().is_err());
         fs::remove_file(part).unwrap();
-        (link("state"), link("state-new"));
+        link("state");
+        link("state-new");
         held.set(1);
         partial.save(&held).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"mine");

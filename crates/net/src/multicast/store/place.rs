@@ -53,8 +53,11 @@ impl Listed {
     }
 }
 
+/// The last name of a path and the folders above it.
+type Split<'a> = (&'a [u8], &'a [Box<[u8]>]);
+
 /// The last name, and those of the folders before it.
-fn split(path: &[Box<[u8]>]) -> io::Result<(&[u8], &[Box<[u8]>])> {
+fn split(path: &[Box<[u8]>]) -> io::Result<Split<'_>> {
     let (last, folders) = path.split_last().ok_or(io::ErrorKind::NotFound)?;
     Ok((last, folders))
 }
