@@ -100,11 +100,12 @@ impl Bench {
         member: Member,
         proof: Option<Opaque>,
     ) -> Vec<(PortId, Signal)> {
-        let (flow, level) = (self.info.id, Level::FULL);
+        let (flow, epoch, level) = (self.info.id, self.info.epoch, Level::FULL);
         self.signal(
             port,
             Signal::Join {
                 flow,
+                epoch,
                 member,
                 level,
                 proof,
