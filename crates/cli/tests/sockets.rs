@@ -462,7 +462,7 @@ fn a_delay_that_cannot_be_kept_is_refused_with_advice() {
 fn everything_in_the_clear_says_so() {
     let server = Running::start(&["serve", &trace("open"), "--loop", "--insecure"]);
     assert!(server.url.starts_with("layercast://"), "{}", server.url);
-    let output = run(&["join", &server.url, "--for", "1s"]);
+    let output = run(&["join", &server.url, "--for", "3s"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(
         complaint(&output).contains("in the clear"),

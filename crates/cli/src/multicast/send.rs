@@ -43,9 +43,9 @@ pub fn run(args: &Send) -> Outcome {
         follow: args.follow_links,
         rename: args.rename,
     };
-    let plan = SendPlan::of(&args.files, options).map_err(|it| faulty(&it))?;
     runtime()?.block_on(async {
         let config = config(args).await?;
+        let plan = SendPlan::of(&args.files, options).map_err(|it| faulty(&it))?;
         let say = Say::new(args.json);
         tell_plan(&say, &plan)?;
         if args.dry_run {

@@ -102,24 +102,27 @@ impl Keys {
         }))
     }
 
-    /// Those of another receiver in a session that this one has heard of: for many receivers in one process.
-    pub fn of_member(&self, id: u64, member: MemberId) -> Keys {
-        let Keys::Receiver(keys) = self else {
-            return Keys::Clear;
+    /// Adds the keys of the session `id` that `heard` has: for many receivers in one process, of which one socket
+    /// hears the announcements.
+    pub fn learn(&mut self, id: u64, heard: &Keys) {
+        let (Keys::Receiver(keys), Keys::Receiver(heard)) = (self, heard) else {
+            return;
         };
-        let mut sessions = VecDeque::new();
-        if let Some(found) = keys.sessions.iter().find(|it| it.id == id) {
+        let is_known = keys.sessions.iter().any(|it| it.id == id);
+        if is_known {
+            return;
+        }
+        if let Some(found) = heard.sessions.iter().find(|it| it.id == id) {
             let session = keys.key.session(id, &found.salt);
             let opener = session.opener(Speaker::Sender);
-            sessions.push_back(ReceiverSession::new(
-                id, found.salt, &session, opener, member,
+            keys.insert(ReceiverSession::new(
+                id,
+                found.salt,
+                &session,
+                opener,
+                keys.member,
             ));
         }
-        Keys::Receiver(Box::new(ReceiverKeys {
-            key: keys.key.clone(),
-            member,
-            sessions,
-        }))
     }
 
     /// Whether nothing is sealed.
@@ -294,13 +297,16 @@ impl ReceiverKeys {
         let session = self.key.session(head.session, &salt);
         let mut opener = session.opener(Speaker::Sender);
         let len = opener.open(head.counter, header, sealed)?.len();
+        let (id, member) = (head.session, self.member);
+        self.insert(ReceiverSession::new(id, salt, &session, opener, member));
+        Ok(len)
+    }
+
+    fn insert(&mut self, session: ReceiverSession) {
         if self.sessions.len() >= MOST_SESSIONS {
             self.sessions.pop_front();
         }
-        let (id, member) = (head.session, self.member);
-        let new = ReceiverSession::new(id, salt, &session, opener, member);
-        self.sessions.push_back(new);
-        Ok(len)
+        self.sessions.push_back(session);
     }
 
     /// A session is taken part in: it is the last whose keys are forgotten.

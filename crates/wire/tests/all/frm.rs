@@ -72,8 +72,8 @@ fn what_contradicts_itself_is_refused() {
             &format!("{:016x} 00000000 {answer} 00000000 {:016x}", 0, 0),
         )
     };
-    assert!(reply("ff").is_ok() && reply("09").is_ok());
-    assert_eq!(reply("0a"), value("reason"));
+    assert!(reply("ff").is_ok() && reply("0e").is_ok());
+    assert_eq!(reply("0f"), value("reason"));
     assert_eq!(forged(3, "00000000 08"), value("flags"));
     assert_eq!(
         forged(3, "00000000 04 00000000000000"),

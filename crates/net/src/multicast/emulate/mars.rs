@@ -58,7 +58,7 @@ impl Mars {
                 session: None,
                 closed: false,
                 counts: false,
-                keys: Keys::Clear,
+                keys: Keys::receiver(config.key.as_ref(), member),
                 udp: own_socket()?,
                 out: Outgoing::default(),
                 random: Stream::new(member.0, "multicast/mars"),
@@ -145,14 +145,10 @@ impl Many for Mars {
 }
 
 impl One {
-    /// Another session is announced: it gets its keys there once it is going to take part.
+    /// A session is announced: its keys are there before the delayed announcement is taken.
     fn prepare(&mut self, packet: &Packet, keys: &Keys) {
-        let is_new = self
-            .session
-            .as_ref()
-            .is_none_or(|(id, _)| self.closed && *id != packet.session);
-        if is_new && announced(packet).is_some() {
-            self.keys = keys.of_member(packet.session, self.config.member);
+        if announced(packet).is_some() {
+            self.keys.learn(packet.session, keys);
         }
     }
 
