@@ -109,7 +109,7 @@ fn what_contradicts_itself_is_refused() {
     ] {
         assert_eq!(echo(5, 5, gaps), Err(FrmError::Gaps), "{gaps}");
     }
-    assert_eq!(forged(8, "0a"), value("reason"));
+    assert_eq!(forged(8, "0f"), value("reason"));
     assert_eq!(forged(9, ""), Err(FrmError::Kind(9)));
     assert_eq!(forged(0, ""), Err(FrmError::Kind(0)));
     let too_long = forged(8, "00 00");

@@ -128,7 +128,9 @@ impl Many for Mars {
             next = earliest(next, machine);
             next = earliest(next, one.late.front().map(|(at, ..)| *at));
         }
-        (self.last && self.all.iter().all(|one| one.closed), next)
+        // A delayed announcement of the last file is still to be answered.
+        let is_done = |one: &One| one.closed && one.late.is_empty();
+        (self.last && self.all.iter().all(is_done), next)
     }
 
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
