@@ -24,9 +24,12 @@ PORT = 7600
 
 @dataclass(frozen=True)
 class Sent:
-    """What became of a transfer. `files` has a dictionary for each file: `file`, `size`, `seconds`, `failure`, `receivers`
-    (each with `address`, `outcome`, `why`, `repairs`, `loss`), `unreached`. `withheld` are files that changed or could
-    not be read; `error` is what ended it early."""
+    """The report of a transfer.
+
+    `files` has a dictionary for each file: `file`, `size`, `seconds`, `failure`, `receivers` (each with
+    `address`, `outcome`, `why`, `repairs`, `loss`), `unreached`. `withheld` are files that changed or could not
+    be read; `error` is what ended the transfer early.
+    """
 
     of: int
     octets: int
@@ -56,8 +59,11 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """What came: a dictionary for each file with `file`, `size`, `path` (None: it is not here), `why`, `error`; and how many
-    that were announced did not come."""
+    """The files of a sender.
+
+    `files` has a dictionary for each file: `file`, `size`, `path` (None: it is not here), `why`, `error`.
+    `missing` is the number of announced files that did not arrive.
+    """
 
     files: list[dict[str, Any]]
     missing: int
@@ -89,10 +95,10 @@ async def send(
     follow_links: bool = False,
     rename: bool = False,
 ) -> Sent:
-    """Sends files and folders to addresses (`to`: IP addresses, with a port or 7600) or to an IP multicast group.
+    """Sends files and folders to addresses (`to`: IP addresses, port 7600 by default) or to a multicast group.
 
-    Raises LayercastError if an input cannot be sent (all such inputs are named, nothing is sent) or no socket can be
-    opened. What goes wrong later is in the report.
+    Raises LayercastError if an input cannot be sent (all such inputs are named, nothing is sent) or no socket
+    can be opened. Later failures are in the report.
     """
     if bool(to) == (group is not None):
         raise ValueError("either to=[...] or group=... says who receives")
@@ -121,8 +127,10 @@ async def receive(
     overwrite: bool = False,
     wait: float = 0.0,
 ) -> Received:
-    """Receives the files and folders of one sender into the folder `out`; gives up when no sender was heard for `wait`
-    seconds (0: never)."""
+    """Receives the files and folders of one sender into the folder `out`.
+
+    It gives up when no sender is heard for `wait` seconds (0: never).
+    """
     request = {
         "out": os.fspath(out),
         "listen": listen,

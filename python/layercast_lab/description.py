@@ -146,7 +146,9 @@ def plot(told: Mapping[str, Any], campaign: Campaign) -> Plot:
     known("plot.", told, PLOT)
     for field in ("x", "by"):
         if not isinstance(told.get(field, ""), str):
-            raise DescriptionError(f"plot.{field}: it is {told[field]!r}; expected the name of an axis in quotes")
+            raise DescriptionError(
+                f"plot.{field}: it is {told[field]!r}; expected the name of an axis in quotes"
+            )
     if not isinstance(told.get("y", ""), (str, list)):
         raise DescriptionError(f"plot.y: it is {told['y']!r}; expected a collected name, or a list of them")
     if not isinstance(told.get("log", False), bool):

@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import pytest
+
 from layercast import LayercastError, files
 
 
@@ -34,7 +35,7 @@ def test_a_folder_arrives_and_the_report_says_so(tmp_path):
 
 
 def test_all_missing_inputs_are_named(tmp_path):
-    with pytest.raises(LayercastError, match="(?s)one.*two"):
+    with pytest.raises(LayercastError, match=r"(?s)one.*two"):
         asyncio.run(files.send([tmp_path / "one", tmp_path / "two"], to=["127.0.0.1"]))
     with pytest.raises(ValueError, match="either"):
         asyncio.run(files.send([tmp_path]))
