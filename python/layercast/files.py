@@ -27,8 +27,8 @@ class Sent:
     """The report of a transfer.
 
     `files` has a dictionary for each file: `file`, `size`, `seconds`, `failure`, `receivers` (each with
-    `address`, `outcome`, `why`, `repairs`, `loss`), `unreached`. `withheld` are files that changed or could not
-    be read; `error` is what ended the transfer early.
+    `address`, `outcome`, `why`, `repairs`, `loss`), `unreached`. `withheld` are files that changed or could
+    not be read; `error` is what ended the transfer early.
     """
 
     of: int
@@ -95,7 +95,7 @@ async def send(
     follow_links: bool = False,
     rename: bool = False,
 ) -> Sent:
-    """Sends files and folders to addresses (`to`: IP addresses, port 7600 by default) or to a multicast group.
+    """Sends files and folders to addresses (`to`: IP addresses, port 7600 by default) or a multicast group.
 
     Raises LayercastError if an input cannot be sent (all such inputs are named, nothing is sent) or no socket
     can be opened. Later failures are in the report.
