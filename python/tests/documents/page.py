@@ -51,7 +51,11 @@ def prepare(folder: Path, inputs: dict[str, Path | str]) -> None:
             (folder / entry.name).symlink_to(entry)
     for name, source in inputs.items():
         place = folder / name
+        # The links lead into the repository: an input replaces a link and is never written through one.
+        place.unlink(missing_ok=True)
         place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.parent.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"the input {name} would be written into the repository")
         if isinstance(source, Path):
             shutil.copyfile(source, place)
         else:
