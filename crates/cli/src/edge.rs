@@ -177,10 +177,10 @@ fn percent(share: impl Into<Option<f64>>) -> String {
     }
 }
 
-/// Seconds without a report of the peer, with packets on the way to it, until that is told.
+/// Seconds without a report from the peer, while packets are sent to it, before the command warns.
 const SILENT_S: f64 = 2.0;
 
-/// What is told while it runs: once, and again when it was over in between.
+/// Warnings of a running edge: each is printed once, and again if its condition returns.
 struct Watch<'a> {
     args: &'a FecEdge,
     /// Packets and reports when the last report came, and since when packets left without one.

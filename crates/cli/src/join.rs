@@ -292,7 +292,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     stop.outcome()
 }
 
-/// Seconds below the level that was asked for after which the reason is told.
+/// Seconds below the requested level before the command prints the reason.
 const PATIENCE: u32 = 3;
 
 /// Whether a receiver stays below the level it asked for.

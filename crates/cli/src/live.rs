@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::Table;
 use crate::probe;
 
-/// Bytes by which a transport stream on standard input is told, whatever stands before its first packet.
+/// Bytes read from standard input to recognise a transport stream, including bytes before its first packet.
 const SNIFF: usize = 2_048;
 
 /// What `serve` was given.

@@ -49,7 +49,7 @@ enum How {
     /// It names other files, or a session.
     Playlist,
     Session,
-    /// A trace is told by its name.
+    /// A trace is recognised by its file name.
     Trace,
     /// Nothing is known of it.
     Nothing,
@@ -325,7 +325,7 @@ fn mp4(data: &[u8]) -> Remedy {
         .into_iter()
         .find_map(|at| fourcc(data.get(at + 16..at + 20)).map(|codec| (at, codec)));
     match codec {
-        // What MPEG-4 systems carry is told by the object type of the decoder (ISO/IEC 14496-1, table 5).
+        // The codec in MPEG-4 systems follows from the decoder's object type (ISO/IEC 14496-1, table 5).
         Some((at, MPEG4)) => {
             let front = &data[at..data.len().min(at + 512)];
             let object = memmem::find(front, b"esds").and_then(|esds| {

@@ -101,7 +101,7 @@ pub struct Send {
     /// --profile frm
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub min_release: Option<Rate>,
-    /// Wait so many round trips of the slowest receiver for its answers [default: 1.5]; with --profile frm
+    /// Time to wait for answers, in round trips of the slowest receiver [default: 1.5]; with --profile frm
     #[arg(long, value_name = "K", value_parser = factor)]
     pub k: Option<f64>,
     /// How losses are found and repaired

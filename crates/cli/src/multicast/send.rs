@@ -23,7 +23,7 @@ use super::{Say, estimate, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
 
-/// The progress of reading is told of files of more octets.
+/// Files above this size, in octets, show the progress of reading.
 const LONG_TO_READ: u64 = 64 << 20;
 /// How long answers to an announcement are waited for before it is repeated.
 const REPEAT: Span = Span::from_ms(250);
@@ -407,7 +407,7 @@ impl Teller {
                 )
             }
             SendEvent::Done(file) => {
-                // A file that failed by its content is told as withheld.
+                // A file whose content failed is reported as withheld.
                 self.done.0 += u32::from(!matches!(file.failure, Some(Unsent::Content(_))));
                 Ok(())
             }

@@ -1,13 +1,12 @@
 //! What a stream of datagrams is, by several of them.
 
 use crate::foreign::identify;
+use crate::mpeg::sniff::SYNC_BYTES;
 use crate::rtp::RtpPacket;
 use crate::ts::framing;
 use crate::ts::packet::{SYNC, TS_PACKET};
 
-/// Sync bytes in a row by which a transport stream is told.
-const SYNC_BYTES: usize = 5;
-/// RTP packets of one source and payload type, in sequence, by which RTP is told.
+/// Consecutive RTP packets of one source and payload type that identify RTP.
 const RTP_PACKETS: usize = 3;
 /// How far sequence numbers of such packets may be apart.
 const RTP_STEP: u16 = 64;

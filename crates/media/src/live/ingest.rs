@@ -5,7 +5,7 @@ use super::detect::{Detector, Found};
 use crate::rtp::{RtpNote, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::{TsSplitter, TsStats, VideoCodec};
 
-/// Layered frames from a live stream, whose form is told by its first datagrams: a bare transport
+/// Layered frames from a live stream, whose form is recognised from its first datagrams: a bare transport
 /// stream, cut anywhere, or RTP with a transport stream, MPEG-1/2 or H.264 video in it.
 #[derive(Debug, Default)]
 pub struct Ingest {

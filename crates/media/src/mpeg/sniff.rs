@@ -10,8 +10,8 @@ const MPEG4_CODES: usize = 16;
 
 /// Bytes in which the beginning of a stream is looked for, in octets.
 const GARBAGE: usize = 256 * 1_024;
-/// Sync bytes in a row by which a transport stream is told.
-const SYNC_BYTES: usize = 5;
+/// Consecutive sync bytes that identify a transport stream.
+pub(crate) const SYNC_BYTES: usize = 5;
 
 /// The forms in which video comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
