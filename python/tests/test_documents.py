@@ -123,8 +123,12 @@ def inputs(found: list[Block]) -> dict[str, Path | str]:
         "bigbuckbunny.mp4": clips / "bigbuckbunny.mp4",
     }
     files |= {f"target/demo/{name}": demo / name for name in ("clip.m1v", "bikes.m1v")}
+    # A page replaces a file of the repository, as docs/api.md does with Cargo.toml, for itself only.
     files |= {
-        file: block.text for every in pages().values() for block in every if (file := block.note("file"))
+        file: block.text
+        for every in pages().values()
+        for block in every
+        if (file := block.note("file")) and (block.page == found[0].page or not (REPOSITORY / file).exists())
     }
     makes = any(re.search(r"^ffmpeg .* clip\.m1v", block.text, re.MULTILINE) for block in found)
     return files if makes and "--help" not in found[0].page else files | {"clip.m1v": demo / "clip.m1v"}
