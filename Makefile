@@ -84,7 +84,7 @@ test-python: tools clips ## Python tests of the bindings and the lab, debug buil
 docs-commands: export LAYERCAST := $(TARGET)/debug/layercast
 docs-commands: export PYTHONPATH := $(TARGET)/debug/python
 docs-commands: export LAYERCAST_LONG := 1
-docs-commands: tools clips ## Every command that README.md, docs/ and --help show, run as printed (hours; ONLY=docs/media.md: some of them)
+docs-commands: tools clips ## Every command that README.md, docs/ and --help show, run as printed (hours; ONLY=docs/src/how-to/media.md: some of them)
 	scripts/install_tools.sh $(PY) iperf3 curl ping
 	cargo build --workspace --lib --bins --examples
 	scripts/stage_python.sh $(TARGET)/debug
@@ -137,7 +137,7 @@ bench-xtp: build venv peers ## XTP beside TCP, QUIC and SRT: loopback, messages,
 	$(PY) scripts/peers/transports.py $(TARGET) $(or $(RUNS),3)
 
 .PHONY: bench-peers
-bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/benchmarks.md)
+bench-peers: build tools venv peers ## Beside SRT and rtpjitterbuffer, over an emulated path (long; numbers in docs/src/results/benchmarks.md)
 	scripts/bench_peers.sh $(PY) $(TARGET)
 
 .PHONY: bench-multicast

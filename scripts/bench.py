@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and prints their numbers: criterion for the hot paths, whole runs for the rest.
 
-Usage: bench.py TARGET_DIR. Nothing is judged here; what the numbers mean stands in docs/performance.md.
+Usage: bench.py TARGET_DIR. Nothing is judged here; docs/src/results/performance.md explains the
+numbers.
 """
 
 import json

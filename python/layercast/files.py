@@ -1,4 +1,4 @@
-"""Files and folders to many receivers, on asyncio (docs/multicast.md).
+"""Files and folders to many receivers, on asyncio (docs/src/reference/multicast.md).
 
 >>> async def copy():
 ...     report = await files.send(["photos"], to=["192.0.2.7:7600"], rate_bps=400e6)

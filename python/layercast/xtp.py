@@ -1,4 +1,4 @@
-"""XTP 4.0 on asyncio: many services from one transport, over UDP or IP itself (docs/xtp.md).
+"""XTP 4.0 on asyncio: many services from one transport, over UDP or IP itself (docs/src/reference/xtp.md).
 
 >>> async def caller(messages):
 ...     host = xtp.Host("127.0.0.1:0")
@@ -79,7 +79,8 @@ class Host:
     def connect(self, remote: str, port: int, service: Service = "stream", **options: Any) -> Context:
         """Opens an association with a port of XTP at a socket.
 
-        Options are those of `XtpConfig` (docs/xtp.md): window, send_buffer, max_data (bytes), error_control,
+        Options are those of `XtpConfig` (docs/src/reference/xtp.md):
+        window, send_buffer, max_data (bytes), error_control,
         flow_control, checksum, fast_nak, go_back, ask (packets for each question, 0: none), rate (bytes per
         second, bytes in a row), wait_for (receivers of multicast before the first data). ValueError for those
         that make no sense. For the multicast services `remote` is a group, such as "239.1.2.3:7000".

@@ -57,7 +57,7 @@ class Report:
         return max((row.verdict for row in self.rows), key=order.index, default="differs")
 
     def to_json(self) -> dict[str, Any]:
-        """The form documented in docs/json.md."""
+        """The form documented in docs/src/reference/json.md."""
         return {
             "id": self.id,
             "title": self.title,

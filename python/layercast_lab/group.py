@@ -1,4 +1,4 @@
-"""Groups in the simulator (schema group/1, docs/multicast-simulator.md), as experiments need them."""
+"""Scenarios of schema group/1 (docs/src/reference/multicast-simulator.md) for the experiments."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 SCENARIO = """\
-# Two senders, one of them far away, share a line of 10 Mbit/s. What may stand here: docs/simulator.md.
+# Two senders, one of them far away, share a line of 10 Mbit/s.
+# All keys: docs/src/reference/simulator.md.
 schema = "internet/1"
 name = "{name}"
 
@@ -63,7 +64,7 @@ seeds = "1..5"
 "link[2].queue" = ["10 packets", "20 packets", "50 packets", "100 packets"]
 "tcp.default.variant" = ["reno", "cubic"]
 
-# What is looked at in each run: PART/NAME/FIGURE, as in docs/campaigns.md; * is anything.
+# What is looked at in each run: PART/NAME/FIGURE, as in docs/src/how-to/campaigns.md; * is anything.
 [collect]
 far = {{ of = "flows/far->sink/goodput_bps", per = "flows/near->sink/goodput_bps" }}
 wait = "queues/r->sink/mean_wait"

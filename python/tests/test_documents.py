@@ -27,7 +27,8 @@ HELP_NOTES = tomllib.loads((page.HERE / "help.toml").read_text())
 
 
 def pages() -> dict[str, list[Block]]:
-    files = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+    files = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
+    files += sorted(REPOSITORY.glob("docs/src/**/*.md"))
     files += sorted(REPOSITORY.glob("examples/**/*.md"))
     found = {}
     for file in files:
@@ -123,7 +124,7 @@ def inputs(found: list[Block]) -> dict[str, Path | str]:
         "bigbuckbunny.mp4": clips / "bigbuckbunny.mp4",
     }
     files |= {f"target/demo/{name}": demo / name for name in ("clip.m1v", "bikes.m1v")}
-    # A page replaces a file of the repository, as docs/api.md does with Cargo.toml, for itself only.
+    # A page replaces a file of the repository, as the page of the API does with Cargo.toml, for itself only.
     files |= {
         file: block.text
         for every in pages().values()

@@ -316,7 +316,7 @@ def test_policies_are_those_of_the_simulator():
 
 
 def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
-    notebook = json.loads((ROOT / "docs" / "insane-study.ipynb").read_text())
+    notebook = json.loads((ROOT / "docs/src/results/insane-study.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

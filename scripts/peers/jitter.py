@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The jitter filter beside GStreamer's rtpjitterbuffer: playout delay for an equal share of late frames.
 
-Usage: jitter.py LAYERCAST OUT_DIR. Both get the same arrivals. docs/benchmarks.md explains the comparison.
+Usage: jitter.py LAYERCAST OUT_DIR. Both get the same arrivals.
+docs/src/results/benchmarks.md explains the comparison.
 """
 
 import json

@@ -142,7 +142,7 @@ impl Group {
     }
 
     /// Seals the media from here to the members: nodes between can neither read nor change them
-    /// (docs/security.md). Filters in nodes leave such a flow alone.
+    /// (docs/src/explanation/security.md). Filters in nodes leave such a flow alone.
     pub fn sealed(mut self) -> Group {
         self.seal = self.seal.max(Seal::Anybody);
         self

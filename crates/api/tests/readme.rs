@@ -41,7 +41,7 @@ fn its_five_lines_are_the_doc_tests() {
 #[test]
 fn the_programs_of_the_manual_are_the_examples() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let manual = fs::read_to_string(here.join("../../docs/api.md")).unwrap();
+    let manual = fs::read_to_string(here.join("../../docs/src/reference/api.md")).unwrap();
     let shown: Vec<String> = blocks(manual.lines(), "```rust")
         .into_iter()
         .map(|block| block.join("\n") + "\n")

@@ -37,7 +37,7 @@ Start here:
   layercast demo                                # real processes and the simulator, side by side
 
 Exit codes: 0 success, 1 failure, 2 wrong use, 3 partial success (send, receive), 130 stopped by Ctrl-C
-(docs/exit-codes.md).";
+(docs/src/reference/exit-codes.md).";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -96,7 +96,7 @@ pub struct Probe {
     /// Of a transport stream: this program [default: the first that has video]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub program: Option<u16>,
-    /// Print one JSON object (docs/json.md)
+    /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -105,7 +105,7 @@ pub struct Probe {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("how").required(true), after_help = "\
 Takes MPEG-1 and MPEG-2 video (4:2:0, frame pictures) and writes an elementary stream that any
-decoder accepts. Nothing is decoded: coefficients or pictures are left out of the stream (docs/filters.md).
+decoder accepts. Nothing is decoded: coefficients or pictures are left out of the stream (docs/src/how-to/filters.md).
 
 Examples:
   layercast filter --low-pass 10 clip.m1v -o soft.m1v
@@ -126,7 +126,7 @@ pub struct Filter {
     /// Output file; `-` is standard output, and the report goes to standard error
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
-    /// Print one JSON object (docs/json.md)
+    /// Print one JSON object (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -157,8 +157,8 @@ Examples:
   layercast sim --check scenarios/internet/xunet.toml
   layercast sim --schema > internet.schema.json")]
 pub struct Sim {
-    /// Scenario file (TOML): METS flows; with schema = "internet/1" an internetwork (docs/simulator.md); with
-    /// schema = "group/1" reliable multicast (docs/multicast-simulator.md)
+    /// Scenario file (TOML): METS flows; with schema = "internet/1" an internetwork (docs/src/reference/simulator.md); with
+    /// schema = "group/1" reliable multicast (docs/src/reference/multicast-simulator.md)
     #[arg(required_unless_present = "schema")]
     pub scenario: Option<PathBuf>,
     /// Check the scenario, print errors and warnings, and do not run it
@@ -171,7 +171,7 @@ pub struct Sim {
     /// Write summary.json and flows, queues and samples as Parquet to this folder (internetworks only)
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
     pub out: Option<PathBuf>,
-    /// Print one JSON object (docs/json.md) instead of tables
+    /// Print one JSON object (docs/src/reference/json.md) instead of tables
     #[arg(long)]
     pub json: bool,
     /// Write every packet or cell on every link to this file, for tshark or Wireshark
@@ -247,7 +247,7 @@ Examples:
   layercast serve clip.m1v --start-when-joined 2      # waits for two receivers
   ffmpeg -nostdin -re -i any.mp4 -c:v libx264 -g 25 -bf 2 \\
       -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
-  layercast serve udp://127.0.0.1:5000                # live, with sound (docs/media.md)
+  layercast serve udp://127.0.0.1:5000                # live, with sound (docs/src/how-to/media.md)
   layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s")]
 pub struct Serve {
     /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
@@ -320,7 +320,7 @@ pub struct Serve {
     pub link: LinkArgs,
     #[command(flatten)]
     pub own: IdentityArgs,
-    /// Print one JSON object per second instead of a status line (docs/json.md)
+    /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
     /// Write every event of the protocol machines to this file (JSON text sequence)
@@ -362,7 +362,7 @@ pub struct Token {
     pub url: Option<String>,
 }
 
-/// Who `serve` and `switch` are on protected links (docs/security.md).
+/// Who `serve` and `switch` are on protected links (docs/src/explanation/security.md).
 #[derive(Debug, Args, Clone)]
 pub struct IdentityArgs {
     /// File with certificate and key, created if missing: the join URL survives restarts
@@ -466,7 +466,7 @@ pub struct Switch {
     /// Address of the multicast interface [default: that of --listen]
     #[arg(long, value_name = "ADDR")]
     pub interface: Option<Ipv4Addr>,
-    /// Print one JSON object per second instead of a status line (docs/json.md)
+    /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
     /// Write every event of the protocol machines to this file (JSON text sequence)
@@ -577,7 +577,7 @@ pub struct Stats {
 /// `layercast emulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With a scenario of an internetwork (docs/simulator.md) its attached hosts are real: the traffic of iperf3, curl
+With a scenario of an internetwork (docs/src/reference/simulator.md) its attached hosts are real: the traffic of iperf3, curl
 or ffmpeg crosses the simulated network in real time, together with simulated traffic. --namespaces creates
 network namespaces with the TUN or TAP devices of the scenario, and removes them at the end. Lateness of
 events is reported every second and at the end.
@@ -657,7 +657,7 @@ pub struct Emulate {
     /// Seed of loss and jitter [default: 1, or that of the scenario]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Print one JSON object per second instead of a status line (docs/json.md)
+    /// Print one JSON object per second instead of a status line (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
 }

@@ -63,7 +63,7 @@ pub struct FecEdge {
     /// Address of the local program that gets the datagrams from the tunnel
     #[arg(long, value_name = "ADDR")]
     pub out: Option<SocketAddr>,
-    /// Print JSON lines (docs/json.md)
+    /// Print JSON lines (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
 }

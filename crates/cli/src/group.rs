@@ -1,4 +1,4 @@
-//! `layercast sim` with a scenario of reliable multicast (docs/multicast-simulator.md).
+//! `layercast sim` with a scenario of reliable multicast (docs/src/reference/multicast-simulator.md).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What `serve`, `switch` and `join` say with `--json`: one object a line (docs/json.md).
+//! What `serve`, `switch` and `join` say with `--json`: one object a line (docs/src/reference/json.md).
 
 use std::net::SocketAddr;
 

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Holds the UDP socket and the XTP contexts for other processes of the same user, which connect to the Unix socket
-PATH with the address xtp+daemon://PATH (docs/xtp.md; XtpHost::open in Rust, layercast.xtp.Host in Python). The
+PATH with the address xtp+daemon://PATH (docs/src/reference/xtp.md; XtpHost::open in Rust, layercast.xtp.Host in Python). The
 streams of a client that dies are aborted; a client that does not read delays only its own peers; memory is limited
 per client.
 
@@ -70,7 +70,7 @@ pub struct Xtpd {
     /// Buffer memory per client, in megabytes
     #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
-    /// Print JSON lines (docs/json.md)
+    /// Print JSON lines (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
 }

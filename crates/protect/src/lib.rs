@@ -1,6 +1,6 @@
 //! Protection of a flow without I/O: keys and random bytes come in from the caller, sealed bytes go out.
 //!
-//! Two layers (docs/security.md). The *link* layer authenticates and encrypts every datagram between two
+//! Two layers (docs/src/explanation/security.md). The *link* layer authenticates and encrypts every datagram between two
 //! neighbours; it is taken off and put on again at every hop. The *group* layer protects the media of a flow
 //! between its source and its members; switches between them pass on what they cannot read.
 //!

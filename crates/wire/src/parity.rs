@@ -3,7 +3,7 @@ use layercast_core::Serial;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What the parities of a flow's base layer are, as its advertisement says (docs/fec.md).
+/// What the parities of a flow's base layer are, as its advertisement says (docs/src/reference/fec.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BaseParities {
     /// Most source packets of a block.

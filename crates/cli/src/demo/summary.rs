@@ -30,7 +30,7 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The content of `summary.json` (docs/json.md).
+    /// The content of `summary.json` (docs/src/reference/json.md).
     pub fn build(&self) -> Result<Value, Failure> {
         let clip = self
             .scenario

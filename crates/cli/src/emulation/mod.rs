@@ -87,8 +87,7 @@ pub fn run(args: &args::Emulate, path: &Path) -> Outcome {
     let (scenario, network, attachments) = load(path, &text, instead)?;
     if attachments.is_empty() {
         let what = format!("{}: no program is attached to this network", path.display());
-        let hint =
-            "add [[attach]] with node and kind (docs/simulator.md), or run it with: layercast sim";
+        let hint = "add [[attach]] with node and kind (docs/src/reference/simulator.md), or run it with: layercast sim";
         return Err(Failure::new(what).hint(hint));
     }
     for warning in network.warnings() {

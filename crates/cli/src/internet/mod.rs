@@ -1,4 +1,4 @@
-//! `layercast sim` with a scenario of an internetwork (docs/simulator.md).
+//! `layercast sim` with a scenario of an internetwork (docs/src/reference/simulator.md).
 
 pub mod capture;
 mod figures;

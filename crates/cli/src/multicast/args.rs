@@ -116,7 +116,7 @@ pub struct Send {
     /// Prove to receivers with the same key file that it is us who send, and believe only those
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Print JSON lines instead of a progress bar (docs/json.md)
+    /// Print JSON lines instead of a progress bar (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
     /// Write every packet and decision of the machines to this file (JSON-SEQ)
@@ -184,7 +184,7 @@ pub struct Receive {
     /// Believe only senders with the same key file, and prove to them that it is us who have the file
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Print JSON lines instead of a progress bar (docs/json.md)
+    /// Print JSON lines instead of a progress bar (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
     /// Write every packet and decision of the machines to this file (JSON-SEQ)
@@ -238,7 +238,7 @@ pub struct EmulateReceivers {
     /// Give up when no sender was heard for this time [default: never]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub wait: Option<Span>,
-    /// Print the result as JSON (docs/json.md)
+    /// Print the result as JSON (docs/src/reference/json.md)
     #[arg(long)]
     pub json: bool,
 }

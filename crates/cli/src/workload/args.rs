@@ -11,7 +11,7 @@ use crate::units;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A distribution is a built-in name (layercast workload list), a .dist file, or a formula with its unit, such as
-'exp(300) s' (docs/workloads.md).
+'exp(300) s' (docs/src/reference/workloads.md).
 
 Examples:
   layercast workload list

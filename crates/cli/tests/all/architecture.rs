@@ -1,4 +1,4 @@
-//! The arrows of docs/architecture.md, held against what cargo sees, and sans-I/O held against the
+//! The arrows of docs/src/explanation/architecture.md, held against what cargo sees, and sans-I/O held against the
 //! libraries and words a crate uses.
 
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 fn storey(room: &str) -> usize {
     let found = STOREYS.iter().position(|rooms| rooms.contains(&room));
     found.unwrap_or_else(|| {
-        panic!("room {room} stands on no storey: add it here and to docs/architecture.md")
+        panic!("room {room} stands on no storey: add it here and to docs/src/explanation/architecture.md")
     })
 }
 

@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, FlowSpec, FrameRate, Layer, Level, PerLayer};
 
 /// How much a cell of a P picture counts against one of a B picture: what P pictures miss is missing
-/// in what is predicted from them too (docs/filters.md).
+/// in what is predicted from them too (docs/src/how-to/filters.md).
 const WEIGHT: PerLayer<f64> = PerLayer {
     base: 0.0,
     e1: 2.0,

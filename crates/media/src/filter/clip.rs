@@ -93,7 +93,7 @@ impl Need {
 
 /// How much a byte of such a picture counts against one of a B picture: a GOP inherits the errors of
 /// its I picture, part of it those of a P picture. Chosen on one clip; heavier ones gain little more
-/// (docs/filters.md).
+/// (docs/src/how-to/filters.md).
 const fn weight(picture: Picture) -> u64 {
     match picture {
         Picture::I => 8,

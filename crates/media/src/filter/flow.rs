@@ -15,7 +15,7 @@ const PLACEHOLDER: u32 = 16;
 /// Bytes of the last cell that are not the frame's: METS header and AAL5 trailer.
 const OVERHEAD: u32 = (METS_HEADER + layercast_core::AAL5_TRAILER) as u32;
 /// Share of a low-pass of so many coefficients in the size of a frame, in permille: measured on one
-/// clip (docs/filters.md), for frames without bytes.
+/// clip (docs/src/how-to/filters.md), for frames without bytes.
 const LOW_PASS: [(u8, u32); 7] = [
     (1, 322),
     (3, 486),

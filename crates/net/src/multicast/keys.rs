@@ -1,4 +1,4 @@
-//! Sealing and opening the datagrams of a transfer: `docs/multicast.md`, "Under a key".
+//! Sealing and opening the datagrams of a transfer: `docs/src/reference/multicast.md`, "Under a key".
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! What comes back to an address that may be forged: at most three times the octets that came from it (RFC 9000, 8.1), on
-//! every socket that answers strangers (docs/security.md lists them).
+//! every socket that answers strangers (docs/src/explanation/security.md lists them).
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Network, Report, Sample, Watch};
 
-/// A report with what the applications measured, as programs read it (docs/json.md).
+/// A report with what the applications measured, as programs read it (docs/src/reference/json.md).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// Name of the scenario.

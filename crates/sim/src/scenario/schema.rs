@@ -15,7 +15,7 @@ use super::host::HostChoice;
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
 
-/// How media are protected from end to end (docs/security.md).
+/// How media are protected from end to end (docs/src/explanation/security.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecuritySpec {
@@ -287,7 +287,7 @@ pub struct FlowEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
     /// Parities for its base layer: `"6+2"`, `"reed-solomon:20+4"`, or `"auto"` for as many as the
-    /// loss that receivers report asks for (docs/fec.md). Without, none.
+    /// loss that receivers report asks for (docs/src/reference/fec.md). Without, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protect_base: Option<ParityConfig>,
 }

@@ -1,4 +1,4 @@
-//! Rows of docs/edge-cases.md that need a whole network.
+//! Rows of docs/src/reference/edge-cases.md that need a whole network.
 
 use crate::common::{CHAIN, run, scenario};
 

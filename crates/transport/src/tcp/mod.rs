@@ -7,7 +7,7 @@
 //!
 //! Segments are made when they are asked for, so nothing queues between the machine and its link.
 //! Data are [`Payload`](layercast_wire::Payload)s: real bytes, or counted zeros in a simulator.
-//! Old stacks and new ones differ by [`TcpConfig`] only; see docs/tcp.md.
+//! Old stacks and new ones differ by [`TcpConfig`] only; see docs/src/reference/tcp.md.
 
 mod config;
 mod congestion;

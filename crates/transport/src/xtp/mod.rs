@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Everything that other transports fix is a switch here, for an association or for a single message: error
-//! control, flow control, checksum, who asks for status and when, priority, rate. See docs/xtp.md.
+//! control, flow control, checksum, who asks for status and when, priority, rate. See docs/src/reference/xtp.md.
 //! [`remote`] is for users in other processes than the endpoint.
 
 mod config;

@@ -1,5 +1,5 @@
 //! Scenarios of groups: the file as it is written ([`GroupScenario`], schema `group/1`), checked and resolved into
-//! a [`Group`](super::Group). docs/multicast-simulator.md is its manual.
+//! a [`Group`](super::Group). docs/src/reference/multicast-simulator.md is its manual.
 
 mod cross;
 mod resolve;

@@ -19,7 +19,7 @@ pub enum GroupVersion {
     Group1,
 }
 
-/// A scenario of reliable multicast (docs/multicast-simulator.md): one sender, a tree of links, receivers at its ends.
+/// A scenario of reliable multicast (docs/src/reference/multicast-simulator.md): one sender, a tree of links, receivers at its ends.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Layercast multicast scenario")]

@@ -1,5 +1,5 @@
 //! Scenarios of internetworks: the file as it is written ([`Scenario`], schema `internet/1`), checked and
-//! resolved into a [`Network`](super::Network). docs/simulator.md is its manual.
+//! resolved into a [`Network`](super::Network). docs/src/reference/simulator.md is its manual.
 
 mod atm;
 mod attach;

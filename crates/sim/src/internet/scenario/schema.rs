@@ -27,7 +27,7 @@ pub enum Version {
     Internet1,
 }
 
-/// A scenario of the internetwork simulator (docs/simulator.md): hosts, routers, links, LANs, an ATM
+/// A scenario of the internetwork simulator (docs/src/reference/simulator.md): hosts, routers, links, LANs, an ATM
 /// backbone, and what the hosts send. Names may hold ranges: `"host{1..200}"` is 200 names.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -408,7 +408,7 @@ pub struct DatagramSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// "mah96", or a file such as "mine.toml" (docs/workloads.md).
+    /// "mah96", or a file such as "mine.toml" (docs/src/reference/workloads.md).
     #[serde(rename = "use")]
     pub source: String,
     /// Where users and servers are; the topology "xunet" has its own.

@@ -36,7 +36,7 @@ pub enum DeliveryName {
     Context,
 }
 
-/// A stream of XTP 4.0 (docs/xtp.md): reliable, with flow control and without a rate where nothing else is said.
+/// A stream of XTP 4.0 (docs/src/reference/xtp.md): reliable, with flow control and without a rate where nothing else is said.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct XtpSpec {
