@@ -1,4 +1,4 @@
-"""Live flows on asyncio: media, control and management sockets (mets.md 2.2).
+"""Live flows on asyncio: media, control and management sockets (specs/mets.md 2.2).
 
 A source, in five lines:
 

@@ -1,6 +1,6 @@
 """What few runs say about a difference: exact, and without assuming how values are distributed.
 
-Intervals are Mann and Whitney's for the shift from one set of runs to another (insane-study.md 3). Counts
+Intervals are Mann and Whitney's for the shift between two sets of runs (specs/insane-study.md 3). Counts
 are integers and probabilities fractions: with three runs against three, 90 % is the very edge.
 """
 

@@ -1,4 +1,4 @@
-"""FRM's own simulation (fully-reliable-multicast.md 3) on the multicast simulator."""
+"""FRM's own simulation (specs/fully-reliable-multicast.md 3) on the multicast simulator."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def union(packets: int, **other: Any) -> dict[str, Any]:
 
 
 def tree3(receivers: int, branch: int, losses: tuple[float, float], height: int = 30) -> list[Branch]:
-    """Tree 3 of where-to-use-fec.md 2.3: a shared path, then `receivers` branches of so many links."""
+    """Tree 3 of specs/where-to-use-fec.md 2.3: a shared path, then `receivers` branches of so many links."""
     return tree(("shared", 1, height - branch, losses[0]), ("branch", receivers, branch, losses[1]))
 
 

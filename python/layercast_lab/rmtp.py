@@ -1,4 +1,4 @@
-"""RMTP's own tests (rmtp-large-scale.md 3) on the multicast simulator."""
+"""RMTP's own tests (specs/rmtp-large-scale.md 3) on the multicast simulator."""
 
 from __future__ import annotations
 

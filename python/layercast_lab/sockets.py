@@ -133,7 +133,7 @@ def frames(seen: Iterable[tuple[str, int, int, float, float]], flows: int) -> li
 
 
 def kernel_row(runs: Iterable[Run]) -> Row:
-    """What makes runs invalid (mets.md 3.3), and how late this machine was."""
+    """What makes runs invalid (specs/mets.md 3.3), and how late this machine was."""
     runs = list(runs)
     lost = sum(one.host_lost for one in runs)
     late = max((one.told["latest_timer_us"] for one in runs), default=0) / 1e3

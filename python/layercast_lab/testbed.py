@@ -27,7 +27,7 @@ CLIPS = {
 }
 LARGEST_FRAME_CELLS = 683
 
-# The costs of `host = "1996"` (mets.md 3.2), for experiments that change one of them.
+# The costs of `host = "1996"` (specs/mets.md 3.2), for experiments that change one of them.
 PENTIUM_SENDER = {"send_cell": "31us", "send_packet": "200us", "clock_tick": "10ms"}
 PENTIUM_RECEIVER = {
     "receive_cell": "56us",

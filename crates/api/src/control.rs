@@ -12,7 +12,7 @@ use crate::inbox::Inbox;
 use crate::join::Session;
 
 /// The control socket of a sink: messages of the application to the source and back, reliable and in
-/// order, such as play, pause, seek (mets.md 2.2).
+/// order, such as play, pause, seek (specs/mets.md 2.2).
 ///
 /// A message is at most 16 KiB. Clones talk over the same socket; each message comes to one of them.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a call did not do what it was asked.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The request is refused: the status of a Nak (mets.md 2.2).
+    /// The request is refused: the status of a Nak (specs/mets.md 2.2).
     #[error("{0}")]
     Status(Status),
     /// The address is none.
@@ -43,7 +43,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The status code of the request (mets.md 2.2), or `ENET` where it did not come so far.
+    /// The status code of the request (specs/mets.md 2.2), or `ENET` where it did not come so far.
     pub fn code(&self) -> &'static str {
         match self {
             Error::Status(status) => status.code(),

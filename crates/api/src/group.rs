@@ -27,7 +27,7 @@ const AHEAD: usize = 8;
 /// Delay bound of a group that names none.
 const DELAY_MAX: Span = Span::from_ms(500);
 
-/// A group as it is to be opened: what `openGroup` takes (mets.md 2.2). Only the name is needed.
+/// A group as it is to be opened: what `openGroup` takes (specs/mets.md 2.2). Only the name is needed.
 #[derive(Clone, Debug)]
 pub struct Group {
     name: String,
@@ -129,7 +129,7 @@ impl Group {
         self
     }
 
-    /// The core switch (mets.md 2.10), instead of the one the network chooses.
+    /// The core switch (specs/mets.md 2.10), instead of the one the network chooses.
     pub fn core(mut self, switch: impl Into<String>) -> Group {
         self.core = Some(switch.into());
         self

@@ -37,7 +37,7 @@ pub async fn join(url: &str) -> Result<(MediaSocket, ControlSocket, ManagementSo
     Join::new(url).connect().await
 }
 
-/// A group to be joined: what `joinGroup` takes (mets.md 2.2). Only the address is needed:
+/// A group to be joined: what `joinGroup` takes (specs/mets.md 2.2). Only the address is needed:
 /// `layercasts://HOST:PORT/FLOW?..` as the source prints it, or `layercast://HOST:PORT/FLOW` in the
 /// clear; without `/FLOW` it is the only flow there.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Live layered media to many unequal receivers, with the three sockets of METS (mets.md 2.2).
+//! Live layered media to many unequal receivers, with the three sockets of METS (specs/mets.md 2.2).
 //!
 //! A source, in five lines:
 //!

@@ -15,7 +15,7 @@ use crate::join::Session;
 use crate::media::MediaHandle;
 use crate::upcall::{QosSignal, Upcalls};
 
-/// The management socket: requests to, and upcalls from, the QoS management of this host (mets.md 2.2).
+/// The management socket: requests to, and upcalls from, the QoS management of this host (specs/mets.md 2.2).
 ///
 /// What a client changes concerns only itself; what a server changes concerns all its members. Clones
 /// ask the same management; each upcall comes to one of them.

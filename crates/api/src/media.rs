@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::frame::Played;
 use crate::join::Session;
 
-/// The media socket of a sink: frames, each handed over when it is due (mets.md 2.2).
+/// The media socket of a sink: frames, each handed over when it is due (specs/mets.md 2.2).
 ///
 /// Frames that are not taken wait, some seconds of video; then the newest are dropped. The flow is left
 /// when the media, the control and the management socket are all gone, or by

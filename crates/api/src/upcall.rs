@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use crate::inbox::Inbox;
 
-/// Upcalls waiting for the user from which on periodic ones are merged (mets.md 2.9).
+/// Upcalls waiting for the user from which on periodic ones are merged (specs/mets.md 2.9).
 const MAX_UPCALLS: usize = 1_024;
 /// Upcalls of any kind that a user who never looks is kept.
 const MAX_KEPT: usize = 4 * MAX_UPCALLS;
 
-/// A `signalQoS` upcall on a management socket (mets.md 2.2).
+/// A `signalQoS` upcall on a management socket (specs/mets.md 2.2).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(tag = "type", content = "option", rename_all = "snake_case")]
 pub enum QosSignal {
@@ -27,7 +27,7 @@ pub enum QosSignal {
     Event(QosEvent),
 }
 
-/// What happened to a flow (mets.md 2.9).
+/// What happened to a flow (specs/mets.md 2.9).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum QosEvent {
@@ -167,7 +167,7 @@ pub enum QosEvent {
 }
 
 impl QosEvent {
-    /// Its name (mets.md 2.9).
+    /// Its name (specs/mets.md 2.9).
     pub fn name(&self) -> &'static str {
         match self {
             QosEvent::LatePacket { .. } => "LATE_PACKET",
@@ -311,7 +311,7 @@ pub(crate) fn of_source(event: SourceEvent) -> Option<QosSignal> {
     }))
 }
 
-/// The message queue of a management socket (mets.md 2.9): when it is long, the oldest periodic
+/// The message queue of a management socket (specs/mets.md 2.9): when it is long, the oldest periodic
 /// signals are merged into one another; events are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Upcalls {

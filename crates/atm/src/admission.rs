@@ -8,7 +8,7 @@ use crate::{Class, Contract, ContractError, TrafficSpec};
 const LINK: u128 = 1 << 64;
 
 /// Who may have a delay level on one output link: the deterministic test of Zhang and Ferrari (1993) for
-/// rate-controlled static priority, in cells (insane-study.md 2.3).
+/// rate-controlled static priority, in cells (specs/insane-study.md 2.3).
 ///
 /// A circuit fits if, for its level and each below, all the cells of that level and those above that may
 /// come within the bound of the level, and one cell of a lower class that is just being sent, can be sent
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Circuits of one kind on a T1 (insane-study.md 2.3): level, circuits, circuits by mean rate alone.
+    /// Circuits of one kind on a T1 (specs/insane-study.md 2.3): level, circuits, circuits by mean rate alone.
     const CAPACITY: [(ConversationType, u8, usize, u64); 10] = [
         (TelnetUp, 1, 31, 181),
         (TelnetDown, 1, 31, 72),

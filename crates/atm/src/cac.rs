@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use crate::{CellContract, CellContractError};
 
-/// By what a link admits circuits with contracts of cell rates (vbr-atm-lan.md 2.2).
+/// By what a link admits circuits with contracts of cell rates (specs/vbr-atm-lan.md 2.2).
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum Cac {
     /// By nothing: everybody.

@@ -30,7 +30,7 @@ pub enum Conformance {
     C,
 }
 
-/// What a circuit may send by the ATM Forum's service categories (vbr-atm-lan.md 2.2).
+/// What a circuit may send by the ATM Forum's service categories (specs/vbr-atm-lan.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CellContract {
     /// Constant bit rate.

@@ -2,7 +2,7 @@ use layercast_core::Span;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The priority of a circuit, served in this order (insane-study.md 2.2).
+/// The priority of a circuit, served in this order (specs/insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -14,7 +14,7 @@ pub enum Class {
     BestEffort,
 }
 
-/// What a circuit may send, in the way of the Tenet suite (insane-simulator.md 2.4).
+/// What a circuit may send, in the way of the Tenet suite (specs/insane-simulator.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct TrafficSpec {
     /// Least time between two cells.

@@ -1,6 +1,6 @@
 use layercast_core::{Span, Time};
 
-/// The generic cell rate algorithm GCRA(T, tau) in its virtual scheduling form (ITU-T I.371; vbr-atm-lan.md 2.1).
+/// The generic cell rate algorithm GCRA(T, tau) in its virtual scheduling form (ITU-T I.371; specs/vbr-atm-lan.md 2.1).
 ///
 /// In whole picoseconds: with fractions, a cell that comes exactly on time would fail at random. An instant
 /// before the last one is judged as any other; it can only be refused more easily.
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_tolerances_of_the_paper() {
-        // 10 Mb/s of 155.52 Mb/s, vbr-atm-lan.md 3.
+        // 10 Mb/s of 155.52 Mb/s, specs/vbr-atm-lan.md 3.
         let (sustained, peak) = (Span::from_ns(42_400), Span::from_ns(2_726));
         for (burst, us) in [(1_000, 39_634), (2_000, 79_308), (4_000, 158_656)] {
             assert_eq!(burst_tolerance(burst, sustained, peak).as_us(), us);

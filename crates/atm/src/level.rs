@@ -1,6 +1,6 @@
 use layercast_core::Span;
 
-/// Delay levels of a port (Table 4-2 of the thesis, insane-study.md 2.2).
+/// Delay levels of a port (Table 4-2 of the thesis, specs/insane-study.md 2.2).
 pub(crate) const LEVELS: usize = 4;
 
 /// Their bounds in cell times.

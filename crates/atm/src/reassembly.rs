@@ -50,7 +50,7 @@ struct Partial {
     at: Time,
 }
 
-/// The receiving half of an AAL5-like adaptation layer (insane-simulator.md 2.4): a frame is delivered if all
+/// The receiving half of an AAL5-like adaptation layer (specs/insane-simulator.md 2.4): a frame is delivered if all
 /// its cells and none of another came between two last cells. A lost last cell thus takes the next frame along,
 /// unless a reassembly timer gives up what waits before that comes.
 #[derive(Default, Debug)]

@@ -5,12 +5,12 @@ use thiserror::Error;
 
 use crate::policy::ConversationType;
 
-/// A host or router on the ATM network: a small number (insane-simulator.md 2.5).
+/// A host or router on the ATM network: a small number (specs/insane-simulator.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AtmAddress(pub u16);
 
-/// For whom an idle circuit may be used again: only for one with the same tag (insane-study.md 2.6).
+/// For whom an idle circuit may be used again: only for one with the same tag (specs/insane-study.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tag {
     /// Anybody: without QoS all circuits are equal.

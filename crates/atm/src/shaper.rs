@@ -2,7 +2,7 @@ use layercast_core::{Span, Time};
 
 use crate::{CellContractError, Gcra, Sustained};
 
-/// Sends the cells of a circuit so that a policer of its contract finds nothing (vbr-atm-lan.md 2.7).
+/// Sends the cells of a circuit so that a policer of its contract finds nothing (specs/vbr-atm-lan.md 2.7).
 ///
 /// It keeps the policer's two buckets and says when a cell or a PDU may go; the driver sends it then and
 /// says so. A circuit uses cells or PDUs, as its adapter can; both may be mixed. With a burst of one cell it
@@ -49,8 +49,8 @@ impl CellShaper {
 }
 
 /// Sends PDUs as [`CellShaper`] allows, but only from a clock of the host: at each tick those go, one behind the
-/// other, that waited then and conform (vbr-atm-lan.md 2.7 d). Nothing that was allowed is lost by waiting, up to the
-/// burst of the contract.
+/// other, that waited then and conform (specs/vbr-atm-lan.md 2.7 d). Nothing that was allowed is lost by waiting, up to
+/// the burst of the contract.
 #[derive(Debug)]
 pub struct TickedShaper {
     shaper: CellShaper,
@@ -97,7 +97,7 @@ impl TickedShaper {
     }
 }
 
-/// Marks what the contract would not take before the network does (vbr-atm-lan.md 2.7 e): of a PDU that does not
+/// Marks what the contract would not take before the network does (specs/vbr-atm-lan.md 2.7 e): of a PDU that does not
 /// conform whole all cells may be discarded but the last, without which the next PDU would be lost, too.
 #[derive(Debug)]
 pub struct TaggingShaper {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn bursts_go_at_the_peak_and_the_rest_at_the_sustainable_rate() {
-        // vbr-atm-lan.md 3: PDUs of 9188 octets, 192 cells, MBS 1000.
+        // specs/vbr-atm-lan.md 3: PDUs of 9188 octets, 192 cells, MBS 1000.
         let sustained = Sustained {
             period: Span::from_ns(42_400),
             burst: 1_000,

@@ -6,7 +6,7 @@ use crate::{Sustained, burst_size};
 const OVERHEAD: u64 = 16;
 const PAYLOAD: u64 = 48;
 
-/// A regular row of AAL5 PDUs as a host sends it: cells at the peak rate, then a pause (vbr-atm-lan.md 2.3).
+/// A regular row of AAL5 PDUs as a host sends it: cells at the peak rate, then a pause (specs/vbr-atm-lan.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Train {
     /// Cells of a PDU.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn bursts_of_the_paper() {
-        // vbr-atm-lan.md 5.2: MTU, time from PDU to PDU, PDUs for MBS 1000 to 4000. The times are those of the
+        // specs/vbr-atm-lan.md 5.2: MTU, time from PDU to PDU, PDUs for MBS 1000 to 4000. The times are those of the
         // paper for the two large MTUs, and for the others what a line through these gives, to 0.1 us: at 552
         // octets a tenth more or less changes single entries by one.
         let table = [

@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::{Cell, CellContract, CellContractError, CellFlags, Conformance, Gcra, Peak};
 
-/// What the sustainable rate judges (vbr-atm-lan.md 2.8). Of contracts that tag, read "tagged" for "discarded".
+/// What the sustainable rate judges (specs/vbr-atm-lan.md 2.8). Of contracts that tag, read "tagged" for "discarded".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum FramePolicing {
     /// Each cell.
@@ -64,7 +64,7 @@ pub struct UpcStats {
     pub frames_false: u64,
 }
 
-/// Usage parameter control of one circuit: is it what the contract says (vbr-atm-lan.md 2.2)?
+/// Usage parameter control of one circuit: is it what the contract says (specs/vbr-atm-lan.md 2.2)?
 ///
 /// Both rates are tested at once, and a cell counts for a rate only if it passed and was judged by it.
 #[derive(Debug)]

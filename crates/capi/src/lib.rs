@@ -1,4 +1,4 @@
-//! Layercast from C: the sockets of METS as descriptors (mets.md 2.2), in `include/layercast.h`.
+//! Layercast from C: the sockets of METS as descriptors (specs/mets.md 2.2), in `include/layercast.h`.
 //!
 //! No panic crosses the border, and a descriptor that is none gives `LC_EINVAL`: descriptors are
 //! numbers that are looked up, never pointers. What C hands over as pointers is read and written in

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Table, print, print_json};
 use crate::scheme;
 
-/// Frames per second of a trace, which names none: that of the film clips of mets.md 3.2.
+/// Frames per second of a trace, which names none: that of the film clips of specs/mets.md 3.2.
 const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 
 /// Runs the command.

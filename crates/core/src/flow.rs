@@ -26,7 +26,7 @@ pub struct GroupId(pub u32);
 #[serde(transparent)]
 pub struct NodeId(pub u32);
 
-/// What a flow carries (mets.md 2.3).
+/// What a flow carries (specs/mets.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Media {
@@ -47,7 +47,7 @@ pub enum Media {
     Opaque,
 }
 
-/// How firmly the network promises the flow (mets.md 2.3).
+/// How firmly the network promises the flow (specs/mets.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Commitment {
@@ -71,7 +71,7 @@ pub struct FrameRate {
     pub den: u32,
 }
 
-/// What one layer of a flow needs, in ATM cells (mets.md 2.3).
+/// What one layer of a flow needs, in ATM cells (specs/mets.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct LayerRate {
     /// 16-bit frame type on the wire; 0 means the default of the layer (BL 1, E1 2, E2 3).
@@ -87,7 +87,7 @@ pub struct LayerRate {
     pub burst: u32,
 }
 
-/// What a flow needs from the network and the hosts (mets.md 2.3).
+/// What a flow needs from the network and the hosts (specs/mets.md 2.3).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowSpec {
@@ -126,7 +126,7 @@ fn is_zero(number: &u16) -> bool {
     *number == 0
 }
 
-/// A flow specification that cannot be meant; names the field (mets.md 7).
+/// A flow specification that cannot be meant; names the field (specs/mets.md 7).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("flow specification: {field} {problem}")]
 pub struct SpecError {
@@ -172,7 +172,7 @@ impl FlowSpec {
         self.frame_rate.due(u64::from(self.gop_n))
     }
 
-    /// Checks every field against every other (mets.md 7, first row).
+    /// Checks every field against every other (specs/mets.md 7, first row).
     pub fn validate(&self) -> Result<(), SpecError> {
         let fail = |field, problem: String| Err(SpecError { field, problem });
         if self.frame_rate.num == 0 || self.frame_rate.den == 0 {
@@ -216,7 +216,7 @@ impl FlowSpec {
         Ok(())
     }
 
-    /// Cells/s above the base layer that `level` takes: `L0 = 0`, `L1`, `L2` (mets.md 2.11).
+    /// Cells/s above the base layer that `level` takes: `L0 = 0`, `L1`, `L2` (specs/mets.md 2.11).
     pub fn above_base(&self, level: Level) -> CellRate {
         let mut rate = CellRate(0);
         if level.includes(Layer::E1) {
@@ -268,7 +268,7 @@ impl FlowSpec {
 
 impl FrameRate {
     /// When frame `k` is due after the first, computed from the fraction, never by repeated
-    /// addition (mets.md 2.4).
+    /// addition (specs/mets.md 2.4).
     pub fn due(self, k: u64) -> Span {
         let ps = 1_000_000_000_000_u128 * u128::from(k) * u128::from(self.den)
             / u128::from(self.num.max(1));

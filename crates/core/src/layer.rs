@@ -3,7 +3,7 @@ use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
-/// A layer of a layered medium: base, first and second enhancement (mets.md 1, 2.6).
+/// A layer of a layered medium: base, first and second enhancement (specs/mets.md 1, 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Layer {
     /// Base layer: I pictures. Reserved end to end, never adapted.
@@ -15,7 +15,7 @@ pub enum Layer {
     E2,
 }
 
-/// How many enhancement layers a branch gets: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2 (mets.md 2.11).
+/// How many enhancement layers a branch gets: 0 = BL, 1 = BL+E1, 2 = BL+E1+E2 (specs/mets.md 2.11).
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]

@@ -13,7 +13,7 @@ impl PortId {
 }
 
 /// A protocol as a state machine that never touches a socket, a clock, a thread or global
-/// randomness (DESIGN.md section 1).
+/// randomness.
 ///
 /// The driver (`sim` or `net`) keeps one rule: after every [`handle`](Machine::handle) and
 /// [`on_timeout`](Machine::on_timeout), drain [`poll_transmit`](Machine::poll_transmit) and

@@ -15,7 +15,7 @@ use crate::{
 pub struct RequestId(pub u32);
 
 /// What `changeQoS` asks for: exactly one of the eight options of the interface, with its structure
-/// (mets.md 2.2).
+/// (specs/mets.md 2.2).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QosOption {
@@ -39,7 +39,7 @@ pub enum QosOption {
 }
 
 /// How a request ended: an Ack if [`Status::Ok`], else a Nak, after which nothing has changed
-/// (mets.md 2.2).
+/// (specs/mets.md 2.2).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -73,7 +73,7 @@ pub enum Status {
     Closed,
 }
 
-/// Where a group stands (mets.md 2.2).
+/// Where a group stands (specs/mets.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
@@ -97,7 +97,7 @@ pub enum Role {
     Sink,
 }
 
-/// Why a member leaves (mets.md 2.2).
+/// Why a member leaves (specs/mets.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaveReason {
@@ -119,7 +119,7 @@ pub struct LayerEntry {
     pub rate: LayerRate,
 }
 
-/// What `getGroupInfo` tells (mets.md 2.2).
+/// What `getGroupInfo` tells (specs/mets.md 2.2).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupInfo {
     /// Name of the group.

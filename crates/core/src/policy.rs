@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use crate::Level;
 
-/// What the transport does on its own, and what it tells the user (mets.md 2.9).
+/// What the transport does on its own, and what it tells the user (specs/mets.md 2.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MaintMode {
@@ -16,7 +16,7 @@ pub enum MaintMode {
     Signal,
 }
 
-/// How the flow follows the bandwidth (mets.md 2.2).
+/// How the flow follows the bandwidth (specs/mets.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AdaptMode {
@@ -29,7 +29,7 @@ pub enum AdaptMode {
     Continuous,
 }
 
-/// A filter that can be put into a flow (mets.md 2.13).
+/// A filter that can be put into a flow (specs/mets.md 2.13).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FilterKind {
@@ -43,7 +43,7 @@ pub enum FilterKind {
     Drs,
 }
 
-/// What happens when bandwidth gets scarce (mets.md 2.3).
+/// What happens when bandwidth gets scarce (specs/mets.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnScarce {
@@ -58,7 +58,7 @@ pub enum OnScarce {
     Disconnect,
 }
 
-/// What happens when bandwidth becomes available (mets.md 2.3).
+/// What happens when bandwidth becomes available (specs/mets.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnPlenty {
@@ -71,7 +71,7 @@ pub enum OnPlenty {
     AddLayer,
 }
 
-/// A figure the flow monitor keeps (mets.md 2.7).
+/// A figure the flow monitor keeps (specs/mets.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
@@ -98,7 +98,7 @@ pub enum AlarmOp {
     Below,
 }
 
-/// An alarm on a metric: fires once per crossing (mets.md 2.9).
+/// An alarm on a metric: fires once per crossing (specs/mets.md 2.9).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Alarm {
     /// The metric watched.
@@ -116,7 +116,7 @@ pub struct Alarm {
 }
 
 /// What the system should do when the flow specification cannot be met, or when more is possible
-/// (mets.md 2.3).
+/// (specs/mets.md 2.3).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QosPolicy {

@@ -9,7 +9,7 @@ use crate::{CELL_BITS, Span};
 #[serde(transparent)]
 pub struct Rate(u64);
 
-/// A rate in ATM cells per second, the unit of METS signalling (mets.md 2.11).
+/// A rate in ATM cells per second, the unit of METS signalling (specs/mets.md 2.11).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CellRate(pub u32);

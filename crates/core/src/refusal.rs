@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::CellRate;
 
-/// Why a node refuses a flow or a member; says what is missing (mets.md 2.10).
+/// Why a node refuses a flow or a member; says what is missing (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refusal {
     /// The node that refuses.
@@ -17,7 +17,7 @@ pub struct Refusal {
     pub available: u64,
 }
 
-/// What a join can fail on (mets.md 2.10).
+/// What a join can fail on (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {

@@ -1,7 +1,7 @@
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A random stream of its own name: adding a variable never moves another (DESIGN.md section 3).
+/// A random stream of its own name: adding a variable never moves another.
 ///
 /// The same run seed and name give the same numbers on every machine (xoshiro256++, seeded by
 /// SplitMix64 of the seed and the FNV-1a hash of the name). Implements [`RngCore`], so the

@@ -8,11 +8,11 @@ use thiserror::Error;
 use crate::unit::{PREFIX, read};
 use crate::{MAX_PAYLOAD, RaptorQ, ReedSolomon, XorShift};
 
-/// Which erasure code protects a block; the numbers are those of the FEC header (packet-level-fec.md 2.2).
+/// Which erasure code protects a block; the numbers are those of the FEC header (specs/packet-level-fec.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// XOR and shift by whole octets (packet-level-fec.md 2.1): any N of N + M, best for small blocks.
+    /// XOR and shift by whole octets (specs/packet-level-fec.md 2.1): any N of N + M, best for small blocks.
     XorShift,
     /// Reed-Solomon over GF(2^16) (the Leopard code): any N of N + M, blocks of any size.
     ReedSolomon,
@@ -95,7 +95,7 @@ impl Scheme {
     }
 }
 
-/// A systematic erasure code on blocks of payloads (packet-level-fec.md 2.1, 2.8).
+/// A systematic erasure code on blocks of payloads (specs/packet-level-fec.md 2.1, 2.8).
 ///
 /// Source packets go as they are; parities are numbered from 0. Parity `index` of a block is the same however many
 /// others are made, so that more can follow later. Calls do not depend on those before: a code keeps only memory.

@@ -28,7 +28,7 @@ pub enum Objective {
     },
 }
 
-/// How redundancy is chosen (packet-level-fec.md 2.7).
+/// How redundancy is chosen (specs/packet-level-fec.md 2.7).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerConfig {

@@ -91,7 +91,8 @@ pub struct DecoderStats {
     pub restarts: u64,
 }
 
-/// Takes the packets of an [`Encoder`](crate::Encoder), any order, and gives the source packets (packet-level-fec.md 2.2, 2.8, 7); sans-I/O.
+/// Takes the packets of an [`Encoder`](crate::Encoder), any order, and gives the source packets
+/// (specs/packet-level-fec.md 2.2, 2.8, 7); sans-I/O.
 ///
 /// Sources are handed over on arrival, recovered ones as soon as a block has enough packets. Whatever comes, memory stays
 /// within [`DecoderConfig`]; what makes no sense is counted and dropped.

@@ -51,7 +51,7 @@ struct Kept {
     made: u8,
 }
 
-/// Puts packets into blocks and makes their parities (packet-level-fec.md 2.2, 2.8); sans-I/O.
+/// Puts packets into blocks and makes their parities (specs/packet-level-fec.md 2.2, 2.8); sans-I/O.
 ///
 /// Source packets go out as they come, behind the header that [`push`](Encoder::push) returns. A block is closed when it
 /// is full or its flush timer expires, and its parities are there to be [polled](Encoder::poll_parity). In steady state

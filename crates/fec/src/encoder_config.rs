@@ -18,7 +18,7 @@ pub struct EncoderConfig {
     /// Longest packet that may be sent, in octets, FEC header included.
     pub mtu: usize,
     /// How long a block may stay open before parities are sent for what it has: at most a round trip or half of the
-    /// delay budget (packet-level-fec.md 2.2).
+    /// delay budget (specs/packet-level-fec.md 2.2).
     pub flush: Span,
     /// Blocks that are filled in turn, at least 1: a burst of so many lost packets costs each block one.
     pub interleave: u8,

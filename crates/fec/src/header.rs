@@ -3,7 +3,8 @@ use thiserror::Error;
 
 use crate::Scheme;
 
-/// The FEC header in front of each packet (packet-level-fec.md 2.2), eight octets: block (4), index, n, m, scheme.
+/// The FEC header in front of each packet (specs/packet-level-fec.md 2.2), eight octets: block (4), index, n, m,
+/// scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Serial number of the block; it wraps.

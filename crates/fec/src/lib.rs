@@ -1,5 +1,5 @@
 //! Packet-level forward error correction: to every N source packets M parities, so that any N of the N + M give all
-//! sources back (Huitema, "The case for packet level FEC", PfHSN'96; `packet-level-fec.md`).
+//! sources back (Huitema, "The case for packet level FEC", PfHSN'96; `specs/packet-level-fec.md`).
 //!
 //! From below upwards:
 //!

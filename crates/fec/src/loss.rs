@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Packets before decoding, source packets and parities alike (packet-level-fec.md 2.7).
+/// Packets before decoding, source packets and parities alike (specs/packet-level-fec.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct LossCount {
     /// Packets that were sent, as far as numbers tell.
@@ -52,7 +52,7 @@ pub struct LossReporter {
     last: LossCount,
 }
 
-/// Fewer packets say nothing about a loss rate (packet-level-fec.md 2.7).
+/// Fewer packets say nothing about a loss rate (specs/packet-level-fec.md 2.7).
 pub const LEAST_EXPECTED: u64 = 100;
 
 impl LossReporter {

@@ -8,7 +8,7 @@ use crate::{Controller, ControllerConfig, LossCount, Objective};
 /// nothing may be the first to say so.
 const LISTENS: u64 = 16;
 
-/// Lets the redundancy of live packets follow what receivers report (packet-level-fec.md 2.7).
+/// Lets the redundancy of live packets follow what receivers report (specs/packet-level-fec.md 2.7).
 #[derive(Clone, Debug)]
 pub struct Steering {
     controller: Controller,

@@ -259,7 +259,7 @@ impl Clip {
 /// Most frames a clip is repeated to, two days at 60 frames/s: a typing error must not eat the memory.
 const MAX_FRAMES: usize = 10_368_000;
 
-/// Layers are cumulative, so that there is no E2 without E1 (mets.md 7): where nothing is in E1, as in
+/// Layers are cumulative, so that there is no E2 without E1 (specs/mets.md 7): where nothing is in E1, as in
 /// clips of I and B pictures, what would be E2 is E1.
 pub(crate) fn without_gap(mut frames: Vec<Frame>) -> Vec<Frame> {
     if frames.iter().all(|frame| frame.layer != Layer::E1) {

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Advice, Clip, Container, Frame, Picture, VideoCodec, advice};
 
-/// Bytes of the METS header before each frame (mets.md 2.6).
+/// Bytes of the METS header before each frame (specs/mets.md 2.6).
 pub(crate) const METS_HEADER: usize = 24;
 
 /// What `layercast probe FILE --json` prints.
@@ -141,7 +141,7 @@ impl Clip {
         }
     }
 
-    /// What the flow of this clip needs, measured from its frames (mets.md 2.3).
+    /// What the flow of this clip needs, measured from its frames (specs/mets.md 2.3).
     ///
     /// A frame of n bytes takes `aal5_cells(n + 24)` cells. The mean is taken over the clip, the peak
     /// over the worst GOP, the burst is the largest frame. GOP length and anchor distance are the

@@ -3,7 +3,7 @@ use layercast_core::{AAL5_TRAILER, CELL_PAYLOAD, FrameRate, Media, Stream};
 use crate::rates::METS_HEADER;
 use crate::{Clip, ClipInfo, Container, Frame, Picture};
 
-/// The clips of the 1996 measurements, rebuilt by their statistics (mets.md 3.2).
+/// The clips of the 1996 measurements, rebuilt by their statistics (specs/mets.md 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synthetic {

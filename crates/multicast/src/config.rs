@@ -34,13 +34,13 @@ pub struct SenderConfig {
     /// Streams: members that are not waited for.
     pub best_effort: Vec<MemberId>,
     /// Streams: a buffer is released once it is received, not only when it is delivered to the user
-    /// (fully-reliable-multicast.md 6).
+    /// (specs/fully-reliable-multicast.md 6).
     pub release_on_received: bool,
     /// Objects: passes, after which who lacks something has failed.
     pub rounds: u16,
     /// Objects: source packets of a block.
     pub block: u16,
-    /// Objects: number of the erasure code (packet-level-fec.md 2.2); 0: none.
+    /// Objects: number of the erasure code (specs/packet-level-fec.md 2.2); 0: none.
     pub scheme: u8,
     /// Objects: receivers are told of the end after each pass, and their answers waited for (RMTP REL, RACK).
     pub release_each: bool,

@@ -9,7 +9,7 @@ pub enum Trigger {
     /// Each time a timer runs out, while data flow (FRM): for streams.
     Timer {
         /// The list is evaluated as soon as all have answered, not only when the timer runs out
-        /// (fully-reliable-multicast.md 8).
+        /// (specs/fully-reliable-multicast.md 8).
         on_complete: bool,
         /// Longest time between polls when nothing is outstanding; it doubles up to here.
         idle: Span,
@@ -23,7 +23,7 @@ pub enum Trigger {
 pub enum Schedule {
     /// Not at all: everybody answers a poll at once (FRM).
     AtOnce,
-    /// Uniformly over `delta` for each receiver (rmtp-large-scale.md 2.3).
+    /// Uniformly over `delta` for each receiver (specs/rmtp-large-scale.md 2.3).
     BackOff {
         /// Mean time between answers.
         delta: Span,
@@ -67,7 +67,7 @@ pub enum Deadline {
         /// Surplus.
         alpha: Span,
     },
-    /// The range of the back-off, and what 99 of 100 answers took beyond it lately (rmtp-large-scale.md 7).
+    /// The range of the back-off, and what 99 of 100 answers took beyond it lately (specs/rmtp-large-scale.md 7).
     Adaptive {
         /// What they are assumed to take at first.
         initial: Span,

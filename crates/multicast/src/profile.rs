@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl SenderConfig {
-    /// FRM as in the paper (fully-reliable-multicast.md): a stream, polled by a timer of k = 1.5 largest round
+    /// FRM as in the paper (specs/fully-reliable-multicast.md): a stream, polled by a timer of k = 1.5 largest round
     /// trips, answered at once, repaired by go-back-N; B = 32 packets of 2000 octets; slow receivers are expelled
     /// below 180 kbytes/s.
     pub fn frm() -> SenderConfig {
@@ -48,7 +48,7 @@ impl SenderConfig {
         }
     }
 
-    /// RMTP as in the paper (rmtp-large-scale.md): an object in passes, answers after a uniform back-off without
+    /// RMTP as in the paper (specs/rmtp-large-scale.md): an object in passes, answers after a uniform back-off without
     /// being asked, silent receivers polled one by one, the union of what is missing sent again; packets of 1024
     /// octets at 0.8 Mbit/s, TAT 100 ms, delta 3 ms.
     pub fn rmtp() -> SenderConfig {
@@ -139,7 +139,7 @@ impl SenderConfig {
         }
     }
 
-    /// The rate control of RMTP's authors, from `start` upwards and downwards (rmtp-large-scale.md 2.5).
+    /// The rate control of RMTP's authors, from `start` upwards and downwards (specs/rmtp-large-scale.md 2.5).
     pub fn monitor(start: Rate, least: Rate, most: Rate) -> Monitor {
         Monitor {
             start,

@@ -13,7 +13,7 @@ const WRAP_NS: u64 = (1 << 32) * 1_000;
 /// The wall clock of this process: `CLOCK_MONOTONIC` mapped onto [`Time`].
 ///
 /// Time zero is the last multiple of 2^32 us before the process first asked, so timestamps agree
-/// between all processes of one machine without any synchronisation (mets.md 3.3).
+/// between all processes of one machine without any synchronisation (specs/mets.md 3.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin_ns: u64,

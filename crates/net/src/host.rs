@@ -14,7 +14,7 @@ const GRAIN: Span = Span::from_us(250);
 /// Most circuits that are reckoned with: peers choose their numbers.
 const MAX_CIRCUITS: usize = 1_024;
 
-/// Another host in place of this one: the "virtual NIC" of mets.md 3.3. The machines of the simulator's
+/// Another host in place of this one: the "virtual NIC" of specs/mets.md 3.3. The machines of the simulator's
 /// hosts, run in real time, say when each PDU leaves or arrives and which ones find the interface full;
 /// no processor time is burnt.
 #[derive(Clone, PartialEq, Default, Debug)]

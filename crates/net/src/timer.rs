@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::clock::Clock;
 
-/// The period by which a late timer has missed a tick (mets.md 2.5: the 1 ms tick).
+/// The period by which a late timer has missed a tick (specs/mets.md 2.5: the 1 ms tick).
 const TICK: Span = Span::from_ms(1);
 
 /// An absolute one-shot timer on `CLOCK_MONOTONIC`, exact to some tens of microseconds, where the

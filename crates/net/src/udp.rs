@@ -13,7 +13,7 @@ use tokio::net::UdpSocket;
 
 use crate::outbox::{Batch, Outbox};
 
-/// Asked of the kernel for each direction; mets.md 3.3 wants it never to be the bottleneck.
+/// Asked of the kernel for each direction; specs/mets.md 3.3 wants it never to be the bottleneck.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Largest datagram, or batch of datagrams merged by the kernel, in bytes.
 const MAX_RECV: usize = 65_536;
@@ -71,7 +71,7 @@ pub struct UdpStats {
     /// Datagrams the kernel refused to send (unreachable, too large for the link, no buffer).
     pub send_failed: u64,
     /// Datagrams the kernel dropped before we could read them: loss of this host, not of the
-    /// network (mets.md 7).
+    /// network (specs/mets.md 7).
     pub host_lost: u64,
 }
 

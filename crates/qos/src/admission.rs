@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, FrameRate, Refusal, Resource, Span};
 use serde::{Deserialize, Serialize};
 
-/// How much of a resource base layers may take (mets.md 2.10).
+/// How much of a resource base layers may take (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdmissionLimits {
@@ -11,7 +11,7 @@ pub struct AdmissionLimits {
     pub cpu_permille: u16,
 }
 
-/// Processor time that a host spends on traffic (mets.md 3.2).
+/// Processor time that a host spends on traffic (specs/mets.md 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostCost {
@@ -21,7 +21,7 @@ pub struct HostCost {
     pub per_frame: Span,
 }
 
-/// What the delay of a flow is made of (mets.md 2.10).
+/// What the delay of a flow is made of (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DelayBudget {
     /// Fixed delay of the path.
@@ -52,7 +52,7 @@ impl HostCost {
 }
 
 impl HostCost {
-    /// Cells/s that nine tenths of a processor move with so many frames (mets.md 2.10).
+    /// Cells/s that nine tenths of a processor move with so many frames (specs/mets.md 2.10).
     pub fn most(&self, frames: FrameRate) -> CellRate {
         let share = Span::from_ms(900).saturating_sub(self.load(CellRate(0), frames));
         match self.per_cell.as_ps() {

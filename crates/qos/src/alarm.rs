@@ -12,7 +12,7 @@ pub struct Raised {
     pub value: f64,
 }
 
-/// The alarms set on a flow (mets.md 2.9): each is looked at when its window ends, fires once per
+/// The alarms set on a flow (specs/mets.md 2.9): each is looked at when its window ends, fires once per
 /// crossing of its threshold, and is armed again when the metric has come back by its hysteresis.
 ///
 /// A window in which nothing arrived says nothing about loss, delay and jitter, and is passed over.

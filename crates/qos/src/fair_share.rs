@@ -2,7 +2,7 @@ use layercast_core::{CellRate, FlowId, FlowSpec, Level};
 
 use crate::LevelPair;
 
-/// What one flow asks of a link or end system (mets.md 2.11).
+/// What one flow asks of a link or end system (specs/mets.md 2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// Who asks.
@@ -105,7 +105,7 @@ impl Grant {
 }
 
 /// Splits the residual bandwidth of a link among flows, and returns what is left over (the loop of
-/// mets.md 2.11).
+/// specs/mets.md 2.11).
 ///
 /// An equal split first; what does not fit goes back to the pool and is split again until nothing
 /// changes. Flows that take whole layers take them out of their shares; flows of any rate take all of

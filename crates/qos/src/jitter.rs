@@ -35,7 +35,7 @@ pub enum JitterEvent {
 }
 
 /// Gives back the timing of the source: a frame emitted at T is played at T + D, and D moves only
-/// at the start of a GOP (mets.md 2.8).
+/// at the start of a GOP (specs/mets.md 2.8).
 ///
 /// One-way delays may be negative (clock offset): the offset cancels in T + D. The caller drops
 /// duplicates; every arrival, late or not, updates the estimate.
@@ -75,7 +75,7 @@ struct Schedule {
     catching_up: bool,
 }
 
-/// Errors above this are outliers (mets.md 7).
+/// Errors above this are outliers (specs/mets.md 7).
 const HUGE: f64 = 10e12;
 /// Most that the first packet may set as deviation: half of a larger delay is a clock offset, and
 /// would hold back the playout by as much.

@@ -5,7 +5,7 @@ use crate::recent::RecentDelays;
 /// How far the playout point lies above the mean delay, in mean deviations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Margin {
-    /// `D = d + r * s`; the paper's r is 2, which loses 3 to 9 %, not 1 % (mets.md 2.8).
+    /// `D = d + r * s`; the paper's r is 2, which loses 3 to 9 %, not 1 % (specs/mets.md 2.8).
     Fixed(f64),
     /// r follows the share of frames that really come late, so that in the long run it is this many
     /// permille whatever the shape of the delays.
@@ -22,7 +22,7 @@ pub enum Margin {
     },
 }
 
-/// How a [`JitterFilter`](crate::JitterFilter) estimates and when it moves the playout point (mets.md 2.8).
+/// How a [`JitterFilter`](crate::JitterFilter) estimates and when it moves the playout point (specs/mets.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct JitterConfig {
     /// Gain of the mean delay.

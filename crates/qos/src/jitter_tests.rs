@@ -67,7 +67,7 @@ fn gaussian(config: JitterConfig, seed: u64) -> Vec<Frame> {
     play(config, 100_000, |_| 100.0 + 5.0 * stream.normal()).1
 }
 
-/// The delays of E4 (mets.md 4.7): five flows' queueing and two stalls, 60 s.
+/// The delays of E4 (specs/mets.md 4.7): five flows' queueing and two stalls, 60 s.
 fn e4(config: JitterConfig, seed: u64) -> Vec<Frame> {
     let mut stream = Stream::new(seed, "delay");
     let delays = |at: f64| {

@@ -1,5 +1,5 @@
 //! The small machines of quality of service: flow scheduler, shaper, jitter filter, flow monitor,
-//! fair share, demand probe and admission arithmetic (mets.md sections 2.4 to 2.11).
+//! fair share, demand probe and admission arithmetic (specs/mets.md 2.4 to 2.11).
 //!
 //! Each is a plain struct driven by `now` arguments and owned by a machine of `transport` or
 //! `switch`; none knows of the others.

@@ -46,7 +46,7 @@ pub struct LossCount {
     pub count: u64,
 }
 
-/// The periodic `QoSMetric` signal (mets.md 2.7).
+/// The periodic `QoSMetric` signal (specs/mets.md 2.7).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QosMetric {
     /// The flow.

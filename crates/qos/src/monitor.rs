@@ -2,7 +2,7 @@ use layercast_core::{Cause, CellRate, FlowId, Layer, Level, PerLayer, Span, Time
 
 use crate::{DelayHistogram, DelayMetric, LayerMetric, LossCount, QosMetric, SignedSpan};
 
-/// Watches one received flow (mets.md 2.7).
+/// Watches one received flow (specs/mets.md 2.7).
 #[derive(Clone, Debug)]
 pub struct FlowMonitor {
     flow: FlowId,

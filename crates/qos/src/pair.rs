@@ -1,7 +1,7 @@
 use layercast_core::Level;
 use serde::{Deserialize, Serialize};
 
-/// How the demands of several branches become one (mets.md 2.11, 6.2).
+/// How the demands of several branches become one (specs/mets.md 2.11, 6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Merge {
@@ -12,7 +12,7 @@ pub enum Merge {
     Hull,
 }
 
-/// What a branch asks for: the level it wants and the one it falls back to (mets.md 2.11).
+/// What a branch asks for: the level it wants and the one it falls back to (specs/mets.md 2.11).
 ///
 /// Receivers emit only the chain `{0,0} < {0,E1} < {E1,E2}`, which [`Merge::Join`] and reducing
 /// never leave.

@@ -54,7 +54,7 @@ const CLOSER: u32 = 200;
 ///
 /// A bucket of rate `r` that was full holds `b - X` bytes, where `X` grows by each packet that passes and shrinks
 /// with `r`. A packet of `L` bytes passes if `X + L <= b`. The bucket is that which misjudges fewest packets: Eq (2) of
-/// the packet-train model (vbr-atm-lan.md 2.3) the other way round, for trains of any times.
+/// the packet-train model (specs/vbr-atm-lan.md 2.3) the other way round, for trains of any times.
 pub fn token_bucket(packets: &[Probed]) -> Result<TokenBucket, NoBucket> {
     let first_loss = packets.iter().position(|it| !it.passed);
     let first_loss = first_loss.ok_or(NoBucket::NoLoss)?;

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LevelPair;
 
-/// How a receiver asks for more after congestion (mets.md 2.11).
+/// How a receiver asks for more after congestion (specs/mets.md 2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeMode {
@@ -20,7 +20,7 @@ pub struct ProbeConfig {
     /// Printed rule or hold-down.
     pub mode: ProbeMode,
     /// Whether the demand follows the bandwidth; if not, the preferred level is asked for always and
-    /// congestion is only told (mets.md 2.9: `signal` does not maintain).
+    /// congestion is only told (specs/mets.md 2.9: `signal` does not maintain).
     pub maintains: bool,
     /// Never ask for less.
     pub min_level: Level,
@@ -47,7 +47,7 @@ pub enum Advice {
     MayRaise(Level),
 }
 
-/// The receiver's rule at each era start: how many layers to ask for (mets.md 2.11).
+/// The receiver's rule at each era start: how many layers to ask for (specs/mets.md 2.11).
 ///
 /// With [`ProbeMode::Backoff`] a raise that is followed by congestion within two eras doubles the
 /// hold-down of its level, from 2 to 64 eras; 30 clean eras at that level or above halve it. (Clean
@@ -104,7 +104,7 @@ impl ProbeConfig {
 }
 
 impl DemandProbe {
-    /// A receiver that asks for its preferred level at once (mets.md 6.2, 10).
+    /// A receiver that asks for its preferred level at once (specs/mets.md 6.2 (10)).
     pub fn new(config: ProbeConfig) -> DemandProbe {
         DemandProbe {
             config,

@@ -1,7 +1,7 @@
 use layercast_core::CellRate;
 
 /// The receiver's rule at each era start in continuous mode: how many cells/s above the base layer to
-/// ask for (mets.md 2.13).
+/// ask for (specs/mets.md 2.13).
 ///
 /// Everything that is wanted, as long as no congestion is seen; then seven eighths of what is granted,
 /// and after each clean era a sixteenth of the whole more. Steps of one eighth down keep pictures from

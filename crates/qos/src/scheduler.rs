@@ -4,7 +4,7 @@ use layercast_core::{FrameRate, Span, Time};
 
 use crate::DeadlineWindow;
 
-/// How a [`FlowScheduler`] keeps time (mets.md 2.4).
+/// How a [`FlowScheduler`] keeps time (specs/mets.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedulerConfig {
     /// Frames per second.
@@ -25,7 +25,7 @@ pub struct SchedulerConfig {
     pub queue_frames: usize,
 }
 
-/// What the scheduler tells flow management (mets.md 2.4).
+/// What the scheduler tells flow management (specs/mets.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerEvent {
     /// So many of the last `window` deadlines were missed.
@@ -58,7 +58,7 @@ pub struct Released<T> {
 }
 
 /// Releases frames at absolute deadlines `t0 + k * period`, so that drift cannot accumulate
-/// (mets.md 2.4).
+/// (specs/mets.md 2.4).
 ///
 /// `t0` is the time of the first frame. Every slot of the frame rate takes one frame: a source that
 /// sends fewer layers submits all frames and discards after release. A frame with a media time of

@@ -15,7 +15,7 @@ pub struct SignedSpan(i64);
 pub struct SourceTime(i64);
 
 /// Turns the wrapping 32-bit microsecond timestamps of the wire into instants that do not wrap
-/// (mets.md 2.6 and 7: they wrap every 71.6 min).
+/// (specs/mets.md 2.6 and 7: they wrap every 71.6 min).
 ///
 /// The first one is taken to be within 35.8 min of the local clock (serial arithmetic, RFC 1982),
 /// which fixes the offset of the two clocks; every other is taken to be within 35.8 min of the local

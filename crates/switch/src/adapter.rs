@@ -7,7 +7,7 @@ use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 use crate::flow::{MAX_ORIGINS, Request, Told, Wish};
 use crate::{Switch, SwitchEvent, subject};
 
-/// The distributed QoS adapter (mets.md 2.11): demands come up as RES, levels go down as ADAPT.
+/// The distributed QoS adapter (specs/mets.md 2.11): demands come up as RES, levels go down as ADAPT.
 impl Switch {
     pub(crate) fn on_adapter<O: Observer>(
         &mut self,
@@ -207,7 +207,7 @@ impl Switch {
                     hops: 1,
                 };
                 if let Some(branch) = entry.branch(id) {
-                    // Dropping layers for want of bandwidth is congestion (mets.md 2.11); giving less
+                    // Dropping layers for want of bandwidth is congestion (specs/mets.md 2.11); giving less
                     // to who asks for less is not.
                     branch.mark_next |= scarce;
                 }

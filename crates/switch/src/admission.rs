@@ -8,10 +8,10 @@ use layercast_wire::{FlowInfo, Via};
 use crate::flow::Flow;
 use crate::{Switch, SwitchEvent, subject};
 
-/// Share of its processor that a switch gives to base layers, in permille (mets.md 2.10).
+/// Share of its processor that a switch gives to base layers, in permille (specs/mets.md 2.10).
 const CPU_PERMILLE: u16 = 900;
 
-/// Base-layer admission (mets.md 2.10): against reservations only, so enhancement layers in use
+/// Base-layer admission (specs/mets.md 2.10): against reservations only, so enhancement layers in use
 /// never stand in the way.
 impl Switch {
     /// What the base layer of a flow would reserve on a port, or why it cannot.

@@ -13,7 +13,7 @@ use crate::{Switch, SwitchEvent, subject};
 /// the name of one of its members, and a multicast port is for its members.
 pub const MAX_MEMBERS_PER_PORT: usize = 1_024;
 
-/// How branches come and go: Join, JoinAck, JoinNak, Leave (mets.md 2.10).
+/// How branches come and go: Join, JoinAck, JoinNak, Leave (specs/mets.md 2.10).
 impl Switch {
     pub(crate) fn on_join<O: Observer>(
         &mut self,

@@ -15,7 +15,7 @@ pub(crate) struct Change {
     waiting: Vec<(PortId, Member)>,
 }
 
-/// How a flow is renegotiated (mets.md 2.2, 2.10): what is more is reserved tentatively at every hop,
+/// How a flow is renegotiated (specs/mets.md 2.2, 2.10): what is more is reserved tentatively at every hop,
 /// the answers are merged on their way up, and the source says how it ended.
 impl Switch {
     /// The source asks whether a change can be had.

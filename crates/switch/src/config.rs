@@ -14,7 +14,7 @@ pub enum Lowering {
     /// At the next base-layer frame that starts a GOP: every change of layers is on a GOP boundary.
     #[default]
     GopStart,
-    /// At the next frame (mets.md 2.12).
+    /// At the next frame (specs/mets.md 2.12).
     NextFrame,
 }
 
@@ -26,30 +26,30 @@ pub struct SwitchConfig {
     pub name: String,
     /// Signs the RES messages it merges.
     pub id: NodeId,
-    /// Cycle of the receivers; soft state lives for three of them (mets.md 2.11).
+    /// Cycle of the receivers; soft state lives for three of them (specs/mets.md 2.11).
     pub era: Span,
-    /// How often merged RES messages go upstream (mets.md 2.11).
+    /// How often merged RES messages go upstream (specs/mets.md 2.11).
     pub res_interval: Span,
-    /// How long a reservation stands without an answer from upstream (mets.md 2.10).
+    /// How long a reservation stands without an answer from upstream (specs/mets.md 2.10).
     pub tentative: Span,
     /// Seed of its random streams.
     pub seed: u64,
     /// When a lower level takes effect.
     pub lowering: Lowering,
-    /// How the demands of several branches become one (mets.md 6.2).
+    /// How the demands of several branches become one (specs/mets.md 6.2).
     pub merge: Merge,
-    /// Whether base layers are tested against what there is (mets.md 2.10); without, every join is
+    /// Whether base layers are tested against what there is (specs/mets.md 2.10); without, every join is
     /// granted, for experiments with overload.
     pub admission: bool,
-    /// Processor time to copy one cell to one port; `None`: not a limit (mets.md 2.10).
+    /// Processor time to copy one cell to one port; `None`: not a limit (specs/mets.md 2.10).
     pub cpu_per_cell: Option<Span>,
-    /// What the sources of this node cost its processor; `None`: not a limit (mets.md 2.10).
+    /// What the sources of this node cost its processor; `None`: not a limit (specs/mets.md 2.10).
     pub sender: Option<HostCost>,
     /// Whether members need a token of the source to join.
     pub require_tokens: bool,
     /// For tokens that expire.
     pub clock: WallClock,
-    /// Filters on branches of flows (mets.md 2.11, 2.13).
+    /// Filters on branches of flows (specs/mets.md 2.11, 2.13).
     pub filters: Vec<FilterPlace>,
     /// Most flows it remembers.
     pub max_flows: u32,
@@ -73,7 +73,7 @@ pub struct QueueConfig {
     pub e1_limit: u32,
 }
 
-/// What a full queue does to frames (mets.md 2.10).
+/// What a full queue does to frames (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Discard {
@@ -95,11 +95,11 @@ pub struct PortConfig {
     pub carriage: Carriage,
     /// The queue in front of the line.
     pub queue: QueueConfig,
-    /// Fixed delay of the link, as far as it is known: part of the delay of the way (mets.md 2.10).
+    /// Fixed delay of the link, as far as it is known: part of the delay of the way (specs/mets.md 2.10).
     pub delay: Span,
-    /// What METS flows may use of the line; `None`: all of it (mets.md 2.11).
+    /// What METS flows may use of the line; `None`: all of it (specs/mets.md 2.11).
     pub adapt_capacity: Option<CellRate>,
-    /// Share of the line that base layers may reserve, in permille (mets.md 2.10).
+    /// Share of the line that base layers may reserve, in permille (specs/mets.md 2.10).
     pub bl_permille: u16,
     /// What the host at the other end can take, if one is there that has limits.
     pub receiver: Option<ReceiverLimits>,
@@ -107,7 +107,7 @@ pub struct PortConfig {
     pub discard: Discard,
 }
 
-/// What base layers may ask of a receiving host (mets.md 2.10).
+/// What base layers may ask of a receiving host (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiverLimits {
@@ -158,7 +158,7 @@ impl Default for QueueConfig {
 
 impl QueueConfig {
     /// The default thresholds scaled to a queue of `limit` cells: mark from a quarter down to an
-    /// eighth, E2 up to a half, E1 up to three quarters (mets.md 2.10, 3.1).
+    /// eighth, E2 up to a half, E1 up to three quarters (specs/mets.md 2.10, 3.1).
     pub const fn of_limit(limit: u32) -> QueueConfig {
         QueueConfig {
             limit,

@@ -5,7 +5,7 @@ use layercast_wire::{FlowInfo, Via};
 
 use crate::Switch;
 
-/// Flows with a core switch: all receivers meet the source's output there (mets.md 2.10).
+/// Flows with a core switch: all receivers meet the source's output there (specs/mets.md 2.10).
 ///
 /// Advertisements straight from the source only find the core. From it they go on to everybody, and
 /// back to the source by the way they came; joins follow those, so that the tree is the union of the
@@ -64,7 +64,7 @@ impl Switch {
 }
 
 /// The core switch of a group: the switch with the fewest hops to the source and to the members
-/// together, among equals the one nearest the members, then the one that comes first (mets.md 2.10).
+/// together, among equals the one nearest the members, then the one that comes first (specs/mets.md 2.10).
 ///
 /// Nodes are numbered; `neighbours` lists who is linked to whom, `relays` says which nodes pass flows
 /// on. A source that passes flows on itself is no switch. `None` if no switch reaches everybody.
@@ -118,7 +118,7 @@ mod tests {
         "sparrow",
         "rook",
     ];
-    /// The testbed of the papers (mets.md 4.1).
+    /// The testbed of the papers (specs/mets.md 4.1).
     const LINKS: [(&str, &str); 8] = [
         ("atc", "chuff"),
         ("mr-little", "chuff"),

@@ -18,7 +18,7 @@ use crate::selector::Step;
 
 /// A filter on one branch of a flow: takes its frames apart from the stream, filters them and sends
 /// them on. Towards the receivers it is the source of the flow, towards the source a receiver
-/// (virtual source and sink, mets.md 2.11).
+/// (virtual source and sink, specs/mets.md 2.11).
 #[derive(Debug)]
 pub(crate) struct FilterPoint {
     filter: FlowFilter,
@@ -138,7 +138,7 @@ impl FilterPoint {
     }
 
     /// Whether it only picks layers: the media selector does that unit by unit, without taking frames
-    /// apart (mets.md 2.13).
+    /// apart (specs/mets.md 2.13).
     pub fn picks_layers(&self) -> bool {
         matches!(self.rule(), FilterRule::Keep(_))
     }

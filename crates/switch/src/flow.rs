@@ -42,7 +42,7 @@ pub(crate) struct Request {
     pub at: Time,
 }
 
-/// Whether a branch may carry data yet (mets.md 2.10).
+/// Whether a branch may carry data yet (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
     /// Reserved until upstream answers, at the latest then.
@@ -75,7 +75,7 @@ pub(crate) struct Branch {
     pub filter: Option<Box<FilterPoint>>,
     /// How far our own ADAPT numbers on it are ahead of those of the source, since it had a filter.
     pub era_shift: u32,
-    /// Layers were taken away here: the next unit tells the receivers so (mets.md 2.11).
+    /// Layers were taken away here: the next unit tells the receivers so (specs/mets.md 2.11).
     pub mark_next: bool,
     /// When the last RES or join came.
     pub heard: Time,

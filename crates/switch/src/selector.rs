@@ -6,13 +6,13 @@ use layercast_wire::{
 use crate::Lowering;
 use crate::port::Unit;
 
-/// Cells of the longest packet: a frame cannot go on for longer (mets.md 2.12).
+/// Cells of the longest packet: a frame cannot go on for longer (specs/mets.md 2.12).
 const GUARD: u32 = aal5_cells(MAX_CELL_PAYLOAD + METS_HEADER);
 
 /// A datagram up to so many frames behind is a late fragment, not the start of another frame.
 const LATE: i32 = 16;
 
-/// Finds frames in the units of a flow without buffering or reassembly (mets.md 2.12).
+/// Finds frames in the units of a flow without buffering or reassembly (specs/mets.md 2.12).
 ///
 /// One logic for cells and datagrams: only how the start of a packet is found differs.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ pub struct SwitchStats {
     pub rejected_signals: RejectedSignals,
     /// PDUs that were not forwarded, by cause.
     pub rejected_pdus: RejectedPdus,
-    /// Frames of a type that is no layer; they are treated as base layer (mets.md 2.12).
+    /// Frames of a type that is no layer; they are treated as base layer (specs/mets.md 2.12).
     pub unknown_types: u64,
     /// Filters, by `FLOW/NEIGHBOUR`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

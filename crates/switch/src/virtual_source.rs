@@ -8,7 +8,7 @@ use crate::flow::Branch;
 use crate::forward::{marked, on_circuit};
 use crate::{Switch, SwitchEvent};
 
-/// Filters on branches (mets.md 2.11, 2.13): where they stand, and what leaves them.
+/// Filters on branches (specs/mets.md 2.11, 2.13): where they stand, and what leaves them.
 impl Switch {
     /// Gives a new branch the filter that is there for everybody on it.
     pub(crate) fn place_filter(&mut self, now: Time, id: FlowId, port: PortId) {
@@ -18,7 +18,7 @@ impl Switch {
     }
 
     /// The filter that the configuration has for a branch; or, in the node of the source, where every
-    /// branch passes, the one that the policy of the flow names (mets.md 2.2).
+    /// branch passes, the one that the policy of the flow names (specs/mets.md 2.2).
     fn filter_for_all(&mut self, id: FlowId, port: PortId) -> Option<FilterRule> {
         let neighbour = &self.ports.get(port)?.config.name;
         let flow = self.flows.by_id(id)?;

@@ -10,7 +10,7 @@ use crate::{
     MetsHeader, MetsPacket, Payload, Pti,
 };
 
-/// Most payload bytes of a METS packet carried in cells: 32 KiB in one AAL5 frame (mets.md 2.6).
+/// Most payload bytes of a METS packet carried in cells: 32 KiB in one AAL5 frame (specs/mets.md 2.6).
 pub const MAX_CELL_PAYLOAD: usize = 32_768;
 
 /// Longest padded AAL5 frame: 65535 bytes and the trailer, in whole cells.
@@ -19,7 +19,7 @@ const MAX_PADDED: usize = aal5_cells(65_535) as usize * CELL_PAYLOAD;
 /// The CRC-32 of AAL5 (ITU-T I.363.5): polynomial 0x04c11db7, not reflected, ones in and out.
 static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
 
-/// Which cell of an AAL5 frame has the user-to-user bit set (mets.md 6.2, item 1).
+/// Which cell of an AAL5 frame has the user-to-user bit set (specs/mets.md 6.2, item 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
@@ -68,7 +68,7 @@ pub struct Frame {
     pub dummies: u32,
 }
 
-/// Why cells did not make a frame (mets.md 7).
+/// Why cells did not make a frame (specs/mets.md 7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum ReassemblyError {
     /// The CRC-32 is wrong.
@@ -217,7 +217,7 @@ impl Reassembler {
     }
 
     /// A reassembler that fills frames that lost cells in their middle with dummy cells of zeros,
-    /// instead of giving them up (mets.md 2.6).
+    /// instead of giving them up (specs/mets.md 2.6).
     ///
     /// Only a METS packet whose first and last cell are there and agree about its length is filled;
     /// its CRC says nothing then. Cells carry no numbers, so that where cells are missing is not

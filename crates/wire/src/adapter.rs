@@ -15,7 +15,7 @@ pub enum AdapterKind {
     Adapt,
 }
 
-/// A message of the distributed QoS adapter, 40 bytes big-endian (mets.md 2.11).
+/// A message of the distributed QoS adapter, 40 bytes big-endian (specs/mets.md 2.11).
 ///
 /// Type 2, version 1, flags 1 (zero), group 4, flow 4, era 4, origin 4, min 1, max 1, hops 1,
 /// reserved 1, rate_min 4, rate_max 4, residual 4, drain 4 (zero in ADAPT). Lost messages are not
@@ -45,7 +45,7 @@ pub struct AdapterMsg {
     /// Bandwidth left over on the link the message passed last.
     pub residual: CellRate,
     /// RES: what the slowest receiving host below takes in without loss, all its flows together; 0 is
-    /// not known (mets.md 8). Zero in ADAPT.
+    /// not known (specs/mets.md 8). Zero in ADAPT.
     pub drain: CellRate,
 }
 

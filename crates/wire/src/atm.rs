@@ -2,7 +2,7 @@ use crc::{CRC_8_I_432_1, Crc, Table};
 use layercast_core::{CELL_PAYLOAD, CELL_SIZE};
 use thiserror::Error;
 
-/// The VCI of RES and ADAPT on every link (mets.md 2.11).
+/// The VCI of RES and ADAPT on every link (specs/mets.md 2.11).
 pub const ADAPTER_VCI: u16 = 34;
 
 /// Header error control: x^8 + x^2 + x + 1 over four octets, XOR 0x55 (ITU-T I.432.1).

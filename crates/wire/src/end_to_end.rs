@@ -16,7 +16,7 @@ pub const MAX_PROOF: usize = 2 * 1024;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Upward {
-    /// The control socket (mets.md 2.2).
+    /// The control socket (specs/mets.md 2.2).
     App(Control),
     /// The key of the group is wanted.
     KeyRequest {
@@ -29,7 +29,7 @@ pub enum Upward {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Downward {
-    /// The control socket (mets.md 2.2).
+    /// The control socket (specs/mets.md 2.2).
     App(Control),
     /// The key of the group, sealed for the member.
     KeyGrant {
@@ -43,7 +43,7 @@ pub enum Downward {
     },
 }
 
-/// One direction of a control socket (mets.md 2.2): numbered messages, taken in order and once.
+/// One direction of a control socket (specs/mets.md 2.2): numbered messages, taken in order and once.
 ///
 /// Every hop is reliable, but a hop may break with a message on it; so both ends count.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use crate::{
 
 /// Bytes that UDP and IPv4 add to a datagram.
 pub const UDP_IP_HEADER: usize = 28;
-/// Most cells in one datagram (mets.md 3.3).
+/// Most cells in one datagram (specs/mets.md 3.3).
 pub const DATAGRAM_CELLS: usize = 22;
 
 /// What a link carries.
@@ -24,12 +24,12 @@ pub enum Carriage {
     Datagrams,
 }
 
-/// Media bytes of a METS packet in a datagram, if nobody asks for more or less (mets.md 3.3).
+/// Media bytes of a METS packet in a datagram, if nobody asks for more or less (specs/mets.md 3.3).
 pub const DATAGRAM_PAYLOAD: usize = 1_176;
 
 impl Carriage {
     /// Cells that a METS packet with `payload` bytes of media takes, or counts as in a shaper
-    /// (mets.md 2.5).
+    /// (specs/mets.md 2.5).
     pub fn cost(self, payload: usize) -> u32 {
         let bytes = METS_HEADER + payload;
         match self {
@@ -91,7 +91,7 @@ impl LinkPdu {
         }
     }
 
-    /// Cells, or credits: one for each 48 bytes of a datagram begun (mets.md 3.3).
+    /// Cells, or credits: one for each 48 bytes of a datagram begun (specs/mets.md 3.3).
     pub fn cells(&self) -> u32 {
         match self {
             LinkPdu::Cell(_) => 1,

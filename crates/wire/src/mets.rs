@@ -14,16 +14,16 @@ pub const METS_VERSION: u8 = 1;
 
 const MAX_24: u32 = (1 << 24) - 1;
 
-/// The first 16 bits of every METS PDU: which layer, or which control message (mets.md 2.6).
+/// The first 16 bits of every METS PDU: which layer, or which control message (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameType(pub u16);
 
-/// Flags of a METS data header (mets.md 2.6) in the low half of the octet, and the mark of the life of the
+/// Flags of a METS data header (specs/mets.md 2.6) in the low half of the octet, and the mark of the life of the
 /// flow ([`Epoch::mark`](crate::Epoch::mark)) in the high half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(pub u8);
 
-/// The METS data header, 24 bytes big-endian at the front of every packet (mets.md 2.6).
+/// The METS data header, 24 bytes big-endian at the front of every packet (specs/mets.md 2.6).
 ///
 /// | off | size | field |
 /// |---|---|---|

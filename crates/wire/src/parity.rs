@@ -43,7 +43,7 @@ pub struct Run {
 /// | 8 each | run: ALF sequence number (4), offset of its first fragment (3), fragments (1) |
 ///
 /// Source packets themselves stay as they are, so that whoever knows nothing of parities loses nothing
-/// (packet-level-fec.md 2.2).
+/// (specs/packet-level-fec.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParityTable<'a> {
     pitch: u16,

@@ -20,7 +20,7 @@ pub const MAX_NAME: usize = 256;
 pub const MAX_TEXT: usize = 1024;
 
 /// A message of the session protocol: one JSON object per line on a reliable byte stream, told
-/// apart by its `type` (mets.md 2.10).
+/// apart by its `type` (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(
@@ -128,7 +128,7 @@ pub enum Signal {
         body: Downward,
     },
     /// A receiver wants a filter in its way, or wants it gone; travels towards the source as far as the
-    /// flow serves this receiver alone (mets.md 2.3, 2.13).
+    /// flow serves this receiver alone (specs/mets.md 2.3, 2.13).
     Filter {
         /// The flow.
         flow: FlowId,
@@ -157,7 +157,7 @@ pub enum Signal {
         last: Option<FlowEnd>,
     },
     /// The source wants to change the flow; travels away from it. Every node reserves what is more,
-    /// tentatively, and answers (mets.md 2.2, `changeQoS`).
+    /// tentatively, and answers (specs/mets.md 2.2, `changeQoS`).
     Change {
         /// The flow as it would be, with its next revision.
         flow: Box<FlowInfo>,
@@ -226,7 +226,7 @@ pub enum Signal {
     },
 }
 
-/// Where the count of a flow ends, as the header of its last frame has it (mets.md 2.6).
+/// Where the count of a flow ends, as the header of its last frame has it (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FlowEnd {
     /// Number of the last frame.
@@ -264,10 +264,10 @@ pub struct FlowInfo {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub revision: u32,
     /// Longest the base layer may take to here, in microseconds: what each node on the way has added
-    /// to the advertisement (mets.md 2.10).
+    /// to the advertisement (specs/mets.md 2.10).
     #[serde(default)]
     pub path_delay_us: u64,
-    /// Name of its core switch, where all receivers meet it (mets.md 2.10); `None`: joins go the
+    /// Name of its core switch, where all receivers meet it (specs/mets.md 2.10); `None`: joins go the
     /// way the advertisement came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
@@ -283,7 +283,7 @@ pub struct FlowInfo {
     pub via: Via,
 }
 
-/// Which way the advertisement of a flow with a core switch came (mets.md 2.10).
+/// Which way the advertisement of a flow with a core switch came (specs/mets.md 2.10).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::app::{ConnId, HostId};
 
-/// Which packets share a virtual circuit (insane-simulator.md 2.6).
+/// Which packets share a virtual circuit (specs/insane-simulator.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sharing {
     /// Those of one connection.

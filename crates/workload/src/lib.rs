@@ -1,4 +1,4 @@
-//! Application workloads (insane-workloads.md): what telnet, FTP, HTTP, mail, news, audio and video
+//! Application workloads (specs/insane-workloads.md): what telnet, FTP, HTTP, mail, news, audio and video
 //! programs ask of a network, as machines without sockets and clocks, and the distributions they draw
 //! from.
 

@@ -109,7 +109,7 @@ PHASES = [(40, 100, 0.0005), (80, 100, 0.02), (80, 1_000, 0.02), (80, 1_000, 0.0
 @experiment(
     "packet-level-fec/s2",
     title="The controller after steps of loss and group",
-    paper="packet-level-fec.md 2.7",
+    paper="specs/packet-level-fec.md 2.7",
 )
 def s2(context: Context) -> Report:
     """How long the controller takes to the best code after loss or group changed, and the load meanwhile."""
@@ -171,7 +171,7 @@ BURSTS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 @experiment(
     "packet-level-fec/s3",
     title="Loss in bursts, with and without interleaving",
-    paper="packet-level-fec.md 4, S3",
+    paper="specs/packet-level-fec.md 4, S3",
 )
 def s3(context: Context) -> Report:
     """What decoding leaves of a loss of 1 % in bursts (Gilbert's channel), against independent losses."""

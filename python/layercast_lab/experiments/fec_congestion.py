@@ -1,4 +1,4 @@
-"""FEC and congestion control: S4 of packet-level-fec.md."""
+"""FEC and congestion control: S4 of specs/packet-level-fec.md."""
 
 from __future__ import annotations
 

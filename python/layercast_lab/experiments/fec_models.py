@@ -78,7 +78,7 @@ def f1(context: Context) -> Report:
             "5+3",
             "curves only",
             "11 270",
-            "packet-level-fec.md has 11 355, which its formula does not give",
+            "specs/packet-level-fec.md has 11 355, which its formula does not give",
             (11_270, 11_270),
         ),
     ]
@@ -101,7 +101,7 @@ def f2(context: Context) -> Report:
     """The same with a tenth of the loss."""
     told = [
         ("none", "7+1", "curves only", "156", "", (156, 156)),
-        ("7+1", "6+2", "curves only", "26 235", "packet-level-fec.md has 26 264", (26_235, 26_235)),
+        ("7+1", "6+2", "curves only", "26 235", "specs/packet-level-fec.md has 26 264", (26_235, 26_235)),
     ]
     simulated, figure = by_group(context, "fec-f2", 1e-3)
     return Report("packet-level-fec/f2", f2.__doc__ or "", [*crossings(0.001, told), simulated], figure)

@@ -16,7 +16,7 @@ SAMPLES = {
     1e-1: (1.780, 1.218, 0.724, 0.221),
     2e-1: (2.921, 2.428, 1.602, 0.954),
 }
-"""Means of packet-level-fec.md 5 in round trips; its last one, 0.955, is not what its formula gives."""
+"""Means of specs/packet-level-fec.md 5 in round trips; its last one, 0.955, is not what its formula gives."""
 
 
 @experiment("packet-level-fec/f6", title="Delay of delivery in order", paper=f"{PAPER}, figure 6")

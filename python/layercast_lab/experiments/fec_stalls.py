@@ -66,7 +66,7 @@ def f5(context: Context) -> Report:
     rows.append(
         Row(
             f"simulated, {len(off)} points",
-            "the model; better where losses come together (packet-level-fec.md 6)",
+            "the model; better where losses come together (specs/packet-level-fec.md 6)",
             f"at most {100 * near:.1f} % off up to a loss of 1 %; "
             f"{100 * off[most]:+.0f} % at {most[1]:g} ({most[0]})",
             "5 % up to 1 %, never 3 % worse",

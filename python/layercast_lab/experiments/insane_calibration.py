@@ -39,7 +39,7 @@ TARGETS: Mapping[str, Range] = {
     "audio overdue": value(0.04, 0.07),
     TIMES: value(4.1, 9.8),
 }
-"""Reported of noqos (insane-study.md 5.5, 5.8 and 6)."""
+"""Reported of noqos (specs/insane-study.md 5.5, 5.8 and 6)."""
 Buffer = tuple[int, int]
 """Cells of a circuit, and of a port."""
 Found = dict[tuple[Buffer, str, str], list[float]]

@@ -1,4 +1,4 @@
-"""INSANE S6: calls end exactly once although their cells get lost (insane-simulator.md 4)."""
+"""INSANE S6: calls end exactly once although their cells get lost (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def calls(context: Context, loss: float, seed: int) -> Calls:
     )
 
 
-@experiment("insane-simulator/s6", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s6", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s6(context: Context) -> Report:
     """Thousands of calls over a link that loses up to half of all cells, signalling among them."""
     seeds = context.seed_range(SEEDS)

@@ -1,4 +1,4 @@
-"""INSANE S4: every cell is accounted for, whatever the network and its load (insane-simulator.md 4)."""
+"""INSANE S4: every cell is accounted for, whatever the network and its load (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def accounts(context: Context, number: int) -> list[Account]:
     return [account(scenario, simulate(scenario, file, "--seed", str(seed))) for seed in seeds]
 
 
-@experiment("insane-simulator/s4", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s4", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s4(context: Context) -> Report:
     """Random overloaded backbones, until all of it has left; --full takes ten times as many."""
     numbers = range(NETWORKS * (10 if context.full else 1))

@@ -1,4 +1,4 @@
-"""INSANE: what the thesis leaves out, decided by trying it (insane-simulator.md 6.1)."""
+"""INSANE: what the thesis leaves out, decided by trying it (specs/insane-simulator.md 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSANE S7: when traffic has stopped, circuits and reservations go (insane-simulator.md 4)."""
+"""INSANE S7: when traffic has stopped, circuits and reservations go (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def long_after(context: Context, policy: str) -> tuple[str, Seen]:
     return f"{conversations} conversations, {requests} calls", seen(summary, ALL_END_S)
 
 
-@experiment("insane-simulator/s7", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s7", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s7(context: Context) -> Report:
     """Voices that all talk and all fall silent, twice; and all applications until they have ended."""
     for name, workload in (("voices", voices()), ("everything", everything())):

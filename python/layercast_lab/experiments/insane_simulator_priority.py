@@ -1,4 +1,4 @@
-"""INSANE S3: what has priority waits for at most one cell that has none (insane-simulator.md 4)."""
+"""INSANE S3: what has priority waits for at most one cell that has none (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def excess(context: Context, policy: str, seed: int) -> np.ndarray:
     return np.concatenate(found) / CELL_S - cells(VOICE)
 
 
-@experiment("insane-simulator/s3", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s3", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s3(context: Context) -> Report:
     """Voices over a T1 link that best effort overloads, without and with priority."""
     context.path("s3-voices.toml").write_text(toml_file(voices(context.seconds or SECONDS)))

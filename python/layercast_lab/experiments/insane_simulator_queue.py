@@ -1,4 +1,4 @@
-"""INSANE S2: waits in one queue beside Pollaczek and Khinchine (insane-simulator.md 4)."""
+"""INSANE S2: waits in one queue beside Pollaczek and Khinchine (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def waits(context: Context, what: str, load: float) -> Found:
     return Found(what, load, found)
 
 
-@experiment("insane-simulator/s2", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s2", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s2(context: Context) -> Report:
     """Poisson arrivals, constant service: cells through a port, and packets of one size through a link."""
     jobs = [(what, load) for what in ("cells", "packets") for load in LOADS]

@@ -1,4 +1,4 @@
-"""INSANE: what the thesis reports of its simulator beside ours (insane-simulator.md 5)."""
+"""INSANE: what the thesis reports of its simulator beside ours (specs/insane-simulator.md 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSANE S5: one scenario and seed, one result, however cells are moved (insane-simulator.md 4)."""
+"""INSANE S5: one scenario and seed, one result, however cells are moved (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def ways(context: Context, name: str, scenario: Mapping[str, Any]) -> Found:
     return Found(name, digests, other, first["cell_hops"], seconds)
 
 
-@experiment("insane-simulator/s5", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s5", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s5(context: Context) -> Report:
     """Digests of all that is reported: run twice, cell by cell, from Python; and with another seed."""
     chosen = scenarios(context)

@@ -1,4 +1,4 @@
-"""INSANE S1: slow start over one T1 link beside its timeline on paper (insane-simulator.md 4)."""
+"""INSANE S1: slow start over one T1 link beside its timeline on paper (specs/insane-simulator.md 4)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def first_acks(context: Context, seed: int) -> list[float]:
     return list(waits.values())
 
 
-@experiment("insane-simulator/s1", title=TITLE, paper="insane-simulator.md 4: a test of the simulator")
+@experiment("insane-simulator/s1", title=TITLE, paper="specs/insane-simulator.md 4: a test of the simulator")
 def s1(context: Context) -> Report:
     """Every segment of a transfer at the time that arithmetic gives it, cells and all."""
     found = {(delay, OPEN): transfer(context, delay, OPEN) for delay in DELAYS_MS}

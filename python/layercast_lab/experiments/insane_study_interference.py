@@ -1,4 +1,4 @@
-"""INSANE M4: conversations on one policed circuit disturb one another (insane-study.md 2.5)."""
+"""INSANE M4: conversations on one policed circuit disturb one another (specs/insane-study.md 2.5)."""
 
 from __future__ import annotations
 

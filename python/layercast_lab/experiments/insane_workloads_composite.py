@@ -26,7 +26,7 @@ SECONDS = 4000
 THEIRS = 16
 """Seeds behind the numbers of 5.3."""
 WEST, EAST = slice(0, None, 2), slice(1, None, 2)
-"""Sites take turns, so that popular servers do (insane-simulator.md 2.9)."""
+"""Sites take turns, so that popular servers do (specs/insane-simulator.md 2.9)."""
 Offer = Mapping[str, Any]
 
 
@@ -141,7 +141,7 @@ LEAST = 0.05
 """How far a mean without a range may be; or two deviations of the difference, if that is more."""
 
 
-@experiment("insane-workloads/w1", title=W1, paper=f"insane-workloads.md 5.3; {PAPER}, table 3-2")
+@experiment("insane-workloads/w1", title=W1, paper=f"specs/insane-workloads.md 5.3; {PAPER}, table 3-2")
 def w1(context: Context) -> Report:
     """As many runs as seeds over a network that is infinitely fast."""
     seconds = context.seconds or SECONDS
@@ -213,7 +213,7 @@ def drawn(found: Sequence[Offer], path: Path) -> str:
 W2 = "INSANE W-2: circuits of the composite workload in the simulator"
 POLICIES = ("noqos-conv-svc", "noqos-app-svc")
 RATIO = 0.421
-"""Circuits shared by applications, of those of conversations (insane-workloads.md 6)."""
+"""Circuits shared by applications, of those of conversations (specs/insane-workloads.md 6)."""
 TARGETS = [
     target
     for target in simulator.TARGETS
@@ -222,7 +222,7 @@ TARGETS = [
 ]
 
 
-@experiment("insane-workloads/w2", title=W2, paper=f"{PAPER}, chapters 5 and 6; insane-simulator.md 5")
+@experiment("insane-workloads/w2", title=W2, paper=f"{PAPER}, chapters 5 and 6; specs/insane-simulator.md 5")
 def w2(context: Context) -> Report:
     """What the campaign of the study has of these policies; what is missing is run first only with --full."""
     campaign = made(context, POLICIES, make=context.full)

@@ -1,4 +1,4 @@
-"""INSANE A-3 and A-4: pages, pauses and visits, and how popular servers are (insane-workloads.md 4, 5.1)."""
+"""INSANE A-3 and A-4: pages, pauses and visits, popularity of servers (specs/insane-workloads.md 4, 5.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSANE: every distribution beside the statistics of its original (insane-workloads.md 5.2)."""
+"""INSANE: every distribution beside the statistics of its original (specs/insane-workloads.md 5.2)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def originals() -> list[Original]:
 
 
 @experiment(
-    "insane-workloads/samplers", title=TITLE, paper="insane-workloads.md 5.2: tcplib 1991, INFOCOM 1997"
+    "insane-workloads/samplers", title=TITLE, paper="specs/insane-workloads.md 5.2: tcplib 1991, INFOCOM 1997"
 )
 def samplers(context: Context) -> Report:
     """What the program ships, and what it draws."""

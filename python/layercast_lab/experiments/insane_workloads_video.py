@@ -1,4 +1,4 @@
-"""INSANE B-1 and B-2: the two states of video (insane-workloads.md 2.7, 3.2, 4)."""
+"""INSANE B-1 and B-2: the two states of video (specs/insane-workloads.md 2.7, 3.2, 4)."""
 
 from __future__ import annotations
 

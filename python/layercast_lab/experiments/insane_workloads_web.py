@@ -1,4 +1,4 @@
-"""INSANE A-1 and A-2: the model of the Web out of traces of its own (insane-workloads.md 4, 5.1)."""
+"""INSANE A-1 and A-2: the model of the Web out of traces of its own (specs/insane-workloads.md 4, 5.1)."""
 
 from __future__ import annotations
 

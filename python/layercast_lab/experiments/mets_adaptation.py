@@ -22,7 +22,7 @@ BASE_FRAMES = {"Canyon": 160, "Flight": 100, "Lougher": 150}
 @experiment("mets/e5", title="Adaptation of one flow to the bandwidth others leave", paper=PAPER)
 def e5(context: Context) -> Report:
     """E5, [N] figure 10 and [P] figure 11: levels of Canyon at dwp over 80 s."""
-    # 20 seeds are judged (mets.md 5); 80 more only ask whether the base layer ever suffers.
+    # 20 seeds are judged (specs/mets.md 5); 80 more only ask whether the base layer ever suffers.
     judged = context.seeds or 20
     seeds = range(1, (context.seeds or 100) + 1)
     scenario = ready_made("e5")

@@ -61,7 +61,7 @@ def level_row(
     good = sum(steady(receiver) for receiver in receivers)
     measured = f"level {level} in {good} of {len(receivers)} seeds"
     rule = f"level {level}, {start:.0f}-{end:.0f} s"
-    return Row(name, "mets.md 2.11", measured, rule, judge(good == len(receivers), trend=good > 0))
+    return Row(name, "specs/mets.md 2.11", measured, rule, judge(good == len(receivers), trend=good > 0))
 
 
 def advertised(receiver: layercast.Receiver, start: float, end: float) -> float:

@@ -60,7 +60,7 @@ def e5_sockets(context: Context) -> Report:
             "datagrams lost by the kernel",
             "-",
             str(kernel),
-            "0, else the run is invalid (mets.md 3.3)",
+            "0, else the run is invalid (specs/mets.md 3.3)",
             judge(kernel == 0),
         ),
     ]

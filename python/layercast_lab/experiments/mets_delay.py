@@ -114,7 +114,7 @@ def e3b(context: Context) -> Report:
 
 
 def rows_several(mean: np.ndarray, most: np.ndarray, seeds: np.ndarray) -> list[Row]:
-    """The rows of mets.md section 5: medians over the seeds, and the greatest delay of each seed."""
+    """The rows of specs/mets.md 5: medians over the seeds, and the greatest delay of each seed."""
     growth = float(mean[7] - mean[0])
     monotone = bool(np.all(np.diff(most) >= 0))
     return [

@@ -173,7 +173,7 @@ def clip_rows(clip: str, found: Mapping[str, Pair]) -> list[Row]:
                 f"k = {k}: {pair.other.mbps:.2f} Mb/s, {pair.other.psnr_db:.1f} dB"
                 for k, pair in zip(LOW_PASS, low, strict=True)
             ),
-            "PSNR falls with k (mets.md 2.13)",
+            "PSNR falls with k (specs/mets.md 2.13)",
             judge(by_k == sorted(by_k)),
         ),
         better(f"E5f DRS and low-pass, {clip}", [f"k = {k}" for k in LOW_PASS], low),
@@ -193,7 +193,7 @@ def better(name: str, labels: Sequence[str], pairs: Sequence[Pair]) -> Row:
     ]
     return Row(
         name,
-        "no less PSNR at equal rate (mets.md 2.13)",
+        "no less PSNR at equal rate (specs/mets.md 2.13)",
         "; ".join(told),
         "at every rate",
         judge(min(gains) >= 0 and all(pair.is_equal for pair in pairs), trend=max(gains) > 0),

@@ -243,7 +243,7 @@ def gauss_row(recomputed: np.ndarray, held: np.ndarray) -> Row:
         "E4-5 r = 2, Gaussian delay",
         "about 1 % lost",
         f"{kept:.1f} % late (K = 8), {every:.1f} % if D is set anew each GOP",
-        "mets.md 2.8 computes 2 to 4 % and 4 to 7 %: " + ("so it is" if as_computed else "not so"),
+        "specs/mets.md 2.8 computes 2 to 4 % and 4 to 7 %: " + ("so it is" if as_computed else "not so"),
         judge(kept <= 1.5),
         "s is a mean deviation: 2 s are 1.6 standard deviations, not the 2.3 that 1 % takes",
     )

@@ -13,7 +13,7 @@ from layercast_lab.testbed import packet_bytes, scenario, write_trace
 
 SECONDS = 60.0
 FLOWS = 5
-# When the receiver stalls, and for how long (mets.md 4.7, decided there).
+# When the receiver stalls, and for how long (specs/mets.md 4.7, decided there).
 STALLS = ((42.6, 0.180), (43.15, 0.250))
 RELAY_CELL_S = 57e-6
 BURST_FRAMES = 5

@@ -26,13 +26,13 @@ SECONDS = 25.0
 # A process that wakes later than this plays late.
 WAKES_MS = 2.0
 AT_ONCE = 4
-# A stall delays and does not lose (mets.md 4.7): the interface holds whatever comes in it.
+# A stall delays and does not lose (specs/mets.md 4.7): the interface holds whatever comes in it.
 RECEIVER = RECEIVER_1996 | {"nic_cells": 0}
 
 
 @experiment("mets/e4-sockets", title="E4 on sockets: the jitter filter when the receiver stalls", paper=PAPER)
 def e4_sockets(context: Context) -> Report:
-    """E4 over loopback: the emulated receiver stalls as mets.md 4.7 decided, only 30 s earlier."""
+    """E4 over loopback: the emulated receiver stalls as specs/mets.md 4.7 decided, only 30 s earlier."""
     seeds = context.seed_range(REPEATS)
     jobs = [(PAPER_FILTER | {"r": r}, seed) for r in MARGINS for seed in seeds]
     runs = sockets.run_together(context, "E4 on sockets", lambda job: stalled(*job), jobs, AT_ONCE)

@@ -73,7 +73,7 @@ def loss_percent(mode: str, flows: int, seed: int, seconds: float) -> float:
 
 
 def rows(curves: dict[str, np.ndarray]) -> list[Row]:
-    """The rows of mets.md section 5, each on the median over the seeds."""
+    """The rows of specs/mets.md 5, each on the median over the seeds."""
     regulated, unregulated = (np.median(curves[mode], axis=1) for mode in MODES)
     rising = all(np.all(np.diff(curve[1:]) > 0) for curve in (regulated, unregulated))
     ordered = bool(np.all(regulated[1:] < unregulated[1:]))

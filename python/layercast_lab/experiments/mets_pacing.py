@@ -1,4 +1,4 @@
-"""METS E2c and E2d: what mets.md 8 proposes beyond the papers: serial pacing, staggered phases."""
+"""METS E2c and E2d: what specs/mets.md 8 proposes beyond the papers: serial pacing, staggered phases."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from layercast_lab.testbed import scenario, video_sizes, write_trace
 FLOWS = range(1, 9)
 FRAME_RATE = 12
 START_S = 2.0
-# The numbers beside ours are those of the throw-away model of mets.md 4.9 and 8, not of any paper.
-SPEC = "No paper: ideas of specs/mets.md section 8, beside the numbers of its throw-away model"
+# The numbers beside ours are those of the throw-away model of specs/mets.md 4.9 and 8, not of any paper.
+SPEC = "No paper: ideas of specs/mets.md 8, beside the numbers of its throw-away model"
 
 SHAPERS: dict[str, Any] = {"none": "off", "paper (b = 4)": {"b": 4, "p": 1}, "serial": "serial"}
 # Cell spacing of a drain rate that is right (nine tenths of what the receiver's processor takes), and
-# of two that are too fast, as in mets.md 8.
+# of two that are too fast, as in specs/mets.md 8.
 SPACING_US = {"62 µs (right)": None, "58 µs": 17_241, "50 µs": 20_000, "not told": 0}
 COLOURS = {
     "none": style.ACCENT,
@@ -123,7 +123,7 @@ def spread(values: np.ndarray) -> str:
 
 
 def pacing_rows(lost: Mapping[str, np.ndarray], delay: Mapping[str, np.ndarray]) -> list[Row]:
-    """What mets.md 8 computes for eight flows."""
+    """What specs/mets.md 8 computes for eight flows."""
     serial, paper, none = (lost[shaper][7] for shaper in ("serial", "paper (b = 4)", "none"))
     medians = [float(np.median(values)) for values in (serial, paper, none)]
     serial_ms, paper_ms = (float(np.mean(delay[shaper][7])) for shaper in ("serial", "paper (b = 4)"))
@@ -192,7 +192,7 @@ def wrong_rows(wrong: Mapping[str, np.ndarray], lost: Mapping[str, np.ndarray]) 
             f"{spread(wrong['not told'])}: the bucket of 2.4 times the mean of each flow",
             "no worse than no shaper",
             judge(fallback <= 0, trend=fallback <= 10),
-            "n·b is above the drain there: mets.md 4.9",
+            "n·b is above the drain there: specs/mets.md 4.9",
         ),
     ]
 
@@ -208,7 +208,9 @@ def draw_pacing(lost: Mapping[str, np.ndarray], wrong: Mapping[str, np.ndarray],
     model = {"none": 51, "paper (b = 4)": 29, "serial": 10}
     for shaper, value in model.items():
         left.plot([8], [value], ls="", marker="D", ms=6, mfc="white", mec=COLOURS[shaper], mew=1.4)
-    left.plot([], [], ls="", marker="D", ms=6, mfc="white", mec="#666", mew=1.4, label="model of mets.md 8")
+    left.plot(
+        [], [], ls="", marker="D", ms=6, mfc="white", mec="#666", mew=1.4, label="model, specs/mets.md 8"
+    )
     left.set(xlabel="flows", ylabel="METS packets lost (%)", ylim=(0, 100), xticks=FLOWS)
     seeds = next(iter(lost.values())).shape[1]
     left.set_title(f"Canyon at 12 frames/s, {seeds} seeds: median and range", loc="left", fontsize=10)
@@ -255,7 +257,7 @@ def e2d(context: Context) -> Report:
 
 
 def stagger_rows(lost: Mapping[tuple[str, str], np.ndarray]) -> list[Row]:
-    """In step is the worst case of mets.md 4.9; staggering is its cure."""
+    """In step is the worst case of specs/mets.md 4.9; staggering is its cure."""
 
     def median(shaper: str, phases: str, n: int) -> float:
         return float(np.median(lost[shaper, phases][STAGGER_FLOWS.index(n)]))

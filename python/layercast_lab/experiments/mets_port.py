@@ -1,4 +1,4 @@
-"""METS Q-1: how much a player changes that is ported from UDP (specs/mets.md, section 5)."""
+"""METS Q-1: how much a player changes that is ported from UDP (specs/mets.md 5)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SOON_S = 2 * ERA_S
 RES_INTERVAL_S = 0.25
 # When receivers come, a guest joins behind every switch of the last row, and the guests leave.
 JOINED_S, GUESTS_S, GONE_S, END_S = 2.0, 15.0, 30.0, 45.0
-# Rates of Canyon at 24 frames/s by cumulative level, and of Lougher's I pictures, cells/s (mets.md 3.2).
+# Rates of Canyon at 24 frames/s by cumulative level, of Lougher's I pictures, cells/s (specs/mets.md 3.2).
 CANYON = (480, 1_440, 3_360)
 GUEST = 600
 # Adaptive capacities are drawn from these, cells/s: of links to hosts, and of links between switches.
@@ -228,7 +228,7 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
         ),
         Row(
             "S-2 convergence",
-            f"mets.md 6.2 (11): era + hops × RES interval + ADAPT = {bound:.2f} s",
+            f"specs/mets.md 6.2 (11): era + hops × RES interval + ADAPT = {bound:.2f} s",
             "; ".join(
                 f"{run.receivers:,}: {run.converged_s[1]:.2f} s down, {run.converged_s[2]:.2f} s up"
                 for run in runs

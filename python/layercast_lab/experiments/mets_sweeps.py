@@ -47,7 +47,7 @@ def sweep_b(context: Context) -> Report:
     shown = [
         Row(
             "sweep-b-1 loss, 8 flows",
-            "model: 29 % at b = 4, 55.5 % at b = 17, 51 % unshaped (mets.md 4.9)",
+            "model: 29 % at b = 4, 55.5 % at b = 17, 51 % unshaped (specs/mets.md 4.9)",
             "; ".join(f"b = {b}: {loss:.1f} %" for b, loss in eight.items()) + f"; none: {none:.1f} %",
             "least below n·b = drain, b = 17 no better than none",
             judge(
@@ -111,7 +111,7 @@ def sweep_era(context: Context) -> Report:
     shown = [
         Row(
             "sweep-era-1 reaction",
-            "mets.md 6.2 (11): at most era + hops × RES interval",
+            "specs/mets.md 6.2 (11): at most era + hops × RES interval",
             "; ".join(
                 f"{era} ms: {np.median(raised[era]):.2f} s ({raised[era].max():.2f})" for era in ERAS_MS
             )
@@ -219,7 +219,7 @@ MARGINS = (1.5, 2.0, 3.0, 4.0, 6.0)
 
 @experiment("mets/sweep-late", title="A target for late frames against fixed margins", paper=SPEC)
 def sweep_late(context: Context) -> Report:
-    """E4's figure of merit (mets.md 8, 4): late frames against mean playout delay."""
+    """E4's figure of merit (specs/mets.md 8, 4): late frames against mean playout delay."""
     seeds = context.seed_range(10)
     adaptive = {f"{target / 10:g} %": without_r() | {"target_late_permille": target} for target in TARGETS}
     fixed = {f"r = {r:g}": PAPER_FILTER | {"r": r} for r in MARGINS}
@@ -237,7 +237,7 @@ def sweep_late(context: Context) -> Report:
     shown = [
         Row(
             "sweep-late-1 the target is met",
-            "stated late target (mets.md 2.8, 8)",
+            "stated late target (specs/mets.md 2.8, 8)",
             "; ".join(
                 f"{name}: {found[name].lost_percent:.1f} % at {found[name].delay_ms:.0f} ms"
                 for name in adaptive

@@ -70,7 +70,7 @@ def flood(
     """Sends packets of one size from atc to dwp for some seconds, and runs on for `drain_s`.
 
     More packets than a flow may have frames come in several flows; the stalls of the receiver,
-    which mets.md gives per flow, are then shared among them, so that there are as many as with one.
+    which specs/mets.md gives per flow, are then shared among them, so that there are as many as with one.
     """
     count = max(1, math.ceil(packets_per_s / MOST_FRAMES_PER_S))
     rate = packets_per_s / count

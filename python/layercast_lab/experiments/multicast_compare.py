@@ -147,7 +147,7 @@ def compare(context: Context) -> Report:
 
 
 def models(receivers: int) -> dict[str, float]:
-    """Transmissions by the models of packet-level-fec.md, every transmission coded where there is a code."""
+    """Transmissions by the models of specs/packet-level-fec.md; with a code, every transmission is coded."""
     layered = float(fec.cost(CODE, LOSS, [receivers])[0])
     left = float(fec.cost(LAN_CODE, LOSS, [receivers])[0]) * LAN_CODE[0] / sum(LAN_CODE)
     parity = fec.ask("integrated", points=[(100, 0, LOSS, float(receivers))])[0]

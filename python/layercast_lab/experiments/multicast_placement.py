@@ -1,4 +1,4 @@
-"""Where redundancy pays under real engines: X3 of where-to-use-fec.md."""
+"""Where redundancy pays under real engines: X3 of specs/where-to-use-fec.md."""
 
 from __future__ import annotations
 

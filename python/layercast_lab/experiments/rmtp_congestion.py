@@ -77,7 +77,9 @@ def index(rates: np.ndarray) -> float:
 
 
 @experiment(
-    "rmtp-large-scale/r12", title="A bottleneck that is shared with TCP", paper="rmtp-large-scale.md 4, ours"
+    "rmtp-large-scale/r12",
+    title="A bottleneck that is shared with TCP",
+    paper="specs/rmtp-large-scale.md 4, ours",
 )
 def r12(context: Context) -> Report:
     """Shares of a line of 8 Mbit/s, and transfer time, by how the sender chooses its rate."""

@@ -69,7 +69,7 @@ def r4(context: Context) -> Report:
                 f"{lost[0][0]:.0f} lost if each takes 512 octets of the 50 kbytes, {lost[1][0]:.0f} if 6",
                 "some with, none without",
                 judge(lost[0][0] > 1 > lost[1][0]),
-                "512 is a decision of rmtp-large-scale.md 6: buffers are charged for more than the octets",
+                "512 is a decision of specs/rmtp-large-scale.md 6: buffers are charged more than the octets",
             )
         )
     deltas = np.logspace(-5, -2, 4 if context.seconds else 10)
@@ -111,7 +111,7 @@ def r4(context: Context) -> Report:
 
 
 @experiment(
-    "rmtp-large-scale/r11", title="Parities instead of the union", paper="rmtp-large-scale.md 8, ours"
+    "rmtp-large-scale/r11", title="Parities instead of the union", paper="specs/rmtp-large-scale.md 8, ours"
 )
 def r11(context: Context) -> Report:
     """Packets sent per packet of the object if fresh parities of blocks of 100 repair, not the union."""

@@ -17,7 +17,7 @@ from layercast_lab.style import plt
 
 BUFFER = "50 kB"
 SERVER = {"send_data": "140us", "send_control": "140us", "take_control": "460us", "buffer": BUFFER}
-"""The Sun of 1996: system time, and as much of the process (rmtp-large-scale.md 8.2)."""
+"""The Sun of 1996: system time, and as much of the process (specs/rmtp-large-scale.md 8.2)."""
 WORKSTATION = {"take_control": "460us", "send_control": "140us", "buffer": BUFFER}
 """A host of Mars: its receivers share a processor and a socket buffer."""
 RATES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0)
@@ -89,7 +89,7 @@ def r6(context: Context) -> Report:
             f"{rates[best]:g} Mbit/s; a host takes {limit:.2f}",
             "within a fifth of what a host takes",
             judge(abs(rates[best] / limit - 1) <= 0.2, trend=rates[best] < limit * 1.5),
-            "the socket buffer of the hosts loses packets, not the network (rmtp-large-scale.md 8.2)",
+            "the socket buffer of the hosts loses packets, not the network (specs/rmtp-large-scale.md 8.2)",
         ),
     ]
     figure, axes = plt.subplots(2, 1, figsize=(6.2, 5.2), sharex=True)

@@ -69,7 +69,7 @@ def job(case: str, burst: int, seconds: float) -> Transfer:
     return Transfer(text, TO, seconds, vbr.WINDOW, sysctl, rto_min_ms)
 
 
-@experiment("vbr-atm-lan/v16-sockets", title=TITLE, paper="vbr-atm-lan.md V16 (ours)")
+@experiment("vbr-atm-lan/v16-sockets", title=TITLE, paper="specs/vbr-atm-lan.md V16 (ours)")
 def v16(context: Context) -> Report:
     """What the kernel of this machine gets of a circuit of 10 Mbit/s, policed and shaped."""
     if reason := kernel.missing():

@@ -15,7 +15,7 @@ from layercast_lab import sockets, style
 from layercast_lab.experiment import Context, Report, Row, experiment, judge
 from layercast_lab.experiments.xtp_orl import BLOCKS, COLOURS, MODES, PAPER, REPORTED, log_blocks
 
-# What the model of the hosts was fitted to, by its author (xtp.md 5.3), is called so.
+# What the model of the hosts was fitted to, by its author (specs/xtp.md 5.3), is called so.
 FITTED = "the model's times of a call, a packet and a byte were fitted to this"
 # Mbit/s of Blast-Un less ACK-Un with 2 KB, as printed, by block.
 REPORTED_LESS = {512: 2.45, 1_024: 4.3, 2_048: 4.3, 4_096: 4.3, 65_536: 1.05}

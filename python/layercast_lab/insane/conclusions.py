@@ -1,4 +1,4 @@
-"""The ten most important conclusions of the study (insane-study.md 5.9), each with what it stands on."""
+"""The ten most important conclusions of the study (specs/insane-study.md 5.9), each with its evidence."""
 
 from __future__ import annotations
 

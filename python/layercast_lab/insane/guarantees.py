@@ -1,4 +1,4 @@
-"""Reported of guaranteed circuits (insane-study.md 5.2, 5.3): change from noqos to wc and to nwc."""
+"""Reported of guaranteed circuits (specs/insane-study.md 5.2, 5.3): change from noqos to wc and to nwc."""
 
 from __future__ import annotations
 

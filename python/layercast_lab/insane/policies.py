@@ -1,4 +1,4 @@
-"""The names of policies: <qos>-<mux>-<vc>, and which of them are (insane-study.md 2.1)."""
+"""The names of policies: <qos>-<mux>-<vc>, and which of them are (specs/insane-study.md 2.1)."""
 
 from __future__ import annotations
 

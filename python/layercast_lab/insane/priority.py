@@ -1,4 +1,4 @@
-"""Reported of static priority (insane-study.md 5.1): change from noqos to sp."""
+"""Reported of static priority (specs/insane-study.md 5.1): change from noqos to sp."""
 
 from __future__ import annotations
 

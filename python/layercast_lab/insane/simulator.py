@@ -1,4 +1,4 @@
-"""Reported of the simulator (insane-simulator.md 5): numbers of the study, with the tolerances of 6.3."""
+"""Reported results of the simulator (specs/insane-simulator.md 5), with the tolerances of 6.3."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from layercast_lab.insane.policies import SETUPS
 from layercast_lab.insane.study import USERS
 
 Grade = Literal["E", "B", "S", "N", "R"]
-"""How a target is judged (insane-study.md 5).
+"""How a target is judged (specs/insane-study.md 5).
 
 E: exactly. B: a range that ours has to overlap. S: the direction, and significance where it is told. N: no
 significant effect. R: reported only, judged by nobody.

@@ -25,7 +25,7 @@ pub struct MapperConfig {
 }
 
 impl MapperConfig {
-    /// The values of insane-simulator.md section 3 under this policy.
+    /// The values of specs/insane-simulator.md 3 under this policy.
     pub fn new(policy: Policy) -> MapperConfig {
         MapperConfig {
             policy,
@@ -119,7 +119,7 @@ pub enum DiscardCause {
     NoAnswer,
 }
 
-/// Something that happened to a circuit: the `vc` record of insane-simulator.md 2.11.
+/// Something that happened to a circuit: the `vc` record of specs/insane-simulator.md 2.11.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapperEvent {
     /// The type of the conversation that uses the circuit, or used it last.

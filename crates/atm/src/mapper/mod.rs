@@ -1,5 +1,5 @@
 //! The policy engine of an ATM-attached router: which circuit a packet takes, and when circuits are
-//! asked for, kept and given back (insane-simulator.md 2.6, insane-study.md 2.6).
+//! asked for, kept and given back (specs/insane-simulator.md 2.6, specs/insane-study.md 2.6).
 //!
 //! ```text
 //!  packet, no circuit --> Waiting --Ready--> Bound --idle--> Cached --unused--> released

@@ -16,7 +16,7 @@ pub enum MediaKind {
     Video,
 }
 
-/// What of a packet tells its conversation (insane-study.md 2.4).
+/// What of a packet tells its conversation (specs/insane-study.md 2.4).
 ///
 /// Fragments but the first have no ports: whoever makes the key keeps those of the first, or leaves
 /// them zero.

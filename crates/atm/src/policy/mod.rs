@@ -1,5 +1,5 @@
 //! The policy space of IP over ATM: 103 names, the types of conversation, and what each is given
-//! (insane-study.md 2.1, 2.4, 3.1, 3.2);
+//! (specs/insane-study.md 2.1, 2.4, 3.1, 3.2);
 //! and 64 more with disciplines of today.
 
 mod conversation;
@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::Discipline;
 
-/// The scheduler that keeps the promises of a QoS policy (insane-study.md 2.2).
+/// The scheduler that keeps the promises of a QoS policy (specs/insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scheduler {
     /// Static priority: a level and no contract.
@@ -53,7 +53,7 @@ pub enum AppSet {
     Qos1,
 }
 
-/// Which packets share a circuit (insane-study.md 2.5).
+/// Which packets share a circuit (specs/insane-study.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mux {
     /// Those of one direction of a conversation.
@@ -64,7 +64,7 @@ pub enum Mux {
     Router,
 }
 
-/// When a circuit is opened, kept and closed (insane-study.md 2.6).
+/// When a circuit is opened, kept and closed (specs/insane-study.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum VcManagement {
     /// Opened by the first packet, never closed.
@@ -86,7 +86,7 @@ pub struct Policy {
     management: VcManagement,
 }
 
-/// Why three choices do not go together (insane-study.md 2.1).
+/// Why three choices do not go together (specs/insane-study.md 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Rule {
     /// An aggregate has no meaningful contract.

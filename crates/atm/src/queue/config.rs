@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Octets of a cell on the line.
 const CELL_OCTETS: u64 = 53;
 
-/// In which order a port sends (insane-study.md 2.2).
+/// In which order a port sends (specs/insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub enum Discipline {
     /// All data is best effort; signalling still goes first (the thesis' `noqos`).
@@ -44,7 +44,7 @@ impl Discipline {
     }
 }
 
-/// What happens to the frame of a cell that finds no room (insane-simulator.md 2.4).
+/// What happens to the frame of a cell that finds no room (specs/insane-simulator.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discard {
@@ -102,7 +102,7 @@ pub enum QueueConfigError {
 }
 
 impl QueueConfig {
-    /// First come, first served, with the buffers of insane-simulator.md 3, for a link of this rate.
+    /// First come, first served, with the buffers of specs/insane-simulator.md 3, for a link of this rate.
     pub fn new(rate: Rate) -> QueueConfig {
         QueueConfig {
             discipline: Discipline::default(),

@@ -32,7 +32,7 @@ const RINGS: usize = LEVELS + 2;
 const SIGNALLING: u8 = LEVELS as u8;
 const BEST_EFFORT: u8 = SIGNALLING + 1;
 
-/// The cells that wait for one link, and which goes next (insane-simulator.md 2.4, insane-study.md 2.2).
+/// The cells that wait for one link, and which goes next (specs/insane-simulator.md 2.4, specs/insane-study.md 2.2).
 ///
 /// It is not the transmitter: whoever drives the link calls [`OutputQueue::dequeue`] when it is free. Not
 /// preemptive, first come first served inside a class. Under the two RCSP disciplines a circuit has a delay
@@ -373,7 +373,7 @@ impl OutputQueue {
     }
 
     /// Buffers of a circuit with a contract: what may come within this bound and the one before, and what a
-    /// regulator may hold up to its horizon (insane-study.md 6).
+    /// regulator may hold up to its horizon (specs/insane-study.md 6).
     fn reserved(&self, ring: u8, traffic: &TrafficSpec) -> u32 {
         let bound = level_bound(ring, self.config.cell_time).times(2);
         let x_min = traffic.x_min.as_ps();

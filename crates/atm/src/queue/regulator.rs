@@ -37,7 +37,7 @@ pub(super) struct Head {
     pub vc: Vcid,
 }
 
-/// The rate controller of a circuit (Zhang and Ferrari 1993, rate-jitter form; insane-study.md 2.2):
+/// The rate controller of a circuit (Zhang and Ferrari 1993, rate-jitter form; specs/insane-study.md 2.2):
 /// `ET(k) = max(AT(k), ET(k-1) + X_min, ET(k-n) + I)` with `n = floor(I / X_ave)`.
 ///
 /// The grid is no concern of this recursion: a cell waits for the next instant of the grid after its ET,

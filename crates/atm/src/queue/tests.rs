@@ -395,7 +395,7 @@ fn numbers_beyond_the_port_and_unknown_ones_are_counted() {
     assert!(queue.is_empty());
 }
 
-/// Fig. 5-9 of the thesis (insane-study.md 2.5): a burst of one conversation delays the next one on its
+/// Fig. 5-9 of the thesis (specs/insane-study.md 2.5): a burst of one conversation delays the next one on its
 /// circuit, though the two do not overlap in time.
 #[test]
 fn conversations_interfere_on_a_shared_regulated_circuit() {

@@ -39,7 +39,7 @@ pub struct ControllerConfig {
 }
 
 impl Default for ControllerConfig {
-    /// A switch with the values of insane-simulator.md section 3.
+    /// A switch with the values of specs/insane-simulator.md 3.
     fn default() -> ControllerConfig {
         ControllerConfig {
             address: None,

@@ -61,7 +61,7 @@ impl GoBackNStats {
 }
 
 /// A reliable channel to the neighbour: one message per cell, in order, sent again until it is
-/// acknowledged (insane-simulator.md 2.5).
+/// acknowledged (specs/insane-simulator.md 2.5).
 #[derive(Debug)]
 pub struct GoBackN {
     config: GoBackNConfig,

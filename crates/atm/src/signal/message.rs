@@ -15,7 +15,7 @@ pub struct CallId {
     pub number: u32,
 }
 
-/// What neighbouring controllers tell each other (insane-simulator.md 2.5).
+/// What neighbouring controllers tell each other (specs/insane-simulator.md 2.5).
 ///
 /// Each fits into the payload of one cell: the longest, a set-up, takes 45 octets (call 6, address 2,
 /// circuit 2, tag 1, service 1 + 4 * 8 and its kind 1), the channel 2 more for kind and sequence number.

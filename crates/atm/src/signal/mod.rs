@@ -1,5 +1,5 @@
 //! Signalling in the way of the Tenet suite's RCAP, simplified: one round trip sets a circuit up
-//! (insane-simulator.md 2.5).
+//! (specs/insane-simulator.md 2.5).
 //!
 //! ```text
 //!  host          switch        switch          host

@@ -43,9 +43,9 @@ pub fn longest_packet(mtu: usize) -> usize {
     mtu.saturating_sub(wire::ENVELOPE)
 }
 
-/// One end of a tunnel between two hosts, both ways (where-to-use-fec.md 2.5, 8): packets of any content go in, datagrams with
-/// parities cross the path between, and what comes out at the other end are packets that went in, unaltered and each at most
-/// once; sans-I/O.
+/// One end of a tunnel between two hosts, both ways (specs/where-to-use-fec.md 2.5, 8): packets of any content go in,
+/// datagrams with parities cross the path between, and what comes out at the other end are packets that went in,
+/// unaltered and each at most once; sans-I/O.
 ///
 /// Packets leave at once both ways, only what is recovered comes later. Poll all after each input: memory then stays
 /// within what the decoder may hold (8 MiB) and one block. A packet whose parities would not fit into the tunnel's
@@ -138,8 +138,8 @@ impl FecEdge {
         }
     }
 
-    /// Hands packets on as they come, without decoding (`true`): for an end that cannot keep up (where-to-use-fec.md 7).
-    /// Meanwhile nothing is recovered and duplicates made by the network pass.
+    /// Hands packets on as they come, without decoding (`true`): for an end that cannot keep up
+    /// (specs/where-to-use-fec.md 7). Meanwhile nothing is recovered and duplicates made by the network pass.
     pub fn set_bypass(&mut self, bypass: bool) {
         self.receiving.set_bypass(bypass);
     }

@@ -1,6 +1,6 @@
 //! What redundancy gains and costs, in closed form: the loss after decoding, the cost of reliable multicast to a star
 //! and to any tree, timer-driven and selective transports, resequencing delay, and where in a tree to put codes
-//! (packet-level-fec.md 2.3 to 2.6; where-to-use-fec.md).
+//! (specs/packet-level-fec.md 2.3 to 2.6; specs/where-to-use-fec.md).
 //!
 //! All is computed from complements (the chance that something is *not* there yet) and with `log1p` and `expm1`, so that
 //! neither a million receivers nor a loss rate of 1e-12 costs digits. The functions of `libm` make the results the

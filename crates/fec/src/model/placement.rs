@@ -72,7 +72,7 @@ pub enum PlanError {
 /// Parts whose sets are all tried.
 const MOST_PARTS: usize = 10;
 
-/// Compares all placements of FEC on the named parts of a tree (where-to-use-fec.md 2.4, 2.5).
+/// Compares all placements of FEC on the named parts of a tree (specs/where-to-use-fec.md 2.4, 2.5).
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ pub struct Resequencing {
 }
 
 /// The delay of delivery in order, if a packet is lost with the chance `e` (with FEC: after decoding) and each repair takes
-/// a window of `window` packet times; until all of `group` receivers have it (packet-level-fec.md 2.5).
+/// a window of `window` packet times; until all of `group` receivers have it (specs/packet-level-fec.md 2.5).
 ///
 /// Losses are independent, also those in a block: the simulation beside it tells what that is worth.
 pub fn reseq(e: f64, window: u16, group: f64) -> Resequencing {

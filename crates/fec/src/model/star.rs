@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use super::numeric::{MOST_LOSS, any, at_least, series};
 
 /// The chance that a source packet is still lost after decoding, if each packet of its block of `n + m` is lost with the
-/// chance `e` (packet-level-fec.md 2.3): it is lost, and so are at least `m` of the others.
+/// chance `e` (specs/packet-level-fec.md 2.3): it is lost, and so are at least `m` of the others.
 pub fn residual(n: usize, m: usize, e: f64) -> f64 {
     e * at_least(n + m - 1, m, e)
 }
 
 /// Transmissions until all of `group` receivers have a packet that each loses with the chance `e`, repairs to all
-/// (packet-level-fec.md 2.4); infinite from a loss of 99.5 % on.
+/// (specs/packet-level-fec.md 2.4); infinite from a loss of 99.5 % on.
 pub fn expected(e: f64, group: f64) -> f64 {
     match e {
         e if e > MOST_LOSS => f64::INFINITY,
@@ -25,7 +25,7 @@ pub fn expected(e: f64, group: f64) -> f64 {
     }
 }
 
-/// What is taken for the cost of multicast with FEC (packet-level-fec.md 2.4).
+/// What is taken for the cost of multicast with FEC (specs/packet-level-fec.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CostKind {
     /// Each transmission is coded: the curves of the paper.

@@ -1,7 +1,7 @@
 use super::residual;
 
 /// Efficiency of a transport that stalls a window of `window` packets for each loss, as TCP does that only has a timer,
-/// with blocks of `n + m` (packet-level-fec.md 2.6).
+/// with blocks of `n + m` (specs/packet-level-fec.md 2.6).
 pub fn tcp_efficiency(n: usize, m: usize, e: f64, window: f64) -> f64 {
     share(n, m) / (residual(n, m, e) * window + 1.0)
 }

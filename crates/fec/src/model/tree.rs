@@ -154,7 +154,8 @@ impl Tree {
         }
     }
 
-    /// Transmissions by the source until every receiver has a packet, each repair to all: exact (where-to-use-fec.md 2.2).
+    /// Transmissions by the source until every receiver has a packet, each repair to all: exact
+    /// (specs/where-to-use-fec.md 2.2).
     ///
     /// # Errors
     ///
@@ -216,7 +217,7 @@ impl Node {
     }
 
     /// The chance that after `i` packets at its beginning somebody on one such branch lacks it: 1 - F(i) of
-    /// where-to-use-fec.md (3) and (4).
+    /// specs/where-to-use-fec.md 2.2, formula (3) and (4).
     fn lacks(&mut self, i: usize) -> f64 {
         if self.below.is_empty() {
             return pow(self.loss, i as f64);

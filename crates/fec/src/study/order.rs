@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Losses, StudyError};
 
-/// Delivery in order of a protected stream, each repair a window later (packet-level-fec.md 2.5, F6).
+/// Delivery in order of a protected stream, each repair a window later (specs/packet-level-fec.md 2.5, F6).
 ///
 /// What decodes is counted, not decoded: the codes in use are MDS.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]

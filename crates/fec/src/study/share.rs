@@ -16,7 +16,7 @@ pub struct Share {
     pub n: u8,
     /// Parities of a block; 0: it is not protected either.
     pub m: u8,
-    /// Parities take their part of the window (packet-level-fec.md 2.7).
+    /// Parities take their part of the window (specs/packet-level-fec.md 2.7).
     pub window: bool,
     /// What is lost before decoding halves the window (2.7), not what is left after it.
     pub signal: bool,

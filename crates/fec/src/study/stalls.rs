@@ -8,7 +8,7 @@ use super::{Losses, StudyError, ends};
 use crate::{Arrival, Decoder, DecoderEvent, Encoder, Scheme};
 
 /// A transport with a constant window above a code, which stalls for a window when it has to wait for its timer
-/// (packet-level-fec.md 2.6): at every loss that decoding leaves, or only if the repair is lost, too.
+/// (specs/packet-level-fec.md 2.6): at every loss that decoding leaves, or only if the repair is lost, too.
 ///
 /// Blocks are really encoded and decoded, repairs among them: they go through the code like everything else.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]

@@ -14,7 +14,7 @@ pub enum Repair {
     Parities,
 }
 
-/// Reliable multicast from one source over independent last hops (packet-level-fec.md 2.4, S1).
+/// Reliable multicast from one source over independent last hops (specs/packet-level-fec.md 2.4, S1).
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Star {

@@ -10,7 +10,7 @@ use crate::{Code, CodeError, Decoded, Scheme};
 mod peel;
 
 /// Huitema's code of XOR and shift, by whole octets: parity `j` is the sum of all units, that of source `i` shifted by
-/// `i * j` octets, both counted from 0 (packet-level-fec.md 2.1).
+/// `i * j` octets, both counted from 0 (specs/packet-level-fec.md 2.1).
 ///
 /// Parity 0 is the plain XOR; parity `j` is `(n - 1) * j` octets longer than a unit.
 #[derive(Default, Debug)]

@@ -85,7 +85,7 @@ fn three_thousand_random_patterns_peel() {
     }
 }
 
-/// The definition itself, octet by octet (packet-level-fec.md 2.1).
+/// The definition itself, octet by octet (specs/packet-level-fec.md 2.1).
 #[test]
 fn parities_are_those_of_the_formula() {
     let mut stream = Stream::new(3, "formula");

@@ -1,4 +1,4 @@
-//! Section 5 of packet-level-fec.md, value by value.
+//! Section 5 of specs/packet-level-fec.md, value by value.
 
 use layercast_fec::model::{
     CostKind, cost, expected, integrated, reseq, residual, sack_efficiency, tcp_efficiency,

@@ -1,4 +1,4 @@
-//! Real blocks against the models: the tolerances are those of packet-level-fec.md 8.
+//! Real blocks against the models: the tolerances are those of specs/packet-level-fec.md 8.
 
 use layercast_fec::Scheme;
 use layercast_fec::model::{

@@ -1,4 +1,4 @@
-//! Sections 2 and 5 of where-to-use-fec.md: the recursion against the closed forms and the tables.
+//! Sections 2 and 5 of specs/where-to-use-fec.md: the recursion against the closed forms and the tables.
 
 use layercast_core::Stream;
 use layercast_fec::model::{Branch, Tree, TreeError, expected};

@@ -1,6 +1,6 @@
 use crate::{Frame, Picture};
 
-/// Drops whole pictures by their type (mets.md 2.13).
+/// Drops whole pictures by their type (specs/mets.md 2.13).
 ///
 /// What is kept is still to go through a [`crate::StreamWriter`], which puts repeats where pictures are
 /// missing.

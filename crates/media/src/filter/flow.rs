@@ -29,7 +29,7 @@ const LOW_PASS: [(u8, u32); 7] = [
 const GAIN: f64 = 1.0 / 16.0;
 
 /// A filter in a flow: takes each of its frames in coded order and gives it back smaller, with the
-/// label it had (mets.md 2.13).
+/// label it had (specs/mets.md 2.13).
 ///
 /// Frames without bytes (traces, synthetic clips) get the size that the same arithmetic gives them.
 /// What cannot be filtered, because it is no MPEG video or the headers before it were lost, passes as

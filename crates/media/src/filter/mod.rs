@@ -1,4 +1,4 @@
-//! Filters that lower the rate of MPEG-1 and MPEG-2 video (mets.md 2.13).
+//! Filters that lower the rate of MPEG-1 and MPEG-2 video (specs/mets.md 2.13).
 
 mod account;
 mod clip;

@@ -5,7 +5,7 @@ use layercast_core::{FilterKind, Level};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What a filter in a flow does to its frames (mets.md 2.13); written `keep:I`, `keep:IP`,
+/// What a filter in a flow does to its frames (specs/mets.md 2.13); written `keep:I`, `keep:IP`,
 /// `thin:1/2`, `low-pass:10` or `drs`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -2,7 +2,7 @@ use super::picture::{Block, CodedPicture, Macroblock};
 use crate::mpeg::bits::BitCounter;
 use crate::mpeg::vlc::mb;
 
-/// Bisections of lambda (mets.md 2.13).
+/// Bisections of lambda (specs/mets.md 2.13).
 const BISECTIONS: u32 = 15;
 /// Where lambda is searched, as a power of two of squared sample differences per bit: below, one bit
 /// is worth the smallest coefficient, above, not even the largest block.

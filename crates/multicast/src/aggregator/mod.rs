@@ -172,7 +172,7 @@ impl Aggregator {
                 }
             }
             Body::Count(count) => {
-                // One of a subnet speaks for it (rmtp-large-scale.md 2.5).
+                // One of a subnet speaks for it (specs/rmtp-large-scale.md 2.5).
                 let measurement = Some((count.round, count.start));
                 if self.known(count.member, from).is_some() && self.counted != measurement {
                     self.counted = measurement;

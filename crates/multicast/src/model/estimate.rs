@@ -21,7 +21,8 @@ pub struct Estimate {
 const BLOCK: u64 = 100;
 
 /// What delivery of `packets` to `receivers` takes that lose each packet with the chance `loss`, at `rate` packets per
-/// second, with a turn-around time of `tat` and `delta` seconds between responses (rmtp-large-scale.md 8: the ETA).
+/// second, with a turn-around time of `tat` and `delta` seconds between responses (specs/rmtp-large-scale.md 8: the
+/// ETA).
 ///
 /// Errors: a number out of range.
 pub fn estimate(

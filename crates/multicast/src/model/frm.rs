@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ModelError, within};
 
-/// Until which group size FRM's sender keeps up (fully-reliable-multicast.md 5, the sanity model): it must release
-/// buffers as fast as the source fills them, but echoes take its processor and lengthen the round.
+/// Until which group size FRM's sender keeps up (specs/fully-reliable-multicast.md 5, the sanity model): it must
+/// release buffers as fast as the source fills them, but echoes take its processor and lengthen the round.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrmModel {

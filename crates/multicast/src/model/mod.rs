@@ -1,6 +1,6 @@
 //! What a reliable multicast session takes before it begins, in closed form: passes, packets, seconds and processor
-//! of RMTP (rmtp-large-scale.md 2.7, 2.8), and the group size up to which FRM's sender keeps up
-//! (fully-reliable-multicast.md 5).
+//! of RMTP (specs/rmtp-large-scale.md 2.7, 2.8), and the group size up to which FRM's sender keeps up
+//! (specs/fully-reliable-multicast.md 5).
 //!
 //! Seconds, packets per second and numbers of receivers are plain `f64`: these are means. Chances are computed from
 //! their complements with `log1p` and `expm1`, so that neither a million receivers nor a loss of 1e-12 costs digits.

@@ -10,7 +10,7 @@ pub struct Buffer {
 }
 
 /// V(x): the mean number of responses that overflow the buffer when `x` come, with exponential gaps and exponential
-/// service (rmtp-large-scale.md 2.8). The closed form in print is unreadable; this is the exact program.
+/// service (specs/rmtp-large-scale.md 2.8). The closed form in print is unreadable; this is the exact program.
 #[derive(Clone, Debug)]
 pub struct Overflow {
     /// `lost[x]` is V(x).

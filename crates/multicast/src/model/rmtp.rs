@@ -7,7 +7,7 @@ const LEAST_PACKETS: f64 = 0.5;
 /// The buffer and the group up to which overflow is computed.
 const MOST_OVERFLOW: u64 = 1_000_000;
 
-/// A session of RMTP as the paper's model sees it (rmtp-large-scale.md 2.8).
+/// A session of RMTP as the paper's model sees it (specs/rmtp-large-scale.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmtpModel {

@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::{MOST_LOSS, any};
 
-/// What is left before a pass (rmtp-large-scale.md 2.7): S, M and N of the paper's appendix A.
+/// What is left before a pass (specs/rmtp-large-scale.md 2.7): S, M and N of the paper's appendix A.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Round {
     /// Pairs of a receiver and a packet that it lacks.

@@ -1,4 +1,4 @@
-//! The values that rmtp-large-scale.md and fully-reliable-multicast.md print or computed.
+//! The values that specs/rmtp-large-scale.md and specs/fully-reliable-multicast.md print or computed.
 
 use super::*;
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::{Bits, Rebuilt, Verdict};
 use layercast_wire::multicast::{DataFlags, Object, Symbol};
 
-/// Packets that come after the last of a pass are waited for so long (rmtp-large-scale.md 2.3).
+/// Packets that come after the last of a pass are waited for so long (specs/rmtp-large-scale.md 2.3).
 const REORDERED: Span = Span::from_ms(10);
 /// Parities that are kept of a block beyond those it lacks: codes may need a few more.
 const SPARE: usize = 16;

@@ -9,7 +9,7 @@ use crate::{Deadline, Schedule};
 const STAMPS: usize = 8_192;
 /// Rounds of which the one that took least is looked for.
 const LATELY: usize = 8;
-/// Bounds of the largest round trip (fully-reliable-multicast.md 7).
+/// Bounds of the largest round trip (specs/fully-reliable-multicast.md 7).
 const LEAST: Span = Span::from_ms(1);
 const MOST: Span = Span::from_secs(30);
 /// Answers are waited for at least so long beyond the range of their back-off.

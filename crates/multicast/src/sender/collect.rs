@@ -136,7 +136,7 @@ impl<S: Source> Sender<S> {
         self.out.pop_front()
     }
 
-    /// Most are silent at once: that is the path, or the rate is too much for it (rmtp-large-scale.md 7).
+    /// Most are silent at once: that is the path, or the rate is too much for it (specs/rmtp-large-scale.md 7).
     fn path_failed(&mut self) {
         if let Some(rate) = self.pacer.rate()
             && self.round.packets > 0

@@ -3,7 +3,7 @@ use layercast_wire::multicast::Eject;
 use super::*;
 use crate::Weak;
 
-/// Polls that repeat who was expelled (fully-reliable-multicast.md 7).
+/// Polls that repeat who was expelled (specs/fully-reliable-multicast.md 7).
 const EJECTED_IN_POLLS: u32 = 3;
 
 impl<S: Source> Sender<S> {

@@ -6,7 +6,7 @@ use crate::Monitor;
 /// How losses are taken together: a quarter is new.
 const GAIN: f64 = 0.25;
 
-/// The measurement that runs: packets between two monitor bits, and what came back (rmtp-large-scale.md 2.5).
+/// The measurement that runs: packets between two monitor bits, and what came back (specs/rmtp-large-scale.md 2.5).
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
     monitor: Monitor,

@@ -1,4 +1,5 @@
-//! Edge cases of fully-reliable-multicast.md 7 and rmtp-large-scale.md 7 that no other file has; docs/src/reference/edge-cases.md lists all.
+//! Edge cases of specs/fully-reliable-multicast.md 7 and specs/rmtp-large-scale.md 7 that no other file has;
+//! docs/src/reference/edge-cases.md lists all.
 
 use layercast_core::{Off, Span, Time};
 use layercast_multicast::{

@@ -93,7 +93,7 @@ fn an_object_is_delivered_in_every_form_of_rmtp() {
     }
 }
 
-/// The worked trace of rmtp-large-scale.md 8.1: one loses packets 2 to 4, another's ACK is lost, and that costs a
+/// The worked trace of specs/rmtp-large-scale.md 8.1: one loses packets 2 to 4, another's ACK is lost, and that costs a
 /// POLL and no multicast.
 #[test]
 fn the_worked_trace() {

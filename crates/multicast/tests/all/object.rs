@@ -104,7 +104,7 @@ fn who_starts_anew_goes_on_where_it_was() {
 }
 
 /// Integrated parities at G = 1000, 1 %, k = 100: the model says 1.056 transmissions per packet, without FEC 2.10
-/// (packet-level-fec.md 8). Suppression keeps answers far below one per receiver and round.
+/// (specs/packet-level-fec.md 8). Suppression keeps answers far below one per receiver and round.
 #[test]
 fn a_thousand_receivers_take_few_packets_and_few_answers() {
     const RECEIVERS: u32 = 1_000;

@@ -1,4 +1,4 @@
-//! The worked trace of rmtp-large-scale.md 8.1, and what forged reports come to.
+//! The worked trace of specs/rmtp-large-scale.md 8.1, and what forged reports come to.
 
 use std::fmt::Write;
 

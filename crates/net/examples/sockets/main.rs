@@ -4,7 +4,7 @@
 //! sockets capacity    receivers of 1.5 Mb/s that a server on one core feeds until a base-layer frame is
 //!                     lost or late, and receivers that one core takes
 //! sockets latency     delay that each switch on the way adds to a frame of one datagram
-//! sockets orl         XTP as ORL measured it in 1995 (xtp.md O1 to O5), as a library and by a daemon:
+//! sockets orl         XTP as ORL measured it in 1995 (specs/xtp.md O1 to O5), as a library and by a daemon:
 //!                     `layercast-lab reproduce xtp/o1-sockets`
 //! sockets sandia      the same machine on the boards of 1995, in virtual time: `layercast-lab reproduce xtp/o1`
 //! sockets pacing      departures of the shaper against those of the same machine in virtual time

@@ -1,5 +1,5 @@
-//! The measurements of ORL (xtp.md O1 to O5) on this machine: throughput and processor time against the block that a
-//! user hands over, by a library in the address space of the user and by a daemon in a process of its own.
+//! The measurements of ORL (specs/xtp.md O1 to O5) on this machine: throughput and processor time against the block
+//! that a user hands over, by a library in the address space of the user and by a daemon in a process of its own.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

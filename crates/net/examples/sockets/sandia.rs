@@ -1,5 +1,6 @@
-//! SandiaXTP on ORL's boards of 1995 in virtual time (xtp.md O1 to O5): the machine that runs on sockets, on two hosts
-//! whose processors take the time that the specification's model of them says (xtp.md 5.3), over ATM of 100 Mbit/s.
+//! SandiaXTP on ORL's boards of 1995 in virtual time (specs/xtp.md O1 to O5): the machine that runs on sockets, on two
+//! hosts whose processors take the time that the specification's model of them says (specs/xtp.md 5.3), over ATM of 100
+//! Mbit/s.
 //!
 //! The model knows how long a call, a packet and a byte take the sender, and how much longer a block takes that is waited
 //! for. What it does not say, and is ours: the daemon of the receiver answers before it copies; a packet takes it half of what

@@ -16,7 +16,7 @@ const MTU: usize = 1_500;
 
 /// What carries the packets of XTP.
 pub(super) enum Carrier {
-    /// Datagrams of UDP, without a header of their own (xtp.md 6.15).
+    /// Datagrams of UDP, without a header of their own (specs/xtp.md 6 (15)).
     Udp {
         /// Sends everything, and takes what comes to it.
         own: Udp,

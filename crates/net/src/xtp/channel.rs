@@ -26,7 +26,8 @@ const RETRIES: u32 = 64;
 /// A node that takes calls over something else is silent, too.
 const NO_ANSWER: &str = "no answer within 3 s over XTP, which nodes with --control xtp speak";
 
-/// A [`SignalChannel`] of one JSON object per line on a reliable stream of XTP over UDP (xtp.md 2.6), in the clear.
+/// A [`SignalChannel`] of one JSON object per line on a reliable stream of XTP over UDP (specs/xtp.md 2.6), in the
+/// clear.
 pub struct XtpChannel {
     association: XtpAssociation,
 }

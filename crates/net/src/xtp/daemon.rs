@@ -34,8 +34,8 @@ pub enum XtpDaemonEvent {
     TurnedAway(Parting),
 }
 
-/// XTP as a daemon (xtp.md 2.14): one process has the socket and the machine, its clients in other processes of the host reach it through
-/// a Unix socket, by [`XtpPlace::Daemon`](super::XtpPlace::Daemon).
+/// XTP as a daemon (specs/xtp.md 2.14): one process has the socket and the machine, its clients in other processes of
+/// the host reach it through a Unix socket, by [`XtpPlace::Daemon`](super::XtpPlace::Daemon).
 ///
 /// Everything in it is one task. What clients may take of it is bounded ([`DeskLimits`]); one that does not read is not listened to,
 /// and one that says nonsense is sent away. Only processes of the same user reach it.

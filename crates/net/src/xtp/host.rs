@@ -16,8 +16,8 @@ use super::node::XtpNode;
 use super::seat::Seat;
 use super::state::{Owner, State};
 
-/// XTP for many tasks on one socket, in the life cycle of SandiaXTP (xtp.md 2.14): register, configure, bind, connect
-/// or listen, send, receive, close.
+/// XTP for many tasks on one socket, in the life cycle of SandiaXTP (specs/xtp.md 2.14): register, configure, bind,
+/// connect or listen, send, receive, close.
 ///
 /// A library in the address space of its user: what a task sends leaves in its own call, but for small pieces sent within 50 µs of
 /// each other, which leave together: when the task waits for something, or 64 KiB have come together. Packets that come, and

@@ -29,7 +29,7 @@ const BATCHES: usize = 4;
 /// Rounds of sending and taking before others have a turn.
 const ROUNDS: usize = 16;
 
-/// The XTP of one socket: bare packets in datagrams of UDP (xtp.md 6.15), or in IP packets of protocol 36.
+/// The XTP of one socket: bare packets in datagrams of UDP (specs/xtp.md 6 (15)), or in IP packets of protocol 36.
 ///
 /// One task owns it: it calls the [`endpoint`](Self::endpoint), and waits in [`event`](Self::event), which is where
 /// packets come and go. Where nobody waits, nothing moves; [`XtpHost`](super::XtpHost) is for several tasks.

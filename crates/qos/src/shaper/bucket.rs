@@ -2,10 +2,10 @@ use layercast_core::{CellRate, Span};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How much faster than their mean rate frames leave, if nobody says otherwise (mets.md 2.5).
+/// How much faster than their mean rate frames leave, if nobody says otherwise (specs/mets.md 2.5).
 pub const PEAK_FACTOR: f64 = 2.4;
 
-/// Depth and refresh interval of a token bucket (mets.md 2.5).
+/// Depth and refresh interval of a token bucket (specs/mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct BucketParams {
     b: u32,
@@ -34,7 +34,7 @@ impl BucketParams {
         Ok(BucketParams { b, p })
     }
 
-    /// The shortest interval of 1 ms ticks that gives `rate` within 1 % (mets.md 2.5); rate 0 pauses.
+    /// The shortest interval of 1 ms ticks that gives `rate` within 1 % (specs/mets.md 2.5); rate 0 pauses.
     pub fn for_rate(rate: CellRate) -> BucketParams {
         let rate = u64::from(rate.0);
         if rate == 0 {

@@ -13,7 +13,7 @@ pub use serial::{SerialHead, SerialPacer, SerialQueue};
 use bucket::Bucket;
 use queue::FlowQueue;
 
-/// How a [`Shaper`] runs (mets.md 2.5).
+/// How a [`Shaper`] runs (specs/mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShaperConfig {
     /// Interval of the hardware timer, on a grid that starts at [`Time::ZERO`].
@@ -47,7 +47,7 @@ pub struct ShaperStats {
     pub dropped: PerLayer<u64>,
 }
 
-/// A token bucket per flow, served round robin every tick (mets.md 2.5).
+/// A token bucket per flow, served round robin every tick (specs/mets.md 2.5).
 ///
 /// One credit is one cell. An item may cost more (a datagram costs `ceil(len / 48)`): it leaves if
 /// any credit is left, and the debt is repaid by the next refreshes.
@@ -76,7 +76,7 @@ struct Flow<T> {
 }
 
 /// Credits that fit into two GOPs of `gop` credits each, or 4 MiB if that is less, but at least the
-/// largest frame (mets.md 7).
+/// largest frame (specs/mets.md 7).
 pub fn queue_bound(gop: u32, largest_frame: u32) -> u32 {
     const FOUR_MIB: u32 = (4 << 20) / CELL_PAYLOAD as u32;
     gop.saturating_mul(2).min(FOUR_MIB).max(largest_frame)

@@ -14,7 +14,7 @@ struct Item<T> {
 type FrameKey = (Layer, u32);
 
 /// The bounded queue of one flow: whole enhancement frames give way to the base layer
-/// (mets.md 7).
+/// (specs/mets.md 7).
 #[derive(Clone, Debug)]
 pub(super) struct FlowQueue<T> {
     items: VecDeque<Item<T>>,

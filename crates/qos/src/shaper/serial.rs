@@ -17,7 +17,7 @@ pub struct SerialHead {
 }
 
 /// The frames of one flow that wait for the pacer of their host, under the bounds of the shaper's
-/// queue: whole enhancement frames give way, the base layer is pushed back (mets.md 7).
+/// queue: whole enhancement frames give way, the base layer is pushed back (specs/mets.md 7).
 #[derive(Clone, Debug)]
 pub struct SerialQueue<T> {
     flow: FlowId,
@@ -91,7 +91,7 @@ impl<T> SerialQueue<T> {
     }
 }
 
-/// The spacing of an aggregate pacer: everything that leaves a host, at one rate (mets.md 8).
+/// The spacing of an aggregate pacer: everything that leaves a host, at one rate (specs/mets.md 8).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SerialPacer {
     /// When what was sent last has been taken in at the other end.

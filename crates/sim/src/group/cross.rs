@@ -1,4 +1,5 @@
-//! Cross traffic: TCP connections with data without end that share a link with the group (rmtp-large-scale.md 4, R12).
+//! Cross traffic: TCP connections with data without end that share a link with the group (specs/rmtp-large-scale.md 4,
+//! R12).
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::VecDeque;

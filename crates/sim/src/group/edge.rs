@@ -1,5 +1,5 @@
 //! Codes on parts of the tree: encoders at the upper end, decoders at the lower ones, transparent to what is above
-//! (where-to-use-fec.md 2.4, 2.5).
+//! (specs/where-to-use-fec.md 2.4, 2.5).
 //!
 //! The codec is that of `layercast-fec`. What it protects here is the name of a packet under way, eight octets,
 //! instead of its content: what is recovered is the same.

@@ -1,5 +1,5 @@
-//! Processors of hosts: one job after the other, and a socket buffer in front (fully-reliable-multicast.md 2.10,
-//! rmtp-large-scale.md 8.2).
+//! Processors of hosts: one job after the other, and a socket buffer in front (specs/fully-reliable-multicast.md 2.10,
+//! specs/rmtp-large-scale.md 8.2).
 
 use layercast_core::{Span, Time};
 use layercast_wire::multicast::{Body, Packet};
@@ -29,7 +29,7 @@ pub struct HostSpec {
     pub receivers: u32,
     /// Octets of its socket buffer; none: no bound.
     pub buffer: Option<u64>,
-    /// Octets that a datagram takes of it at least (rmtp-large-scale.md 6).
+    /// Octets that a datagram takes of it at least (specs/rmtp-large-scale.md 6).
     pub charge: u64,
 }
 

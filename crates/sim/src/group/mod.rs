@@ -1,6 +1,7 @@
 //! Groups: one sender, a tree, and any number of receivers, which are the machines of `layercast-multicast`
 //! themselves; with losses on each link, processors and socket buffers of hosts, and codes on parts of the tree
-//! (fully-reliable-multicast.md, rmtp-large-scale.md, where-to-use-fec.md 2.5). docs/src/reference/multicast-simulator.md is the manual.
+//! (specs/fully-reliable-multicast.md, specs/rmtp-large-scale.md, specs/where-to-use-fec.md 2.5).
+//! docs/src/reference/multicast-simulator.md is the manual.
 
 mod config;
 mod counts;

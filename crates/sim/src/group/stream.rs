@@ -1,5 +1,5 @@
 //! The application of a stream: packets at even times at the sender, a process that takes them at each receiver
-//! (fully-reliable-multicast.md 3, 4).
+//! (specs/fully-reliable-multicast.md 3, 4).
 
 use layercast_core::{Observer, Span, Time};
 use layercast_multicast::SendError;

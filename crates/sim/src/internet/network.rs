@@ -142,7 +142,7 @@ pub struct Red {
     pub gentle: bool,
 }
 
-/// An idealised shared medium: first come, first served, no collisions (insane-simulator.md 2.3).
+/// An idealised shared medium: first come, first served, no collisions (specs/insane-simulator.md 2.3).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lan {
     /// Its name.
@@ -166,7 +166,7 @@ pub struct AtmBackbone {
     pub links: Vec<AtmLink>,
     /// What every output port does.
     pub queue: AtmQueue,
-    /// How IP uses circuits, such as `noqos-conv-svc` (insane-study.md 2.1).
+    /// How IP uses circuits, such as `noqos-conv-svc` (specs/insane-study.md 2.1).
     pub policy: String,
     /// Time a controller takes for each message.
     pub signalling_delay: Span,
@@ -275,7 +275,7 @@ pub struct ContractTerms {
     pub queue: u32,
 }
 
-/// How an adapter spaces the cells of a flow (vbr-atm-lan.md 2.7).
+/// How an adapter spaces the cells of a flow (specs/vbr-atm-lan.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// As fast as its link takes them.
@@ -308,7 +308,7 @@ pub enum Traffic {
         /// What carries its packets.
         delivery: XtpDelivery,
     },
-    /// A stream of XTP to a group (xtp.md 2.13), which no part of comes by ATM; its packets are never cut.
+    /// A stream of XTP to a group (specs/xtp.md 2.13), which no part of comes by ATM; its packets are never cut.
     XtpMulticast {
         /// How many bytes; none: without end.
         bytes: Option<u64>,
@@ -346,7 +346,7 @@ pub struct Bursts {
     pub off: Law,
 }
 
-/// What carries packets of XTP (xtp.md 2.15).
+/// What carries packets of XTP (specs/xtp.md 2.15).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum XtpDelivery {
     /// IP, as protocol 36.

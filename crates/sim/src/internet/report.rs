@@ -275,7 +275,7 @@ impl AddAssign for NodeDrops {
     }
 }
 
-/// A measurement of an application (insane-simulator.md 2.11).
+/// A measurement of an application (specs/insane-simulator.md 2.11).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Sample {
     /// When it was made.

@@ -1,4 +1,4 @@
-//! What a host or switch costs: nothing, the 1996 machines of mets.md 3.2, or a table.
+//! What a host or switch costs: nothing, the 1996 machines of specs/mets.md 3.2, or a table.
 
 use layercast_core::{CellRate, Span};
 use layercast_qos::HostCost;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
 use super::units::text;
 
-/// Costs of a host or switch (mets.md 3.2); zero everywhere is the ideal host.
+/// Costs of a host or switch (specs/mets.md 3.2); zero everywhere is the ideal host.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostProfile {
@@ -52,7 +52,7 @@ pub enum HostChoice {
     /// `"ideal"`: no cost, no bound.
     #[default]
     Ideal,
-    /// `"1996"`: the 90 MHz Pentium and the software switch of mets.md 3.2.
+    /// `"1996"`: the 90 MHz Pentium and the software switch of specs/mets.md 3.2.
     Pentium1996,
     /// `"1996-486"`: the 66 MHz 486, host costs times 1.8.
     I486,
@@ -79,7 +79,7 @@ impl Default for HostProfile {
 }
 
 impl HostProfile {
-    /// The fitted costs of 1996 (mets.md 3.2).
+    /// The fitted costs of 1996 (specs/mets.md 3.2).
     pub const fn pentium_1996() -> HostProfile {
         let (send, receive) = (SendCosts::PENTIUM_1996, ReceiveCosts::PENTIUM_1996);
         HostProfile {
@@ -97,7 +97,7 @@ impl HostProfile {
         }
     }
 
-    /// The 486 hosts: host costs times 1.8 (mets.md 3.2).
+    /// The 486 hosts: host costs times 1.8 (specs/mets.md 3.2).
     pub fn i486() -> HostProfile {
         let base = HostProfile::pentium_1996();
         let slower = |cost: Span| cost.mul_div(9, 5);
@@ -136,7 +136,7 @@ impl HostProfile {
     }
 
     /// What a receiver advertises as its drain rate: nine tenths of the cells that its processor can
-    /// take in, which leaves the rest for packets and stalls (mets.md 2.10, 8); 0 is no limit.
+    /// take in, which leaves the rest for packets and stalls (specs/mets.md 2.10, 8); 0 is no limit.
     pub fn drain(&self) -> CellRate {
         match self.receive_cell.as_ps() {
             0 => CellRate(0),
@@ -147,13 +147,13 @@ impl HostProfile {
         }
     }
 
-    /// What admission reckons with at a sender (mets.md 2.10).
+    /// What admission reckons with at a sender (specs/mets.md 2.10).
     pub fn sender_cost(&self) -> Option<HostCost> {
         cost(self.send_cell, self.send_packet)
     }
 
     /// What admission reckons with at a receiver: its processor, and the rate up to which the
-    /// longest stall does not overflow the interface (F/W, mets.md 6.2).
+    /// longest stall does not overflow the interface (F/W, specs/mets.md 6.2).
     pub fn receiver_limits(&self) -> Option<ReceiverLimits> {
         let stalls = self.nic_cells > 0 && self.stall_rate > 0.0 && self.stall_max > Span::ZERO;
         let safe = stalls.then(|| {

@@ -80,7 +80,7 @@ impl Scenario {
 
 impl Scenario {
     /// What a host can take of a flow: nine tenths of its processor, and no more than it takes without
-    /// loss (mets.md 2.10).
+    /// loss (specs/mets.md 2.10).
     fn receiver_limit(&self, node: usize, flow: &Flow) -> Option<CellRate> {
         let limits = self.profile_of(node).receiver_limits()?;
         let frames = flow.config.flow.spec.frames_at(Level::FULL);

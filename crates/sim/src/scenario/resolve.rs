@@ -229,7 +229,7 @@ impl Scenario {
             res_interval: self.res_interval,
             start: Time::ZERO + start,
             local_limit: (self.admission && profile.send_cell > Span::ZERO).then(|| {
-                // Nine tenths of the processor (mets.md 2.10).
+                // Nine tenths of the processor (specs/mets.md 2.10).
                 let cells = Span::from_ms(900).as_ps() / profile.send_cell.as_ps();
                 CellRate(u32::try_from(cells).unwrap_or(u32::MAX))
             }),

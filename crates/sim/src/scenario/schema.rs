@@ -40,10 +40,10 @@ pub struct Scenario {
     /// What the links carry.
     #[serde(default = "defaults::carriage")]
     pub carriage: Carriage,
-    /// Era of the QoS adapter (mets.md 2.11).
+    /// Era of the QoS adapter (specs/mets.md 2.11).
     #[serde(default = "defaults::era", with = "text")]
     pub era: Span,
-    /// RES interval of switches and sources (mets.md 2.11).
+    /// RES interval of switches and sources (specs/mets.md 2.11).
     #[serde(default = "defaults::res_interval", with = "text")]
     pub res_interval: Span,
     /// Whether every PDU and signal is encoded and decoded at every hop.
@@ -52,20 +52,20 @@ pub struct Scenario {
     /// What decides between events of the same instant.
     #[serde(default)]
     pub ties: Ties,
-    /// Which cell of a frame carries the AAL5 end mark (mets.md 6.2).
+    /// Which cell of a frame carries the AAL5 end mark (specs/mets.md 6.2).
     #[serde(default = "defaults::aal5_mark")]
     pub aal5_mark: Mark,
-    /// Whether joins are tested against links, processors and hosts (mets.md 2.10). Without, every
+    /// Whether joins are tested against links, processors and hosts (specs/mets.md 2.10). Without, every
     /// base layer is granted and sources send what they have: for experiments with overload.
     #[serde(default = "defaults::yes")]
     pub admission: bool,
-    /// When a lower level takes effect (mets.md 2.12).
+    /// When a lower level takes effect (specs/mets.md 2.12).
     #[serde(default)]
     pub lowering: Lowering,
     /// Sealed media and tokens; missing: media in the clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<SecuritySpec>,
-    /// How switches merge the demands of several branches (mets.md 6.2).
+    /// How switches merge the demands of several branches (specs/mets.md 6.2).
     #[serde(default)]
     pub merge: Merge,
     /// Costs of hosts and switches that name none of their own.
@@ -86,7 +86,7 @@ pub struct Scenario {
     /// Receivers.
     #[serde(rename = "receiver", default)]
     pub receivers: Vec<ReceiverSpec>,
-    /// Filters in switches (mets.md 2.11, 2.13).
+    /// Filters in switches (specs/mets.md 2.11, 2.13).
     #[serde(rename = "filter", default)]
     pub filters: Vec<FilterSpec>,
     /// What fails, and when.
@@ -106,7 +106,7 @@ pub struct Scenario {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Ties {
-    /// A seeded draw: no order is favoured for ever (DESIGN.md section 3).
+    /// A seeded draw: no order is favoured for ever.
     #[default]
     Random,
     /// The event that was scheduled first.
@@ -162,7 +162,7 @@ pub struct LinkSpec {
     /// Fraction of the rate that base layers may reserve.
     #[serde(default = "defaults::bl_share")]
     pub bl_share: f64,
-    /// Capacity the adapter shares out, if not the rate (mets.md 4.8).
+    /// Capacity the adapter shares out, if not the rate (specs/mets.md 4.8).
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub adapt_capacity: Option<CellRate>,
     /// Loss process.
@@ -262,17 +262,17 @@ pub struct FlowEntry {
     /// When the flow ends; else with its clip, or never for a synthetic one.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
-    /// Whether the start is moved by a seeded uniform draw over one GOP (mets.md 3.2).
+    /// Whether the start is moved by a seeded uniform draw over one GOP (specs/mets.md 3.2).
     #[serde(default)]
     pub random_phase: bool,
     /// Whether the start is moved so that the flows of this source with `stagger` share a frame
-    /// period evenly (mets.md 8).
+    /// period evenly (specs/mets.md 8).
     #[serde(default)]
     pub stagger: bool,
-    /// Bound of the end-to-end delay; if given it is the playout delay (mets.md 2.8).
+    /// Bound of the end-to-end delay; if given it is the playout delay (specs/mets.md 2.8).
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub delay_max: Option<Span>,
-    /// How the source smooths its frames (mets.md 2.5).
+    /// How the source smooths its frames (specs/mets.md 2.5).
     #[serde(
         default,
         deserialize_with = "word_or_table",
@@ -282,7 +282,7 @@ pub struct FlowEntry {
     /// What to do when the flow cannot be had, or more can.
     #[serde(default)]
     pub policy: QosPolicy,
-    /// Its core switch (mets.md 2.10): the name of one, or `"auto"` for the one nearest the source and
+    /// Its core switch (specs/mets.md 2.10): the name of one, or `"auto"` for the one nearest the source and
     /// the receivers that are there when it starts. Without, joins go the way the advertisement came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
@@ -296,7 +296,7 @@ pub struct FlowEntry {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClipSpec {
-    /// One of the clips of mets.md 3.2.
+    /// One of the clips of specs/mets.md 3.2.
     Synthetic(Synthetic),
     /// An MPEG-1 or MPEG-2 video file.
     File(PathBuf),
@@ -304,7 +304,7 @@ pub enum ClipSpec {
     Trace(PathBuf),
 }
 
-/// How the source smooths its frames (mets.md 2.5).
+/// How the source smooths its frames (specs/mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ShapingSpec {
     /// Token bucket at a multiple of the mean rate of the enabled layers.
@@ -317,7 +317,7 @@ pub enum ShapingSpec {
         p: u32,
     },
     /// All flows of the host through one pacer, frame after frame, at the rate that their receivers
-    /// take in; the default bucket while that is not known (mets.md 8).
+    /// take in; the default bucket while that is not known (specs/mets.md 8).
     Serial,
     /// Frames leave as they are dispatched.
     Off,
@@ -343,14 +343,14 @@ pub struct ReceiverSpec {
     /// When it goes.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub leave: Option<Span>,
-    /// How it raises its demand after congestion (mets.md 2.11).
+    /// How it raises its demand after congestion (specs/mets.md 2.11).
     #[serde(default)]
     pub probe: ProbeMode,
     /// What its host says it takes in, all its flows together, if not what its costs allow
-    /// (mets.md 8); 0 is not to say.
+    /// (specs/mets.md 8); 0 is not to say.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
     pub drain: Option<CellRate>,
-    /// Whether frames that lost cells are filled with zeros and played (mets.md 2.6).
+    /// Whether frames that lost cells are filled with zeros and played (specs/mets.md 2.6).
     #[serde(default)]
     pub repair: bool,
     /// Parameters of the jitter filter.
@@ -364,7 +364,7 @@ pub struct ReceiverSpec {
     pub token: bool,
 }
 
-/// Parameters of the jitter filter (mets.md 2.8).
+/// Parameters of the jitter filter (specs/mets.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlayoutSpec {
@@ -425,7 +425,7 @@ pub struct FaultSpec {
     pub link: Option<[String; 2]>,
 }
 
-/// A request of an application (`changeQoS`, mets.md 2.2).
+/// A request of an application (`changeQoS`, specs/mets.md 2.2).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestSpec {

@@ -11,7 +11,7 @@ use super::network::Network;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Warning {
     /// The token buckets of the flows to one host let through more than it takes in: cells of many
-    /// frames then mix and overflow together (mets.md 4.9).
+    /// frames then mix and overflow together (specs/mets.md 4.9).
     AboveDrain {
         /// The host.
         node: String,

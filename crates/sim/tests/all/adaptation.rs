@@ -1,5 +1,5 @@
 //! The further experiments on adaptation: merging, filters in nodes, lost messages, any rate
-//! (mets.md 4.8, E5b, E5c, E5e, E5f).
+//! (specs/mets.md 4.8, E5b, E5c, E5e, E5f).
 
 use crate::common::{ready_made, run};
 use layercast_core::{Layer, Level};

@@ -1,5 +1,5 @@
 //! Core switches: where receivers meet the source's output, also where there is more than one way
-//! (mets.md 2.10).
+//! (specs/mets.md 2.10).
 
 use crate::common::{run, scenario};
 use layercast_sim::SimSummary;

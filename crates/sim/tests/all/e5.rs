@@ -1,4 +1,4 @@
-//! Experiment E5 of the METS papers: adaptation (mets.md 4.8, acceptance in 5, E5-1 to E5-3).
+//! Experiment E5 of the METS papers: adaptation (specs/mets.md 4.8, acceptance in 5, E5-1 to E5-3).
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! The hosts of 1996 (mets.md 3.2) around the machines, against the figures of mets.md 4.9 and 5.
+//! The hosts of 1996 (specs/mets.md 3.2) around the machines, against the figures of specs/mets.md 4.9 and 5.
 
 use crate::common::{run, scenario};
 use layercast_sim::SimSummary;

@@ -131,7 +131,7 @@ fn the_other_topologies_have_the_nodes_and_links_they_promise() {
     );
 }
 
-/// insane-simulator.md 2.9 and 2.7.
+/// specs/insane-simulator.md 2.9 and 2.7.
 #[test]
 fn xunet_is_the_network_of_the_thesis() {
     let network = load("xunet");

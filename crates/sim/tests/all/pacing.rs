@@ -1,4 +1,4 @@
-//! Frame-serial pacing and staggered phases in the simulator (mets.md 8): many flows into one slow
+//! Frame-serial pacing and staggered phases in the simulator (specs/mets.md 8): many flows into one slow
 //! host.
 
 use crate::common::{run, scenario};

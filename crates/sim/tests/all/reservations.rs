@@ -1,5 +1,5 @@
 //! Whatever comes and goes, and whatever signalling is lost with a channel: in the end there is a
-//! reservation where there is a member behind it, and nowhere else (mets.md 2.10).
+//! reservation where there is a member behind it, and nowhere else (specs/mets.md 2.10).
 
 use std::fmt::Write;
 

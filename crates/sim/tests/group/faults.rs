@@ -96,7 +96,7 @@ fn frm(receivers: u32) -> Group {
 fn a_stream_comes_in_time_while_the_group_is_small_and_no_more_when_it_is_large() {
     let small = run(frm(10)).stream.unwrap();
     assert_eq!(small.delivered, 6_000);
-    // Calibrated: 16 ms at 10 receivers, knee near 150 (fully-reliable-multicast.md 5).
+    // Calibrated: 16 ms at 10 receivers, knee near 150 (specs/fully-reliable-multicast.md 5).
     assert!((0.014..0.020).contains(&small.response_s), "{small:?}");
     let large = run(frm(250)).stream.unwrap();
     assert!(large.response_s > 5.0 * small.response_s, "{large:?}");

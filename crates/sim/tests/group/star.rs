@@ -11,7 +11,7 @@ fn parities_cost_less_than_the_union_of_what_is_missing() {
         assert_eq!(summary.outcomes.delivered, 1_000, "{summary:#?}");
         assert_eq!(summary.outcomes.complete, 1_000);
     }
-    // Computed: 1.056 (packet-level-fec.md 8) and 2.096 (5).
+    // Computed: 1.056 (specs/packet-level-fec.md 8) and 2.096 (5).
     assert!(parity.transmissions_per_packet <= 1.10, "{parity:#?}");
     let union = union.transmissions_per_packet;
     assert!((union / 2.096 - 1.0).abs() < 0.02, "{union}");

@@ -1,4 +1,4 @@
-//! Trees beside their analytic models (where-to-use-fec.md 2.2, 5), and codes on their parts.
+//! Trees beside their analytic models (specs/where-to-use-fec.md 2.2, 5), and codes on their parts.
 
 use layercast_core::Span;
 use layercast_fec::model::{Branch as Part, Tree};

@@ -1,4 +1,4 @@
-//! Flows with a contract over ATM (vbr-atm-lan.md 2).
+//! Flows with a contract over ATM (specs/vbr-atm-lan.md 2).
 
 use layercast_atm::{CellContract, Conformance, FramePolicing, Peak, Sustained, UpcStats};
 use layercast_core::{Rate, Span, Time};
@@ -128,7 +128,8 @@ fn run(network: &Network) -> (FlowReport, UpcStats, ContractReport) {
 
 #[test]
 fn as_many_packets_of_a_train_pass_as_the_contract_says() {
-    // vbr-atm-lan.md 2.3: c cells, idle for Ip between packets; of an idle policer these pass before the first loss.
+    // specs/vbr-atm-lan.md 2.3: c cells, idle for Ip between packets; of an idle policer these pass before the first
+    // loss.
     let delta = (SUSTAINED - link_period()).as_ps();
     for (burst, gap_us) in [(200, 900), (1_000, 900), (1_000, 2_000), (4_000, 600)] {
         let gap = Span::from_us(gap_us);
@@ -310,7 +311,7 @@ fn old_tcp_gets_little_of_a_policed_rate_and_most_of_a_shaped_one() {
     };
     let (policed, upc) = goodput(Shape::Peak);
     assert!(upc.discarded_sustained > 0);
-    // Of 10 Mbit/s of cells 8.98 are left for segments (vbr-atm-lan.md 1).
+    // Of 10 Mbit/s of cells 8.98 are left for segments (specs/vbr-atm-lan.md 1).
     assert!(policed < 3e6, "{policed}");
     for shape in [Shape::Cells, Shape::Packets] {
         let (shaped, upc) = goodput(shape);

@@ -25,7 +25,7 @@ fn stream() -> XtpConfig {
     XtpConfig::new(XtpService::STREAM)
 }
 
-/// As the Torino study has it (tcp-xtp-over-atm.md 2.9), at `mbps` for each flow.
+/// As the Torino study has it (specs/tcp-xtp-over-atm.md 2.9), at `mbps` for each flow.
 fn torino(retransmission: Retransmission, mbps: u64) -> XtpConfig {
     XtpConfig {
         ask: Ask::Every(1),

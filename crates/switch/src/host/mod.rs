@@ -1,6 +1,6 @@
-//! What a host costs (mets.md 3.2): the processor of a sender, the network interface, interrupts,
+//! What a host costs (specs/mets.md 3.2): the processor of a sender, the network interface, interrupts,
 //! stalls and user process of a receiver. In virtual time these are the hosts of the simulator, in
-//! real time the "virtual NIC" of mets.md 3.3.
+//! real time the "virtual NIC" of specs/mets.md 3.3.
 
 mod cpu;
 mod receiving;

@@ -68,7 +68,7 @@ struct Circuit {
 }
 
 impl ReceiveCosts {
-    /// The 90 MHz Pentium of mets.md 3.2.
+    /// The 90 MHz Pentium of specs/mets.md 3.2.
     pub const PENTIUM_1996: ReceiveCosts = ReceiveCosts {
         cell: Span::from_us(56),
         packet: Span::from_us(100),

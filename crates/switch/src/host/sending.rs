@@ -20,7 +20,7 @@ pub struct SendingHost {
 }
 
 impl SendCosts {
-    /// The 90 MHz Pentium of mets.md 3.2.
+    /// The 90 MHz Pentium of specs/mets.md 3.2.
     pub const PENTIUM_1996: SendCosts = SendCosts {
         cell: Span::from_us(31),
         packet: Span::from_us(200),

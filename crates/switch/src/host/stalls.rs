@@ -1,6 +1,6 @@
 use layercast_core::{Span, Stream};
 
-/// When a host stalls on account of one flow that it receives, and for how long (mets.md 3.2): a
+/// When a host stalls on account of one flow that it receives, and for how long (specs/mets.md 3.2): a
 /// Poisson process, lengths uniform in (0, longest].
 #[derive(Debug)]
 pub struct Stalls {

@@ -69,7 +69,7 @@ fn nobody_gets_more_than_base_before_the_first_adapt() {
     assert!(count.base >= 7);
 }
 
-/// E5 of mets.md: Canyon over a link of 3500 cells/s beside other base layers.
+/// E5 of specs/mets.md: Canyon over a link of 3500 cells/s beside other base layers.
 #[test]
 fn base_layers_of_others_squeeze_the_enhancement_layers() {
     for carriage in BOTH {

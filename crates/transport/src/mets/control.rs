@@ -26,7 +26,7 @@ pub enum ControlError {
     NotConnected,
 }
 
-/// One end of a control socket (mets.md 2.2): messages of the application, in order and once, over
+/// One end of a control socket (specs/mets.md 2.2): messages of the application, in order and once, over
 /// hops that may break.
 ///
 /// Go-back-N with cumulative answers. The sender names its counter and says which message was not

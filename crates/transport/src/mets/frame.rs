@@ -29,7 +29,7 @@ pub struct PlayedFrame {
     pub gop_start: bool,
     /// Its bytes.
     pub payload: Payload,
-    /// Whether lost cells in it were replaced by zeros (mets.md 2.6).
+    /// Whether lost cells in it were replaced by zeros (specs/mets.md 2.6).
     pub damaged: bool,
     /// When the source emitted it, on the receiver's clock.
     pub emitted: Time,

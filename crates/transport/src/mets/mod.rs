@@ -1,5 +1,5 @@
 //! METS, the multimedia enhanced transport system: a [`Source`] turns media frames into shaped
-//! packets, a [`Sink`] turns packets back into frames played at their deadline (mets.md 2).
+//! packets, a [`Sink`] turns packets back into frames played at their deadline (specs/mets.md 2).
 //!
 //! ```text
 //! submit -> scheduler -> numbering, layer mask -> packets -> shaper -> poll_transmit
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Both hold an end of the QoS adapter: the sink sends RES each era, the source answers with ADAPT
-//! (mets.md 2.11).
+//! (specs/mets.md 2.11).
 
 mod control;
 mod feed;

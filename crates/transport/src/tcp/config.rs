@@ -21,22 +21,22 @@ pub enum Variant {
 /// A named set of parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
-    /// 4.4BSD-Lite as INSANE simulated it (insane-simulator.md 2.7): MSS 512, buffers of 8 KiB,
+    /// 4.4BSD-Lite as INSANE simulated it (specs/insane-simulator.md 2.7): MSS 512, buffers of 8 KiB,
     /// ticks of 500 and 200 ms, first time-out after 12 ticks, no RFC 1323.
     Bsd44Lite,
-    /// SunOS 4.1.3 (vbr-atm-lan.md 2.5): BSD ticks, buffers of 48 KiB, MSS/8 on top in congestion
+    /// SunOS 4.1.3 (specs/vbr-atm-lan.md 2.5): BSD ticks, buffers of 48 KiB, MSS/8 on top in congestion
     /// avoidance.
     SunOs413,
-    /// Solaris of 1995 (vbr-atm-lan.md 2.5): slow tick 200 ms, delayed acknowledgements after 50 ms.
+    /// Solaris of 1995 (specs/vbr-atm-lan.md 2.5): slow tick 200 ms, delayed acknowledgements after 50 ms.
     Solaris,
-    /// The 10 ms tick of vbr-atm-lan.md 2.5: least time-out 20 ms, every segment acknowledged.
+    /// The 10 ms tick of specs/vbr-atm-lan.md 2.5: least time-out 20 ms, every segment acknowledged.
     Tick10,
     /// What hosts do today: a clock of 1 ms, least time-out 200 ms, first 1 s (RFC 6298), initial
     /// window 10 (RFC 6928), window scaling and timestamps (RFC 7323), SACK, CUBIC.
     Modern,
 }
 
-/// Peculiarities of old stacks that shape results (insane-simulator.md 2.7, 6.2).
+/// Peculiarities of old stacks that shape results (specs/insane-simulator.md 2.7, 6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Quirks {
     /// The acknowledgement that completes a passive open opens the window by a segment.

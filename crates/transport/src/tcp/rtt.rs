@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn in_whole_ticks_they_give_the_least_that_is_allowed() {
-        // vbr-atm-lan.md 2.5: two ticks, and 20, 40, 80, 160 ms at ticks of 10 ms.
+        // specs/vbr-atm-lan.md 2.5: two ticks, and 20, 40, 80, 160 ms at ticks of 10 ms.
         let config = TcpConfig::from(Profile::Tick10);
         let mut rtt = Rtt::new(&config);
         for _ in 0..3 {

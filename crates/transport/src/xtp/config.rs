@@ -36,7 +36,7 @@ pub enum RateCounts {
     Cells,
 }
 
-/// A rate and the most that may leave at once (xtp.md 2.9).
+/// A rate and the most that may leave at once (specs/xtp.md 2.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpRate {
     /// Bytes per second; 0: no limit.
@@ -102,7 +102,7 @@ pub struct XtpConfig {
     pub ask: Ask,
     /// Ask by the EDGE bit instead of SREQ.
     pub edge: bool,
-    /// One timer for all requests, which each sets anew, instead of one for each (xtp.md 2.11).
+    /// One timer for all requests, which each sets anew, instead of one for each (specs/xtp.md 2.11).
     pub single_timer: bool,
     /// How long the first answer is waited for.
     pub first_wait: Span,
@@ -135,7 +135,7 @@ pub struct XtpConfig {
     pub group: XtpGroup,
 }
 
-/// What a multicast association is told besides (xtp.md 2.13).
+/// What a multicast association is told besides (specs/xtp.md 2.13).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct XtpGroup {
     /// Receivers that a transmitter keeps at most.
@@ -180,7 +180,7 @@ pub struct XtpConfigError {
 
 /// Least user bytes of a packet that we agree to.
 pub(crate) const LEAST_DATA: u32 = 64;
-/// What is taken of a peer that allocated nothing yet (xtp.md 2.6).
+/// What is taken of a peer that allocated nothing yet (specs/xtp.md 2.6).
 pub(crate) const INITIAL_ALLOC: u32 = 64 << 10;
 
 impl XtpConfig {

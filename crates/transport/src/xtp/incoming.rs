@@ -108,7 +108,7 @@ impl Incoming {
         self.told
     }
 
-    /// Whether the peer is worth telling that there is room again (xtp.md 2.8).
+    /// Whether the peer is worth telling that there is room again (specs/xtp.md 2.8).
     pub(crate) fn has_opened(&self, packet: u64) -> bool {
         // Who has heard nothing yet takes so much for granted.
         let granted = match self.reserved {

@@ -8,7 +8,7 @@ use super::SendOptions;
 
 /// Bytes of a tag.
 pub(crate) const TAG: usize = 8;
-/// Sequence numbers end here (xtp.md 7).
+/// Sequence numbers end here (specs/xtp.md 7).
 pub(crate) const LAST_SEQ: u64 = 1 << 63;
 
 /// A piece of the stream that goes into a packet of its own.

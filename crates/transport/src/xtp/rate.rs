@@ -2,10 +2,10 @@ use layercast_core::{Span, Time};
 
 use super::XtpRate;
 
-/// Periods that a late timer may make up for; after more there is one burst, as after any pause (xtp.md 7).
+/// Periods that a late timer may make up for; after more there is one burst, as after any pause (specs/xtp.md 7).
 const MOST_LATE: u64 = 8;
 
-/// Rate control (xtp.md 2.9): `burst` bytes each period of `burst / rate`; nothing is saved up.
+/// Rate control (specs/xtp.md 2.9): `burst` bytes each period of `burst / rate`; nothing is saved up.
 ///
 /// Whoever was held back and is let go late gets the bursts of the periods that passed meanwhile, or the rate would
 /// be that of the timer.

@@ -39,7 +39,7 @@ impl Rtt {
         self.smoothed.unwrap_or_default()
     }
 
-    /// How long an answer is waited for (xtp.md 2.11).
+    /// How long an answer is waited for (specs/xtp.md 2.11).
     pub(crate) fn wait(&self) -> Span {
         match self.smoothed {
             Some(smoothed) => (smoothed + self.deviation.times(4)).max(self.least),

@@ -31,7 +31,7 @@ impl From<ContextId> for SlotId {
 pub(crate) struct Table {
     /// The mark: where it stands in the line.
     slots: Slots<Context, Option<(u32, u64)>>,
-    /// Keys that peers have chosen: the full look-up (xtp.md 2.4).
+    /// Keys that peers have chosen: the full look-up (specs/xtp.md 2.4).
     by_peer: BTreeMap<(SocketAddr, XtpKey), u32>,
     /// Who may have something to send: priority, then who waits longest.
     line: BTreeMap<(u32, u64), u32>,

@@ -1,4 +1,4 @@
-//! The control socket (mets.md 2.2): messages between the applications at both ends.
+//! The control socket (specs/mets.md 2.2): messages between the applications at both ends.
 
 use crate::common::*;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The management interface of source and sink (mets.md 2.2, 2.9, 7): one answer for each request,
+//! The management interface of source and sink (specs/mets.md 2.2, 2.9, 7): one answer for each request,
 //! and nothing changed after a Nak.
 
 use crate::common::{World, ms, sink_config, source_config};

@@ -1,4 +1,4 @@
-//! Frame-serial pacing (mets.md 8): the sources of a host and their pacer.
+//! Frame-serial pacing (specs/mets.md 8): the sources of a host and their pacer.
 
 use crate::common::{frames, ms, source_config};
 use layercast_core::{CellRate, FlowId, GroupId, Level, Machine, NodeId, Off, Serial, Span, Time};

@@ -18,7 +18,7 @@ fn check(net: &Net, name: &str) {
     trace::check("xtp", &net.log, name);
 }
 
-/// What the Torino study has: status asked for with each packet, gaps told at once (tcp-xtp-over-atm.md 2.9).
+/// What the Torino study has: status asked for with each packet, gaps told at once (specs/tcp-xtp-over-atm.md 2.9).
 fn torino(retransmission: Retransmission) -> XtpConfig {
     XtpConfig {
         max_data: 1_000,

@@ -1,4 +1,4 @@
-//! The patterns of xtp.md 2.6, packet by packet, and with each of their packets lost in turn.
+//! The patterns of specs/xtp.md 2.6, packet by packet, and with each of their packets lost in turn.
 
 use layercast_core::Span;
 use layercast_transport::xtp::{SendOptions, XtpConfig, XtpEvent, XtpFailure};

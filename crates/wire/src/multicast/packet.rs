@@ -3,8 +3,8 @@ use bytes::Bytes;
 use super::{Accept, Count, Needs, Report};
 use crate::Payload;
 
-/// Names a receiver, and an aggregator towards whom it serves, for ever and everywhere (fully-reliable-multicast.md
-/// 2.1).
+/// Names a receiver, and an aggregator towards whom it serves, for ever and everywhere
+/// (specs/fully-reliable-multicast.md 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct MemberId(pub u64);
 
@@ -184,7 +184,7 @@ pub struct Object {
     pub size: u64,
     /// Source packets of a block, at least 1.
     pub block: u16,
-    /// Number of the erasure code (packet-level-fec.md 2.2); 0: none.
+    /// Number of the erasure code (specs/packet-level-fec.md 2.2); 0: none.
     pub scheme: u8,
     /// BLAKE3 of the content.
     pub digest: [u8; 32],

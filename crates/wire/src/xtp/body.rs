@@ -8,7 +8,7 @@ const CONTROL: usize = 20;
 const TRAFFIC_CONTROL: usize = 32;
 const SPAN: usize = 16;
 
-/// What follows the header of an XTP packet (xtp.md 2.2).
+/// What follows the header of an XTP packet (specs/xtp.md 2.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum XtpBody {
     /// Data, with BTAG after eight bytes of tag.
@@ -64,7 +64,7 @@ pub enum XtpBody {
     },
 }
 
-/// The status of a receiver (xtp.md 2.2).
+/// The status of a receiver (specs/xtp.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct XtpControl {
     /// Everything before this byte has arrived.

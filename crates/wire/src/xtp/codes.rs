@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an association is for (xtp.md 2.2); numbers without a name are kept as they are.
+/// What an association is for (specs/xtp.md 2.2); numbers without a name are kept as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpService(pub u8);
 
@@ -23,7 +23,7 @@ impl XtpService {
     pub const RELIABLE_MULTICAST: XtpService = XtpService(6);
 }
 
-/// What a DIAG packet tells (xtp.md 2.2).
+/// What a DIAG packet tells (specs/xtp.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpDiagCode(pub u32);
 
@@ -59,7 +59,7 @@ impl fmt::Display for XtpDiagCode {
     }
 }
 
-/// Why (xtp.md 2.2).
+/// Why (specs/xtp.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpDiagValue(pub u32);
 

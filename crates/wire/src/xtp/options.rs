@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// The 24 option bits of an XTP header (xtp.md 2.1).
+/// The 24 option bits of an XTP header (specs/xtp.md 2.1).
 ///
 /// All but RCLOSE describe the stream that the sender of the packet sends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -94,7 +94,7 @@ impl fmt::Debug for XtpOptions {
     }
 }
 
-/// Names a context at the host a packet goes to (xtp.md 2.4).
+/// Names a context at the host a packet goes to (specs/xtp.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct XtpKey(pub u64);
 

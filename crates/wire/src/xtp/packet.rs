@@ -12,7 +12,7 @@ pub const PROTOCOL_XTP: u8 = 36;
 
 const VERSION: u8 = 1;
 
-/// A packet of XTP 4.0 (xtp.md 2.1).
+/// A packet of XTP 4.0 (specs/xtp.md 2.1).
 ///
 /// A decoder ignores reserved bits and bytes, so a packet that came from bytes encodes to the same
 /// packet, not always to the same bytes.

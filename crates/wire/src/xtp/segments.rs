@@ -11,7 +11,7 @@ const IPV6: u8 = 6;
 const PORTS: u8 = 129;
 const SPEC: u8 = 1;
 
-/// Who a FIRST or JCNTL is for and from (xtp.md 2.2).
+/// Who a FIRST or JCNTL is for and from (specs/xtp.md 2.2).
 ///
 /// The bytes that formats leave unused are sent as 0 and ignored.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,14 +25,14 @@ pub enum XtpAddress {
         /// Who speaks.
         src: SocketAddrV4,
     },
-    /// IPv6 addresses and ports, which we understand but never send (xtp.md 2.3, rule 4).
+    /// IPv6 addresses and ports, which we understand but never send (specs/xtp.md 2.3, rule 4).
     Ipv6 {
         /// Who is meant.
         dst: (Ipv6Addr, u16),
         /// Who speaks.
         src: (Ipv6Addr, u16),
     },
-    /// Ports only, in a private format: the addresses are those of the IP header (xtp.md 2.3, rule 4).
+    /// Ports only, in a private format: the addresses are those of the IP header (specs/xtp.md 2.3, rule 4).
     Ports {
         /// Who is meant.
         dst: u16,
@@ -127,7 +127,7 @@ impl XtpAddress {
     }
 }
 
-/// What a stream may carry: bytes and bytes per second, 0 where nothing is said (xtp.md 2.2).
+/// What a stream may carry: bytes and bytes per second, 0 where nothing is said (specs/xtp.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpTrafficSpec {
     /// Most user bytes of a packet.
@@ -142,7 +142,7 @@ pub struct XtpTrafficSpec {
     pub out_burst: u32,
 }
 
-/// The traffic segment of FIRST, TCNTL and JCNTL (xtp.md 2.2).
+/// The traffic segment of FIRST, TCNTL and JCNTL (specs/xtp.md 2.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum XtpTraffic {
     /// A service without numbers.

@@ -1,4 +1,4 @@
-//! XTP: the bytes of xtp.md appendix A, what is encoded decodes to itself, damage is seen, tshark agrees.
+//! XTP: the bytes of specs/xtp.md appendix A, what is encoded decodes to itself, damage is seen, tshark agrees.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 

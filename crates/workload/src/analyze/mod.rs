@@ -1,5 +1,5 @@
 //! What a trace of traffic says of the model behind it: pages of the Web out of TCP connections, the two
-//! states of video out of its packets (insane-workloads.md 4; thesis, appendices A and B).
+//! states of video out of its packets (specs/insane-workloads.md 4; thesis, appendices A and B).
 
 mod connection;
 mod http;

@@ -82,7 +82,7 @@ pub struct Tail {
 
 impl Tail {
     /// Abscissae of the fit. Over all samples instead of these the many small ones would decide, and the
-    /// exponent of the thesis's data be 0.88 instead of 1.05 (insane-workloads.md 5.2).
+    /// exponent of the thesis's data be 0.88 instead of 1.05 (specs/insane-workloads.md 5.2).
     const POINTS: u32 = 200;
 
     /// Of sorted samples above `from`; `None` if they make no line.

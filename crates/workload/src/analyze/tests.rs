@@ -156,7 +156,7 @@ fn the_tail_has_the_exponent_it_was_made_with() {
     assert_eq!(Tail::of(&[], 1024.0), None);
 }
 
-/// insane-workloads.md 5.2: alpha 1.05, R2 0.99 of 5030 replies by this rule, 0.88 over all samples.
+/// specs/insane-workloads.md 5.2: alpha 1.05, R2 0.99 of 5030 replies by this rule, 0.88 over all samples.
 #[test]
 fn the_tail_of_our_replies_is_that_of_the_thesis() {
     let reply = dist("http.reply");

@@ -6,7 +6,7 @@ use super::tally::Tally;
 use super::{AppInput, Application, HostId, Media, Out};
 use crate::dist::Distribution;
 
-/// What packet voice is made of (insane-workloads.md 2.6).
+/// What packet voice is made of (specs/insane-workloads.md 2.6).
 #[derive(Clone, Debug)]
 pub struct AudioModel {
     /// How long somebody talks.

@@ -11,7 +11,7 @@ const DATA_PORT: u16 = 20;
 const CLIENT_DATA_PORT: u16 = 1024;
 const CONTROL: ConnId = ConnId(0);
 
-/// What an FTP session draws from (insane-workloads.md 2.3).
+/// What an FTP session draws from (specs/insane-workloads.md 2.3).
 #[derive(Clone, Debug)]
 pub struct FtpModel {
     /// Files of a session.

@@ -16,7 +16,7 @@ pub struct Messages {
     pub reply: Distribution,
 }
 
-/// What a browser draws from (insane-workloads.md 2.4).
+/// What a browser draws from (specs/insane-workloads.md 2.4).
 #[derive(Clone, Debug)]
 pub struct HttpModel {
     /// The first file of a page.

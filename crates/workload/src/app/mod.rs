@@ -57,7 +57,7 @@ impl End {
     }
 }
 
-/// The kind of a stream of datagrams, as its application header tells (insane-simulator.md 2.6).
+/// The kind of a stream of datagrams, as its application header tells (specs/insane-simulator.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Media {
@@ -155,7 +155,7 @@ pub enum Act {
     },
 }
 
-/// A measurement (insane-simulator.md 2.11).
+/// A measurement (specs/insane-simulator.md 2.11).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
@@ -233,7 +233,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// What was measured, such as `ftp.file` (insane-simulator.md 2.11).
+    /// What was measured, such as `ftp.file` (specs/insane-simulator.md 2.11).
     pub fn name(&self) -> &'static str {
         match self {
             Record::TelnetConnect { .. } => "telnet.connect",
@@ -317,7 +317,7 @@ impl Out {
     }
 
     /// Writes `bytes`, or one byte where the model says none: with nothing to read no dialogue goes on
-    /// (insane-workloads.md 2.4).
+    /// (specs/insane-workloads.md 2.4).
     fn write(&mut self, conn: ConnId, end: End, bytes: u64) {
         if bytes == 0 {
             self.record(Record::ZeroLength);

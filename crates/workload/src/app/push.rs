@@ -7,7 +7,7 @@ use crate::dist::Distribution;
 
 const CONN: ConnId = ConnId(0);
 
-/// What the handing over of mail or news draws from (insane-workloads.md 2.5).
+/// What the handing over of mail or news draws from (specs/insane-workloads.md 2.5).
 #[derive(Clone, Debug)]
 pub struct PushModel {
     /// Messages in one connection.

@@ -9,10 +9,10 @@ use crate::dist::Distribution;
 const PORT: u16 = 23;
 const CONN: ConnId = ConnId(0);
 
-/// Keystrokes that may wait for the server (insane-workloads.md 7).
+/// Keystrokes that may wait for the server (specs/insane-workloads.md 7).
 const BACKLOG: usize = 65_536;
 
-/// What a telnet session draws from (insane-workloads.md 2.2).
+/// What a telnet session draws from (specs/insane-workloads.md 2.2).
 #[derive(Clone, Debug)]
 pub struct TelnetModel {
     /// Time between keystrokes.

@@ -6,7 +6,7 @@ use super::tally::Tally;
 use super::{AppInput, Application, HostId, Media, Out};
 use crate::dist::Distribution;
 
-/// What vic's Intra-H.261 is made of (insane-workloads.md 2.7, 3.2).
+/// What vic's Intra-H.261 is made of (specs/insane-workloads.md 2.7, 3.2).
 #[derive(Clone, Debug)]
 pub struct VideoModel {
     /// Bytes of a packet of blocks that changed (conditional replenishment).

@@ -49,7 +49,7 @@ pub enum PopulationError {
 
 impl Population {
     /// So many sites of so many workstations and servers each, numbered site by site, workstations
-    /// first. The popular servers are dealt to the sites in turn (insane-simulator.md 2.9).
+    /// first. The popular servers are dealt to the sites in turn (specs/insane-simulator.md 2.9).
     pub fn uniform(sites: u32, workstations: u32, servers: u32) -> Population {
         let each = workstations + servers;
         let all: Vec<Site> = (0..sites)

@@ -10,7 +10,7 @@ use crate::app::{
 };
 use crate::dist::{Dimension, DistError, Distribution};
 
-/// A composite workload (insane-workloads.md 2.8, 2.9).
+/// A composite workload (specs/insane-workloads.md 2.8, 2.9).
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub(crate) apps: Vec<App>,

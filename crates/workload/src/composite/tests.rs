@@ -88,7 +88,7 @@ fn the_same_seed_gives_the_same_offer() {
     assert!(offered(&workload, composite, cut, |_| {}).cut_short);
 }
 
-/// insane-workloads.md 5.3 has these numbers from 16 seeds, with their ranges; a seed of ours may lie a
+/// specs/insane-workloads.md 5.3 has these numbers from 16 seeds, with their ranges; a seed of ours may lie a
 /// little outside a range of 16.
 #[test]
 fn the_composite_workload_offers_what_the_specification_expects() {

@@ -21,7 +21,7 @@ pub enum Kind {
     /// Any value.
     Cont,
     /// Whole numbers: the interpolated value is rounded up, so that `P(X <= x_i) = p_i` holds exactly
-    /// (insane-workloads.md 2.1).
+    /// (specs/insane-workloads.md 2.1).
     Int,
 }
 
@@ -34,7 +34,7 @@ pub struct Knot {
     pub x: f64,
 }
 
-/// A cumulative distribution given by knots (insane-workloads.md 2.1).
+/// A cumulative distribution given by knots (specs/insane-workloads.md 2.1).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Empirical {
     kind: Kind,

@@ -21,7 +21,7 @@ struct Head<'a> {
 }
 
 impl Distribution {
-    /// Parses a file of distribution (insane-workloads.md 2.9); `place` names it in errors.
+    /// Parses a file of distribution (specs/insane-workloads.md 2.9); `place` names it in errors.
     pub fn parse(place: &str, text: &str) -> Result<Distribution, DistError> {
         let at = |line, problem| DistError {
             place: place.to_owned(),

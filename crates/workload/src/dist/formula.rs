@@ -4,7 +4,7 @@ use layercast_core::Stream;
 
 use crate::dist::Problem;
 
-/// A distribution given by a formula (insane-workloads.md 2.9).
+/// A distribution given by a formula (specs/insane-workloads.md 2.9).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Formula {
     /// Exponential.

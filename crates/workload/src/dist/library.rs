@@ -34,7 +34,7 @@ library!(
     "video.size_bg",
 );
 
-/// The names of the distributions that come with the program (insane-workloads.md 3.1, 3.2).
+/// The names of the distributions that come with the program (specs/insane-workloads.md 3.1, 3.2).
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }

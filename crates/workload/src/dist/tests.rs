@@ -17,7 +17,7 @@ fn draws(dist: &Distribution, n: usize) -> Vec<f64> {
     (0..n).map(|_| dist.sample(&mut stream)).collect()
 }
 
-/// insane-workloads.md 5.2: name, mean of the knots, p50, p90 and p99 of the original, maximum.
+/// specs/insane-workloads.md 5.2: name, mean of the knots, p50, p90 and p99 of the original, maximum.
 const EXPECTED: [(&str, f64, [f64; 3], f64); 20] = [
     (
         "telnet.interarrival",

@@ -1,4 +1,4 @@
-//! What a workload offers to a network that is infinitely fast (insane-workloads.md 5.3).
+//! What a workload offers to a network that is infinitely fast (specs/insane-workloads.md 5.3).
 
 mod open;
 

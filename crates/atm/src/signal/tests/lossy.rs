@@ -48,7 +48,7 @@ fn tree() -> impl Strategy<Value = Vec<(usize, usize)>> {
 }
 
 proptest! {
-    /// S6 and S7 of insane-simulator.md section 4.
+    /// S6 and S7 of specs/insane-simulator.md 4.
     #[test]
     fn under_loss_every_call_ends_once_and_nothing_remains(
         edges in tree(),

@@ -1,4 +1,4 @@
-//! FRM's main loop (fully-reliable-multicast.md 2.3): poll, take levels, evaluate, repair.
+//! FRM's main loop (specs/fully-reliable-multicast.md 2.3): poll, take levels, evaluate, repair.
 
 use layercast_core::RangeSet;
 use layercast_wire::multicast::{Report, State};
@@ -13,7 +13,7 @@ impl<S: Source> Sender<S> {
         self.stream_round(now);
     }
 
-    /// Outstanding data must fit into every receiver that counts (fully-reliable-multicast.md 6).
+    /// Outstanding data must fit into every receiver that counts (specs/fully-reliable-multicast.md 6).
     pub(in crate::sender) fn fit_window(&mut self) {
         let least = self.counted().map(|it| u64::from(it.buffer)).min();
         if let Some(stream) = &mut self.stream {
@@ -61,7 +61,7 @@ impl<S: Source> Sender<S> {
         self.stream.is_some() && self.round.tries == 0 && !self.round.patient && (faithful || idle)
     }
 
-    /// Whether levels are what they can be; they never move backwards (fully-reliable-multicast.md 7).
+    /// Whether levels are what they can be; they never move backwards (specs/fully-reliable-multicast.md 7).
     pub(in crate::sender) fn levels_fit(&self, at: usize, report: &Report) -> bool {
         let (
             Some(stream),

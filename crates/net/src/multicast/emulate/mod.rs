@@ -1,4 +1,4 @@
-//! Many receivers in one process, to try a sender with: the emulators of rmtp-large-scale.md 2.9.
+//! Many receivers in one process, to try a sender with: the emulators of specs/rmtp-large-scale.md 2.9.
 
 mod lares;
 mod mars;

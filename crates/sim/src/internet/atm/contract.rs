@@ -1,7 +1,7 @@
 //! Contracts of hosts: how cells enter the network, and what does not.
 //!
 //! Between the adaptation layer and the queue of the adapter, cell by cell: first the adapter spaces the cells, then
-//! the network judges each as it enters (vbr-atm-lan.md 2.2, 2.7). All other flows go the short way.
+//! the network judges each as it enters (specs/vbr-atm-lan.md 2.2, 2.7). All other flows go the short way.
 
 use std::collections::VecDeque;
 

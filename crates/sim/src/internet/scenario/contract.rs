@@ -15,7 +15,7 @@ use crate::scenario::units::Quantity;
 /// Bytes of a cell.
 const CELL: u64 = 53;
 
-/// What the cells of a flow may do on the backbone (vbr-atm-lan.md 2.2). It is for all packets from one host to the
+/// What the cells of a flow may do on the backbone (specs/vbr-atm-lan.md 2.2). It is for all packets from one host to the
 /// other; nothing is reserved for it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -17,7 +17,7 @@ use crate::internet::components::Components;
 use crate::internet::network::{NodeIndex, Receiver, Traffic, XtpDelivery};
 use crate::scenario::units::Quantity;
 
-/// Multicast (xtp.md 2.13): all hosts of `to` receive one stream.
+/// Multicast (specs/xtp.md 2.13): all hosts of `to` receive one stream.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupSpec {

@@ -32,7 +32,7 @@ pub enum Kind {
     /// A router root, `fanout` routers below each (r1, r2, .. level by level), `depth` levels of links; the
     /// lowest are hosts: host1, host2, ..
     Tree,
-    /// Six sites of one LAN each at an ATM backbone with one long link (insane-simulator.md 2.9): hosts
+    /// Six sites of one LAN each at an ATM backbone with one long link (specs/insane-simulator.md 2.9): hosts
     /// site1-ws1 to site6-ws200 and site1-server1 to site6-server2, routers site1 to site6, switches w1..w3, e1..e3.
     Xunet,
 }

@@ -7,7 +7,7 @@ use crate::internet::network::{AtmEnd, Limit, Network, NodeIndex, Role};
 /// A configuration that works, but not as its author may think.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Warning {
-    /// Packets of more cells than a circuit may queue never get through whole (insane-simulator.md 7).
+    /// Packets of more cells than a circuit may queue never get through whole (specs/insane-simulator.md 7).
     PacketAboveCircuit {
         /// Cells of the largest packet.
         cells: u32,

@@ -1,4 +1,4 @@
-//! The six sites of insane-simulator.md 2.9.
+//! The six sites of specs/insane-simulator.md 2.9.
 
 use core::net::Ipv4Addr;
 

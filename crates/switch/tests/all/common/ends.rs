@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// Canyon of mets.md 3.2: 480, 960, 1920 cells/s.
+    /// Canyon of specs/mets.md 3.2: 480, 960, 1920 cells/s.
     pub fn canyon(id: u32, carriage: Carriage) -> Source {
         Source::new(id, carriage, [480, 960, 1_920])
     }

@@ -1,4 +1,4 @@
-//! What both ends share of the management interface (mets.md 2.2): which options make which policy,
+//! What both ends share of the management interface (specs/mets.md 2.2): which options make which policy,
 //! and what a client may want of a flow.
 
 use layercast_core::{

@@ -7,7 +7,7 @@ use layercast_wire::{AdapterKind, AdapterMsg, FlowInfo};
 
 use super::SinkConfig;
 
-/// The receiver's end of the QoS adapter: RES each era, levels by ADAPT (mets.md 2.11).
+/// The receiver's end of the QoS adapter: RES each era, levels by ADAPT (specs/mets.md 2.11).
 #[derive(Clone, Debug)]
 pub(super) struct SinkAdapter {
     origin: NodeId,

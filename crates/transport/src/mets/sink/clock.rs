@@ -11,7 +11,7 @@ const DRIFT_WINDOW: Span = Span::from_secs(10);
 ///
 /// Clocks that are not synchronised drift, too: 100 ppm are 360 ms in an hour, more than a fixed
 /// playout delay has to spare. The least delay of each window shows the drift, because queues do not
-/// change it (mets.md 6.2, 5); the time line follows it at GOP starts.
+/// change it (specs/mets.md 6.2, 5); the time line follows it at GOP starts.
 #[derive(Debug, Default)]
 pub(super) struct SourceClock {
     unwrapper: TimestampUnwrapper,

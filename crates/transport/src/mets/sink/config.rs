@@ -7,7 +7,7 @@ use layercast_qos::{JitterConfig, Margin, ProbeMode};
 use layercast_wire::{Carriage, Mark};
 use serde::{Deserialize, Serialize};
 
-/// How far behind the source a [`Sink`](super::Sink) plays (mets.md 2.8).
+/// How far behind the source a [`Sink`](super::Sink) plays (specs/mets.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlayoutConfig {
@@ -49,7 +49,7 @@ pub struct SinkConfig {
     /// Most cells per second, base layer included, that this host can take of the flow.
     pub local_limit: Option<CellRate>,
     /// What this host takes in without loss, all its flows together, as RES advertises it for
-    /// [`Shaping::Serial`](crate::mets::Shaping::Serial); 0 is not known (mets.md 8).
+    /// [`Shaping::Serial`](crate::mets::Shaping::Serial); 0 is not known (specs/mets.md 8).
     pub drain: CellRate,
     /// Cycle of RES.
     pub era: Span,
@@ -69,13 +69,13 @@ pub struct SinkConfig {
     /// Which cell of an AAL5 frame is marked.
     pub aal5_mark: Mark,
     /// What it wants of the flow, if not all that is offered: layers without a rate are not wanted,
-    /// the bounds of delay, jitter and loss are its own (`joinGroup`, mets.md 2.2).
+    /// the bounds of delay, jitter and loss are its own (`joinGroup`, specs/mets.md 2.2).
     pub spec: Option<FlowSpec>,
     /// Whether the media socket is registered from the start; if not, requests are refused and
     /// upcalls held back until [`Sink::register`](super::Sink::register).
     pub registered: bool,
     /// Whether frames that lost cells in their middle are filled with zeros and played, marked as
-    /// damaged, rather than lost (mets.md 2.6).
+    /// damaged, rather than lost (specs/mets.md 2.6).
     pub repair: bool,
     /// Whether source and sink share a clock. If not, delays are relative to the first frame's.
     pub synchronised: bool,

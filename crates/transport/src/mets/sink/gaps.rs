@@ -1,7 +1,7 @@
 use layercast_core::{FlowSpec, Layer, Level, PerLayer, Serial};
 use layercast_wire::FlowEnd;
 
-/// What the header of a frame says about the frames before it (mets.md 2.6).
+/// What the header of a frame says about the frames before it (specs/mets.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mark {
     pub seq: Serial,

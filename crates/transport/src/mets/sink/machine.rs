@@ -29,7 +29,7 @@ use super::{LevelReason, SinkConfig, SinkEvent, SinkInput, SinkStats, SinkTransm
 const JOIN_RETRY: Span = Span::from_secs(5);
 
 /// The receiving end of a flow: joins it, puts frames together, plays them at their deadline, and
-/// keeps the receiver's end of the QoS adapter (mets.md 2.7, 2.8, 2.11).
+/// keeps the receiver's end of the QoS adapter (specs/mets.md 2.7, 2.8, 2.11).
 #[derive(Debug)]
 pub struct Sink {
     config: SinkConfig,

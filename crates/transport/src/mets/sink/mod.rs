@@ -73,7 +73,7 @@ pub enum LevelReason {
     Closed,
 }
 
-/// What a [`Sink`] tells its user (mets.md 2.9).
+/// What a [`Sink`] tells its user (specs/mets.md 2.9).
 #[derive(Clone, PartialEq, Debug)]
 pub enum SinkEvent {
     /// The base layer is reserved; media follow from the next GOP on.
@@ -197,7 +197,7 @@ pub enum SinkEvent {
         /// Number of the epoch.
         epoch: u32,
     },
-    /// The source says something on the control socket (mets.md 2.2).
+    /// The source says something on the control socket (specs/mets.md 2.2).
     Control(Bytes),
     /// The network gave the flow up: a node on the way is gone, or has no room any more.
     Released {

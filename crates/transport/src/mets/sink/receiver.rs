@@ -30,7 +30,7 @@ const REORDERED: i32 = 64;
 /// Entries of the playout buffer, dropped frames included.
 const MAX_SLOTS: usize = 8_192;
 /// Deadlines in a window, and how late a frame may be handed over without missing its own
-/// (mets.md 2.4).
+/// (specs/mets.md 2.4).
 const WINDOW: u32 = 24;
 const SLACK: Span = Span::from_ms(1);
 

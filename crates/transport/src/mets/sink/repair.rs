@@ -38,7 +38,7 @@ pub struct RepairStats {
     pub packets: BasePackets,
 }
 
-/// Recovers packets of the base layer from parities (packet-level-fec.md 2.2); in memory that nothing that comes
+/// Recovers packets of the base layer from parities (specs/packet-level-fec.md 2.2); in memory that nothing that comes
 /// can exceed.
 #[derive(Debug)]
 pub(super) struct Repair {

@@ -1,7 +1,7 @@
 use layercast_core::{CellRate, FlowId, GroupId, Level, NodeId, Serial, Span, Time};
 use layercast_wire::{AdapterKind, AdapterMsg};
 
-/// The source's end of the QoS adapter (mets.md 2.11).
+/// The source's end of the QoS adapter (specs/mets.md 2.11).
 ///
 /// Three levels: what the network asks for (`wanted`), what was told to everybody (`advertised`,
 /// by ADAPT), and what frames are sent (`sending`, which follows the advertised level at GOP

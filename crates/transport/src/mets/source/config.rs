@@ -10,7 +10,7 @@ use super::pacing::Pacer;
 use super::parity::ParityConfig;
 use crate::mets::sink::Opener;
 
-/// How fast packets leave the source (mets.md 2.5).
+/// How fast packets leave the source (specs/mets.md 2.5).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shaping {
@@ -32,7 +32,7 @@ pub enum Shaping {
         p: u32,
     },
     /// Frame after frame, by deadline, at the rate at which the receiving host takes in cells: all
-    /// flows of the sending host through one [`HostPacer`](super::HostPacer) (mets.md 8). While no
+    /// flows of the sending host through one [`HostPacer`](super::HostPacer) (specs/mets.md 8). While no
     /// receiver says in RES what it takes in, as [`Rate`](Shaping::Rate).
     Serial {
         /// Of the token bucket until then; at least 1.
@@ -70,7 +70,7 @@ pub struct SourceConfig {
     pub start: Time,
     /// Most cells per second, base layer included, that this host can send of the flow.
     pub local_limit: Option<CellRate>,
-    /// What sending costs this host; `None`: nothing that limits it (mets.md 2.10, 2.11).
+    /// What sending costs this host; `None`: nothing that limits it (specs/mets.md 2.10, 2.11).
     pub cost: Option<HostCost>,
     /// Seed of its random streams.
     pub seed: u64,
@@ -78,7 +78,7 @@ pub struct SourceConfig {
     pub aal5_mark: Mark,
     /// Most members it keeps figures of.
     pub max_members: u32,
-    /// Whether a join is refused that the source alone would bring late (mets.md 2.10).
+    /// Whether a join is refused that the source alone would bring late (specs/mets.md 2.10).
     pub admission: bool,
     /// Whether the media socket is registered from the start; if not, frames and requests are
     /// refused until [`Source::register`](super::Source::register).
@@ -169,7 +169,7 @@ impl SourceConfig {
         }
     }
 
-    /// The fastest that its token bucket lets cells through, if it has one of its own (mets.md 2.5).
+    /// The fastest that its token bucket lets cells through, if it has one of its own (specs/mets.md 2.5).
     pub fn bucket_rate(&self) -> Option<CellRate> {
         match self.shaping {
             Shaping::Bucket { b, p } => Some(CellRate(b.saturating_mul(1_000) / p.max(1))),

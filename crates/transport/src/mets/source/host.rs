@@ -5,7 +5,7 @@ use super::Source;
 
 /// The aggregate pacer of a sending host: releases what the sources of the host with
 /// [`Shaping::Serial`](super::Shaping::Serial) hold, at the rate that their slowest receiver takes
-/// in, the frame with the earliest deadline first and each frame whole before the next (mets.md 8).
+/// in, the frame with the earliest deadline first and each frame whole before the next (specs/mets.md 8).
 ///
 /// The rate is the least that the receivers of those sources advertise in RES, but never below what
 /// the sources send on average: where receivers are different hosts, each gets only its own part.
@@ -88,7 +88,7 @@ impl HostPacer {
 }
 
 /// When the first frame of the `k`-th of `n` flows of one host is due after the first one's, so that
-/// their frames do not meet: `k * period / n` (mets.md 8).
+/// their frames do not meet: `k * period / n` (specs/mets.md 8).
 pub fn stagger(k: u32, n: u32, period: Span) -> Span {
     period.mul_div(u64::from(k), u64::from(n.max(1)))
 }

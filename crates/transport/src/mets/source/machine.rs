@@ -36,12 +36,12 @@ const LINGER: Span = Span::from_secs(1);
 /// Answers waiting for a driver that does not poll.
 const MAX_SIGNALS: usize = 1_024;
 /// Events waiting for the user from which on control messages wait at their senders, and periodic
-/// signals are merged (mets.md 2.9).
+/// signals are merged (specs/mets.md 2.9).
 const MAX_EVENTS: usize = 1_024;
 
 /// The sending end of a flow: takes media frames, releases them isochronously, numbers, masks,
 /// packetises and shapes them, and keeps the source's end of the QoS adapter and the membership
-/// (mets.md 2.4, 2.5, 2.11).
+/// (specs/mets.md 2.4, 2.5, 2.11).
 #[derive(Debug)]
 pub struct Source {
     config: SourceConfig,
@@ -222,7 +222,7 @@ impl Source {
     }
 
     /// There are no more frames: what is queued is sent for `grace` at most, then the flow is
-    /// closed and what is left counts as undelivered (`closeGroup`, mets.md 2.2).
+    /// closed and what is left counts as undelivered (`closeGroup`, specs/mets.md 2.2).
     pub fn end_within(&mut self, now: Time, grace: Span) {
         let until = now.saturating_add(grace);
         match &mut self.phase {
@@ -342,7 +342,7 @@ impl Source {
         if let Some(announcement) = self.adapter.due(now) {
             let Announcement { message, from } = announcement;
             let (from, to) = (from.level, message.max);
-            // On a decrease the shaper goes first, on an increase it follows (mets.md 2.11).
+            // On a decrease the shaper goes first, on an increase it follows (specs/mets.md 2.11).
             self.shape(now);
             self.send_adapt(now, message);
             let rate = self.rate_of(self.adapter.advertised());

@@ -49,7 +49,7 @@ pub enum SourceTransmit {
     Signal(Signal),
 }
 
-/// What a [`Source`] tells its user (mets.md 2.9).
+/// What a [`Source`] tells its user (specs/mets.md 2.9).
 #[derive(Clone, PartialEq, Debug)]
 pub enum SourceEvent {
     /// There is room for so many frames.
@@ -71,7 +71,7 @@ pub enum SourceEvent {
     MemberLeft(Member),
     /// A member missed three reports.
     MemberStale(Member),
-    /// A member says something on its control socket (mets.md 2.2).
+    /// A member says something on its control socket (specs/mets.md 2.2).
     Control {
         /// Who.
         member: Member,

@@ -1,4 +1,4 @@
-//! Closing in all forms, and breaking off (xtp.md 2.6).
+//! Closing in all forms, and breaking off (specs/xtp.md 2.6).
 
 use layercast_core::Time;
 use layercast_wire::{XtpDiagCode, XtpDiagValue, XtpOptions, XtpService};

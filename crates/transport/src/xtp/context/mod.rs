@@ -1,4 +1,5 @@
-//! One end of an association (xtp.md 2.5): what it sends, what it receives, and the handshake that clears up doubt.
+//! One end of an association (specs/xtp.md 2.5): what it sends, what it receives, and the handshake that clears up
+//! doubt.
 
 mod close;
 mod input;
@@ -99,7 +100,7 @@ pub(crate) struct Context {
     peer_edge: bool,
     /// Deliveries that the peer waits for: its synchronizing value, and the byte.
     owed_deliveries: VecDeque<(Serial, u64)>,
-    /// What may be sent until the peer has shown that packets to it arrive: it may be a victim (xtp.md 7).
+    /// What may be sent until the peer has shown that packets to it arrive: it may be a victim (specs/xtp.md 7).
     budget: AddressBudget,
 
     due: Due,

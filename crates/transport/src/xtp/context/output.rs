@@ -289,7 +289,7 @@ impl Context {
         next.is_none_or(|next| blocked(next.len.min(self.max_data as u64)))
     }
 
-    /// The first packet of a transaction asks for nothing: its answer is the answer (xtp.md 2.6).
+    /// The first packet of a transaction asks for nothing: its answer is the answer (specs/xtp.md 2.6).
     fn is_transaction_question(&self, index: usize) -> bool {
         let once = self.out.segment(index).sends == 0 && self.initiator && !self.heard;
         self.service == XtpService::TRANSACTION && self.write_closed && once

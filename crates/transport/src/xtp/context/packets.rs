@@ -12,7 +12,7 @@ use layercast_wire::{
 use super::{Context, Request};
 use crate::xtp::{Ask, RateCounts, XtpSocket};
 
-/// Ranges told at most (xtp.md 2.10).
+/// Ranges told at most (specs/xtp.md 2.10).
 const MAX_SPANS: usize = 64;
 /// Requests remembered at most; of more, the oldest are forgotten.
 const MAX_REQUESTS: usize = 4_096;

@@ -17,7 +17,7 @@ pub(super) struct Request {
     pub(super) sent: u64,
 }
 
-/// The synchronizing handshake (xtp.md 2.11): until it is answered no data are sent.
+/// The synchronizing handshake (specs/xtp.md 2.11): until it is answered no data are sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
     /// Any echo from here on answers it.

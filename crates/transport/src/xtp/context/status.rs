@@ -1,4 +1,4 @@
-//! What the peer says of what it has (xtp.md 2.10), and of traffic (2.12).
+//! What the peer says of what it has (specs/xtp.md 2.10), and of traffic (2.12).
 
 use layercast_core::{Serial, Time};
 use layercast_wire::{XtpControl, XtpTraffic, XtpTrafficSpec};
@@ -115,7 +115,7 @@ impl Context {
         }
     }
 
-    /// What we propose (xtp.md 2.12).
+    /// What we propose (specs/xtp.md 2.12).
     pub(super) fn propose(&mut self) {
         let short = |n: u64| n.min(u64::from(u32::MAX)) as u32;
         let (input, output) = (self.config.in_limit, self.config.out_limit);

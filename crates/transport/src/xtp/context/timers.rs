@@ -1,4 +1,4 @@
-//! WTIMER, CTIMER, CTIMEOUT, RTIMER and the time of inactivity (xtp.md 2.11).
+//! WTIMER, CTIMER, CTIMEOUT, RTIMER and the time of inactivity (specs/xtp.md 2.11).
 
 use layercast_core::{Span, Time, earliest};
 use layercast_wire::{XtpDiagCode, XtpDiagValue};

@@ -160,7 +160,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Asks to be let into a multicast association that is under way (xtp.md 2.13): at the group, or at its
+    /// Asks to be let into a multicast association that is under way (specs/xtp.md 2.13): at the group, or at its
     /// transmitter if that is known. [`XtpEvent::Joined`] tells of the first byte we get.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::xtp::{XtpDatagram, XtpEvent, XtpSocket};
 
 /// DIAG waiting to be sent at once; a driver that drains us never sees so many.
 const MAX_DIAGS: usize = 64;
-/// DIAG for strangers, for each source and second (xtp.md 7).
+/// DIAG for strangers, for each source and second (specs/xtp.md 7).
 const DIAGS_PER_SECOND: u32 = 10;
 
 impl Endpoint {

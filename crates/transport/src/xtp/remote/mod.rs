@@ -1,4 +1,4 @@
-//! XTP for users in other processes than the endpoint (xtp.md 2.14: the daemon and its shared queues), sans I/O.
+//! XTP for users in other processes than the endpoint (specs/xtp.md 2.14: the daemon and its shared queues), sans I/O.
 //!
 //! ```text
 //! user -> Link -> Request, data -> Desk -> Endpoint

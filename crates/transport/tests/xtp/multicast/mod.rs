@@ -1,4 +1,4 @@
-//! One to many (xtp.md 2.13): services, random schedules, hostile receivers.
+//! One to many (specs/xtp.md 2.13): services, random schedules, hostile receivers.
 
 mod capture;
 mod hostile;

@@ -84,7 +84,7 @@ pub struct FrmData {
     pub seq: Serial,
     /// END and AGAIN; CODED follows from `code`.
     pub flags: FrmFlags,
-    /// The header of a code (packet-level-fec.md 2.2).
+    /// The header of a code (specs/packet-level-fec.md 2.2).
     pub code: Option<[u8; 8]>,
     /// Its octets.
     pub payload: Payload,

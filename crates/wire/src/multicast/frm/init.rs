@@ -36,7 +36,7 @@ pub struct FrmInit {
     pub name: Bytes,
 }
 
-/// Conditions of group integrity (fully-reliable-multicast.md 2.6), at most 255.
+/// Conditions of group integrity (specs/fully-reliable-multicast.md 2.6), at most 255.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FrmIntegrity {
     /// One of them is enough.

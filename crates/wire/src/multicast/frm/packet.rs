@@ -8,7 +8,7 @@ pub const FRM_HEADER: usize = 12;
 /// Version of this form.
 pub const FRM_VERSION: u8 = 1;
 
-/// A packet of FRM (fully-reliable-multicast.md 2.1).
+/// A packet of FRM (specs/fully-reliable-multicast.md 2.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrmPacket {
     /// The session it belongs to.

@@ -3,7 +3,7 @@ use thiserror::Error;
 
 use super::{RmtpBody, RmtpForm};
 
-/// A packet of RMTP (rmtp-large-scale.md 2.1).
+/// A packet of RMTP (specs/rmtp-large-scale.md 2.1).
 ///
 /// A decoder ignores reserved bits and puts lists in order, so a packet that came from bytes encodes to the same
 /// packet, not always to the same bytes.

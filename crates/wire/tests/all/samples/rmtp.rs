@@ -1,5 +1,5 @@
-//! Packets of RMTP for tests and for the fuzz corpus: those of the worked trace of rmtp-large-scale.md 8.1, and the
-//! kinds it leaves out.
+//! Packets of RMTP for tests and for the fuzz corpus: those of the worked trace of specs/rmtp-large-scale.md 8.1, and
+//! the kinds it leaves out.
 
 use bytes::Bytes;
 use layercast_wire::Payload;

@@ -1,4 +1,4 @@
-//! Packets of XTP for tests and for the fuzz corpus: those of xtp.md appendix A, and the kinds it leaves out.
+//! Packets of XTP for tests and for the fuzz corpus: those of specs/xtp.md appendix A, and the kinds it leaves out.
 
 use core::net::SocketAddrV4;
 

@@ -47,7 +47,7 @@ pub struct SessionSpec {
     /// Rate of data, payload counted; the profile layercast needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
-    /// The rate is controlled by monitor bits, instead (rmtp-large-scale.md 2.5).
+    /// The rate is controlled by monitor bits, instead (specs/rmtp-large-scale.md 2.5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<MonitorSpec>,
     /// How losses are repaired.

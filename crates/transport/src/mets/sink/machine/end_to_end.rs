@@ -8,7 +8,7 @@ use crate::mets::{ControlError, SinkEvent};
 
 /// What a sink and the source of its flow tell one another, past the switches between them.
 impl Sink {
-    /// Sends a message on the control socket: reliably, in order (mets.md 2.2). It waits while there
+    /// Sends a message on the control socket: reliably, in order (specs/mets.md 2.2). It waits while there
     /// is no way to the source.
     pub fn send_control(&mut self, now: Time, message: Bytes) -> Result<(), ControlError> {
         if matches!(self.session, Session::Closing { .. } | Session::Closed) {

@@ -8,7 +8,7 @@ use super::{Session, Sink};
 use crate::mets::SinkEvent;
 use crate::mets::manage::{carried_over, changed, group_info, narrowed, within};
 
-/// The management interface of a client (mets.md 2.2): what it changes is its own affair.
+/// The management interface of a client (specs/mets.md 2.2): what it changes is its own affair.
 impl Sink {
     /// Binds the media socket to the management socket: from here on requests are served, and the
     /// flow is joined as soon as it is advertised.

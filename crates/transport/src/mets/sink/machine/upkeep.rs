@@ -11,7 +11,7 @@ use super::{Session, Sink};
 use crate::mets::sink::adapter::Adapted;
 use crate::mets::{LevelReason, SinkEvent};
 
-/// Upcalls waiting for the user from which on periodic signals are merged (mets.md 2.9).
+/// Upcalls waiting for the user from which on periodic signals are merged (specs/mets.md 2.9).
 pub(super) const MAX_UPCALLS: usize = 1_024;
 
 /// What a sink does in eras and periods: the QoS adapter, signals, alarms.

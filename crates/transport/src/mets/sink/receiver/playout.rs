@@ -42,7 +42,7 @@ impl Receiver {
     }
 
     /// Keeps the playout buffer within D times the frame rate and a GOP; the newest enhancement
-    /// frame goes first (mets.md 2.8).
+    /// frame goes first (specs/mets.md 2.8).
     pub(super) fn bound_buffer(&mut self) {
         // Twice: frames of a catch-up burst come ahead of time.
         if self.buffer.len() <= 2 * self.jitter.buffer_frames() {

@@ -8,7 +8,7 @@ use super::{Phase, Source, drs_of, largest};
 use crate::mets::SourceEvent;
 use crate::mets::manage::{changed, group_info};
 
-/// How long the members may take to agree to a change (mets.md 2.10).
+/// How long the members may take to agree to a change (specs/mets.md 2.10).
 const PATIENCE: Span = Span::from_secs(5);
 /// How often a change that is not in force yet is repeated, so that no node forgets it.
 const REFRESH: Span = Span::from_secs(2);
@@ -33,7 +33,7 @@ impl Renegotiation {
     }
 }
 
-/// The management interface of a server (mets.md 2.2): what it changes of the flow, it changes for
+/// The management interface of a server (specs/mets.md 2.2): what it changes of the flow, it changes for
 /// every member.
 impl Source {
     /// Binds the media socket to the management socket: from here on frames are taken and requests
@@ -329,12 +329,12 @@ impl Source {
     }
 
     /// Longest the largest base-layer frame takes through the shaper, and a tick of it
-    /// (mets.md 2.10).
+    /// (specs/mets.md 2.10).
     pub(super) fn first_delay(&self, spec: &FlowSpec) -> Span {
         self.pacer.drain(spec, spec.layers[Layer::Base].burst)
     }
 
-    /// Periodic signals and alarms of the server (mets.md 2.9).
+    /// Periodic signals and alarms of the server (specs/mets.md 2.9).
     pub(super) fn run_signals(&mut self, now: Time) {
         let missed = self.scheduler.missed_total();
         let told = std::mem::replace(&mut self.told_missed, missed);

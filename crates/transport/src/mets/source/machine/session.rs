@@ -111,7 +111,7 @@ impl Source {
         }
     }
 
-    /// Sends a message on the control socket of a member: reliably, in order (mets.md 2.2).
+    /// Sends a message on the control socket of a member: reliably, in order (specs/mets.md 2.2).
     pub fn send_control(
         &mut self,
         now: Time,

@@ -14,7 +14,7 @@ pub(super) const RUNS: usize = 8;
 const FLUSH: Span = Span::from_ms(100);
 const FLUSH_UNBOUNDED: Span = Span::from_ms(50);
 
-/// How the base layer of a flow is protected against loss (packet-level-fec.md 2.2): `6+2`, `auto`, or
+/// How the base layer of a flow is protected against loss (specs/packet-level-fec.md 2.2): `6+2`, `auto`, or
 /// with another code than XOR and shift `reed-solomon:20+4`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -36,7 +36,7 @@ pub enum Redundancy {
         m: u8,
     },
     /// As few as leave one base-layer frame in a thousand lost, by what the receivers report
-    /// (packet-level-fec.md 2.7); one parity for each block at least, for without any no loss is seen.
+    /// (specs/packet-level-fec.md 2.7); one parity for each block at least, for without any no loss is seen.
     Auto,
 }
 

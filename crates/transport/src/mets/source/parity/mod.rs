@@ -39,7 +39,7 @@ pub struct ParityStats {
 }
 
 /// Makes the parities of the base layer of a flow: to every block of packets some METS packets that stand in for
-/// any that are lost (packet-level-fec.md 2.2).
+/// any that are lost (specs/packet-level-fec.md 2.2).
 ///
 /// The packets themselves stay as they are; a parity names those that it is made of.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::config::{base_frames, frames_together};
 /// Base-layer frames that may stay lost.
 const FRAME_LOSS: f64 = 1e-3;
 
-/// Lets redundancy follow what the receivers report (packet-level-fec.md 2.7).
+/// Lets redundancy follow what the receivers report (specs/packet-level-fec.md 2.7).
 #[derive(Debug)]
 pub(super) struct Steering(Follower);
 

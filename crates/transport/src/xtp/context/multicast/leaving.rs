@@ -11,7 +11,7 @@ use crate::xtp::context::{Context, News};
 const MAX_FAREWELLS: usize = 64;
 
 impl Context {
-    /// Those who hold all others up and have said so often enough, if they are not to be waited for (xtp.md 7).
+    /// Those who hold all others up and have said so often enough, if they are not to be waited for (specs/xtp.md 7).
     pub(super) fn drop_laggards(&mut self, now: Time) {
         let config = &self.config.group;
         let stuck =

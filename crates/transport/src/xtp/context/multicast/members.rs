@@ -18,7 +18,7 @@ pub(super) enum Reply {
     Admission,
 }
 
-/// A receiver of a multicast association, as its transmitter knows it (xtp.md 2.13).
+/// A receiver of a multicast association, as its transmitter knows it (specs/xtp.md 2.13).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     /// It has echoed what only it was told, and counts.

@@ -1,5 +1,5 @@
-//! Associations with many receivers (xtp.md 2.13): the part that their transmitter and their receivers do not share
-//! with an association of two.
+//! Associations with many receivers (specs/xtp.md 2.13): the part that their transmitter and their receivers do not
+//! share with an association of two.
 
 mod admission;
 mod leaving;

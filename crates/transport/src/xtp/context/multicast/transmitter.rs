@@ -241,7 +241,7 @@ impl Context {
         self.farewell(who, XtpDiagCode::PROTOCOL, XtpDiagValue::RETRANSMISSION);
     }
 
-    /// After whatever happened to the list: what counts is what the last of them has (xtp.md 2.13).
+    /// After whatever happened to the list: what counts is what the last of them has (specs/xtp.md 2.13).
     pub(super) fn after_members(&mut self, now: Time) {
         let (sync, before) = (self.sync, (self.out.una(), self.alloc));
         let wanted = self.config.group.wait_for.max(1) as usize;
