@@ -79,6 +79,11 @@ test-python: tools clips ## Python tests of the bindings and the lab, debug buil
 	scripts/stage_python.sh $(TARGET)/debug
 	$(PY) -m pytest -q -rs -n 2 --dist loadfile python/tests
 
+.PHONY: docs
+docs: venv ## The documentation site with the API docs: target/site/index.html
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	$(PY) scripts/build_site.py target/site $(TARGET)/doc
+
 # Also those that take long; of all of them the places (README.md:22) that are not run, with the reasons.
 .PHONY: docs-commands
 docs-commands: export LAYERCAST := $(TARGET)/debug/layercast
