@@ -3,7 +3,7 @@
 
 Usage: files_to_many.py LAYERCAST DIR [--megabytes 2000] [--receivers 30] [--rate 100Mbit/s] [--fault WHAT]
 
-WHAT: `receivers` kills two receivers with SIGKILL at 40 % of the first pass and starts them anew after 3 s,
+WHAT: `receivers` kills two receivers with SIGKILL at 40 % of the first pass and starts them again after 3 s,
 `sender` does so with the sender. Every output is compared byte for byte, then deleted. Prints one JSON
 object; memory is the most that was resident, processor time user and system of all lives of a process.
 """

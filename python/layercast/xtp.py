@@ -37,7 +37,7 @@ _SERVICES: Mapping[str, int] = {
     "multicast": 5,
     "reliable-multicast": 6,
 }
-# Most bytes of a message that are taken at once.
+# Most bytes of a message that are taken in one piece.
 _MOST = 1 << 16
 
 
@@ -177,7 +177,7 @@ class Context:
         return await self._raw.parted(receivers)
 
     async def close_write(self) -> None:
-        """Nothing more will be sent; receiving goes on."""
+        """Nothing more will be sent; receiving continues."""
         await self._raw.close_write()
 
     async def info(self) -> dict[str, Any] | None:

@@ -64,9 +64,9 @@ def campaign(
 ) -> None:
     """Run a scenario with a grid of changes and many seeds, each run once.
 
-    A start goes on where the last one ended: whatever has a result in the folder is not computed again.
+    A start continues where the last one ended: whatever has a result in the folder is not computed again.
     Results are the same wherever they are computed. Exit status: 0 done, 1 some runs failed or came to the
-    end of their budget, 2 wrong use, 130 stopped by Ctrl-C; the same command goes on.
+    end of their budget, 2 wrong use, 130 stopped by Ctrl-C; the same command continues.
 
     layercast-lab campaign sweep.toml --set run.duration=1s --dry-run
 

@@ -67,7 +67,7 @@ class Failed:
 
 
 class Engine:
-    """A process that makes one run after the other; not for several threads at once.
+    """A process that makes one run after the other; not for several threads simultaneously.
 
     `memory` is the most it may have, bytes (Linux; elsewhere there is no bound), `inputs` the folder of files
     that scenarios name.

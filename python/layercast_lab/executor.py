@@ -149,7 +149,7 @@ class Executor:
             self._cluster.close()
 
     def workers(self) -> int:
-        """How many runs can be made at once, now."""
+        """How many runs can be made concurrently, now."""
         return sum(self._client.nthreads().values())
 
     def check(self) -> None:

@@ -26,7 +26,7 @@ def scenario(
 ) -> dict[str, Any]:
     """The newspaper at 0.8 Mbit/s, as `multicast.paper` has it; where `lossy` do, the others lose none.
 
-    As the paper's model has it a poll ends each pass, with a range of back-off for those who still respond,
+    As the paper's model has it a poll ends each pass, with a range of back-off for those that still respond,
     and nobody says good-bye; `session` is what else is not as in the profile `rmtp`.
     """
     if delta is None:

@@ -1,4 +1,4 @@
-"""Many runs at once, and runs with every frame's times."""
+"""Many runs in one call, and runs with every frame's times."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_timeline_has_rounds_until_the_link_is_full():
     found = tcp.timeline(7, 0.1, tcp.OPEN)
     wanted = [0, round_trip, round_trip + segment] + [2 * round_trip + n * segment for n in range(4)]
     assert found == pytest.approx(wanted)
-    # The window holds two segments: two a round trip for ever.
+    # The window holds two segments: two a round trip forever.
     capped = tcp.timeline(7, 0.1, 2 * tcp.MSS)
     assert capped == pytest.approx([0] + [n * round_trip + s for n in (1, 2, 3) for s in (0, segment)])
     # Beyond the round trip segments follow one another.

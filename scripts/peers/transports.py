@@ -29,7 +29,7 @@ ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 PARTS = sys.argv[3:] or ["loopback", "lossy"]
 SECONDS = 4
 LOSSY_SECONDS = 10
-# Of the line of 100 Mbit/s, for those who are told a rate: bytes of XTP or SRT per second.
+# Of the line of 100 Mbit/s, for those that are told a rate: bytes of XTP or SRT per second.
 RATE = 11_500_000
 DELAY_MS, LOSS = 20, 0.01
 SCENARIO = f"""
@@ -106,7 +106,7 @@ class Way:
                     text=True,
                     timeout=3 * seconds + 30,
                 )
-                # One that the sender has not told the end of would wait for ever.
+                # One that the sender has not told the end of would wait forever.
                 told = json.loads(receiver.communicate(timeout=20)[0])
             finally:
                 receiver.kill()

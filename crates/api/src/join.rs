@@ -82,7 +82,7 @@ impl Join {
         }
     }
 
-    /// Name of the member, as the source sees it; unique among those who join by one node.
+    /// Name of the member, as the source sees it; unique among those that join by one node.
     pub fn name(mut self, name: impl Into<String>) -> Join {
         self.name = Some(name.into());
         self

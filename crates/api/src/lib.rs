@@ -53,7 +53,7 @@
 //! | control | [`OpenGroup::control`] | [`ControlSocket`] |
 //! | management | [`OpenGroup::management`] | [`ManagementSocket`] |
 //!
-//! Those who want the machines themselves, without sockets and clocks, find them in
+//! Those that want the machines themselves, without sockets and clocks, find them in
 //! [`transport`] and [`switch`]; the loops that drive them are in [`net`].
 
 mod control;

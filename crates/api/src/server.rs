@@ -144,7 +144,7 @@ impl Server {
         OpenGroup::open(group, Arc::clone(&self.running)).await
     }
 
-    /// Whether a group of it, or a socket of one, is open: then it goes on without this handle.
+    /// Whether a group of it, or a socket of one, is open: then it continues without this handle.
     pub fn has_groups(&self) -> bool {
         Arc::strong_count(&self.running) > 1
     }

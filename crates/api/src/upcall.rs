@@ -140,7 +140,7 @@ pub enum QosEvent {
     },
     /// Nothing was heard of the QoS adapter for three eras.
     AdapterSilent,
-    /// Source: the application paused; the schedule started anew.
+    /// Source: the application paused; the schedule started again.
     Resync {
         /// How late the frame was.
         late: Span,
@@ -162,7 +162,7 @@ pub enum QosEvent {
         /// What it needs now.
         spec: Box<FlowSpec>,
     },
-    /// Sink: the way to the source is lost; it is looked for again, media go on as long as they come.
+    /// Sink: the way to the source is lost; it is looked for again, media continue as long as they come.
     Disconnected,
 }
 

@@ -137,7 +137,7 @@ impl<T: Send + 'static> Queue<T> {
     }
 }
 
-/// A time-out as C gives it: negative is for ever.
+/// A time-out as C gives it: negative is forever.
 pub(crate) fn timeout(ms: i32) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }

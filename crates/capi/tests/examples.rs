@@ -78,7 +78,7 @@ fn run(program: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Waits for the end, but not for ever.
+/// Waits for the end, but not forever.
 fn end(mut child: Child, name: &str) -> String {
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {

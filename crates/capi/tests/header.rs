@@ -23,6 +23,6 @@ fn the_header_is_up_to_date() {
     assert!(
         made == committed,
         "include/layercast.h is not what the sources say: \
-         LAYERCAST_BLESS=1 cargo test -p layercast-c --test header writes it anew"
+         LAYERCAST_BLESS=1 cargo test -p layercast-c --test header writes it again"
     );
 }

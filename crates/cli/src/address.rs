@@ -105,7 +105,8 @@ fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
     match (url.protected, url.expect, ca) {
         (false, _, None) => Ok(None),
         (false, _, Some(_)) => Err(Failure::Usage(
-            "--ca belongs to layercasts://, nobody shows a certificate in the clear".to_owned(),
+            "--ca belongs to layercasts://, a connection in the clear has no certificate"
+                .to_owned(),
         )),
         (true, Some(Expect::Node(fingerprint)), _) => Ok(Some(Trust::Node(fingerprint))),
         (true, Some(Expect::Anyone), _) => Ok(Some(Trust::Anyone)),

@@ -53,7 +53,7 @@ pub enum Media {
 pub enum Commitment {
     /// Every packet of every layer.
     Deterministic,
-    /// At least so many per cent of the packets.
+    /// At least this share of the packets, in percent.
     Statistical(u8),
     /// Base layer hard, enhancement layers soft.
     #[default]
@@ -67,7 +67,7 @@ pub enum Commitment {
 pub struct FrameRate {
     /// Frames ...
     pub num: u32,
-    /// ... per so many seconds.
+    /// ... per this number of seconds.
     pub den: u32,
 }
 

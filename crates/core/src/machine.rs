@@ -20,11 +20,11 @@ impl PortId {
 /// [`poll_event`](Machine::poll_event) until both give `None`, then ask
 /// [`next_timeout`](Machine::next_timeout). `now` never goes backwards.
 pub trait Machine {
-    /// What comes in, with where it comes from.
+    /// An input, with its origin (port or application).
     type Input;
-    /// What goes out, with where it goes to.
+    /// An output, with its destination.
     type Transmit;
-    /// What the user of the machine is told.
+    /// A notification to the user of the machine.
     type Event;
 
     /// Takes one input.

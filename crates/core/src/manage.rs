@@ -7,7 +7,7 @@ use crate::{
     QosPolicy, Refusal, SpecError,
 };
 
-/// A request of the management interface, told back in its answer; the user picks the number.
+/// The number of a management request, echoed in its answer; the user chooses it.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
@@ -87,7 +87,7 @@ pub enum GroupState {
     Closed,
 }
 
-/// Who one is in a group.
+/// The role of a participant in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -136,7 +136,7 @@ pub struct GroupInfo {
     pub policy: QosPolicy,
     /// The layers that have a rate.
     pub layers: Vec<LayerEntry>,
-    /// Its core switch; `None` while nobody has chosen one.
+    /// Its core switch; `None` until one is chosen.
     pub core: Option<String>,
     /// Its circuit on the first link, where links carry cells.
     pub svc: Option<u16>,

@@ -126,8 +126,8 @@ pub enum TraceEvent<'a> {
 
 /// Where machines report what happens; passed into every mutation.
 ///
-/// With [`Off`] the calls vanish at compile time. Build the event inside the closure given to
-/// [`Observer::on`], so that it costs nothing when nobody looks.
+/// With [`Off`] the calls vanish at compile time. Build the event inside the closure given to [`Observer::on`],
+/// so that it costs nothing without an observer.
 pub trait Observer {
     /// Takes one record.
     fn record(&mut self, record: &Record<'_>);
@@ -157,7 +157,7 @@ pub trait Observer {
 pub struct Record<'a> {
     /// When, in picoseconds.
     pub time: Time,
-    /// Who.
+    /// The subject of the event.
     #[serde(flatten)]
     pub subject: Subject<'a>,
     /// What.
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn off_builds_nothing() {
         Off.on(Time::ZERO, SUBJECT, || {
-            unreachable!("an event was built for nobody")
+            unreachable!("an event was built without an observer")
         });
     }
 

@@ -1,12 +1,12 @@
-/// Bytes that a processor loads at once.
+/// Bytes that a processor loads in one operation.
 const LINE: usize = 64;
-/// More than so many bytes are no two fields of one struct.
+/// Fields of one struct are at most this far apart, in bytes.
 const MOST: usize = 4_096;
 
-/// Lets the processor begin to load what `it` refers to, where it can; nothing else happens.
+/// Hints the processor to load the memory that `it` refers to; has no other effect.
 ///
-/// For what a simulator of many thousand machines will need in a few events: caches do not hold them all, and a load
-/// that nobody waits for costs little.
+/// A simulator of thousands of machines calls it for data that the next few events need: the caches do not hold
+/// all machines, and a load that runs in the background costs little.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(it: &T) {
     let start = core::ptr::from_ref(it).cast::<i8>();
@@ -15,7 +15,8 @@ pub fn prefetch<T: ?Sized>(it: &T) {
     }
 }
 
-/// [Prefetches](prefetch) what lies from `first` to `last`, two fields of one struct, of which `last` is the later one.
+/// [Prefetches](prefetch) the memory from the field `first` to the field `last` of one struct; `last` has the
+/// higher address.
 #[inline(always)]
 pub fn prefetch_between<A, B>(first: &A, last: &B) {
     let start = core::ptr::from_ref(first).cast::<i8>();

@@ -1,8 +1,8 @@
-/// A set of numbers kept as disjoint half-open ranges in order: what of a sequence arrived, or was
-/// acknowledged selectively.
+/// A set of numbers kept as disjoint half-open ranges in order, such as the octets of a stream that have
+/// arrived or are selectively acknowledged.
 ///
-/// Ranges that touch become one. Memory grows with the gaps, so whoever fills it from outside
-/// bounds [`len`](RangeSet::len).
+/// Adjacent ranges are merged. Memory grows with the number of gaps, so code that inserts numbers from the
+/// network bounds [`len`](RangeSet::len).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RangeSet(Vec<(u64, u64)>);
 

@@ -25,7 +25,7 @@ impl Rate {
         self.0
     }
 
-    /// How long `bytes` take at this rate; for ever at rate zero.
+    /// How long `bytes` take at this rate; forever at rate zero.
     #[inline]
     pub const fn time_for(self, bytes: u64) -> Span {
         if self.0 == 0 {

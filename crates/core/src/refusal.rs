@@ -47,7 +47,7 @@ pub enum Resource {
     StaleProof,
     /// A name that no other member of the flow has.
     NameInUse,
-    /// A flow of the source that is asked for: this one is signed by another, or by nobody.
+    /// A flow signed by the requested source: this one is signed by another source, or not signed.
     Identity,
     /// A node further on did not answer; milliseconds waited.
     Timeout,

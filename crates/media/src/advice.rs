@@ -15,7 +15,7 @@ const LONG_GOP: Span = Span::from_ms(2_500);
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Advice {
-    /// Pictures of this codec are not told apart.
+    /// Pictures of this codec are not distinguished.
     Codec {
         /// The codec.
         codec: VideoCodec,

@@ -140,7 +140,7 @@ impl Frame {
 impl Clip {
     /// Reads an MPEG-1/2 video elementary stream, MPEG-1 system stream or MPEG-2 program stream
     /// (its first video stream), an H.264 byte stream,
-    /// or an MPEG transport stream, told apart by their first bytes.
+    /// or an MPEG transport stream, distinguished by their first bytes.
     ///
     /// Frames of an elementary stream are slices of `data`, not copies. An incomplete last picture
     /// is left out and reported in [`ClipInfo::truncated`].

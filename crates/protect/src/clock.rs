@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What time it is for others: microseconds since 1970 (UTC) at [`Time::ZERO`].
 ///
 /// The wall clock of a host can be set while a machine runs. So it is an input of machines
-/// (`set_wall_clock`), which a driver reads anew, and not a constant of their configuration.
+/// (`set_wall_clock`), which a driver reads again, and not a constant of their configuration.
 ///
 /// Not seconds: two clocks of one machine, made at different moments, must not be a second apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl WallClock {
     }
 }
 
-/// 32 random octets that nobody else knows.
+/// 32 secret random octets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u8; 32]);
 

@@ -27,7 +27,7 @@ pub struct FilesKey([u8; 32]);
 #[derive(Clone)]
 pub struct FilesSession(Secret);
 
-/// Who says something in a session. Each has a key of its own, in which each counter is used once.
+/// The author of a message in a session. Each has a key of its own, with which each counter is used once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speaker {
     /// The sender.

@@ -20,7 +20,7 @@ const TAG: usize = 16;
 /// *ring* has X25519 too, but only for keys that it draws itself; here secrets come from the caller.
 pub struct ExchangeKey(StaticSecret);
 
-/// For whom a grant is, and what it answers.
+/// The recipient of a grant, and the request it answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grantee<'a> {
     /// The flow.
@@ -93,7 +93,7 @@ pub fn grant(
     Ok(out)
 }
 
-/// The group key in a grant of the source `source` for us, who have the secret `ours`.
+/// Opens a grant of the source `source` with our secret `ours` and returns the group key.
 pub fn open_grant(
     octets: &[u8],
     source: &SourceKey,

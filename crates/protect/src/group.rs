@@ -34,7 +34,7 @@ pub struct Place {
 /// Seals and opens the media of one epoch.
 ///
 /// Sealed media are `[ciphertext][tag, 16 octets][epoch modulo 256]`, AES-256-GCM with the METS header as
-/// additional data: it stays readable for switches, but nobody can change it.
+/// additional data: switches can read it, but a change is detected.
 pub struct MediaCipher {
     epoch: u32,
     keys: [Option<LessSafeKey>; 3],

@@ -7,7 +7,7 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// SHA-256 of a certificate in DER: who a node is, whatever it calls itself.
+/// SHA-256 of a certificate in DER: the identity of a node, whatever name it gives itself.
 ///
 /// As text it is base64url without padding, 43 characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,15 +2,15 @@
 //!
 //! Two layers (docs/src/explanation/security.md). The *link* layer authenticates and encrypts every datagram between two
 //! neighbours; it is taken off and put on again at every hop. The *group* layer protects the media of a flow
-//! between its source and its members; switches between them pass on what they cannot read.
+//! between its source and its members; switches between them forward media that they cannot read.
 //!
 //! | | |
 //! |---|---|
 //! | [`LinkSealer`], [`LinkOpener`] | every datagram of a link: sealed by one neighbour, opened by the other |
 //! | [`ReplayWindow`] | each of them once |
 //! | [`Fingerprint`] | whose certificate it is |
-//! | [`Signer`], [`SourceKey`] | who a flow comes from |
-//! | [`Token`], [`Proof`] | who may join it, shown without giving it away |
+//! | [`Signer`], [`SourceKey`] | the identity of a flow's source |
+//! | [`Token`], [`Proof`] | permission to join it, presented without disclosing the secret |
 //! | [`grant`], [`open_grant`] | the key of a group, handed to one member past the switches |
 //! | [`GroupKey`], [`MediaCipher`] | the media of a flow, sealed by its source and opened by its members |
 //! | [`FilesKey`], [`FilesSession`] | the datagrams of files to many receivers, under a key that all of them share |

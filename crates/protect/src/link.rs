@@ -92,7 +92,7 @@ pub enum OpenError {
     },
 }
 
-/// A key was used so often that it must not be used any more.
+/// A key has reached its usage limit and must not be used any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the link key is used up after {SEAL_LIMIT} datagrams")]
 pub struct Exhausted;
@@ -109,7 +109,7 @@ impl LinkKey {
         self.id
     }
 
-    /// What is handed to the neighbour, on a channel that nobody else reads.
+    /// The text form for the neighbour, to be sent over a confidential channel only.
     pub fn to_text(&self) -> String {
         let mut bytes = [0; 33];
         bytes[0] = self.id;

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use thiserror::Error;
 
-/// Public Ed25519 key of a source: who a flow comes from. As text base64url, 43 characters.
+/// Public Ed25519 key of a source: the identity of a flow's origin. As text base64url, 43 characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceKey(pub [u8; 32]);
 
@@ -15,7 +15,7 @@ pub struct SourceKey(pub [u8; 32]);
 #[error("an Ed25519 public key is 43 characters of base64url")]
 pub struct SourceKeyError;
 
-/// Whoever can sign as a source, or as the holder of a token: an Ed25519 key pair (RFC 8032).
+/// A source or the holder of a token, able to sign: an Ed25519 key pair (RFC 8032).
 pub struct Signer {
     pair: Ed25519KeyPair,
 }

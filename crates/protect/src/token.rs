@@ -42,9 +42,9 @@ struct Capability {
     signature: [u8; 64],
 }
 
-/// A capability with the secret of its holder: what a receiver is given to join a flow.
+/// A capability with the secret of its holder: it permits a receiver to join a flow.
 ///
-/// Whoever has the text may use it; what is shown to others is a [`Proof`].
+/// Possession of the text is permission to use it; others are shown a [`Proof`] instead.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     capability: Capability,
@@ -81,7 +81,7 @@ pub struct Proof {
     signature: [u8; 64],
 }
 
-/// Who wants to use a proof, and for what.
+/// The member that presents a proof, and the flow it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claimant<'a> {
     /// Name of the flow.
@@ -131,7 +131,7 @@ pub enum ProofError {
 }
 
 impl ProofError {
-    /// What whoever shows such a proof is missing.
+    /// The resource that the holder of such a proof lacks.
     pub fn resource(self) -> Resource {
         match self {
             ProofError::Expired => Resource::TokenExpired,
@@ -292,7 +292,8 @@ impl Proof {
         reader.end().map(|()| proof)
     }
 
-    /// What it allows `claimant`, given the key of the source of the flow. Needs nobody else.
+    /// Checks the proof for `claimant` and returns what it permits, given the key of the flow's source. It
+    /// needs no third party.
     pub fn verify(
         &self,
         source: &SourceKey,

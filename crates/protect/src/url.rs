@@ -24,7 +24,7 @@ pub struct JoinUrl {
     pub host: String,
     /// Name of the flow.
     pub flow: Option<String>,
-    /// Who has to answer there (`fp`); missing: whoever a certification authority says.
+    /// The identity that must answer there (`fp`); missing: one that a certification authority vouches for.
     pub expect: Option<Expect>,
     /// Public Ed25519 key of the source, whose flow it has to be (`src`).
     pub source: Option<[u8; 32]>,
@@ -43,12 +43,12 @@ pub enum Control {
     Xtp,
 }
 
-/// Who has to answer at a protected node.
+/// The identity that must answer at a protected node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expect {
     /// The node with this certificate.
     Node(Fingerprint),
-    /// Anybody (`fp=any`): encrypted, but nobody knows with whom.
+    /// Any identity (`fp=any`): encrypted, but not authenticated.
     Anyone,
 }
 
@@ -64,7 +64,7 @@ pub enum UrlError {
     /// A `%` without two hexadecimal digits, or octets that are no text.
     #[error("{0:?} is not percent-encoded UTF-8")]
     Encoding(String),
-    /// A parameter nobody knows, or one that is there twice.
+    /// An unknown parameter, or one given twice.
     #[error("{0:?} is not one of fp=, src=, token=, control=, each at most once")]
     Parameter(String),
     /// `fp` is neither a fingerprint nor `any`.
@@ -79,8 +79,8 @@ pub enum UrlError {
     /// `control` where QUIC carries it.
     #[error("control= belongs to layercast://: on protected links QUIC carries the control")]
     Protected,
-    /// `fp` where nobody shows a certificate.
-    #[error("fp= belongs to layercasts://, nobody shows a certificate in the clear")]
+    /// `fp` where no certificate is presented.
+    #[error("fp= belongs to layercasts://, a connection in the clear has no certificate")]
     Clear,
 }
 

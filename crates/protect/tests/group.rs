@@ -1,4 +1,4 @@
-//! Tokens, proofs, grants and sealed media: what they allow, and to nobody else.
+//! Tokens, proofs, grants and sealed media: what they permit, and that they permit no more.
 
 use layercast_core::{FlowId, Layer, Level, NodeId, Resource, Serial};
 use layercast_protect::{

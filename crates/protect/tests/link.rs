@@ -67,7 +67,7 @@ fn a_forgery_does_not_move_the_window() {
 fn the_header_is_authenticated() {
     let sealed = seal(&mut LinkSealer::new(&key(0, 1)), b"media");
     let mut opener = LinkOpener::new(&key(0, 1));
-    // The same secret under another number is another key: nobody relabels a datagram.
+    // The same secret under another number is another key: a datagram cannot be relabelled.
     opener.add(&key(1, 1));
     let mut relabelled = sealed.clone();
     relabelled[0] = 0xD1;

@@ -21,7 +21,7 @@ enum Question {
         kind: CostKind,
         points: Vec<(usize, usize, f64, f64)>,
     },
-    /// k, parities at once, e, G.
+    /// k, proactive parities, e, G.
     Integrated {
         points: Vec<(usize, usize, f64, f64)>,
     },

@@ -52,7 +52,7 @@ impl HostCost {
 }
 
 impl HostCost {
-    /// Cells/s that nine tenths of a processor move with so many frames (specs/mets.md 2.10).
+    /// The cells/s that nine tenths of a processor can forward at this frame rate (specs/mets.md 2.10).
     pub fn most(&self, frames: FrameRate) -> CellRate {
         let share = Span::from_ms(900).saturating_sub(self.load(CellRate(0), frames));
         match self.per_cell.as_ps() {

@@ -44,7 +44,7 @@ impl Alarms {
         }
     }
 
-    /// Watches `alarms` from here on: those watched already go on in their window, others start
+    /// Watches `alarms` from here on: those watched already continue in their window, others start
     /// one now.
     pub fn replace(
         &mut self,
@@ -91,7 +91,7 @@ impl Alarms {
 
 impl Watch {
     fn end(&self) -> Time {
-        // At least a millisecond, so that time goes on.
+        // At least a millisecond, so that time continues.
         let window = Span::from_ms(u64::from(self.alarm.window_ms.max(1)));
         self.start.saturating_add(window)
     }
@@ -153,7 +153,7 @@ mod tests {
         Time::ZERO + Span::from_ms(ms)
     }
 
-    /// The values at which `alarm` fires if so many frames are late in each window.
+    /// The values at which `alarm` fires, given the number of late frames in each window.
     fn fired(alarm: Alarm, late: &[u64]) -> Vec<f64> {
         let mut alarms = Alarms::new(at(0), [alarm]);
         let mut monitor = FlowMonitor::new(FlowId(1), at(0));

@@ -1,4 +1,4 @@
-/// Deadlines met and missed, in windows of so many (specs/mets.md 2.4).
+/// Deadlines met and missed, in windows of a fixed number of frames (specs/mets.md 2.4).
 #[derive(Clone, Copy, Debug)]
 pub struct DeadlineWindow {
     window: u32,

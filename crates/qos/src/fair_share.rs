@@ -5,7 +5,7 @@ use crate::LevelPair;
 /// What one flow asks of a link or end system (specs/mets.md 2.11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// Who asks.
+    /// The flow with this demand.
     pub flow: FlowId,
     /// What it asks for.
     pub want: Want,
@@ -25,7 +25,7 @@ pub enum Want {
         /// The same at level 2, E1 included.
         l2: CellRate,
     },
-    /// Continuous adaptation: up to so many cells/s above the base layer.
+    /// Continuous adaptation: up to this rate above the base layer.
     Rate(CellRate),
 }
 
@@ -104,16 +104,16 @@ impl Grant {
     }
 }
 
-/// Splits the residual bandwidth of a link among flows, and returns what is left over (the loop of
-/// specs/mets.md 2.11).
+/// Splits the residual bandwidth of a link among flows, and returns what is left over (the loop of specs/mets.md
+/// 2.11).
 ///
-/// An equal split first; what does not fit goes back to the pool and is split again until nothing
-/// changes. Flows that take whole layers take them out of their shares; flows of any rate take all of
-/// theirs, so that among themselves they end at the max-min rates, exact but for less than one cell/s
-/// each. What no whole layer fits into any more is theirs too.
+/// An equal split first; what does not fit goes back to the pool and is split again until nothing changes.
+/// Flows that take whole layers take them out of their shares; flows of any rate take all of theirs, so that
+/// among themselves they end at the max-min rates, exact but for less than one cell/s each. What no whole layer
+/// fits into any more is theirs too.
 ///
-/// `grants` is cleared and then holds one grant per demand, in the order of `demands`; the order has
-/// no influence on who gets what, since within a pass nobody takes more than its share.
+/// `grants` is cleared and then holds one grant per demand, in the order of `demands`; the order has no
+/// influence on the grants, since within a pass no flow takes more than its share.
 pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Grant>) -> CellRate {
     grants.clear();
     grants.resize(demands.len(), Grant::default());
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(rates(3_000, &[full(1), rate(2, 2_880)]), [960, 2_040]);
         // Once the modest flow is content, both layers fit.
         assert_eq!(rates(3_400, &[full(1), rate(2, 500)]), [2_880, 500]);
-        // Nothing fits into a share of 500: the rest is for whom it is of use.
+        // Nothing fits into a share of 500: the rest goes to the flow that can use it.
         assert_eq!(rates(1_000, &[full(1), rate(2, 2_880)]), [0, 1_000]);
     }
 
@@ -341,8 +341,8 @@ mod tests {
             let short: Vec<usize> = (0..got.len()).filter(|&i| got[i] < wants[i]).collect();
             // Nothing is left over while somebody lacks something.
             prop_assert!(short.is_empty() || left < short.len() as u64);
-            // Nobody has more than one who lacks something: it could only gain at the cost of a
-            // flow that has no more than it has itself.
+            // No flow that lacks bandwidth could gain more than one unit except at the cost of a flow that has
+            // no more than itself.
             for &i in &short {
                 prop_assert!(got.iter().all(|&other| other <= got[i]));
             }

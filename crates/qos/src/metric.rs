@@ -35,7 +35,7 @@ pub struct DelayMetric {
     pub sd: Span,
 }
 
-/// So many frames were lost for one cause since the start.
+/// The number of frames lost for one cause since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct LossCount {
     /// Their layer, if it is known.

@@ -15,9 +15,9 @@ pub struct Probed {
 /// The token bucket that judges packets as a policer did.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TokenBucket {
-    /// What it lets pass for ever.
+    /// What it lets pass forever.
     pub rate: Rate,
-    /// Bytes that it lets pass at once after a pause.
+    /// Bytes that it lets pass in one burst after a pause.
     pub burst: u64,
     /// Of rates that judge nearly as many packets as well, least and most.
     pub rates: [Rate; 2],
@@ -105,7 +105,7 @@ fn busy(packets: &[Probed]) -> Span {
     gaps.fold(Span::ZERO, |sum, gap| sum + gap.min(usual))
 }
 
-/// From the one to the other in so many equal factors.
+/// From `low` to `high` in `count` equal factors.
 fn steps(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> {
     let factor = (high / low).powf(1.0 / f64::from(count));
     (0..=count).map(move |step| low * factor.powf(f64::from(step)))
@@ -270,7 +270,7 @@ mod tests {
             // The search may end a step beside one that misjudges none.
             prop_assert!(found.misjudged <= 2, "{:?}", found);
             prop_assert!(off(found.rate.as_bps() as f64, bps as f64) < 0.02, "{:?}", found);
-            // A packet more or less is all that can be told, and one for each misjudged.
+            // The resolution is one packet, and one more for each misjudged packet.
             let told = (1 + found.misjudged as u64) * u64::from(bytes);
             prop_assert!(found.burst.abs_diff(burst) <= told, "{:?} {}", found, burst);
             prop_assert!(found.rates[0] <= found.rate && found.rate <= found.rates[1]);

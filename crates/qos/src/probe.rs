@@ -7,7 +7,7 @@ use crate::LevelPair;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeMode {
-    /// One clean era raises the demand, as printed; alternates for ever if the raise congests.
+    /// One clean era raises the demand, as printed; alternates forever if the raise congests.
     Paper,
     /// A raise that failed is not tried again for 2 to 64 eras.
     #[default]
@@ -19,8 +19,8 @@ pub enum ProbeMode {
 pub struct ProbeConfig {
     /// Printed rule or hold-down.
     pub mode: ProbeMode,
-    /// Whether the demand follows the bandwidth; if not, the preferred level is asked for always and
-    /// congestion is only told (specs/mets.md 2.9: `signal` does not maintain).
+    /// Whether the demand follows the bandwidth; if not, the preferred level is always requested and congestion
+    /// is only reported (specs/mets.md 2.9: `signal` does not maintain).
     pub maintains: bool,
     /// Never ask for less.
     pub min_level: Level,
@@ -104,7 +104,7 @@ impl ProbeConfig {
 }
 
 impl DemandProbe {
-    /// A receiver that asks for its preferred level at once (specs/mets.md 6.2 (10)).
+    /// A receiver that asks for its preferred level immediately (specs/mets.md 6.2 (10)).
     pub fn new(config: ProbeConfig) -> DemandProbe {
         DemandProbe {
             config,

@@ -15,7 +15,7 @@ const LATE_IN_WINDOW: usize = 4;
 const WINDOW: (usize, usize) = (64, 4_096);
 
 impl RecentDelays {
-    /// Remembers so many frames that `permille` of them are about four.
+    /// Remembers enough frames that `permille` of them are about four.
     pub fn new(permille: u16) -> RecentDelays {
         let permille = usize::from(permille.clamp(1, 1_000));
         let (shortest, longest) = WINDOW;

@@ -15,7 +15,7 @@ pub struct SchedulerConfig {
     pub slack: Span,
     /// Most frames released in one wake-up.
     pub max_catchup: u32,
-    /// Lateness above which the schedule starts anew.
+    /// Lateness above which the schedule starts again.
     pub resync: Span,
     /// Missed deadlines in a window that raise an event.
     pub missed_threshold: u32,
@@ -28,14 +28,14 @@ pub struct SchedulerConfig {
 /// What the scheduler tells flow management (specs/mets.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerEvent {
-    /// So many of the last `window` deadlines were missed.
+    /// This number of the last `window` deadlines was missed.
     MissedDeadline {
         /// Deadlines missed.
         missed: u32,
         /// Deadlines in the window.
         window: u32,
     },
-    /// The application paused; the schedule starts anew.
+    /// The application paused; the schedule starts again.
     Resync {
         /// How late the frame was.
         late: Span,
@@ -211,7 +211,7 @@ impl<T> FlowScheduler<T> {
         Some(due.max(self.not_before))
     }
 
-    /// Gives up what waits; gives how many frames that were.
+    /// Discards the queued frames and returns their count.
     pub fn clear(&mut self) -> usize {
         self.queue.drain(..).count()
     }
@@ -421,7 +421,7 @@ mod tests {
             let wake = scheduler.next_wake().unwrap();
             assert_eq!(scheduler.pop_due(wake).unwrap().deadline, ms(100 + time));
         }
-        // A second and more too late: the schedule goes on from there.
+        // A second and more too late: the schedule continues from there.
         assert_eq!(scheduler.next_wake(), Some(ms(6_100)));
         assert_eq!(scheduler.pop_due(ms(9_000)).unwrap().deadline, ms(9_000));
         for time in [6_040, 5_000] {

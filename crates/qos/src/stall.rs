@@ -1,7 +1,7 @@
 use layercast_core::Time;
 
 /// Tells frames that a stall of the path held up from frames that jitter did: nothing comes for longer
-/// than the whole range of the jitter, then what was held up comes at once (the spikes of Ramjee, Kurose,
+/// than the whole range of the jitter, then what was held up comes in one burst (the spikes of Ramjee, Kurose,
 /// Towsley and Schulzrinne 1994).
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct StallDetector {

@@ -39,7 +39,7 @@ pub(crate) struct Calendar<T> {
     look_after: u32,
     ties: Ties,
     stream: Stream,
-    /// What is drawn for who can be told apart.
+    /// What is drawn for who can be distinguished.
     seed: u64,
 }
 
@@ -145,7 +145,7 @@ impl<T: Waits> Calendar<T> {
         Some(item)
     }
 
-    /// Something that will be taken in a while, most likely: a hint for those who would prepare for it. Of most items it
+    /// Something that will be taken in a while, most likely: a hint for those that would prepare for it. Of most items it
     /// tells once, if it is asked for each that is taken, and once more where it is [late](Self::is_late).
     #[inline]
     pub fn soon(&mut self) -> Option<T> {

@@ -87,7 +87,7 @@ impl Kernel {
         }
     }
 
-    /// The earliest event; it stays pending until its source is scheduled anew.
+    /// The earliest event; it stays pending until its source is scheduled again.
     #[inline]
     pub fn next(&mut self) -> Option<(Time, SourceId)> {
         if self.vacant {

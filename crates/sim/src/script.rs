@@ -177,7 +177,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A node stops at once and loses all state.
+    /// A node stops immediately and loses all state.
     fn kill(&mut self, place: usize) {
         let node = &self.net.nodes[place];
         self.nodes[place].stop(&mut self.kernel);

@@ -2,7 +2,7 @@
 
 use layercast_core::Time;
 
-/// A draw for each instant and each of those who meet there: the same whoever makes it, and when.
+/// A draw for each instant and each of those that meet there: the same whoever makes it, and when.
 #[inline]
 pub(crate) fn draw(seed: u64, at: Time, who: u64) -> u64 {
     // Two rounds of what SplitMix64 does.

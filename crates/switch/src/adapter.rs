@@ -92,7 +92,7 @@ impl Switch {
             self.stats.rejected_pdus.unknown += 1;
             return;
         }
-        // After three eras of silence any era is news: the source may have started anew.
+        // After three eras of silence any era is news: the source may have started again.
         if let Some((era, at)) = flow.adapted
             && era.is_after(message.era)
             && now.since(at) <= life
@@ -138,7 +138,7 @@ impl Switch {
         }
     }
 
-    /// Divides what base layers leave of a link; branches that lose are lowered at once.
+    /// Divides what base layers leave of a link; branches that lose are lowered immediately.
     pub(crate) fn regrant<O: Observer>(
         &mut self,
         now: Time,
@@ -207,8 +207,8 @@ impl Switch {
                     hops: 1,
                 };
                 if let Some(branch) = entry.branch(id) {
-                    // Dropping layers for want of bandwidth is congestion (specs/mets.md 2.11); giving less
-                    // to who asks for less is not.
+                    // Dropping layers for want of bandwidth is congestion (specs/mets.md 2.11); a lower grant because
+                    // the receiver requests less is not.
                     branch.mark_next |= scarce;
                 }
                 self.announce(now, flow, id, adapt, reason, obs);

@@ -11,8 +11,8 @@ use crate::{Switch, SwitchEvent, subject};
 /// Share of its processor that a switch gives to base layers, in permille (specs/mets.md 2.10).
 const CPU_PERMILLE: u16 = 900;
 
-/// Base-layer admission (specs/mets.md 2.10): against reservations only, so enhancement layers in use
-/// never stand in the way.
+/// Base-layer admission (specs/mets.md 2.10): against reservations only, so enhancement layers in use never block a
+/// reservation.
 impl Switch {
     /// What the base layer of a flow would reserve on a port, or why it cannot.
     pub(crate) fn admit(&self, id: FlowId, to: PortId) -> Result<CellRate, Refusal> {
@@ -114,7 +114,7 @@ impl Switch {
         Span::from_ps(drain.as_ps().saturating_add(port.config.delay.as_ps()))
     }
 
-    /// A flow as it is told to a port: with the delay of the way there.
+    /// A flow as it is announced on a port: with the delay of the path to it.
     pub(crate) fn flow_towards(&self, id: FlowId, to: PortId) -> Option<FlowInfo> {
         let slot = self.flows.slot_of(id)?;
         let flow = self.flows.get(slot)?;

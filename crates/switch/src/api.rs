@@ -3,7 +3,7 @@ use layercast_media::FilterRule;
 use layercast_wire::{LinkPdu, Member, Refusal, Signal};
 use serde::Serialize;
 
-/// What comes into a switch.
+/// An input of a switch.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -35,7 +35,7 @@ pub enum SwitchInput {
         port: PortId,
     },
     /// The line of a link has another rate from now on: a radio link in the rain, a modem that
-    /// trains anew. Reservations stand, enhancement layers are divided anew at once.
+    /// trains again. Reservations stand, enhancement layers are divided again immediately.
     PortRate {
         /// Which.
         port: PortId,
@@ -44,7 +44,7 @@ pub enum SwitchInput {
     },
 }
 
-/// What leaves a switch.
+/// An output of a switch.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -81,7 +81,7 @@ pub enum SwitchEvent {
         flow: FlowId,
         /// On which port.
         port: PortId,
-        /// For whom.
+        /// The member.
         member: Member,
     },
     /// A join failed, here or further upstream.

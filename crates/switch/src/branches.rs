@@ -184,7 +184,7 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id).filter(|flow| flow.rooted) else {
             return;
         };
-        // Whoever we joined for may have left, and others stayed.
+        // The member in whose name we joined may have left while others stayed.
         let mut here = flow.branches.iter().flat_map(|branch| &branch.members);
         let first = here.next();
         let same = flow.joined_as.as_ref();
@@ -248,11 +248,11 @@ impl Switch {
             let flow = id;
             self.emit(SwitchEvent::Admitted { flow, port, member });
         }
-        // Enhancement layers of others make room at once.
+        // Enhancement layers of others make room immediately.
         self.regrant(now, port, "base layer admitted", obs);
     }
 
-    /// The flow for which we asked to join at `from`; an answer nobody asked for is counted.
+    /// The flow for which we asked to join at `from`; an unsolicited answer is counted.
     fn asked(&mut self, from: PortId, id: FlowId) -> Option<&mut Flow> {
         let known = self.flows.by_id(id);
         let flow = known.filter(|flow| flow.upstream == from && flow.link != Upstream::Idle);
@@ -284,7 +284,7 @@ impl Switch {
         flow.confirmed = true;
         if !flow.is_joined() {
             flow.link = Upstream::Joined;
-            // The node upstream may have started anew, with eras and circuits of its own.
+            // The node upstream may have started again, with eras and circuits of its own.
             flow.adapted = None;
             flow.selector.restart();
             flow.res_pending |= flow
@@ -340,7 +340,7 @@ impl Switch {
     }
 
     /// Takes away a branch that was acknowledged. Those behind it wait for no answer, so they would not
-    /// heed a refusal: for them the flow is gone. Advertised anew, they ask again and get their answer.
+    /// heed a refusal: for them the flow is gone. Advertised again, they ask again and get their answer.
     pub(crate) fn revoke<O: Observer>(
         &mut self,
         now: Time,

@@ -11,7 +11,7 @@ pub(crate) struct Change {
     pub flow: FlowInfo,
     /// What was reserved for it is given up then.
     pub until: Time,
-    /// Who below has not answered.
+    /// Members downstream that have not answered.
     waiting: Vec<(PortId, Member)>,
 }
 
@@ -156,7 +156,7 @@ impl Switch {
             );
         }
         if in_force {
-            // Those who may join later, or again.
+            // Those that may join later, or again.
             self.advertise(id, |port| port != from && !branches.contains(&port));
         }
     }
@@ -253,7 +253,7 @@ impl Switch {
         }
     }
 
-    /// Who is gone cannot answer any more.
+    /// Removes the members that are gone from those awaited: they cannot answer any more.
     pub(crate) fn excuse(&mut self, id: FlowId, gone: impl Fn(PortId, &Member) -> bool) {
         let flow = self.flows.by_id(id);
         let Some(change) = flow.and_then(|flow| flow.change.as_mut()) else {

@@ -89,7 +89,7 @@ pub struct Discard {
 pub struct PortConfig {
     /// Name, as in the scenario: that of the neighbour.
     pub name: String,
-    /// Line rate; `None`: units leave at once.
+    /// Line rate; `None`: units leave immediately.
     pub rate: Option<Rate>,
     /// Cells, or whole METS packets.
     pub carriage: Carriage,

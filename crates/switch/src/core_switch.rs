@@ -5,11 +5,11 @@ use layercast_wire::{FlowInfo, Via};
 
 use crate::Switch;
 
-/// Flows with a core switch: all receivers meet the source's output there (specs/mets.md 2.10).
+/// Flows with a core switch: the source's output is distributed from there (specs/mets.md 2.10).
 ///
-/// Advertisements straight from the source only find the core. From it they go on to everybody, and
-/// back to the source by the way they came; joins follow those, so that the tree is the union of the
-/// ways from each receiver to the core and of the way from there to the source. The core never moves.
+/// Advertisements straight from the source only find the core. The core forwards them to all neighbours, and
+/// back to the source along the path they came; joins follow those, so the tree is the union of the paths from
+/// each receiver to the core and from the core to the source. The core never moves.
 impl Switch {
     /// The flow is advertised by way of its core for the first time.
     pub(crate) fn on_rooted(&mut self, now: Time, from: PortId, info: FlowInfo, via: Via) {
@@ -63,11 +63,11 @@ impl Switch {
     }
 }
 
-/// The core switch of a group: the switch with the fewest hops to the source and to the members
-/// together, among equals the one nearest the members, then the one that comes first (specs/mets.md 2.10).
+/// The core switch of a group: the switch with the fewest hops to the source and to the members together, ties
+/// go to the one nearest the members, then to the lowest number (specs/mets.md 2.10).
 ///
-/// Nodes are numbered; `neighbours` lists who is linked to whom, `relays` says which nodes pass flows
-/// on. A source that passes flows on itself is no switch. `None` if no switch reaches everybody.
+/// Nodes are numbered; `neighbours` lists the adjacent nodes, `relays` says which nodes forward flows. A source
+/// that forwards flows is not a switch. `None` if no switch reaches all members.
 pub fn choose_core(
     neighbours: &[Vec<usize>],
     relays: &[bool],

@@ -7,11 +7,11 @@ use crate::members::Heard;
 /// What a member and the source of its flow tell one another: passed on unread, on the way that the
 /// member was heard from.
 impl Switch {
-    /// Takes note of what a member sent through `from`; `None`, and counted, if it cannot be there
+    /// Records a message that a member sent through `from`; `None`, and counted, if the member cannot be there
     /// or there is no room for it.
     ///
-    /// A member stays where it was first heard of until it leaves or its branch goes: nobody draws
-    /// the messages of another to himself, nor speaks in his name.
+    /// A member is bound to the port where it was first seen until it leaves or its branch is removed: no other
+    /// port can attract its messages or speak in its name.
     pub(crate) fn hear(
         &mut self,
         now: Time,
@@ -100,7 +100,7 @@ impl Switch {
         self.tell_source(id, |flow| Signal::Left { flow, member });
     }
 
-    /// Forgets everybody below a port and tells the source.
+    /// Forgets every member below a port and notifies the source.
     pub(crate) fn all_left(&mut self, id: FlowId, port: PortId) {
         let Some(flow) = self.flows.by_id(id) else {
             return;

@@ -39,7 +39,7 @@ pub(crate) struct FilterPoint {
     params: BucketParams,
     /// ADAPT that waits for the frame that is coming in.
     held: Option<AdapterMsg>,
-    /// What was last told downstream.
+    /// The last message sent downstream.
     said: Option<Said>,
     /// Counts our ADAPT messages.
     era: Serial,
@@ -51,7 +51,7 @@ pub(crate) struct FilterPoint {
     broken: u64,
 }
 
-/// What leaves: media, or an ADAPT in its place among them.
+/// An output: media, or an ADAPT in its place among them.
 #[derive(Debug)]
 pub(crate) enum Out {
     Unit(LinkPdu, Unit),
@@ -257,7 +257,7 @@ impl FilterPoint {
             .enqueue(now, flow, layer, key, cells, Out::Unit(pdu, unit));
     }
 
-    /// Takes note of what is told.
+    /// Records a message that was sent.
     pub fn say(&mut self, now: Time, message: &AdapterMsg) {
         self.said = Some(Said {
             level: message.max,
@@ -297,7 +297,7 @@ impl FilterPoint {
         self.era
     }
 
-    /// Whether the receivers must be told: news, or nothing was said for an era.
+    /// Whether the receivers must be notified: the value changed, or no message was sent for an era.
     pub fn must_say(&self, now: Time, level: Level, rate: CellRate, era: Span) -> bool {
         self.said.is_none_or(|said| {
             let off = said.rate.0.abs_diff(rate.0);
@@ -316,7 +316,7 @@ impl FilterPoint {
         self.shaper.next_tick()
     }
 
-    /// Everything that waits, at once: the filter is taken away.
+    /// Everything that waits, immediately: the filter is taken away.
     pub fn flush(&mut self, flow: FlowId) -> Vec<Out> {
         let released = std::iter::from_fn(|| self.shaper.pop().map(|(_, out)| out));
         let mut all: Vec<Out> = released.collect();
@@ -325,7 +325,7 @@ impl FilterPoint {
         all
     }
 
-    /// How long what waits will take to leave.
+    /// How long the queued units of `flow` take to leave.
     pub fn drain(&self, flow: FlowId) -> Span {
         let queued = self.shaper.stats(flow).map_or(0, |stats| stats.queued);
         match queued {

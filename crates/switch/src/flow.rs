@@ -12,7 +12,7 @@ use crate::selector::{Gate, Selector};
 /// Most origins whose RES a branch remembers: the members of one multicast link.
 pub(crate) const MAX_ORIGINS: usize = 256;
 
-/// A shaped rate may be above the grant by one part in so many.
+/// A shaped rate may exceed the grant by one part in this number.
 const TOLERANCE: u32 = 32;
 
 /// What a branch, or all of them together, ask for.
@@ -124,7 +124,7 @@ pub(crate) struct Flow {
     /// Our own era, as RES tells it upstream.
     pub era: Serial,
     pub res_pending: bool,
-    /// Who was heard of below this node.
+    /// The members seen below this node.
     pub members: Members,
     pub ending: Option<Ending>,
     pub change: Option<Change>,
@@ -151,7 +151,7 @@ impl Branch {
         self.base.saturating_add(self.extra)
     }
 
-    /// What all origins together ask for; `None` if nobody does.
+    /// The combined demand of all origins; `None` without one.
     pub fn demand(&self, how: Merge) -> Option<Wish> {
         let wishes = self.requests.iter().map(|request| request.wish);
         wishes.reduce(|a, b| a.merge(b, how))
@@ -166,7 +166,7 @@ impl Wish {
         }
     }
 
-    /// What is left of it when the link grants so much.
+    /// The remainder of the demand under this grant.
     pub fn reduce_to(self, grant: Grant) -> Wish {
         Wish {
             pair: self.pair.reduce_to(grant.level),
@@ -221,7 +221,7 @@ impl Flow {
         more.unwrap_or(now)
     }
 
-    /// What goes upstream: demands reduced to grants, merged over the branches.
+    /// The demand sent upstream: demands reduced to grants, merged over the branches.
     pub fn merged(&self, how: Merge) -> Option<Wish> {
         let branches = self.branches.iter().filter(|branch| branch.is_committed());
         branches

@@ -1,10 +1,10 @@
 //! The switch and the link as sans-I/O machines.
 //!
-//! A [`Switch`] copies the frames of a flow to the branches that may have their layer (media
-//! selector, specs/mets.md 2.12), reserves base layers (admission, 2.10) and divides what is left of each
-//! link among enhancement layers (QoS adapter, 2.11). It forwards cells and whole METS packets by
-//! the same logic. A [`Link`] is what lies between two ports: delay, jitter and loss. A [`Path`] is a
-//! bottleneck and a link for datagrams of any kind. What the hosts themselves cost is in [`host`].
+//! A [`Switch`] copies the frames of a flow to the branches that may have their layer (media selector, specs/mets.md
+//! 2.12), reserves base layers (admission, 2.10) and divides the residual bandwidth of each link among
+//! enhancement layers (QoS adapter, 2.11). It forwards cells and whole METS packets by the same logic. A
+//! [`Link`] connects two ports: delay, jitter and loss. A [`Path`] is a bottleneck and a link for datagrams of
+//! any kind. The costs of the hosts are in [`host`].
 
 mod adapter;
 mod admission;

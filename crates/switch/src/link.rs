@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
 
-/// Most items on their way at once; what comes on top is lost and counted.
+/// Most items in transit simultaneously; further items are dropped and counted.
 const MAX_IN_FLIGHT: usize = 1 << 16;
 
 /// Random delay added to the propagation delay.
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use layercast_core::Off;
 
-    /// Sends `count` items a millisecond apart and gives what arrives when.
+    /// Sends `count` items a millisecond apart and returns the arrivals with their times.
     fn send(config: LinkConfig, count: u64) -> (Vec<(Time, u64)>, LinkStats) {
         let mut link = Link::new(config, 1, "a-b");
         let mut arrived = Vec::new();

@@ -138,8 +138,7 @@ impl Members {
         self.0.remove(member);
     }
 
-    /// Forgets who was not heard of for longer than `life`, and gives those of them `lost` says are
-    /// cut off.
+    /// Forgets members not seen for longer than `life`, and returns those of them that `lost` says are cut off.
     pub fn expire(
         &mut self,
         now: Time,

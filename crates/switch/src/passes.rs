@@ -88,9 +88,9 @@ fn key(member: &Member) -> (NodeId, String) {
     (member.id, member.name.clone())
 }
 
-/// Tokens: who may join, up to which level, and in whose name we join ourselves.
+/// Tokens: the members that may join, up to which level, and in whose name this node joins.
 impl Switch {
-    /// Looks at the proof that came with a join. Needs nobody else: the flow says whose signature counts.
+    /// Checks the proof in a join. It needs no third party: the flow names the key that must have signed.
     pub(crate) fn pass(
         &mut self,
         now: Time,
@@ -156,7 +156,7 @@ impl Switch {
         Ok(proof.claims().level)
     }
 
-    /// Takes away other members on the branch that have the name of `member`: it has started anew, with
+    /// Takes away other members on the branch that have the name of `member`: it has started again, with
     /// another number.
     pub(crate) fn replace_namesakes<O: Observer>(
         &mut self,
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_member_is_capped_by_its_own_token_and_a_switch_by_the_best_one() {
         let mut passes = Passes::default();
-        assert_eq!(passes.cap(NodeId(1)), Level::FULL, "nobody joined");
+        assert_eq!(passes.cap(NodeId(1)), Level::FULL, "no member joined");
         passes.put(pass("base", 1, Level::BASE, true));
         passes.put(pass("some", 2, Level::E1, true));
         assert_eq!(passes.cap(NodeId(1)), Level::BASE);

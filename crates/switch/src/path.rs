@@ -19,7 +19,7 @@ const WHOLE: Unit = Unit {
 /// From when on a line carries what share of its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RateStep {
-    /// So long after the start.
+    /// The time of the step, counted from the start.
     pub after: Span,
     /// Thousandths of the full rate; more than 1000 is possible.
     pub permille: u32,
@@ -61,7 +61,7 @@ impl RateSchedule {
 /// One direction of a path.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PathConfig {
-    /// Rate of its narrowest line; `None`: datagrams leave at once.
+    /// Rate of its narrowest line; `None`: datagrams leave immediately.
     pub rate: Option<Rate>,
     /// How that rate changes, counted from the first datagram.
     pub schedule: RateSchedule,
@@ -214,7 +214,7 @@ impl<T: Clone> Machine for Path<T> {
 
     fn next_timeout(&self) -> Option<Time> {
         let busy = earliest(self.port.head(), self.link.next_timeout());
-        // A step only matters to what waits.
+        // A step only matters to queued units.
         match busy {
             Some(_) => earliest(busy, self.step().map(|(at, _)| at)),
             None => None,
@@ -232,7 +232,8 @@ mod tests {
         Time::ZERO + Span::from_ms(ms)
     }
 
-    /// Sends `count` datagrams of 1000 bytes, one each 10 ms: 800 kbit/s. Gives what arrives when.
+    /// Sends `count` datagrams of 1000 bytes, one each 10 ms (800 kbit/s), and returns the arrivals with their
+    /// times.
     fn send(config: PathConfig, count: u64) -> (Vec<(Time, PathDatagram<u64>)>, PathStats) {
         let mut path = Path::new(config, 1, "there").unwrap();
         let mut arrived = Vec::new();

@@ -217,7 +217,7 @@ impl<P: Carried> Port<P> {
             if length > self.config.queue.efci_on {
                 self.marking = true;
             } else if length < self.config.queue.efci_off || length == unit.cells {
-                // With nobody behind it the queue is over, however large the unit is.
+                // With an empty queue behind it, marking ends, however large the unit is.
                 self.marking = false;
             }
             if self.marking {
@@ -247,8 +247,8 @@ impl<P: Carried> Port<P> {
         }
     }
 
-    /// Gives the line another rate: what is on it goes on as it was, what waits leaves at the new
-    /// one.
+    /// Changes the rate of the line: the unit in transmission continues as it was, queued units leave at the
+    /// new rate.
     pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
         self.advance(now);
         self.config.rate = rate;
@@ -400,7 +400,7 @@ mod tests {
         for _ in 0..4 {
             assert_eq!(offer(&mut port, us(0), BODY, &mut fate), Ok(()));
         }
-        // Nobody polled, yet at 3 us four transmissions have begun.
+        // Without a poll, four transmissions have begun at 3 us.
         assert_eq!(offer(&mut port, us(3), BODY, &mut fate), Ok(()));
         assert_eq!(port.waiting(), 1);
         assert!(port.pop(us(3)).is_some());
@@ -410,7 +410,7 @@ mod tests {
     fn enhancement_frames_are_refused_whole_before_the_base_layer() {
         let mut port = port(8);
         let mut base = FrameFate::default();
-        // One leaves at once, five wait.
+        // One leaves immediately, five wait.
         for _ in 0..6 {
             offer(&mut port, us(0), BODY, &mut base).unwrap();
         }

@@ -84,7 +84,7 @@ impl Ports {
             && start <= now
         {
             self.heads.pop();
-            // A port may have gone, or come anew, since its entry was made.
+            // A port may have gone, or come again, since its entry was made.
             let Some(port) = self.slots.get_mut(slot(id)).and_then(Option::as_deref_mut) else {
                 continue;
             };

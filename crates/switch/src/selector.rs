@@ -6,10 +6,10 @@ use layercast_wire::{
 use crate::Lowering;
 use crate::port::Unit;
 
-/// Cells of the longest packet: a frame cannot go on for longer (specs/mets.md 2.12).
+/// Cells of the longest packet: a frame cannot be longer (specs/mets.md 2.12).
 const GUARD: u32 = aal5_cells(MAX_CELL_PAYLOAD + METS_HEADER);
 
-/// A datagram up to so many frames behind is a late fragment, not the start of another frame.
+/// A datagram up to this number of frames behind is a late fragment, not the start of another frame.
 const LATE: i32 = 16;
 
 /// Finds frames in the units of a flow without buffering or reassembly (specs/mets.md 2.12).
@@ -80,7 +80,7 @@ impl Selector {
         self.kinds = kinds(spec);
     }
 
-    /// Forgets the packet it is in: the circuit starts anew.
+    /// Forgets the packet it is in: the circuit starts again.
     pub fn restart(&mut self) {
         self.expecting_first = true;
         self.frame = None;
@@ -175,7 +175,7 @@ impl Selector {
         }
     }
 
-    /// A unit of a parity goes where the base layer goes; the frame that it comes amidst goes on behind it.
+    /// A unit of a parity goes where the base layer goes; the frame that it interrupts continues behind it.
     fn of_parity(&self, starts: bool) -> Step {
         Step {
             unit: Unit {

@@ -6,10 +6,10 @@ use crate::members::Members;
 use crate::selector::Selector;
 use crate::{Switch, SwitchEvent, subject};
 
-/// Entries in one answer: a line of the session protocol has room for so many of any length.
+/// Entries in one answer: a line of the session protocol has room for this number at any length.
 const PER_ANSWER: usize = 16;
 
-/// The session protocol around the branches: which flows there are, who reports what.
+/// The session protocol around the branches: the known flows and the reports about them.
 impl Switch {
     pub(crate) fn on_signal<O: Observer>(
         &mut self,
@@ -115,7 +115,7 @@ impl Switch {
                 flow.link = Upstream::Idle;
                 flow.confirmed = false;
             } else if let Some(branch) = flow.branch(id) {
-                // Who is still there joins again; who is not can no longer say so.
+                // Members that are still there join again; the others can no longer do so.
                 branch.members.clear();
             }
         }
@@ -161,7 +161,7 @@ impl Switch {
                         }
                     }
                 }
-                // A node on the way to the core that started anew must hear that it is.
+                // A node on the way to the core that started again must hear that it is.
                 let back = via == Via::Source && self.leads_back(id);
                 self.advertise(id, |port| port != from || back);
                 if self
@@ -174,7 +174,7 @@ impl Switch {
                 return;
             }
             let reason = match info.is_other_life(&flow.info) {
-                true => "the source has started anew",
+                true => "the source has started again",
                 false => "replaced by a new flow",
             };
             let asked = flow.link != Upstream::Idle && flow.upstream != from;
@@ -304,7 +304,7 @@ impl Switch {
                 Some(ports.get(branch.port)?.drained_at().max(filtered))
             })
             .fold(now, Time::max);
-        // A line that stands still must not keep the flow for ever.
+        // A line that stands still must not keep the flow forever.
         let at = at.min(now.saturating_add(self.config.era.times(3)));
         let ending = flow.ending.get_or_insert(Ending {
             at,
@@ -351,7 +351,7 @@ impl Switch {
         self.next_ending = next;
     }
 
-    /// Close goes down the tree, Withdraw to all who heard the advertisement.
+    /// Close goes down the tree, Withdraw to all that heard the advertisement.
     fn say_farewell(&mut self, id: FlowId, close: Option<Signal>, withdraw: Option<String>) {
         let Some(flow) = self.flows.by_id(id) else {
             return;

@@ -11,8 +11,8 @@ pub struct SwitchStats {
     pub ports: BTreeMap<String, PortStats>,
     /// Copies of data units made towards ports.
     pub copies: u64,
-    /// Data units that nobody behind this node has joined: of a source before its first receiver, or
-    /// on their way when the last one left.
+    /// Data units without a joined member behind this node: from a source before its first receiver, or in
+    /// transit when the last one left.
     pub unwanted: u64,
     /// Signals that were refused or made no sense.
     pub rejected_signals: RejectedSignals,
@@ -85,7 +85,7 @@ pub struct RejectedSignals {
     pub token: u64,
     /// A flow advertised from a second place, or one too many.
     pub advertise: u64,
-    /// An answer nobody waits for, or with a circuit that is in use.
+    /// An unsolicited answer, or one with a circuit that is in use.
     pub answer: u64,
     /// Not for a switch.
     pub foreign: u64,

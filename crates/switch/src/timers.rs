@@ -111,8 +111,9 @@ impl Switch {
         }
     }
 
-    /// A flow that the node upstream does not confirm for three eras, while nothing of it comes, is given up,
-    /// and everybody below is told: the channel is lost, or is back at a node that does not know the flow.
+    /// A flow is abandoned if the node upstream does not confirm it for three eras and none of its units
+    /// arrive. All members below are notified: the channel is lost, or is back at a node that does not know the
+    /// flow.
     fn expire_ways<O: Observer>(&mut self, now: Time, obs: &mut O) {
         let life = self.life();
         let mut dead = Vec::new();

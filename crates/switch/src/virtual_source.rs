@@ -8,9 +8,9 @@ use crate::flow::Branch;
 use crate::forward::{marked, on_circuit};
 use crate::{Switch, SwitchEvent};
 
-/// Filters on branches (specs/mets.md 2.11, 2.13): where they stand, and what leaves them.
+/// Filters on branches (specs/mets.md 2.11, 2.13): their places, and their output.
 impl Switch {
-    /// Gives a new branch the filter that is there for everybody on it.
+    /// Gives a new branch the filter that applies to all of its members.
     pub(crate) fn place_filter(&mut self, now: Time, id: FlowId, port: PortId) {
         if let Some(rule) = self.filter_for_all(id, port) {
             self.set_filter(now, id, port, Some((rule, false)));
@@ -65,7 +65,7 @@ impl Switch {
             }
         }
         if let Some(mut point) = left {
-            // The receivers have heard numbers up to ours: what the source says goes on from there.
+            // The receivers have heard numbers up to ours: what the source says continues from there.
             branch.era_shift = u32::try_from(point.number().diff(told_era)).unwrap_or(0);
             self.stats
                 .filtered(&info.name, &port.config.name, point.stats());
@@ -86,7 +86,7 @@ impl Switch {
         branch_is_filtered
     }
 
-    /// A flow changed: its filters begin anew. What its server chose goes before what a receiver asked
+    /// A flow changed: its filters begin again. What its server chose goes before what a receiver asked
     /// for, and goes at a start of a GOP when it is chosen no more.
     pub(crate) fn renew_filters(&mut self, now: Time, id: FlowId) {
         let Some(flow) = self.flows.by_id(id) else {
@@ -109,8 +109,8 @@ impl Switch {
         }
     }
 
-    /// A receiver wants a filter, or none any more. It is put in as near to the source as nobody else
-    /// is served by the way; a filter of the configuration or of the server stays.
+    /// A receiver requests a filter, or withdraws its request. The filter is placed as near to the source as
+    /// possible without affecting another receiver; a filter of the configuration or of the server stays.
     pub(crate) fn on_filter<O: Observer>(
         &mut self,
         now: Time,
@@ -180,7 +180,7 @@ impl Switch {
         }
     }
 
-    /// A filter that one receiver asked for does not bind others who join behind it.
+    /// A filter that one receiver asked for does not bind others that join behind it.
     pub(crate) fn release_filter(&mut self, id: FlowId, port: PortId) {
         let point = self.filter_at(id, port);
         if let Some(point) = point.filter(|point| point.on_demand && !point.ending) {
@@ -196,7 +196,7 @@ impl Switch {
     }
 
     /// Takes away the filters of a flow that are to go, now that a GOP starts. The links are divided
-    /// anew at once: a level that a filter shaped may be too much without it.
+    /// again immediately: a level that a filter shaped may be too much without it.
     pub(crate) fn end_filters<O: Observer>(&mut self, now: Time, id: FlowId, obs: &mut O) {
         let Some(flow) = self.flows.by_id(id) else {
             return;
@@ -214,7 +214,7 @@ impl Switch {
         }
     }
 
-    /// Releases what the shapers behind the filters let go.
+    /// Forwards the units that the shapers behind the filters release.
     pub(crate) fn run_filters(&mut self, now: Time) {
         self.filter_wake = None;
         for index in 0..self.filtered.len() {

@@ -99,7 +99,7 @@ pub struct Reassembler {
 enum State {
     /// Before the first cell of a frame.
     Idle,
-    /// In a frame; with [`Mark::First`], of so many bytes.
+    /// In a frame; with [`Mark::First`], of `len` bytes.
     Open { len: Option<usize> },
     /// In a frame already reported as bad.
     Skip,
@@ -354,7 +354,7 @@ impl Reassembler {
     }
 }
 
-/// Where the flags stand in the METS header.
+/// Offset of the flags in the METS header, in octets.
 const FLAGS_AT: usize = 2;
 
 /// The length of the whole media packet that starts with these bytes, if it is the only one of its

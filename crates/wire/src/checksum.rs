@@ -35,7 +35,7 @@ impl Checksum {
         }
     }
 
-    /// What stands in the header: the complement of the folded sum; 0 over what is intact.
+    /// The value of the checksum field: the complement of the folded sum; 0 over data that is intact.
     pub(crate) fn finish(self) -> u16 {
         !folded(self.0)
     }

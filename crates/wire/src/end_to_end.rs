@@ -51,7 +51,7 @@ pub enum Downward {
 pub enum Control {
     /// A message of the application.
     Data {
-        /// Names the counter: a sender that started anew has another.
+        /// Names the counter: a sender that started again has another.
         session: u32,
         /// Number of the message in its session.
         number: u32,
@@ -74,7 +74,7 @@ pub enum Control {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Opaque(pub Bytes);
 
-/// Who a flow comes from, if its media are sealed.
+/// The source of a flow whose media are sealed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// Public Ed25519 key of the source.

@@ -15,8 +15,8 @@ pub struct Epoch(pub u64);
 impl Epoch {
     /// The four bits of the epoch that each packet of the life carries ([`Flags::life`]).
     ///
-    /// They count steps of 65,536 us: lives that begin 66 ms to 983 ms apart always differ. Packets of an
-    /// older life have left the network by then, or are told by their frame numbers.
+    /// They count steps of 65,536 us: lives that begin 66 ms to 983 ms apart always differ. Packets of an older
+    /// life have left the network by then, or are recognised by their frame numbers.
     pub const fn mark(self) -> u8 {
         (self.0 >> 16) as u8 & 0x0f
     }

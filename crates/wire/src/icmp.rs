@@ -32,7 +32,7 @@ impl IcmpMessage {
     /// A packet has made all hops it may.
     pub const TIME_EXCEEDED: u8 = 11;
 
-    /// Whether it tells of an error; nobody answers such a message with another (RFC 1122 3.2.2).
+    /// Whether it reports an error; such a message is never answered with another (RFC 1122, section 3.2.2).
     pub fn is_error(&self) -> bool {
         matches!(self.kind, 3 | 4 | 5 | 11 | 12)
     }

@@ -13,8 +13,8 @@ pub const IPV4_HEADER: usize = 20;
 
 /// An IPv4 packet without options (RFC 791).
 ///
-/// Options are refused: nobody we talk to sends them, routers drop them (RFC 7126), and without
-/// them a value has one encoding only.
+/// Packets with options are refused: common stacks do not send them, routers drop them (RFC 7126), and without
+/// them each value has exactly one encoding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ipv4Packet {
     /// Where it comes from.

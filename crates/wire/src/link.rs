@@ -24,7 +24,7 @@ pub enum Carriage {
     Datagrams,
 }
 
-/// Media bytes of a METS packet in a datagram, if nobody asks for more or less (specs/mets.md 3.3).
+/// Media bytes of a METS packet in a datagram, by default (specs/mets.md 3.3).
 pub const DATAGRAM_PAYLOAD: usize = 1_176;
 
 impl Carriage {

@@ -33,8 +33,8 @@ pub struct Run {
     pub count: u8,
 }
 
-/// What stands in front of the FEC packet in a METS packet of type
-/// [`PARITY`](crate::FrameType::PARITY): which packets of the base layer are in its block.
+/// The header in front of the FEC packet in a METS packet of type [`PARITY`](crate::FrameType::PARITY): which
+/// packets of the base layer are in its block.
 ///
 /// | octets | field |
 /// |---|---|
@@ -42,7 +42,7 @@ pub struct Run {
 /// | 1 | number of runs |
 /// | 8 each | run: ALF sequence number (4), offset of its first fragment (3), fragments (1) |
 ///
-/// Source packets themselves stay as they are, so that whoever knows nothing of parities loses nothing
+/// Source packets themselves stay as they are, so a receiver without FEC support loses nothing
 /// (specs/packet-level-fec.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParityTable<'a> {

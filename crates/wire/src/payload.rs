@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 /// Two payloads are equal when their bytes are: `Zeros` is only a cheaper way to say it.
 #[derive(Clone, Debug)]
 pub enum Payload {
-    /// So many zero bytes that need no memory: synthetic media in the simulator.
+    /// This number of zero bytes, which occupy no memory: synthetic media in the simulator.
     Zeros(u32),
     /// Real bytes.
     Bytes(Bytes),
@@ -29,7 +29,7 @@ impl Payload {
         self.len() == 0
     }
 
-    /// The bytes in `range` without copying; what lies beyond the end is left out.
+    /// The bytes in `range` without copying; bytes beyond the end are omitted.
     #[inline]
     pub fn slice(&self, range: Range<usize>) -> Payload {
         let end = range.end.min(self.len());

@@ -1,9 +1,8 @@
 use thiserror::Error;
 
-/// What `layercast policer-probe` sends, each in a UDP datagram: numbers are big-endian.
+/// The packets of `layercast policer-probe`, each in a UDP datagram; numbers are big-endian.
 ///
-/// A question has as many bytes as its answer, so that nobody can have more sent to somebody else than he sends
-/// himself.
+/// A request is as long as its answer, so the responder cannot be used for amplification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PolicerMsg {
     /// A packet of a train.

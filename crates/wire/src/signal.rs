@@ -19,8 +19,8 @@ pub const MAX_NAME: usize = 256;
 /// Longest reason or error message in bytes.
 pub const MAX_TEXT: usize = 1024;
 
-/// A message of the session protocol: one JSON object per line on a reliable byte stream, told
-/// apart by its `type` (specs/mets.md 2.10).
+/// A message of the session protocol: one JSON object per line on a reliable byte stream; the field `type`
+/// distinguishes them (specs/mets.md 2.10).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(
@@ -70,7 +70,7 @@ pub enum Signal {
         /// The life of the flow, as advertised.
         #[serde(default, skip_serializing_if = "Epoch::is_default")]
         epoch: Epoch,
-        /// Who.
+        /// The member.
         member: Member,
         /// Highest level it will ever want.
         level: Level,
@@ -98,7 +98,7 @@ pub enum Signal {
     Leave {
         /// The flow.
         flow: FlowId,
-        /// Who.
+        /// The member.
         member: Member,
     },
     /// A member has left, though others below the sender may have stayed; travels towards the
@@ -106,14 +106,14 @@ pub enum Signal {
     Left {
         /// The flow.
         flow: FlowId,
-        /// Who.
+        /// The member.
         member: Member,
     },
     /// From a member to the source of a flow; switches only pass it on.
     ToSource {
         /// The flow.
         flow: FlowId,
-        /// From whom.
+        /// The sending member.
         member: Member,
         /// What.
         body: Upward,
@@ -122,7 +122,7 @@ pub enum Signal {
     ToMember {
         /// The flow.
         flow: FlowId,
-        /// To whom.
+        /// The receiving member.
         member: Member,
         /// What.
         body: Downward,
@@ -132,7 +132,7 @@ pub enum Signal {
     Filter {
         /// The flow.
         flow: FlowId,
-        /// Who.
+        /// The member.
         member: Member,
         /// Which filter; `None`: none any more.
         filter: Option<FilterKind>,
@@ -168,7 +168,7 @@ pub enum Signal {
     ChangeAck {
         /// The flow.
         flow: FlowId,
-        /// Who says so: a receiver, or the one in whose name a node has joined.
+        /// The reporting member: a receiver, or the member in whose name a node has joined.
         member: Member,
         /// Number of the change.
         change: u32,
@@ -177,7 +177,7 @@ pub enum Signal {
     ChangeNak {
         /// The flow.
         flow: FlowId,
-        /// Who says so.
+        /// The reporting member.
         member: Member,
         /// Number of the change.
         change: u32,
@@ -197,7 +197,7 @@ pub enum Signal {
     Report {
         /// The flow.
         flow: FlowId,
-        /// Who.
+        /// The member.
         member: Member,
         /// The figures.
         report: MemberReport,
@@ -244,7 +244,7 @@ pub struct FlowInfo {
     pub id: FlowId,
     /// What a user asks for.
     pub name: String,
-    /// When this life of it began: told apart by it are the flow before and after a restart of its source.
+    /// When this life of it began: distinguished by it are the flow before and after a restart of its source.
     #[serde(default, skip_serializing_if = "Epoch::is_default")]
     pub epoch: Epoch,
     /// The group of its receivers.
@@ -271,7 +271,7 @@ pub struct FlowInfo {
     /// way the advertisement came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
-    /// Who it comes from, if its media are sealed.
+    /// The source of the flow, if its media are sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
     /// The parities that go with its base layer, if there are any; what they take is in the base layer of
@@ -292,7 +292,7 @@ pub enum Via {
     Source,
     /// From the core, or from the way between it and the source: joins go where it came from.
     Core,
-    /// From the core back to the source: who hears it is on the way between them.
+    /// From the core back to the source: nodes that receive it are on the path between them.
     Spine,
 }
 
@@ -396,7 +396,7 @@ pub struct Member {
 pub struct MemberReport {
     /// The level in force.
     pub level: Level,
-    /// The rate that goes with it, in cells per second, base layer included; 0 if not told.
+    /// The rate that goes with it, in cells per second, base layer included; 0 if not specified.
     #[serde(default)]
     pub rate: CellRate,
     /// Frames delivered.
@@ -419,7 +419,7 @@ pub struct MemberReport {
 /// What a node knows of a member.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemberStats {
-    /// Who.
+    /// The member.
     pub member: Member,
     /// Of which flow.
     pub flow: FlowId,
@@ -445,7 +445,7 @@ pub struct MemberStats {
 pub enum Limit {
     /// No RES has come from there.
     NoDemand,
-    /// RES from there asks for no more: the receiver was told so (`join --level`), or sees congestion.
+    /// RES from there asks for no more: the receiver is limited (`join --level`), or sees congestion.
     Demand {
         /// The level asked for.
         level: Level,

@@ -5,7 +5,7 @@ use crate::{MAX_LINE, Signal, SignalError};
 pub struct SignalReader {
     buffer: Vec<u8>,
     start: usize,
-    /// Where the search for the next newline goes on.
+    /// Where the search for the next newline continues.
     seen: usize,
     too_long: bool,
 }

@@ -19,7 +19,7 @@ pub(crate) enum Sharing {
 pub struct CircuitTotals {
     /// All set-ups.
     pub setups: u64,
-    /// Most circuits at once that start at one site.
+    /// Most concurrent circuits that start at one site.
     pub max_open: u64,
     /// Most set-ups in one second by one site.
     pub peak_per_second: u64,

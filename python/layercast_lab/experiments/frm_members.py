@@ -192,7 +192,7 @@ def throughput(run: Run) -> float:
     paper=f"{PAPER}, section 3.4",
 )
 def e9(context: Context) -> Report:
-    """Time from the death of a receiver until the group goes on without it, or is released."""
+    """Time from the death of a receiver until the group continues without it, or is released."""
     seeds = context.seed_range(5)
     sizes = (10, 25, 50, 100)
     kill = {"at": "3s", "receivers": "3", "what": "kill"}

@@ -30,7 +30,7 @@ HOSTS = 100
 
 
 def timeline(segments: int, delay_s: float, window: int) -> np.ndarray:
-    """When each segment arrives, counted from the first, if each one is acknowledged at once.
+    """When each segment arrives, counted from the first, if each one is acknowledged immediately.
 
     Round k has 2^k segments, at most a window of them, one behind the other on the link. The next begins a
     round trip later or, once a round fills it, when the link is free.
@@ -65,7 +65,7 @@ def arrivals(capture: Path, interface: str) -> np.ndarray:
 
 def first_acks(context: Context, seed: int) -> list[float]:
     """How long the first segment of each of many connections waits for its acknowledgement."""
-    # More than a segment: with the FIN in it, it would be acknowledged at once.
+    # More than a segment: with the FIN in it, it would be acknowledged immediately.
     flow = {"from": f"west{{1..{HOSTS}}}", "to": f"east{{1..{HOSTS}}}", "bytes": 4 * MSS}
     scenario = line("s1-ticks", 20, hosts=HOSTS, tcp={"default": {"profile": "bsd44lite"}}, flow=[flow])
     capture = context.path("s1-ticks.pcapng")
@@ -135,7 +135,7 @@ def draw(found: dict[tuple[int, int], np.ndarray], waits: Sequence[float], path:
         label = f"{delay} ms" + (", window 16" if window == WINDOW else "")
         left.plot(times, np.arange(1, len(times) + 1), ".", color=colour, ms=3.5, label=label)
     left.set(xlabel="time after the first segment (s)", ylabel="segments arrived")
-    # Where rounds can be told apart.
+    # Where rounds can be distinguished.
     left.set(xlim=(-0.03, 1.35), ylim=(0, 130))
     left.set_title("dots: captured; lines: on paper", loc="left", fontsize=9.5)
     left.legend(loc="upper left")

@@ -30,7 +30,7 @@ MEMORY_S = 2.0
 """Of a regulator."""
 DATA_PORT = 20
 LOAD = 0.9
-"""Best effort beside it, of the link: without any, what wc holds back it sends at once."""
+"""Best effort beside it, of the link: without any, what wc holds back it sends immediately."""
 BULK = 1_500
 ALIKE, LATER = 0.25, 2.0
 WAYS = {"east1->east": "west->west2", "west1->west": "east->east2"}

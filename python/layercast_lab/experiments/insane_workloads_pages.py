@@ -31,7 +31,7 @@ THRESHOLDS = (0.1, 0.5, 1, 2, 5, 10, 30)
 """Seconds that may lie between connections of a page."""
 CHOSEN = 1
 PARALLEL = 4
-"""Connections at once, of the browsers whose connections overlap."""
+"""Concurrent connections of the browsers whose connections overlap."""
 
 
 @experiment("insane-workloads/a3", title=A3, paper=f"{PAPER}, table A-7, figures A-4, A-5")
@@ -78,7 +78,7 @@ def near_one(found: Mapping[float, Sequence[Mapping[str, Any]]]) -> list[Row]:
     changes = {t: 100 * (at[t] / at[CHOSEN] - 1) for t in (0.1, 0.5, 2)}
     told = ", ".join(f"{change:+.1f} % at {t:g} s" for t, change in changes.items())
     most = max(map(abs, changes.values()))
-    note = "downwards nothing changes: on this network a file follows the one before at once"
+    note = "downwards nothing changes: on this network a file follows the one before immediately"
     return [
         Row(
             "files of a page near 1 s",
@@ -128,13 +128,13 @@ def below(seconds: float) -> float:
 
 
 def overlap(trace: Web) -> Row:
-    """Several connections at once make no more pages."""
+    """Several concurrent connections make no more pages."""
     (mine,) = quantity([trace.analysed()], "files_per_page", "mean")
     pages = trace.offered["apps"]["http"]["records"]["http.page"]
     found = trace.analysed()["pages"]
     expected = model("http.files_per_page")["mean"]
     return Row(
-        f"{PARALLEL} connections at once",
+        f"{PARALLEL} concurrent connections",
         f"{expected:.3g} files of a page, {whole(pages)} pages",
         f"{mine:.3g} files, {whole(found)} pages",
         "5 %; 102 pages, cut by the end",

@@ -26,7 +26,7 @@ LABELLED = 40_000
 
 @experiment("insane-workloads/b1", title=B1, paper=f"{PAPER}, figure B-2")
 def b1(context: Context) -> Report:
-    """Where the packets of the model lie, and whether they are told apart though times are moved."""
+    """Where the packets of the model lie, and whether they are distinguished though times are moved."""
     packets = video(context, "b1", 1, context.seconds or SECONDS)
     states = context.path("b1-states.csv")
     tell("analyze", "video", packets, "--out", states)

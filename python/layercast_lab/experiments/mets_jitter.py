@@ -157,7 +157,7 @@ def stall_rows(runs: list[Frames]) -> list[Row]:
         ),
         Row(
             "E4-2 the stalls",
-            "loss in 42.5-43.0 s, more in 43.0-43.5 s, then a group arrives at once",
+            "loss in 42.5-43.0 s, more in 43.0-43.5 s, then a group arrives together",
             f"{one:g} late, then {two:g}; {np.median(burst):.0f} frames arrive within two periods",
             "second window at least the first, both above 0, burst visible",
             judge(two >= one > 0 and float(np.median(burst)) >= 4, trend=one > 0 and two > 0),
@@ -242,7 +242,7 @@ def gauss_row(recomputed: np.ndarray, held: np.ndarray) -> Row:
     return Row(
         "E4-5 r = 2, Gaussian delay",
         "about 1 % lost",
-        f"{kept:.1f} % late (K = 8), {every:.1f} % if D is set anew each GOP",
+        f"{kept:.1f} % late (K = 8), {every:.1f} % if D is set again each GOP",
         "specs/mets.md 2.8 computes 2 to 4 % and 4 to 7 %: " + ("so it is" if as_computed else "not so"),
         judge(kept <= 1.5),
         "s is a mean deviation: 2 s are 1.6 standard deviations, not the 2.3 that 1 % takes",

@@ -27,7 +27,7 @@ def stalled(setting: Mapping[str, float], seed: int) -> Frames:
     """Frames of the first of five Lougher flows to a receiver that stalls twice.
 
     The simulator has no stalls on command. A processor before dwp, which spends 57 us on each
-    cell of everything that passes, gets some packets for somebody else at once: together they
+    cell of everything that passes, gets some packets for somebody else simultaneously: together they
     keep it busy for as long as the stall shall last, and what came meanwhile leaves at its end.
     """
     flows: list[dict[str, Any]] = [

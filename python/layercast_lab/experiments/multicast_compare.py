@@ -35,7 +35,7 @@ class Way:
 
 
 WAYS = {
-    "FRM": Way("go-back-N of a stream, all echoes at once", 1_000, 10_000, "#a16207"),
+    "FRM": Way("go-back-N of a stream, all echoes immediately", 1_000, 10_000, "#a16207"),
     "FRM, gaps told": Way("the same, receivers keep what is behind a gap", 10_000, 10_000, "#d6b35a"),
     "RMTP": Way("union of what is missing, answers spread", 10_000, 100_000, COLOURS[0]),
     "RMTP over 7+1": Way("the same above a code from source to receivers", 10_000, 10_000, COLOURS[4]),

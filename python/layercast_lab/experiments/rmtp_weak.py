@@ -95,7 +95,7 @@ def r10(context: Context) -> Report:
     """Time, packets and polls of groups in which everybody loses the same share of packets."""
     losses, sizes = (0.001, 0.01, 0.1), (10, 100) if context.seconds else (10, 100, 1_000, 5_000)
     jobs = [(size, loss) for loss in losses for size in sizes]
-    # The range of the back-off is for those who are waited for, as the model has it.
+    # The range of the back-off is for those that are waited for, as the model has it.
     told = {"alpha": 0.05, "unasked": False, "goodbye": False}
     made = [rmtp.scenario(size, loss=loss, **told) for size, loss in jobs]
     runs = dict(zip(jobs, run_all(context, "RMTP, R10", group.run, made), strict=True))

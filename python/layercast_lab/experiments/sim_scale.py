@@ -225,7 +225,7 @@ def rows(runs: Sequence[Measured]) -> list[Row]:
         Row(
             "X-3 all of it runs",
             "every host sends, and trunks are used alike",
-            f"{last.flows:,} TCP connections at once, {last.silent} hosts silent; trunks "
+            f"{last.flows:,} concurrent TCP connections, {last.silent} hosts silent; trunks "
             + ", ".join(f"{run.busy:.1%}" for run in runs),
             "none silent; trunks within 5 % of those of the smallest",
             judge(last.silent == 0 and alike),

@@ -264,7 +264,7 @@ def shaped(found: Sweep, mtu: int, least: float) -> Row:
         f"MTU {mtu}",
         f"about 90 % of {most:.2f} Mbit/s",
         f"{values.min():.2f} to {values.max():.2f} Mbit/s, {shares.min():.1%} to {shares.max():.1%}",
-        # What a full bucket lets through at once comes on top.
+        # What a full bucket lets through in one burst comes on top.
         f"{least:.0%} to 104 %",
         judge(bool(least <= shares.min() and shares.max() <= 1.04), trend=shares.min() > 0.6),
     )

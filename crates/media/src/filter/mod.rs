@@ -60,7 +60,7 @@ pub struct FilterStats {
 /// Drops DCT coefficients of MPEG-1 and of MPEG-2 4:2:0 frame pictures, progressive or interlaced.
 ///
 /// The codes of the coefficients kept, and all headers, types and vectors, are passed on as they came;
-/// nothing is decoded or coded anew. Shaping is open-loop: what is dropped from a picture is also
+/// nothing is decoded or coded again. Shaping is open-loop: what is dropped from a picture is also
 /// missing in the pictures predicted from it, up to the next I picture.
 #[derive(Debug)]
 pub struct CoefficientFilter {

@@ -151,7 +151,7 @@ pub(crate) enum Part {
     Delimiter,
     /// Means nothing; goes with what is before it.
     Filler,
-    /// Ends the sequence or the stream: the next picture begins anew.
+    /// Ends the sequence or the stream: the next picture begins again.
     End,
     /// Goes with the picture before it.
     Rest,

@@ -15,7 +15,7 @@ const SLEW: i64 = 200;
 ///
 /// The lead takes up the jitter of the encoder and the way from it. The clocks of encoder and
 /// host drift apart: the timeline follows, by at most half a per cent of the time that passes. After
-/// a pause, a jump or a restart of the stamps it begins anew.
+/// a pause, a jump or a restart of the stamps it begins again.
 #[derive(Clone, Debug)]
 pub struct LiveClock {
     /// In ticks; also all that follows.
@@ -55,7 +55,7 @@ impl LiveClock {
         }
     }
 
-    /// How often the timeline began anew.
+    /// How often the timeline began again.
     pub fn resyncs(&self) -> u64 {
         self.resyncs
     }

@@ -227,7 +227,7 @@ impl Assembly {
             }
         }
         if exact && !headless && !open && (pieces.len() == 1 || lossy) {
-            // What is missing must show, so that units cannot be told apart.
+            // What is missing must show, so that units cannot be distinguished.
             let key = pieces.iter().position(|piece| piece.coded.gop_start);
             if !pieces.is_empty() {
                 let mut piece = pieces.swap_remove(key.unwrap_or(0));

@@ -97,7 +97,7 @@ impl VideoCodec {
         }
     }
 
-    /// Whether its pictures are told apart: without that only key frames and others are.
+    /// Whether its pictures are distinguished: without that only key frames and others are.
     pub fn is_layered(self) -> bool {
         self.syntax() != Syntax::Opaque
     }

@@ -167,7 +167,7 @@ impl TsSplitter {
     /// Why nothing of the stream can be served: what is wrong with its tables, and what helps. `None` if the
     /// tables are known.
     pub fn problem(&self) -> Option<String> {
-        const REPAIR: &str = "write them anew: ffmpeg -i FILE -c copy -f mpegts CLIP.ts";
+        const REPAIR: &str = "write them again: ffmpeg -i FILE -c copy -f mpegts CLIP.ts";
         if self.tables.map().is_some() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! A player learns at once what the video is, also at base level and with key frames far apart.
+//! A player learns immediately what the video is, also at base level and with key frames far apart.
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 
@@ -57,7 +57,7 @@ fn the_first_picture_is_ended_where_those_behind_it_are_withheld() {
         .collect();
     assert_eq!(times.len(), 2, "{text}");
     assert_eq!(times[1] - times[0], 8 * 90_000);
-    // Two packets more than without, and none where a picture follows at once.
+    // Two packets more than without, and none where a picture follows immediately.
     assert_eq!(base.len(), written(Level::BASE, None).len() + 2 * 188);
     assert!(clip.frames.iter().any(|it| it.layer() == Layer::E2));
     for level in [Level::E1, Level::FULL] {

@@ -1,4 +1,4 @@
-//! RTP: what is sent comes back as the same frames, in any order, with losses told apart from layers.
+//! RTP: what is sent comes back as the same frames, in any order, with losses distinguished from layers.
 //!
 //! Skipped with a note where ffmpeg is missing, unless `LAYERCAST_REQUIRE_TOOLS=1` is set.
 

@@ -177,7 +177,7 @@ fn the_flow_is_specified_by_its_frames() {
     assert_eq!(spec.top_level(), Level::FULL);
     let seconds = clip.duration().as_secs_f64();
     assert!((2.9..3.2).contains(&seconds), "{seconds}");
-    // Twice round, media times go on.
+    // Twice round, media times continue.
     let twice = clip.with_duration(Span::from_secs(6));
     let times: Vec<Span> = twice.frames.iter().filter_map(|frame| frame.time).collect();
     assert!(times.is_sorted() && times.len() == twice.frames.len());

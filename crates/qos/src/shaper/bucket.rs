@@ -2,7 +2,7 @@ use layercast_core::{CellRate, Span};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How much faster than their mean rate frames leave, if nobody says otherwise (specs/mets.md 2.5).
+/// How much faster than their mean rate frames leave, by default (specs/mets.md 2.5).
 pub const PEAK_FACTOR: f64 = 2.4;
 
 /// Depth and refresh interval of a token bucket (specs/mets.md 2.5).
@@ -76,7 +76,7 @@ impl BucketParams {
         CellRate((self.b as u64 * 1_000 / self.p as u64) as u32)
     }
 
-    /// The longest time that `cells` take through an otherwise empty queue at 1 ms ticks; for ever
+    /// The longest time that `cells` take through an otherwise empty queue at 1 ms ticks; forever
     /// if paused.
     pub const fn drain(self, cells: u32) -> Span {
         if self.b == 0 {
@@ -86,7 +86,7 @@ impl BucketParams {
     }
 }
 
-/// The credit of one flow, brought forward tick by tick or over many ticks at once.
+/// The credit of one flow, brought forward tick by tick or over many ticks in one step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     params: BucketParams,

@@ -136,7 +136,7 @@ impl<T> Shaper<T> {
         flow.queue.len()
     }
 
-    /// Takes back what waits of a flow, with the number of its frame.
+    /// Removes the queued items of a flow; returns each with the number of its frame.
     pub fn clear(&mut self, id: FlowId) -> impl Iterator<Item = (u32, T)> {
         let at = self.find(id).ok();
         let items = at.map(|at| self.flows[at].queue.clear());
@@ -145,7 +145,7 @@ impl<T> Shaper<T> {
     }
 
     /// Gives a flow new parameters from its next refresh on; the credit left is cut to the new depth
-    /// at once and the queue is kept.
+    /// immediately and the queue is kept.
     pub fn reconfigure(&mut self, now: Time, id: FlowId, params: BucketParams) {
         self.catch_up(now);
         if let Ok(at) = self.find(id) {
@@ -154,7 +154,7 @@ impl<T> Shaper<T> {
         }
     }
 
-    /// Changes how many credits of a flow may wait; what waits stays.
+    /// Changes the number of credits of a flow that may wait; queued items stay.
     pub fn set_bound(&mut self, now: Time, id: FlowId, bound: u32) {
         self.catch_up(now);
         if let Ok(at) = self.find(id) {

@@ -3,11 +3,11 @@ use layercast_core::{CellRate, FlowId, Layer, PerLayer, Span, Time};
 use super::ShaperError;
 use super::queue::FlowQueue;
 
-/// Lateness of a wake-up that is made good by sending more at once, and no more than that: one tick
+/// Lateness of a wake-up that is made good by sending more immediately, and no more than that: one tick
 /// of the paper's shaper.
 const CATCH_UP: Span = Span::from_ms(1);
 
-/// What stands at the head of a [`SerialQueue`].
+/// The item at the head of a [`SerialQueue`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SerialHead {
     /// By when the frame should have left.
@@ -74,7 +74,7 @@ impl<T> SerialQueue<T> {
         Some((cost, item))
     }
 
-    /// Takes back what waits, with the number of its frame.
+    /// Removes the queued items; returns each with the number of its frame.
     pub fn clear(&mut self) -> impl Iterator<Item = (u32, T)> + use<T> {
         let items = self.queue.clear();
         items.map(|(frame, (_, item))| (frame, item))

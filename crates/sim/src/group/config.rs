@@ -124,7 +124,7 @@ pub enum FaultKind {
     Ready,
     /// It dies.
     Kill,
-    /// It starts anew.
+    /// It starts again.
     Restart {
         /// With what it had on its disk.
         resume: bool,

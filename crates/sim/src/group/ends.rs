@@ -51,7 +51,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// Until when nothing more can be sent, if not at once: the processor has enough, or the first link.
+    /// Until when nothing more can be sent, if not immediately: the processor has enough, or the first link.
     fn blocked(&self) -> Option<Time> {
         if self.leaving >= LEAVING {
             return Some(self.source.free());

@@ -8,7 +8,7 @@ use layercast_multicast::{
 use layercast_wire::Payload;
 use layercast_wire::multicast::{MemberId, Object, Reason};
 
-/// Where a receiver keeps an object that has no content: only who is to be started anew has to know what it had.
+/// Where a receiver keeps an object that has no content: only a receiver that is to be started again has to know what it had.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
     Nothing(VirtualStore),

@@ -96,7 +96,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// A packet of a code is at a node: it goes on to where the code goes on, and what is decoded to the others.
+    /// A packet of a code is at a node: it goes on to where the code continues, and what is decoded to the others.
     fn reach_coded(&mut self, item: u32, node: u32, octets: &Bytes) {
         let at = self.tree.nodes[node as usize];
         let kind = at.kind as usize;
@@ -184,7 +184,7 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// A packet for one receiver goes on from a node.
+    /// A packet for one receiver continues from a node.
     pub(super) fn pass_along(&mut self, item: u32, node: u32) {
         let Some(target) = self.node_of(self.items.get(item).to) else {
             return;

@@ -48,7 +48,7 @@ enum Needs {
     Step(u32),
     /// The link to a node.
     WayTo(NodeIndex),
-    /// One link, and perhaps another, which it enters at once.
+    /// One link, and perhaps another, which it enters immediately.
     Pipes(u32, Option<u32>),
 }
 

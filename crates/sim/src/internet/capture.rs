@@ -1,4 +1,4 @@
-//! Packets as they are on the wire, for those who want to look at them.
+//! Packets as they are on the wire, for those that want to look at them.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 

@@ -15,7 +15,7 @@ impl Internet {
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
         let it = self.packets.get_mut(packet);
         if it.step != NO_STEP && it.dst != at {
-            // On a path: the node does nothing but pass it on, at once.
+            // On a path: the node does nothing but pass it on, immediately.
             it.ttl -= 1;
             if it.ttl == 0 {
                 return self.expired(at, packet);
@@ -155,7 +155,7 @@ impl Internet {
         }
     }
 
-    /// A packet comes out of the link of a step of its path, then; whether it is to enter the next one at once.
+    /// A packet comes out of the link of a step of its path, then; whether it is to enter the next one immediately.
     #[inline(always)]
     pub(super) fn comes_out(&mut self, step: Step, then: Time, id: PacketId) -> bool {
         let packet = self.packets.get_mut(id);
@@ -298,7 +298,7 @@ impl Internet {
         }
     }
 
-    /// Whether sending a packet costs the processor of its node time, which goes on with it then.
+    /// Whether sending a packet costs the processor of its node time, which continues with it then.
     #[inline]
     pub(super) fn charge(&mut self, at: NodeIndex, id: PacketId) -> bool {
         let Some(node) = self.nodes[at.0 as usize].cpu.as_deref_mut() else {

@@ -86,7 +86,7 @@ impl Group {
         self.members.get_mut(*self.places.get(&host)?)
     }
 
-    /// Who gets the packets from now on: those who are to be there by then and are not.
+    /// Who gets the packets from now on: those that are to be there by then and are not.
     fn take_in(&mut self, now: Time) -> Vec<(u32, NodeIndex, bool)> {
         let due = |it: &&mut Member| !it.listens && it.receiver.join.is_none_or(|at| at <= now);
         let new = self.members.iter_mut().filter(due);
@@ -135,7 +135,7 @@ impl Group {
 }
 
 impl Internet {
-    /// Those who are to be there by now get what is sent to the group of a flow; gives when the next ones do.
+    /// Those that are to be there by now get what is sent to the group of a flow; gives when the next ones do.
     pub(super) fn join_group(&mut self, n: u32) -> Option<Time> {
         let now = self.now;
         let flow = &mut self.flows[n as usize];
@@ -212,7 +212,7 @@ impl Internet {
         }
     }
 
-    /// A packet of a group came to a node: it is for the host there, goes on, or both.
+    /// A packet of a group came to a node: it is for the host there, continues, or both.
     pub(super) fn spread(&mut self, at: NodeIndex, mut packet: Packet) {
         let Body::Group(content, flow) = &packet.body else {
             return;
@@ -313,7 +313,7 @@ impl Internet {
         }
     }
 
-    /// The transmitter goes on without a receiver.
+    /// The transmitter continues without a receiver.
     pub(super) fn member_dropped(&mut self, flow: u32, who: SocketAddr) {
         let SocketAddr::V4(who) = who else {
             return;
@@ -323,7 +323,7 @@ impl Internet {
         if let Some(member) = host.and_then(|host| self.member(flow, host))
             && member.completed.is_none()
         {
-            let why = "the transmitter goes on without it";
+            let why = "the transmitter continues without it";
             member.failed.get_or_insert(why.to_owned());
         }
     }

@@ -16,7 +16,7 @@ use crate::kernel::SourceId;
 
 /// Hops a packet may make (RFC 1700).
 pub(super) const TTL: u8 = 64;
-/// Connections nobody accepted yet, for each port: we accept at once.
+/// Connections nobody accepted yet, for each port: we accept immediately.
 const BACKLOG: usize = 1 << 20;
 /// How much is written at a time to a connection without end.
 const CHUNK: u64 = 1 << 20;

@@ -31,7 +31,7 @@ pub(super) struct Inbox {
 
 /// Who comes before more than so many that wait is put to its place with all others, when they are let in; in tests many are.
 const NEARLY: usize = if cfg!(test) { 1 } else { 32 };
-/// How long one who comes to a busy link waits at most, but for the delay of the link.
+/// How long one that comes to a busy link waits at most, but for the delay of the link.
 const LONGEST: Span = Span::from_ms(100);
 
 /// All links that have one.

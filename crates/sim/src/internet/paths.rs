@@ -33,7 +33,7 @@ pub(super) struct Step {
 pub(super) enum Then {
     /// Comes to the node, which is an event.
     Arrives,
-    /// Enters the next link at once: nobody else ever does.
+    /// Enters the next link immediately: nobody else ever does.
     Enters,
     /// Comes to the [inbox](super::inbox) of the next link.
     Waits(u32),
@@ -96,7 +96,7 @@ impl Paths {
         self.steps.get(place as usize).map(prefetch);
     }
 
-    /// The link of a step, and the one that is entered from it at once.
+    /// The link of a step, and the one that is entered from it immediately.
     #[inline]
     pub fn pipes(&self, place: u32) -> Option<(u32, Option<u32>)> {
         let step = |place: u32| self.steps.get(place as usize);
@@ -141,7 +141,7 @@ impl Internet {
         first
     }
 
-    /// Appends the steps of a path whose nodes do nothing but pass packets on, at once.
+    /// Appends the steps of a path whose nodes do nothing but pass packets on, immediately.
     fn walk(&mut self, src: NodeIndex, dst: NodeIndex) -> Option<()> {
         if src == dst {
             return None;

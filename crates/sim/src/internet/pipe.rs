@@ -22,7 +22,7 @@ pub(crate) struct Pipe {
     last_sending: Span,
     /// When those that wait start to be sent, and their bytes.
     waiting: VecDeque<(Time, u32)>,
-    /// When the last of those arrives that do not enter the next link [at once](super::paths), though others may.
+    /// When the last of those arrives that do not enter the next link [immediately](super::paths), though others may.
     pub plain_until: Time,
     max_waiting: u32,
     mtu: u16,

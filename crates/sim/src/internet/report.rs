@@ -288,7 +288,7 @@ pub struct Sample {
     pub record: Record,
 }
 
-/// What a run tells while it goes on.
+/// What a run tells while it continues.
 pub trait Watch {
     /// A measurement of an application.
     fn sample(&mut self, sample: &Sample);
@@ -305,7 +305,7 @@ pub trait Watch {
         let _ = (at, interface, cell);
     }
 
-    /// Whether to go on; asked every few thousand events.
+    /// Whether to continue; asked every few thousand events.
     fn progress(&mut self, progress: Progress) -> bool {
         let _ = progress;
         true

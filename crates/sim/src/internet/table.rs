@@ -159,7 +159,7 @@ fn distinct(hops: &[(u32, Hop)]) -> Vec<u32> {
     near
 }
 
-/// Takes away who has one neighbour left, again and again: for each router on a branch who is above it, and these routers
+/// Takes away who has one neighbour left, again and again: for each router on a branch that is above it, and these routers
 /// in the order of their going.
 fn branches(near: &[Vec<u32>]) -> (Vec<u32>, Vec<u32>) {
     let mut left: Vec<usize> = near.iter().map(Vec::len).collect();

@@ -1,6 +1,6 @@
 //! Several threads simulate a network together.
 //!
-//! Each has a part of it. All go on until the instant at which a packet of another may come that is not known yet: the
+//! Each has a part of it. All continue until the instant at which a packet of another may come that is not known yet: the
 //! next event of all and the least delay of a link between them. There they meet and tell each other what comes, and so on
 //! (conservative synchronisation: Chandy and Misra 1979; in windows: Lubachevsky 1989). Who goes first of those at one
 //! instant does not depend on who is told of it when, so that results are those of one thread.

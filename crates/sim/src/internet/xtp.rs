@@ -18,7 +18,7 @@ use super::world::Source;
 use super::{Internet, NodeIndex, Traffic, XtpDelivery};
 use crate::kernel::SourceId;
 
-/// Contexts of a host, and those nobody accepted yet: we accept at once.
+/// Contexts of a host, and those nobody accepted yet: we accept immediately.
 pub(super) const MOST: usize = 1 << 20;
 /// The ports of a flow name it: so many at the receiver for each of the sender.
 const PORTS: u32 = 30_000;
@@ -71,7 +71,7 @@ pub(super) struct User {
 }
 
 impl User {
-    /// One who only receives.
+    /// One that only receives.
     pub(super) fn receiver(flow: u32) -> User {
         User {
             flow,

@@ -106,7 +106,7 @@ pub struct Scenario {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Ties {
-    /// A seeded draw: no order is favoured for ever.
+    /// A seeded draw: no order is favoured forever.
     #[default]
     Random,
     /// The event that was scheduled first.

@@ -17,7 +17,7 @@ pub enum Warning {
         node: String,
         /// Flows to it.
         flows: usize,
-        /// What their buckets let through at once.
+        /// What their buckets let through in one burst.
         rate: CellRate,
         /// What it takes in.
         drain: CellRate,

@@ -160,7 +160,7 @@ fn the_json_schema_in_the_repository_is_current() {
     } else {
         assert!(
             found == current,
-            "write {} anew: LAYERCAST_WRITE_SCHEMA=1",
+            "write {} again: LAYERCAST_WRITE_SCHEMA=1",
             path.display()
         );
     }

@@ -139,7 +139,7 @@ fn adapters_may_hold_more_than_switches() {
             run(&at_a_switch("", burst).replace("port_limit", &format!("{limit}port_limit")));
         adapter(&report, "h1").cells_lost
     };
-    // 64 packets wait for the circuit and come at once; one cell is on its way already.
+    // 64 packets wait for the circuit and come together; one cell is on its way already.
     assert_eq!(lost(""), 64 * 192 - 5_001);
     assert_eq!(lost("adapter_limit = 100000, "), 0);
 }

@@ -52,7 +52,7 @@ fn every_cell_that_is_counted_is_there_at_its_time() {
 fn cells_make_the_packets_that_were_sent() {
     let (report, capture, _) = captured(&backbone("noqos-conv-svc"));
     let atm = report.atm.as_ref().expect("a backbone");
-    // What is whole where it ends is what goes on from there, one hop further.
+    // What is whole where it ends is what continues from there, one hop further.
     let (mut cut, mut lost) = (0, 0);
     for (last, next) in [("w2->r2", "r2->b"), ("w1->r1", "r1->a")] {
         let (frames, damaged) = capture.frames(last);

@@ -139,7 +139,7 @@ fn as_many_packets_of_a_train_pass_as_the_contract_says() {
         let pass = 1 + more;
         let terms = terms(vbr(burst, Conformance::C), Shape::None);
         let mut network = lan(every(gap), terms, old(), 1.0);
-        // The first waits for its circuit; those that wait with it come at once, which is faster than the link.
+        // The first waits for its circuit; those that wait with it come together, which is faster than the link.
         network.flows[0].start = Time::ZERO + Span::from_ms(100);
         let stop = |packets: u64| {
             Some(Time::ZERO + Span::from_ms(100) + gap.times(packets - 1) + Span::from_us(1))

@@ -21,12 +21,12 @@ pub struct ReceiveCosts {
     pub deliver_cell: Span,
 }
 
-/// What arrives at a host on its way to the transport, and what that costs.
+/// The receive path of a host, from the interface to the transport, and its cost.
 ///
-/// The interface holds a bounded number of cells, which the interrupt handler takes out one by
-/// one; the handler stops during stalls. A user process then takes whole packets: the cells before
-/// the last one of a packet cost it nothing. A packet that lost a cell in the interface costs it
-/// nothing either, nor does the one after a packet whose last cell was lost (AAL5 merges them).
+/// The interface holds a bounded number of cells, which the interrupt handler takes out one by one; the handler
+/// stops during stalls. A user process then takes whole packets: the cells before the last one of a packet cost
+/// it nothing. A packet that lost a cell in the interface costs it nothing either, nor does the one after a
+/// packet whose last cell was lost (AAL5 merges them).
 #[derive(Debug)]
 pub struct ReceivingHost {
     costs: ReceiveCosts,
@@ -114,7 +114,7 @@ impl ReceivingHost {
         if ends_packet(&pdu) {
             cost += self.costs.packet;
         }
-        // Judged by what came before it, not by what comes while it waits.
+        // The decision depends on earlier packets only, not on those that arrive while it waits.
         let user = self.user_cost(port, &pdu);
         self.interrupts.push(now, cost, Held { port, pdu, user });
     }
@@ -282,7 +282,7 @@ mod tests {
             host.arrive(now, PORT, cell(i == 999));
         }
         assert_eq!(host.stats().dropped_cells, 0);
-        // The user process has the last cell at once after the last interrupt.
+        // The user process has the last cell immediately after the last interrupt.
         host.advance(us(1_000_000));
         assert_eq!(host.next_done(), Some(us(56)));
         assert_eq!(

@@ -10,7 +10,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// So many stalls a second on average, drawn from `stream`.
+    /// `rate` stalls a second on average, drawn from `stream`.
     pub fn new(rate: f64, longest: Span, stream: Stream) -> Stalls {
         Stalls {
             rate,

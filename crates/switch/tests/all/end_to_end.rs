@@ -130,7 +130,7 @@ fn messages_of_and_for_nobody_are_counted() {
     );
     net.run(ms(1_050));
     assert_eq!(rejected(&net), 1);
-    // What comes down must come from above.
+    // Downward messages must come from the port towards the source.
     let member = net.receivers[1].member.clone();
     say(
         &mut net,
@@ -143,7 +143,7 @@ fn messages_of_and_for_nobody_are_counted() {
     );
     assert_eq!(rejected(&net), 2);
     assert!(net.receivers[1].heard.is_empty());
-    // Who has not joined has nobody to talk to.
+    // A receiver that has not joined has no partner.
     net.leave(0);
     net.run(ms(2_000));
     let dwp = net.receivers[0].member.clone();
@@ -184,7 +184,7 @@ fn whoever_is_cut_off_with_his_switch_has_left() {
     net.run(ms(8_000));
     let njy = net.receivers[1].member.clone();
     say(&mut net, 1, to_source(&njy, 0));
-    assert_eq!(net.receivers[1].heard.len(), 1, "the way is found anew");
+    assert_eq!(net.receivers[1].heard.len(), 1, "the way is found again");
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn adapt_of_an_older_era_is_ignored_across_the_wrap() {
     bench.adapter(UP, AdapterKind::Adapt, u32::MAX, 9, 0);
     assert_eq!(bench.level(A), Some(2));
     assert_eq!(bench.switch.stats().rejected_pdus.stale, 1);
-    // A source that started anew counts from zero; after three eras it is believed.
+    // A source that started again counts from zero; after three eras it is believed.
     bench.run(ms(2_000));
     bench.adapter(A, AdapterKind::Res, 1, 1, 2);
     bench.run(ms(3_500));
@@ -349,7 +349,7 @@ fn another_life_of_a_flow_takes_the_place_of_the_first() {
     assert!(told_to_ask_again(&out), "{out:?}");
     assert_eq!(bench.flows(), [(id, Epoch(9))], "listed once");
     assert_eq!(bench.switch.reserved_on(A), CellRate(0));
-    // A join that was on its way when the flow began anew: the neighbour hears the advertisement.
+    // A join that was on its way when the flow began again: the neighbour hears the advertisement.
     let join = bench.join_of(Epoch::default());
     assert_eq!(bench.signal(A, join), []);
     assert_eq!(bench.switch.stats().rejected_signals.life, 1);
@@ -434,7 +434,7 @@ fn a_flow_that_the_node_upstream_does_not_confirm_is_given_up() {
     bench.signal(UP, Signal::Advertise { flow });
     bench.run(ms(10_000));
     assert_eq!(bench.flows().len(), 1);
-    // And one that nobody below has joined is given up too.
+    // A flow without a member below is abandoned too.
     let mut bench = self::bench(plain(Carriage::Datagrams), SwitchConfig::default());
     bench.give(SwitchInput::PortDown { port: UP });
     bench.run(ms(4_000));
@@ -842,7 +842,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
     bench.run(ms(300));
     bench.adapter(UP, AdapterKind::Adapt, 100, 9, 2);
     assert_eq!(bench.level(A), Some(2));
-    // The node upstream starts anew; any era of its is welcome.
+    // The node upstream starts again; any era of its is welcome.
     bench.give(SwitchInput::PortDown { port: UP });
     bench.give(SwitchInput::PortUp { port: UP });
     let flow = bench.info.id;
@@ -884,7 +884,7 @@ fn a_switch_that_lowers_a_branch_by_itself_says_so_in_an_era_that_counts() {
     assert_eq!(said, Some((AdapterKind::Adapt, Serial(100), Level::E1)));
 }
 
-/// Whether those behind `A` heard that the flow is gone, and then of it anew.
+/// Whether those behind `A` heard that the flow is gone, and then of it again.
 fn told_to_ask_again(out: &[SwitchTransmit]) -> bool {
     let signals = out.iter().filter_map(|out| match out {
         SwitchTransmit::Signal { port: A, signal } => Some(signal),

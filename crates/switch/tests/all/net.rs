@@ -90,7 +90,7 @@ fn base_layers_of_others_squeeze_the_enhancement_layers() {
         net.run(ms(50_000));
         net.receiver(2, Receiver::new("lougher", 3, base, carriage), wide());
         net.run(ms(50_100));
-        assert_eq!(told(&net), 1, "residual 2420, told at once");
+        assert_eq!(told(&net), 1, "residual 2420, reported immediately");
         net.run(ms(60_000));
         assert_eq!(told(&net), 1);
         net.leave(2);
@@ -225,7 +225,7 @@ fn a_restarted_switch_is_back_in_service() {
         net.run(ms(14_000));
         let (near, far) = (&net.receivers[0], &net.receivers[1]);
         near.check();
-        assert_eq!(near.told(), Level::FULL, "the rest went on");
+        assert_eq!(near.told(), Level::FULL, "the rest continued");
         assert_eq!(far.told(), Level::FULL);
         assert!(
             far.count(ms(12_000)).e2 >= 28,
@@ -253,7 +253,7 @@ fn a_switch_that_stays_away_costs_its_branch_after_three_eras() {
     let expired = |event: &SwitchEvent| matches!(event, SwitchEvent::BranchExpired { .. });
     assert!(net.nodes[0].events.iter().any(|(_, event)| expired(event)));
     assert_eq!(net.sources[0].1.leaves, 1);
-    // It is restarted after all: everything is built anew without touching the server.
+    // It is restarted after all: everything is built again without touching the server.
     net.restart(1);
     net.run(ms(14_000));
     assert_eq!(net.receivers[0].told(), Level::FULL);
@@ -316,8 +316,8 @@ fn close_comes_after_the_last_frame() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
-    /// Whoever joins and leaves when, and whatever is squeezed: every GOP comes complete at the
-    /// level that was told before it.
+    /// Whatever the order of joins, leaves and rate changes: every GOP arrives complete at the level that was
+    /// reported before it.
     #[test]
     fn every_gop_is_complete_at_the_level_that_was_told(
         capacity in 500u32..7_000,

@@ -1,4 +1,4 @@
-//! Tokens: who may join, under what name, and up to which level.
+//! Tokens: which members may join, under what name, and up to which level.
 
 use crate::common::ends::{Source, message};
 use crate::common::{link, ms};
@@ -159,7 +159,7 @@ fn only_a_token_of_the_source_for_this_flow_and_time_opens_the_door() {
     let out = bench.join(A, member("dwp", 1), Some(good.clone()));
     assert!(
         matches!(&out[..], [(UP, Signal::Join { proof, .. })] if proof.as_ref() == Some(&good)),
-        "the proof goes on with the join: {out:?}"
+        "the proof continues with the join: {out:?}"
     );
 }
 
@@ -179,7 +179,7 @@ fn a_name_that_is_taken_is_not_given_to_another() {
     bench.ack();
     let out = bench.join(B, member("dwp", 1), good());
     assert_eq!(refusal(&out), Some(Resource::NameInUse));
-    // Nor under another number, whoever the token is for.
+    // Nor under another number, whatever member the token is for.
     let other = proof_of("flow-1", ("dwp", 2), Level::FULL, (NOW, NOW + 1));
     let out = bench.join(B, member("dwp", 2), Some(other));
     assert_eq!(refusal(&out), Some(Resource::NameInUse));
@@ -214,7 +214,7 @@ fn nobody_is_granted_more_than_his_token_says() {
     );
     let mut now = Time::ZERO;
     for (port, origin) in [(A, 1), (B, 2), (A, 77)] {
-        // 77: whoever it says it is, it is behind that port.
+        // 77: whatever name it claims, it is behind that port.
         let res = message(
             &bench.info,
             AdapterKind::Res,
@@ -410,7 +410,7 @@ fn a_flood_of_joins_behind_one_port_is_bounded_and_cheap() {
     );
     // In a build without optimisation; with the square of the members it is a minute.
     assert!(spent.as_secs() < 5, "{spent:?}");
-    // Who is there may join again, and neighbours elsewhere are not concerned.
+    // A member that is present may join again, and other neighbours are not affected.
     assert_eq!(refusal(&join(&mut bench, A, 7)), None);
     assert_eq!(refusal(&join(&mut bench, B, 9_999)), None);
 }

@@ -219,7 +219,7 @@ mod tests {
             b.on_control(at(6), a.poll(at(6)).unwrap(), true),
             Some(message(3))
         );
-        // And a sender that started anew counts from zero.
+        // And a sender that started again counts from zero.
         let mut a = ControlSocket::default();
         a.send(at(7), message(9)).unwrap();
         assert_eq!(

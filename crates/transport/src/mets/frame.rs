@@ -20,7 +20,7 @@ pub struct AppFrame {
 pub struct PlayedFrame {
     /// Number of the frame among all frames of its life of the flow.
     pub seq: Serial,
-    /// How often the count of frames had begun anew before: its source was started again, or another took its
+    /// How often the count of frames had begun again before: its source was started again, or another took its
     /// place. Numbers of different counts say nothing of one another.
     pub count: u32,
     /// Its layer.

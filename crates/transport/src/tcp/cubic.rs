@@ -69,7 +69,7 @@ impl Cubic {
         (flight as f64 * BETA) as u64
     }
 
-    /// The clock starts anew.
+    /// The clock starts again.
     pub(crate) fn restart(&mut self) {
         self.epoch = None;
     }

@@ -18,7 +18,7 @@ use crate::line::Line;
 
 /// The ports an active open chooses from (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
-/// Resets waiting to be sent at once; a driver that drains us never sees so many.
+/// Resets waiting to be sent; a driver that drains us never sees so many.
 const MAX_RESETS: usize = 64;
 
 /// A port somebody listens on.
@@ -185,7 +185,7 @@ impl Endpoint {
         Ok(taken)
     }
 
-    /// Half close: what was written is sent, then FIN; reading goes on.
+    /// Half close: what was written is sent, then FIN; reading continues.
     pub fn shutdown(&mut self, id: ConnId) -> Result<(), TcpError> {
         let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
         connection.shutdown();

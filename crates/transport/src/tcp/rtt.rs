@@ -57,7 +57,7 @@ impl Rtt {
         let wanted = self.base(config).saturating_mul(self.multiplier());
         self.rto = wanted.clamp(config.min_rto, config.max_rto);
         if self.shift > config.max_retries / 4 {
-            // The estimate is probably bogus: keep the time-out, start the mean anew.
+            // The estimate is probably bogus: keep the time-out, start the mean again.
             self.rttvar += self.srtt >> 3;
             self.srtt = 0;
         }
@@ -85,7 +85,7 @@ impl Rtt {
     fn base(&self, config: &TcpConfig) -> u32 {
         let mean = self.srtt >> 3;
         match config.quirks.whole_ticks {
-            // Of round trips below a tick that is the least; longer ones are not taken for lost at once.
+            // Of round trips below a tick that is the least; longer ones are not taken for lost immediately.
             true => ((mean + (self.rttvar & !3).max(1)) as u32).max(config.min_rto),
             false => (mean + self.rttvar) as u32,
         }

@@ -22,7 +22,7 @@ impl Scoreboard {
         true
     }
 
-    /// Finds anew what counts as lost: what has `dup_acks` ranges, or more than `dup_acks - 1`
+    /// Finds again what counts as lost: what has `dup_acks` ranges, or more than `dup_acks - 1`
     /// segments' worth of bytes, acknowledged above it (RFC 6675 4, IsLost).
     pub(crate) fn find_losses(&mut self, dup_acks: u32, mss: u64) {
         let (mut ranges, mut bytes) = (0, 0);

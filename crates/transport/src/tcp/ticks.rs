@@ -3,7 +3,7 @@ use std::cell::Cell;
 use layercast_core::{Span, Time};
 
 /// The ticks of a host's periodic timer, at a phase of its own: the callout of 4.4BSD that serves
-/// all connections at once. Nothing runs at a tick; deadlines are only rounded to them.
+/// all connections simultaneously. Nothing runs at a tick; deadlines are only rounded to them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticks {
     phase: Span,

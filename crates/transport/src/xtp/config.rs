@@ -36,7 +36,7 @@ pub enum RateCounts {
     Cells,
 }
 
-/// A rate and the most that may leave at once (specs/xtp.md 2.9).
+/// A rate and the most that may leave in one burst (specs/xtp.md 2.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct XtpRate {
     /// Bytes per second; 0: no limit.
@@ -90,7 +90,7 @@ pub struct XtpConfig {
     pub flow_control: bool,
     /// Without: NOCHECK, the data are not protected; status always is.
     pub checksum: bool,
-    /// FASTNAK: gaps are to be told at once.
+    /// FASTNAK: gaps are to be told immediately.
     pub fast_nak: bool,
     /// RES: the peer may allocate what its user has posted only.
     pub reservation: bool,
@@ -102,7 +102,7 @@ pub struct XtpConfig {
     pub ask: Ask,
     /// Ask by the EDGE bit instead of SREQ.
     pub edge: bool,
-    /// One timer for all requests, which each sets anew, instead of one for each (specs/xtp.md 2.11).
+    /// One timer for all requests, which each sets again, instead of one for each (specs/xtp.md 2.11).
     pub single_timer: bool,
     /// How long the first answer is waited for.
     pub first_wait: Span,
@@ -148,7 +148,7 @@ pub struct XtpGroup {
     pub slot: Span,
     /// Handshakes in a row after which a receiver that does not answer is dropped.
     pub misses: u32,
-    /// Break off rather than go on without a receiver.
+    /// Break off rather than continue without a receiver.
     pub strict: bool,
     /// Drop receivers that let nothing more go for so many handshakes; without, all wait for them.
     pub drop_laggards: bool,

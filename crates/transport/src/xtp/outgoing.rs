@@ -61,7 +61,7 @@ impl Outgoing {
         self.released
     }
 
-    /// First byte that is kept: everything before it was had by all who counted, or is lost for good.
+    /// First byte that is kept: everything before it was had by all that counted, or is lost for good.
     pub(crate) fn kept(&self) -> u64 {
         self.segments
             .front()

@@ -83,7 +83,7 @@ impl Table {
         self.learn_key(id, from, key)
     }
 
-    /// The peer who has this key is none any more.
+    /// The peer that has this key is none any more.
     pub(crate) fn forget_key(&mut self, id: ContextId, who: &(SocketAddr, XtpKey)) {
         if self.by_peer.get(who) == Some(&id.slot) {
             self.by_peer.remove(who);

@@ -51,7 +51,7 @@ fn who_asks_at_once_gets_its_level_with_the_first_gop() {
         (stats.played.base, stats.played.e1, stats.played.e2),
         (4, 12, 32)
     );
-    // One at once, then one an era.
+    // One immediately, then one an era.
     assert!((3..=4).contains(&stats.res), "{}", stats.res);
 }
 
@@ -355,7 +355,7 @@ fn a_second_flow_of_the_name_is_joined_when_the_first_is_withdrawn() {
     let flow = first.id;
     world.input(SinkInput::Signal(Signal::Withdraw { flow, reason }));
     let joins = world.sink.stats().joins;
-    assert_eq!(joins, 2, "it asks for the second at once");
+    assert_eq!(joins, 2, "it asks for the second immediately");
 }
 
 fn ask(world: &mut World<'_>, signal: Signal) -> Vec<Signal> {

@@ -1,4 +1,4 @@
-//! Anything may come from the network: no panic, no unbounded memory, and the flow goes on.
+//! Anything may come from the network: no panic, no unbounded memory, and the flow continues.
 
 use crate::common::*;
 use bytes::Bytes;

@@ -338,7 +338,7 @@ fn who_leaves_reads_no_more_and_who_stays_loses_nothing() {
     }
     world.send_to_source(SourceInput::Signal(Signal::Left { flow, member }));
     world.run_until(ms(30_000));
-    // It asks again, as nobody it is not refused for ever: but not with a token that has expired.
+    // It asks again, as nobody it is not refused forever: but not with a token that has expired.
     njy.request(&mut world, 20);
     world.run_until(ms(40_000));
     let ciphers = njy.ciphers(&world);

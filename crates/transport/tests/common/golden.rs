@@ -1,4 +1,4 @@
-//! Traces held against files. With `LAYERCAST_BLESS=1` they are written anew, and the comments are kept.
+//! Traces held against files. With `LAYERCAST_BLESS=1` they are written again, and the comments are kept.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@
 //! (`-` before any loss) and time-out in ms just after. SYN has number 0. Lines that begin with `#`
 //! say why the others are as they are; they are not compared.
 //!
-//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test tcp golden` writes the traces anew,
+//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test tcp golden` writes the traces again,
 //! for a change that is meant, and keeps the comments: read them again then.
 
 use layercast_core::{Span, Stream};
@@ -214,7 +214,7 @@ fn a_lost_syn_is_sent_after_6_and_30_seconds() {
     check(&net, "lost-syn");
 }
 
-/// Keystrokes every 70 ms, then two full segments at once.
+/// Keystrokes every 70 ms, then two full segments back to back.
 fn typing(profile: Profile, name: &str) {
     let mut net = Net::plain(profile, ms(10));
     let (near, far) = net.open();

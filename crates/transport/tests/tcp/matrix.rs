@@ -293,7 +293,7 @@ fn a_late_driver_loses_nothing() {
     let (near, far) = net.open();
     net.write(0, near, Payload::Zeros(8_000));
     for _ in 0..50 {
-        // The driver sleeps through ticks, then wakes both hosts at once.
+        // The driver sleeps through ticks, then wakes both hosts together.
         net.now += Span::from_ms(777);
         let now = net.now;
         for host in &mut net.hosts {

@@ -4,7 +4,7 @@
 //! synchronizing value where the initiator asks, status, ranges held. Lines that begin with `#` say why the
 //! others are as they are; they are not compared.
 //!
-//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test xtp golden` writes the traces anew, for a change
+//! `LAYERCAST_BLESS=1 cargo test -p layercast-transport --test xtp golden` writes the traces again, for a change
 //! that is meant, and keeps the comments: read them again then.
 
 use layercast_core::Span;
@@ -18,7 +18,7 @@ fn check(net: &Net, name: &str) {
     trace::check("xtp", &net.log, name);
 }
 
-/// What the Torino study has: status asked for with each packet, gaps told at once (specs/tcp-xtp-over-atm.md 2.9).
+/// What the Torino study has: status asked for with each packet, gaps told immediately (specs/tcp-xtp-over-atm.md 2.9).
 fn torino(retransmission: Retransmission) -> XtpConfig {
     XtpConfig {
         max_data: 1_000,

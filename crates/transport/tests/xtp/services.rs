@@ -224,7 +224,7 @@ fn a_reader_that_goes_away_costs_what_it_did_not_take() {
         "{:?}",
         net.events[0]
     );
-    // The other direction goes on.
+    // The other direction continues.
     net.send(1, far, &text(b"still here"));
     net.hosts[1].close_write(far).unwrap();
     net.run(ms(100));

@@ -3,7 +3,7 @@ use super::{MemberId, Needs, Reason, Spans, Symbol};
 /// Answer to Open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accept {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// Distinguishes lives of one member.
     pub incarnation: u32,
@@ -63,7 +63,7 @@ pub enum State {
     },
     /// Lacks these source packets (RMTP NACK).
     Missing(Spans),
-    /// Lacks so many symbols.
+    /// Lacks this number of symbols.
     Need(Needs),
     /// Cannot take data now (RMTP BUSY).
     Busy,
@@ -87,7 +87,7 @@ pub struct Tally {
 /// Answer to a poll or to the end of a pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// Poll it answers; 0: none.
     pub sync: u32,
@@ -134,7 +134,7 @@ impl Report {
 /// Packets counted between two monitor bits (RMTP FREPO).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// Number of the measurement: `round` of the packets with the bits.
     pub round: u16,

@@ -59,11 +59,11 @@ pub struct SealedHead {
     pub session: u64,
     /// Number of the datagram among those of its speaker, the nonce of the cipher.
     pub counter: u64,
-    /// Who says it.
+    /// The sealing party.
     pub by: SealedBy,
 }
 
-/// Who says what is sealed.
+/// The party that sealed a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SealedBy {
     /// The sender.

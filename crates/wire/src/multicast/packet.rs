@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::{Accept, Count, Needs, Report};
 use crate::Payload;
 
-/// Names a receiver, and an aggregator towards whom it serves, for ever and everywhere
+/// Names a receiver, and an aggregator towards the members it serves, forever and everywhere
 /// (specs/fully-reliable-multicast.md 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct MemberId(pub u64);
@@ -35,26 +35,26 @@ pub enum Body {
     Report(Box<Report>),
     /// Receiver: how many packets came between the two monitor bits (RMTP FREPO).
     Count(Count),
-    /// Sender: it is over for those who are complete (RMTP REL, FRM RELEASE normal).
+    /// Sender: it is over for those that are complete (RMTP REL, FRM RELEASE normal).
     Release {
         /// Number of the pass it follows.
         round: u16,
     },
     /// Receiver: has heard the release (RMTP RACK).
     Released {
-        /// Who.
+        /// The member.
         member: MemberId,
     },
     /// Sender to one: it is expelled (FRM EJECT; RMTP V2 unicast ABORT).
     Eject(Eject),
     /// Sender to one: wait, it will be served after the others (RMTP V2 SUSP).
     Suspend {
-        /// Who.
+        /// The member.
         member: MemberId,
     },
     /// Receiver: leaves.
     Leave {
-        /// Who.
+        /// The member.
         member: MemberId,
         /// Why.
         reason: Reason,
@@ -169,9 +169,9 @@ pub struct Terms {
     pub goodbye: bool,
     /// Back-off of answers to Open and at the end of a pass, microseconds (RMTP RBOT).
     pub spread_us: u32,
-    /// A receiver that heard no data for so long reports unasked, milliseconds; 0: never.
+    /// A receiver that gets no data for this long reports unsolicited, milliseconds; 0: never.
     pub data_wait_ms: u32,
-    /// Sender is lost after so much silence, milliseconds; 0: never.
+    /// The sender is considered lost after this much silence, milliseconds; 0: never.
     pub sender_wait_ms: u32,
     /// Of 65535 receivers, how many count packets between monitor bits.
     pub counters: u16,
@@ -205,7 +205,7 @@ pub struct Open {
     pub terms: Terms,
     /// The object; a stream without.
     pub object: Option<Object>,
-    /// Proof that it is the sender who announces, of what its users agreed on.
+    /// Proof that it is the sender that announces, of what its users agreed on.
     pub proof: Option<[u8; 16]>,
 }
 
@@ -265,13 +265,13 @@ pub struct Data {
     pub payload: Payload,
 }
 
-/// Who is to answer a poll.
+/// The members that answer a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Ask {
-    /// Everybody, at once or after a uniform back-off.
+    /// Every member, immediately or after a uniform back-off.
     Everyone = 0,
-    /// Only who lacks more than `heard`, after a truncated exponential back-off.
+    /// Only members that lack more than `heard`, after a truncated exponential back-off.
     Needy = 1,
 }
 
@@ -288,9 +288,9 @@ pub struct Poll {
     pub upto: u64,
     /// Data packets sent in the session, wrapping; two polls tell a receiver how many it lost between. 0: not said.
     pub sent: u32,
-    /// Who is to answer.
+    /// The members that answer.
     pub ask: Ask,
-    /// Range of the back-off, microseconds; 0: at once.
+    /// Range of the back-off, microseconds; 0: immediately.
     pub spread_us: u32,
     /// About how many receivers there are.
     pub group: u32,
@@ -300,7 +300,7 @@ pub struct Poll {
     pub separate: bool,
     /// Nothing new follows.
     pub closing: bool,
-    /// Who was expelled lately, at most [`MAX_LIST`](super::MAX_LIST).
+    /// Members expelled recently, at most [`MAX_LIST`](super::MAX_LIST).
     pub ejected: Vec<MemberId>,
     /// What the sender knows to be lacking already.
     pub heard: Needs,
@@ -309,7 +309,7 @@ pub struct Poll {
 /// Expels a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eject {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// Why.
     pub reason: Reason,

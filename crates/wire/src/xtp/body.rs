@@ -17,7 +17,7 @@ pub enum XtpBody {
     Cntl(XtpControl),
     /// Opens an association.
     First {
-        /// Who is meant, and who speaks.
+        /// Destination and source.
         address: XtpAddress,
         /// What is proposed.
         traffic: XtpTraffic,
@@ -28,7 +28,7 @@ pub enum XtpBody {
     Ecntl {
         /// Status.
         control: XtpControl,
-        /// Half-open ranges of bytes that arrived beyond `rseq`; nobody has looked at them yet.
+        /// Half-open ranges of bytes that arrived beyond `rseq`; the decoder does not check them.
         spans: Vec<(u64, u64)>,
     },
     /// Status with a key and what is proposed.
@@ -48,7 +48,7 @@ pub enum XtpBody {
         control: XtpControl,
         /// The sender's own key.
         xkey: XtpKey,
-        /// Who is meant, and who speaks.
+        /// Destination and source.
         address: XtpAddress,
         /// What is proposed.
         traffic: XtpTraffic,

@@ -17,7 +17,7 @@ impl XtpService {
     pub const TRANSACTION: XtpService = XtpService(3);
     /// A reliable stream between two.
     pub const STREAM: XtpService = XtpService(4);
-    /// A stream to many that nobody acknowledges.
+    /// A multicast stream without acknowledgements.
     pub const MULTICAST: XtpService = XtpService(5);
     /// A reliable stream to many.
     pub const RELIABLE_MULTICAST: XtpService = XtpService(6);

@@ -27,7 +27,7 @@ impl XtpOptions {
     pub const SORT: XtpOptions = XtpOptions(0x02_0000);
     /// The sender takes no notice of what is allocated.
     pub const NOFLOW: XtpOptions = XtpOptions(0x01_0000);
-    /// A gap is to be told at once.
+    /// Gaps are reported immediately.
     pub const FASTNAK: XtpOptions = XtpOptions(0x00_8000);
     /// Asks for the status now.
     pub const SREQ: XtpOptions = XtpOptions(0x00_4000);

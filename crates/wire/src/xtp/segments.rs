@@ -11,32 +11,32 @@ const IPV6: u8 = 6;
 const PORTS: u8 = 129;
 const SPEC: u8 = 1;
 
-/// Who a FIRST or JCNTL is for and from (specs/xtp.md 2.2).
+/// Destination and source of a FIRST or JCNTL (specs/xtp.md 2.2).
 ///
-/// The bytes that formats leave unused are sent as 0 and ignored.
+/// Unused bytes of the formats are sent as 0 and ignored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum XtpAddress {
-    /// None. tshark takes the segment after it for another: send it only where nobody dissects.
+    /// None. tshark misreads the segment after it: send it only where no dissector is used.
     Null,
     /// IPv4 addresses and ports.
     Ipv4 {
-        /// Who is meant.
+        /// Destination.
         dst: SocketAddrV4,
-        /// Who speaks.
+        /// Source.
         src: SocketAddrV4,
     },
     /// IPv6 addresses and ports, which we understand but never send (specs/xtp.md 2.3, rule 4).
     Ipv6 {
-        /// Who is meant.
+        /// Destination.
         dst: (Ipv6Addr, u16),
-        /// Who speaks.
+        /// Source.
         src: (Ipv6Addr, u16),
     },
     /// Ports only, in a private format: the addresses are those of the IP header (specs/xtp.md 2.3, rule 4).
     Ports {
-        /// Who is meant.
+        /// Destination.
         dst: u16,
-        /// Who speaks.
+        /// Source.
         src: u16,
     },
     /// A format that is not known here, or a known one of another length.

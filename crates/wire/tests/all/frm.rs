@@ -86,7 +86,7 @@ fn what_contradicts_itself_is_refused() {
         ),
         value("flags")
     );
-    // So many members are announced, and none is there: nothing is allocated for them.
+    // The packet announces more members than it contains: no memory is allocated for them.
     assert_eq!(
         forged(
             4,

@@ -177,7 +177,7 @@ fn what_frm_cannot_say_is_not_said() {
     let mut needy = poll(0);
     needy.ask = Ask::Needy;
     let needy = say(&mut sender, Body::Poll(Box::new(needy)));
-    assert_eq!(needy, FrmLinkError::Unsaid("whom it asks"));
+    assert_eq!(needy, FrmLinkError::Unsaid("which members it polls"));
     let missing = say(&mut receiver, echo(0, State::Missing));
     assert_eq!(missing, FrmLinkError::Unsaid("what an object lacks"));
     let opened = say(&mut receiver, Body::Open(Box::new(open())));

@@ -203,7 +203,7 @@ fn what_rmtp_cannot_say_is_not_said() {
     let late = report(256, false, State::Busy);
     assert_eq!(
         say(&mut receiver, late),
-        RmtpLinkError::Unsaid("so many passes")
+        RmtpLinkError::Unsaid("a pass number above 255")
     );
     let levels = State::Levels {
         received: 0,

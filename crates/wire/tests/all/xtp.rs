@@ -89,7 +89,7 @@ fn a_body_that_is_none_of_its_format_is_refused() {
         assert_eq!(forged(1, none, &vec![0; there]), body(1, there));
     }
     assert_eq!(forged(3, none, &[0; 23]), body(3, 23));
-    // So many spans are announced, and none is there: nothing is allocated for them.
+    // The packet announces more spans than it contains: no memory is allocated for them.
     let mut spans = [0; 24 + 16];
     for count in [0, 2, u32::MAX] {
         spans[20..24].copy_from_slice(&count.to_be_bytes());

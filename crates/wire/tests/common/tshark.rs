@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What it prints; `None` where there is no tshark and nobody insists on it.
+/// The output of tshark; `None` where it is not installed and `LAYERCAST_REQUIRE_TOOLS` is not set.
 pub fn tshark(name: &str, pcap: &[u8], args: &[&str]) -> Option<String> {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pcapng"));
     std::fs::write(&file, pcap).unwrap();

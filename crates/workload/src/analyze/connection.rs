@@ -12,7 +12,7 @@ const SHOWN: usize = 40;
 /// A TCP connection as a capture of its packets has it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Connection<'a> {
-    /// Who opened it.
+    /// The host that opened it.
     pub client: &'a str,
     /// The other host.
     pub server: &'a str,

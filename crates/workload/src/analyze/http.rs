@@ -10,8 +10,8 @@ const TAIL_FROM: f64 = 1024.0;
 /// Which connections of a trace to look at, and what makes a page of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HttpOptions {
-    /// Connections of one client belong to one page if the next starts at most so many seconds after the
-    /// end of those before; one that overlaps does anyway.
+    /// Connections of one client belong to one page if the next starts at most this many seconds after the end
+    /// of those before; one that overlaps always does.
     pub threshold: f64,
     /// Port of the servers.
     pub port: u16,

@@ -62,7 +62,7 @@ fn connections_become_pages_and_pages_visits() {
         (200.0, 300.0, 230.0)
     );
 
-    // Less time between files: more pages; more time: fewer, and those of two servers are told.
+    // A shorter gap between files: more pages; a longer gap: fewer, and pages of two servers are distinguished.
     assert_eq!(analysed(lines, 0.5).pages, 6);
     let far = analysed(lines, 90.0);
     assert_eq!((far.pages, far.mixed_pages), (3, 1));

@@ -29,7 +29,7 @@ pub struct HttpModel {
     pub think: Distribution,
     /// Pages in a row from one server.
     pub consecutive_pages: Distribution,
-    /// Connections at once, at least one.
+    /// Concurrent connections, at least one.
     pub parallel: u32,
 }
 
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-/// A browser: pages from servers it chooses, one connection for each file, for ever.
+/// A browser: pages from servers it chooses, one connection for each file, forever.
 #[derive(Debug)]
 pub struct Browser {
     model: Arc<HttpModel>,

@@ -37,7 +37,7 @@ pub struct HostId(pub u32);
 #[serde(transparent)]
 pub struct ConnId(pub u32);
 
-/// Who of a conversation: the user's program, or the one it talks to.
+/// One side of a conversation: the user's program, or its server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
@@ -69,7 +69,7 @@ pub enum Media {
     Trace,
 }
 
-/// What a conversation is told.
+/// An event delivered to a conversation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum AppInput {
     /// Begin.
@@ -92,7 +92,7 @@ pub enum AppInput {
     Ended {
         /// Which.
         conn: ConnId,
-        /// Who read.
+        /// The side that read.
         end: End,
     },
     /// A connection failed, or could not be opened.
@@ -115,7 +115,7 @@ pub enum Act {
     Connect {
         /// How it is called from now on.
         conn: ConnId,
-        /// Who opens it.
+        /// The side that opens it.
         opener: End,
         /// Host of the opener.
         from: HostId,
@@ -130,7 +130,7 @@ pub enum Act {
     Write {
         /// Which.
         conn: ConnId,
-        /// Who writes.
+        /// The side that writes.
         end: End,
         /// How many, at least one.
         bytes: u64,
@@ -139,7 +139,7 @@ pub enum Act {
     Close {
         /// Which.
         conn: ConnId,
-        /// By whom.
+        /// The side.
         end: End,
     },
     /// Send a UDP datagram from the client's host to the server's.
@@ -221,7 +221,7 @@ pub enum Record {
         /// Those of them that were under way for longer than the bound of the model.
         overdue: u64,
     },
-    /// A connection failed; the application went on with its next action.
+    /// A connection failed; the application continued with its next action.
     Failed {
         /// Which.
         conn: ConnId,
@@ -285,10 +285,10 @@ impl Record {
     }
 }
 
-/// The shortest pause of a user: without one a model could act for ever in one instant.
+/// The shortest pause of a user: without one a model could act forever in one instant.
 const MOMENT: Span = Span::from_us(1);
 
-/// What goes out of a conversation.
+/// The output of a conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     acts: VecDeque<Act>,
@@ -316,7 +316,7 @@ impl Out {
         self.records.push_back(record);
     }
 
-    /// Writes `bytes`, or one byte where the model says none: with nothing to read no dialogue goes on
+    /// Writes `bytes`, or one byte where the model says none: with nothing to read the dialogue would stop
     /// (specs/insane-workloads.md 2.4).
     fn write(&mut self, conn: ConnId, end: End, bytes: u64) {
         if bytes == 0 {

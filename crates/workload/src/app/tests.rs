@@ -85,7 +85,7 @@ fn telnet_types_without_waiting_and_measures_each_reply() {
             }
         );
     }
-    // Both keystrokes reach the server at once: one write of both replies.
+    // Both keystrokes reach the server immediately: one write of both replies.
     let (acts, _) = told(&mut app, at(900), got(CONN, End::Server, 2));
     assert_eq!(
         acts,

@@ -14,7 +14,7 @@ pub struct Site {
     pub servers: Vec<HostId>,
 }
 
-/// Who takes part in a workload.
+/// The hosts that take part in a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Population {
     /// By site.
@@ -36,11 +36,11 @@ pub enum PopulationError {
         site: usize,
         /// What is missing.
         role: &'static str,
-        /// For whom.
+        /// The application.
         app: String,
     },
     /// All servers are on one site: its own users have none to go to.
-    #[error("all servers are on site {site}: its users, who go to other sites, have none")]
+    #[error("all servers are on site {site}: its users need servers on other sites and find none")]
     OwnServers {
         /// Which, from 0.
         site: usize,
@@ -48,8 +48,9 @@ pub enum PopulationError {
 }
 
 impl Population {
-    /// So many sites of so many workstations and servers each, numbered site by site, workstations
-    /// first. The popular servers are dealt to the sites in turn (specs/insane-simulator.md 2.9).
+    /// `sites` sites of `workstations` workstations and `servers` servers each, numbered site by site,
+    /// workstations first. The popular servers are distributed over the sites round-robin (specs/insane-simulator.md
+    /// 2.9).
     pub fn uniform(sites: u32, workstations: u32, servers: u32) -> Population {
         let each = workstations + servers;
         let all: Vec<Site> = (0..sites)
@@ -172,7 +173,7 @@ impl Composite {
         })
     }
 
-    /// Who takes part.
+    /// The hosts that take part.
     pub fn population(&self) -> &Population {
         &self.population
     }
@@ -261,7 +262,7 @@ impl Source {
         (!std::mem::replace(&mut self.taken[index], true)).then_some(index)
     }
 
-    /// Whom the next one talks to.
+    /// The server of the next conversation.
     fn partner(&mut self, app: &App, population: &Population) -> HostId {
         let sites = population.sites.len();
         match app.choose {

@@ -1,4 +1,4 @@
-//! A composite workload: which applications start where, how often, and whom they talk to.
+//! A composite workload: which applications start where, how often, and with which partners.
 
 mod arrivals;
 mod schema;

@@ -111,7 +111,7 @@ pub(crate) enum Process {
     UniformIid,
 }
 
-/// On which hosts instances start that stay for ever.
+/// On which hosts instances start that stay forever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Placement {

@@ -120,7 +120,7 @@ fn the_composite_workload_offers_what_the_specification_expects() {
     assert!(!all.cut_short);
 }
 
-/// What an onlooker of the Web alone is told, written as a trace.
+/// The events that a `watch` function receives for the Web alone, written as a trace.
 #[test]
 fn a_trace_of_what_is_offered_has_the_model_in_it() {
     let http = Workload::MAH96

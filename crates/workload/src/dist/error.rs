@@ -21,7 +21,7 @@ pub enum Problem {
     /// A line is neither `key = value` nor two numbers.
     #[error("expected {0}")]
     Syntax(&'static str),
-    /// A key nobody knows.
+    /// An unknown key.
     #[error("unknown key {0:?}; there are name, unit, kind, interp, source and mean")]
     Key(String),
     /// A key is there twice.
@@ -74,7 +74,7 @@ pub enum Problem {
         /// Of the sampler.
         found: f64,
     },
-    /// A formula nobody knows.
+    /// An unknown formula.
     #[error(
         "unknown distribution; write the name of one of `layercast workload list`, a file that ends in .dist, \
          or a formula with its unit: exp(mean), pareto(alpha,k), lomax(alpha,sigma,max), geometric(p,max), \

@@ -9,7 +9,7 @@ fn find(text: &str) -> Result<Distribution, DistError> {
 
 fn library() -> Vec<Distribution> {
     let all: Result<Vec<_>, _> = names().map(find).collect();
-    all.expect("what comes with the program is fine")
+    all.expect("the built-in distributions are valid")
 }
 
 fn draws(dist: &Distribution, n: usize) -> Vec<f64> {

@@ -22,7 +22,7 @@ pub struct OfferedConfig {
     pub duration: Span,
     /// How long a file of the Web or of FTP takes; everything else takes no time.
     pub file_time: Span,
-    /// A circuit nobody used for so long is torn down.
+    /// A circuit unused for this long is torn down.
     pub idle: Span,
     /// A run with more events stops, and says so.
     pub max_events: u64,
@@ -77,17 +77,17 @@ struct Running {
     app: usize,
     number: u64,
     conversation: Conversation,
-    /// The wake-up that stands in the queue.
+    /// The wake-up that is in the queue.
     wake: Option<Time>,
     conns: Vec<Open>,
 }
 
-/// What an onlooker of a run is told.
+/// An event delivered to the observer of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Seen {
     /// How far the run is; now and then.
     Reached(Time),
-    /// A TCP connection is over. Those that are not when the run ends are not told.
+    /// A TCP connection is over. Connections still open at the end of the run are not reported.
     Connection(Closed),
     /// A datagram was sent.
     Datagram {
@@ -123,7 +123,7 @@ struct Run<W> {
     circuits: [Circuits; 2],
 }
 
-/// Runs a workload without a network; `watch` is told what happens.
+/// Runs a workload without a network; calls `watch` for each event.
 pub fn offered(
     workload: &Workload,
     mut composite: Composite,
@@ -295,7 +295,7 @@ impl<W: FnMut(Seen)> Run<W> {
         }
     }
 
-    /// Carries one act out; gives what the conversation is told at once.
+    /// Performs one action; returns its immediate result for the conversation.
     fn act(&mut self, now: Time, slot: usize, act: Act) -> Option<AppInput> {
         let running = self.running[slot].as_mut()?;
         let (app, number) = (running.app, running.number);

@@ -2,10 +2,10 @@ use layercast_core::Time;
 
 use crate::app::{ConnId, End, HostId};
 
-/// A TCP connection that is over, as somebody saw it who listened to its packets.
+/// A completed TCP connection, as an observer of its packets sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Closed {
-    /// Who opened it.
+    /// The host that opened it.
     pub from: HostId,
     /// The other host.
     pub to: HostId,
@@ -15,9 +15,9 @@ pub struct Closed {
     pub start: Time,
     /// When its second end closed.
     pub end: Time,
-    /// Payload from who opened it, bytes.
+    /// Payload from the opening host, bytes.
     pub sent: u64,
-    /// Payload to who opened it, bytes.
+    /// Payload to the opening host, bytes.
     pub received: u64,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Open {
     pub opener: End,
     /// What is known of it so far.
     pub seen: Closed,
-    /// Who has closed.
+    /// The side that has closed.
     closed: Option<End>,
 }
 

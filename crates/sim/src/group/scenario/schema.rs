@@ -121,9 +121,9 @@ pub enum FaultName {
     Ready,
     /// It dies.
     Kill,
-    /// It dies and starts anew with what it had.
+    /// It dies and starts again with what it had.
     Resume,
-    /// It dies and starts anew with nothing.
+    /// It dies and starts again with nothing.
     Restart,
     /// Its process needs another time for each packet of a stream.
     Service,

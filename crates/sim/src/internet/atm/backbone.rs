@@ -114,7 +114,7 @@ impl Backbone {
         }
     }
 
-    /// A frame comes to the queue of a port, all its cells at once.
+    /// A frame comes to the queue of a port, all its cells simultaneously.
     pub(super) fn put(&mut self, port: u32, vc: Vcid, body: FrameBody, count: u32) {
         let fabric = &mut self.fabric;
         let from = fabric.ports[port as usize].node;

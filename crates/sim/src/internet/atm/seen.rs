@@ -1,4 +1,4 @@
-//! Cells for those who want to look at them: which of its frame each is, and what it carries.
+//! Cells for those that want to look at them: which of its frame each is, and what it carries.
 //!
 //! A cell of the simulator names its frame and no more, and where some are dropped nobody can tell which are left. So
 //! while cells are captured what moves them one by one is given, for each, a number of its own instead, and this keeps

@@ -130,7 +130,7 @@ impl Sites {
         self.has_come(fabric.now.at, n);
     }
 
-    /// A frame comes to the queue of the port of an adapter now, all its cells at once.
+    /// A frame comes to the queue of the port of an adapter now, all its cells simultaneously.
     pub fn put_frame(&mut self, fabric: &mut Fabric, n: u32, frame: FrameId, vc: Vcid, count: u32) {
         for index in 0..count {
             let cell = Cell::of(frame, vc, index, count);

@@ -87,7 +87,7 @@ impl Trains {
         let queue = &mut self.queues[n as usize];
         enqueue(queue, &mut self.wires, fabric, from, run);
         self.wires.give_up_late(fabric, n);
-        // From an adapter it is others who are due for what is no signalling.
+        // From an adapter it is others that are due for what is no signalling.
         if run.vc == SIGNALLING || !self.wires.ports[n as usize].inputs.is_empty() {
             self.wires.settle(fabric, n);
         }

@@ -38,7 +38,7 @@ pub struct GroupSpec {
     /// A receiver waits up to so long with the news of a gap, and says nothing if it is repaired meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<Text<Span>>,
-    /// Break off rather than go on without a receiver.
+    /// Break off rather than continue without a receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
     /// Drop receivers that let nothing more go; without, all wait for them.

@@ -62,7 +62,7 @@ pub struct XtpSpec {
     /// false: NOCHECK, data are not protected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<bool>,
-    /// FASTNAK: gaps are told at once.
+    /// FASTNAK: gaps are told immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_nak: Option<bool>,
     /// What is sent again.
@@ -74,7 +74,7 @@ pub struct XtpSpec {
     /// Status is asked for with each so many packets and the last for now; 0: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<u32>,
-    /// One timer for all questions, which each sets anew.
+    /// One timer for all questions, which each sets again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_timer: Option<bool>,
     /// Handshakes without an answer after which the stream is given up.
@@ -91,7 +91,7 @@ pub struct XtpSpec {
     /// Most that is sent, IP headers included; over AAL5 alone all of the cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
-    /// Most that is sent at once; a packet where nothing is said.
+    /// Largest burst that is sent; a packet where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
     /// All hosts of `to` receive one stream, by multicast; {} for what is usual. With `error_control = false` nobody

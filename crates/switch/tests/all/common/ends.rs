@@ -29,9 +29,9 @@ pub struct Source {
     pub joins: u32,
     pub leaves: u32,
     pub reports: u32,
-    /// Who left, as the tree tells.
+    /// Members that left, as the tree reports them.
     pub left: Vec<String>,
-    /// What members sent end to end, and who.
+    /// End-to-end messages of members, with their senders.
     pub heard: Vec<(String, Upward)>,
     pub asked: Vec<(Time, Level)>,
     era: Serial,
@@ -289,7 +289,7 @@ pub struct Got {
     pub told: Level,
 }
 
-/// Joins one flow, asks for one level every era, and writes down what comes.
+/// Joins one flow, requests one level every era, and records what it receives.
 pub struct Receiver {
     pub node: usize,
     pub port: PortId,
@@ -301,7 +301,7 @@ pub struct Receiver {
     pub joined: bool,
     pub info: Option<FlowInfo>,
     pub refusals: Vec<Refusal>,
-    /// What the source sent end to end, and to whom.
+    /// End-to-end messages of the source, with their receivers.
     pub heard: Vec<(String, Downward)>,
     pub closed_at: Option<Time>,
     /// The `Close` that came.
@@ -313,7 +313,7 @@ pub struct Receiver {
     cells: Reassembler,
     /// Frame of datagrams being put together, and how many bytes of it are here.
     open: Option<(u32, u32)>,
-    /// Level that was told before the packet that is coming in.
+    /// Level reported before the packet that is being received.
     latched: Level,
     in_packet: bool,
     frame_told: Level,
@@ -470,8 +470,8 @@ impl Receiver {
         count
     }
 
-    /// Checks every GOP from the first I picture on: complete at one level, no base layer missing,
-    /// and no level but the one that was told before it. The last GOP may be cut short.
+    /// Checks every GOP from the first I picture on: complete at one level, no base layer missing, and no level
+    /// but the one reported before it. The last GOP may be cut short.
     pub fn check(&self) {
         let Some(first) = self.frames.first() else {
             return;

@@ -27,7 +27,7 @@ pub fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-/// Who sits at the other end of a link.
+/// The node at the other end of a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Peer {
     Node(usize, PortId),

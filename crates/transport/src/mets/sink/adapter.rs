@@ -23,7 +23,7 @@ pub(super) struct SinkAdapter {
     /// Era of the next RES.
     era: Serial,
     next_era: Time,
-    /// How long after a first RES that was sent at once the next era begins.
+    /// How long after a first RES that was sent immediately the next era begins.
     phase: Option<Span>,
     newest_adapt: Option<Serial>,
     /// When silence counts from; `None` once it was reported.
@@ -124,7 +124,7 @@ impl SinkAdapter {
         self.probe.allow_raise();
     }
 
-    /// A new path: ADAPT may start counting anew.
+    /// A new path: ADAPT may start counting again.
     pub fn on_rejoin(&mut self, now: Time) {
         self.newest_adapt = None;
         self.heard = Some(now);
@@ -147,7 +147,7 @@ impl SinkAdapter {
         self.drop_level()
     }
 
-    /// The join is answered: demands are told at once, if the configuration says so, and later in the phase of
+    /// The join is answered: demands are told immediately, if the configuration says so, and later in the phase of
     /// before.
     pub fn ask_at_once(&mut self, now: Time, config: &SinkConfig) {
         if config.asks_at_once {
@@ -241,7 +241,7 @@ impl SinkAdapter {
     pub fn fell_silent(&mut self, now: Time) -> Option<Level> {
         self.silence().filter(|&at| now >= at)?;
         self.heard = None;
-        // The source may have started anew, and its count with it.
+        // The source may have started again, and its count with it.
         self.newest_adapt = None;
         Some(self.drop_level())
     }

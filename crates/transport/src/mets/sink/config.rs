@@ -57,7 +57,7 @@ pub struct SinkConfig {
     pub res_interval: Span,
     /// Seed of its random streams.
     pub seed: u64,
-    /// Whether the first RES follows the answer to the join at once, so that the first GOP comes at the level that
+    /// Whether the first RES follows the answer to the join immediately, so that the first GOP comes at the level that
     /// there is room for; otherwise it comes at a random phase of the era.
     pub asks_at_once: bool,
     /// How it asks again after congestion.

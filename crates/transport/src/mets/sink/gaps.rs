@@ -287,7 +287,7 @@ mod tests {
             (gap.lost.base, gap.withheld.e1, gap.withheld.e2),
             (4, 12, 32)
         );
-        // A source that started anew and was never heard again.
+        // A source that started again and was never heard again.
         let mut counter = GapCounter::new(&FlowSpec::default());
         counter.advance(marks(1, &[Level::FULL], 5_000)[0].0);
         assert_eq!(counter.finish(end, Level::FULL, 480).lost, all);

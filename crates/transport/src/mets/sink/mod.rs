@@ -67,7 +67,7 @@ pub enum LevelReason {
     Adapt,
     /// Three eras without ADAPT.
     Silent,
-    /// The source was started again: levels are granted anew.
+    /// The source was started again: levels are granted again.
     Restarted,
     /// The flow ended, or the sink left.
     Closed,
@@ -204,7 +204,7 @@ pub enum SinkEvent {
         /// Why.
         reason: String,
     },
-    /// The session channel is lost; media go on as long as they come.
+    /// The session channel is lost; media continue as long as they come.
     Disconnected,
     /// The flow is over: this was its last frame, received or not. [`Closed`](SinkEvent::Closed) follows.
     End {

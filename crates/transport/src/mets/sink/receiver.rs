@@ -152,7 +152,7 @@ impl Receiver {
     }
 
     /// The source was started again, and `flow` is the new life of it: what came of the old one is still played,
-    /// and counts go on.
+    /// and counts continue.
     pub fn begin_life(&mut self, config: &SinkConfig, flow: &FlowInfo, own: &FlowSpec) {
         self.epoch_of_flow = flow.epoch;
         self.vci = 0;
@@ -204,7 +204,7 @@ impl Receiver {
         }
     }
 
-    /// The session channel is back, perhaps on another path or to a source that started anew.
+    /// The session channel is back, perhaps on another path or to a source that started again.
     pub fn on_rejoin(&mut self) {
         if self.phase == Phase::Running {
             self.phase = Phase::Rejoined;
@@ -359,7 +359,7 @@ impl Receiver {
     }
 
     /// Whether a frame opens a new count: the first GOP start, or one after a rejoin that does not
-    /// continue the old count (the source started anew).
+    /// continue the old count (the source started again).
     fn opens(&self, seq: Serial, gop_start: bool) -> bool {
         let continues = (-REORDERED..=MAX_JUMP).contains(&seq.diff(self.newest));
         match self.phase {

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::mets::octets::whole;
 
-/// Blocks that are waited for at once: those of a parity that comes behind many others are past repair.
+/// Blocks that are waited for simultaneously: those of a parity that comes behind many others are past repair.
 const BLOCKS: usize = 8;
-/// Blocks done with that are remembered, so that no late parity opens one anew.
+/// Blocks done with that are remembered, so that no late parity opens one again.
 const PAST: usize = 64;
 /// Packets and octets of the base layer that are kept for parities to come.
 const KEPT: usize = 512;

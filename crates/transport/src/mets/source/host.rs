@@ -28,7 +28,7 @@ pub(super) struct Turn {
 }
 
 impl HostPacer {
-    /// A pacer that may send what `grain` holds at once, to be woken less often; zero spaces every
+    /// A pacer that may send what `grain` holds in one burst, to be woken less often; zero spaces every
     /// packet or cell.
     pub fn new(grain: Span) -> HostPacer {
         HostPacer {

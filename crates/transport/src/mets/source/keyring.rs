@@ -207,7 +207,7 @@ impl Keyring {
         }
         if (self.stale || self.sealed >= REKEY_AFTER) && self.next.is_none() {
             self.stale = false;
-            // By the clock, so that epochs grow also where the source has started anew; members tell
+            // By the clock, so that epochs grow also where the source has started again; members tell
             // neighbouring ones apart by their low octet.
             let before = self.current.epoch();
             let mut epoch = (unix as u32).max(before.wrapping_add(1));

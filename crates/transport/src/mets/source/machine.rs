@@ -97,7 +97,7 @@ enum Phase {
 }
 
 impl Source {
-    /// A source that advertises its flow at once and asks for frames.
+    /// A source that advertises its flow immediately and asks for frames.
     pub fn new(config: SourceConfig) -> Result<Source, SourceError> {
         config.validate()?;
         let mtu = config.mtu_payload as usize;

@@ -98,7 +98,7 @@ pub enum SourceEvent {
         /// How many.
         frames: PerLayer<u64>,
     },
-    /// The application paused for more than a second; the schedule started anew.
+    /// The application paused for more than a second; the schedule started again.
     Resync {
         /// How late the frame was.
         late: Span,

@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// NewReno: a full acknowledgement ends recovery, a partial one shows the next hole (RFC 6582
-    /// 3.2). Gives whether the retransmission timer starts anew: only for the first partial one.
+    /// 3.2). Gives whether the retransmission timer starts again: only for the first partial one.
     fn on_recovery_ack(&mut self, at: u64, bytes: u64) -> bool {
         if at >= self.recover {
             self.recovering = false;

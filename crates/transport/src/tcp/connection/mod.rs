@@ -48,7 +48,7 @@ pub enum State {
     FinWait2,
     /// The peer closed.
     CloseWait,
-    /// Both closed at once.
+    /// Both closed simultaneously.
     Closing,
     /// The peer closed, then we did.
     LastAck,
@@ -485,7 +485,7 @@ impl Connection {
         self.snd.end()
     }
 
-    /// Whether `segment` opens a connection anew that waits for nothing but its old segments.
+    /// Whether `segment` opens a connection again that waits for nothing but its old segments.
     pub(crate) fn is_reopened_by(&self, segment: &TcpSegment) -> bool {
         let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
         self.state == State::TimeWait && opens && segment.seq.is_after(self.ack())

@@ -12,7 +12,7 @@ use crate::xtp::XtpFailure;
 use crate::xtp::incoming::Taken;
 use crate::xtp::outgoing::LAST_SEQ;
 
-/// Deliveries that a peer can wait for at once; of more, the last counts.
+/// Deliveries that a peer can wait for simultaneously; of more, the last counts.
 const MAX_DELIVERIES: usize = 8;
 
 impl Context {

@@ -131,7 +131,7 @@ impl Context {
             local: ends.local,
             remote: ends.remote,
             own: ends.own,
-            // Many receivers are told apart by keys of their own.
+            // Many receivers are distinguished by keys of their own.
             key: match ends.theirs.filter(|_| !receives) {
                 Some(theirs) => theirs.returned(),
                 None => ends.own,

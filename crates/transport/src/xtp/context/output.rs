@@ -275,7 +275,7 @@ impl Context {
         )
     }
 
-    /// Whether nothing can follow this segment at once.
+    /// Whether nothing can follow this segment immediately.
     fn is_last_for_now(&mut self, index: usize) -> bool {
         let again = index < self.out.next_unsent().unwrap_or(usize::MAX);
         let end = self.out.segment(index).end();

@@ -42,7 +42,7 @@ pub(super) struct Due {
     /// FIRST, once more or for the first time.
     pub(super) first: bool,
     pub(super) answer: bool,
-    /// A gap is to be told at once, if it is still there.
+    /// A gap is to be told immediately, if it is still there.
     pub(super) nak: bool,
     /// FIRST is to invite receivers once more.
     pub(super) invite: bool,

@@ -17,7 +17,7 @@ impl Context {
             let since = self.unanswered_since.unwrap_or(handshake.deadline);
             let last = since.saturating_add(self.config.give_up);
             let asked = match self.due.probe {
-                // Of many, those who are silent are dropped one by one.
+                // Of many, those that are silent are dropped one by one.
                 true => self.group().is_none().then_some(last),
                 false => Some(handshake.deadline),
             };

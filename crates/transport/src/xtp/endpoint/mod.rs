@@ -18,7 +18,7 @@ use crate::xtp::{
     XtpSocket, XtpStats,
 };
 
-/// Places in which sources of DIAG are told apart.
+/// Places in which sources of DIAG are distinguished.
 const SOURCES: usize = 256;
 
 /// A port somebody listens on.
@@ -252,7 +252,7 @@ impl Endpoint {
         Ok(chunk)
     }
 
-    /// The same for one who hands them on: they take up the window, and no delivery is told, until their last owner
+    /// The same for one that hands them on: they take up the window, and no delivery is told, until their last owner
     /// has [used](Self::use_lent) them.
     pub fn lend(&mut self, id: ContextId, max: usize) -> Result<Option<Chunk>, XtpError> {
         let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
@@ -272,7 +272,7 @@ impl Endpoint {
         self.with(id, |context| context.post(bytes))
     }
 
-    /// Nothing more will be sent; receiving goes on.
+    /// Nothing more will be sent; receiving continues.
     pub fn close_write(&mut self, id: ContextId) -> Result<(), XtpError> {
         self.with(id, Context::close_write)
     }
@@ -318,7 +318,7 @@ impl Endpoint {
         self.table.get(id).map(Context::traffic)
     }
 
-    /// Asks the peer how things are, at once.
+    /// Asks the peer how things are, immediately.
     pub fn probe(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
         self.with(id, |context| context.probe(now))
     }

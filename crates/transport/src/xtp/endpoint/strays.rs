@@ -13,7 +13,7 @@ use super::{Endpoint, SOURCES, is_host};
 use crate::xtp::context::{Context, Ends, Part, addresses, is_multicast};
 use crate::xtp::{XtpDatagram, XtpEvent, XtpSocket};
 
-/// DIAG waiting to be sent at once; a driver that drains us never sees so many.
+/// DIAG waiting to be sent; a driver that drains us never sees so many.
 const MAX_DIAGS: usize = 64;
 /// DIAG for strangers, for each source and second (specs/xtp.md 7).
 const DIAGS_PER_SECOND: u32 = 10;
@@ -188,7 +188,7 @@ impl Endpoint {
     }
 }
 
-/// Whom one who was invited asks: the group that FIRST names.
+/// Whom one that was invited asks: the group that FIRST names.
 fn invited(address: &XtpAddress, local: &XtpSocket) -> XtpAddress {
     match address {
         XtpAddress::Ipv4 { dst, .. } => {

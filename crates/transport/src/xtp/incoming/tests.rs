@@ -5,7 +5,7 @@ fn take(to: &mut Incoming, seq: u64, text: &'static [u8], flags: XtpOptions) -> 
     to.take(seq, &Payload::Bytes(Bytes::from_static(text)), flags)
 }
 
-/// What a user takes at once.
+/// What a user takes in one call.
 fn receive(from: &mut Incoming, max: usize) -> Option<Chunk> {
     let chunk = from.lend(max)?;
     from.use_lent(chunk.size());

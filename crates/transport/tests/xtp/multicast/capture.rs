@@ -97,7 +97,7 @@ fn tshark_dissects_the_life_of_a_group_without_a_complaint() {
     assert_eq!(lines.len(), packets);
     for line in &lines {
         assert_eq!(line[..2], ["1", ""], "{line:?}");
-        // DIAG for one who was not let in is of no association.
+        // DIAG for one that was not let in is of no association.
         let multicast = ["1", "True"].contains(&&*line[2]);
         assert!(multicast || line[3] == "8", "{line:?}");
     }

@@ -204,7 +204,7 @@ fn schedule(seed: u64) {
             (total, closed, id),
         );
     }
-    // Nothing goes on for ever.
+    // Nothing goes on forever.
     net.run(Span::from_secs(400));
     let last = net.sent.len();
     net.run(Span::from_secs(400));
@@ -221,7 +221,7 @@ fn turn(net: &mut Group, it: &mut Receiver, n: usize, config: &XtpConfig, random
         None if it.id.is_none() => {
             it.id = net.hosts[n].accept(PORT).map(|(id, _)| id);
             if it.id.is_some() {
-                // One who has left does not want to be invited once more.
+                // One that has left does not want to be invited once more.
                 net.hosts[n].unlisten(now, PORT);
             }
         }

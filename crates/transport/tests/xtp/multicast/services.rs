@@ -309,7 +309,7 @@ fn a_stream_that_nobody_acknowledges_is_one_way() {
         net.send(near, &data);
         net.run(ms(10));
     }
-    // One who comes later is told where it is.
+    // One that comes later is told where it is.
     net.hosts[2].unlisten(net.now, super::net::PORT);
     let late = net.join(2, &config);
     net.run(ms(100));
@@ -361,7 +361,7 @@ fn who_cannot_be_let_in_is_told_why() {
     net.run(Span::from_secs(1));
     let refused = XtpFailure::Refused(XtpDiagValue::TRAFFIC_REFUSED);
     assert_eq!(net.failure(2), Some(refused));
-    // And one who asks where nobody is gives up.
+    // And one that asks where nobody is gives up.
     let now = net.now;
     net.hosts[0].abort(now, near).unwrap();
     net.events[2].clear();

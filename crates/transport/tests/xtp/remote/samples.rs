@@ -74,7 +74,7 @@ pub fn requests() -> Vec<(&'static str, Request, Bytes)> {
     ]
 }
 
-/// These, as they are sent by one who has introduced itself and opened a context.
+/// These, as they are sent by one that has introduced itself and opened a context.
 pub fn conversations() -> Vec<(&'static str, Vec<u8>)> {
     let all = requests();
     let begin = |name| all.iter().take(2).take_while(move |it| it.0 != name);

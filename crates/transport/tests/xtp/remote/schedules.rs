@@ -1,4 +1,4 @@
-//! Two desks, a user at each, and one who says anything: what was sent arrives as it was, and what waits is bounded.
+//! Two desks, a user at each, and one that says anything: what was sent arrives as it was, and what waits is bounded.
 
 use bytes::BytesMut;
 use layercast_core::{Machine, Off, Span, Stream, Time};

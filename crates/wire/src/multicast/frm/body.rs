@@ -19,14 +19,14 @@ pub enum FrmBody {
     Echo(Box<FrmEcho>),
     /// Receiver: leaves.
     Leave {
-        /// Who.
+        /// The member.
         member: MemberId,
         /// Why.
         reason: Reason,
     },
     /// Sender to one: it is expelled.
     Eject {
-        /// Who.
+        /// The member.
         member: MemberId,
         /// Why.
         reason: Reason,
@@ -43,7 +43,7 @@ pub enum FrmBody {
 /// Answer to INIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrmReply {
-    /// Who, unique everywhere.
+    /// The member, by a globally unique number.
     pub member: MemberId,
     /// Distinguishes lives of one member.
     pub incarnation: u32,
@@ -90,7 +90,7 @@ pub struct FrmData {
     pub payload: Payload,
 }
 
-/// Asks everybody for an echo.
+/// Requests an echo from every member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrmControl {
     /// Number of the poll.
@@ -101,18 +101,18 @@ pub struct FrmControl {
     pub lseq: Serial,
     /// Data packets sent, wrapping, so that receivers know how many they lost; 0: not said.
     pub sent: u32,
-    /// Range of a uniform back-off of echoes, microseconds; 0: at once.
+    /// Range of a uniform back-off of echoes, microseconds; 0: immediately.
     pub spread_us: u32,
     /// HANDSHAKE and CLOSE.
     pub flags: FrmFlags,
-    /// Who was expelled lately, at most 65535.
+    /// Members expelled recently, at most 65535.
     pub ejected: Vec<MemberId>,
 }
 
 /// State of a receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrmEcho {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// Copied from CNTL.
     pub sync: Serial,
@@ -147,7 +147,7 @@ impl FrmBody {
         }
     }
 
-    /// Whether the sender says it: what comes back to it from its own group is its own.
+    /// Whether the packet is from the sender: copies that the group returns to the sender are its own.
     pub fn from_sender(&self) -> bool {
         !matches!(
             self,

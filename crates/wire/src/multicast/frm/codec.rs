@@ -164,7 +164,8 @@ fn put_count(count: usize, of: &'static str, out: &mut Vec<u8>) -> Result<(), Fr
     Ok(())
 }
 
-/// A count, and so many entries of `size` octets; memory is taken only for what is there.
+/// A count, followed by that number of entries of `size` octets; memory is allocated only for entries that are
+/// present.
 fn list<T>(
     bytes: &mut Bytes,
     size: usize,

@@ -12,7 +12,7 @@ pub struct FrmInit {
     pub stamp: u64,
     /// Octets of a data packet, at least 1 (S).
     pub packet_size: u16,
-    /// Receivers discard what comes out of order (go-back-N).
+    /// Receivers discard packets that arrive out of order (go-back-N).
     pub in_order: bool,
     /// Least throughput at which buffers must be released, octets per second; 0: none (minrelthr).
     pub min_release: u64,
@@ -20,15 +20,15 @@ pub struct FrmInit {
     pub contingency: u16,
     /// How long replies are collected, milliseconds.
     pub wait_ms: u32,
-    /// Range of a uniform back-off of replies, microseconds; 0: at once.
+    /// Range of a uniform back-off of replies, microseconds; 0: immediately.
     pub spread_us: u32,
-    /// After so much silence the sender is lost, milliseconds; 0: never.
+    /// The sender is considered lost after this much silence, milliseconds; 0: never.
     pub dead_ms: u32,
     /// Source packets of a block of the code; 0: no code.
     pub source: u16,
     /// Parities of a block.
     pub parities: u16,
-    /// Who must be present.
+    /// The members that must be present.
     pub integrity: FrmIntegrity,
     /// Where the sender takes replies.
     pub address: SocketAddr,
@@ -50,7 +50,7 @@ pub struct FrmIntegrity {
 pub enum FrmCondition {
     /// This receiver is present.
     Key(MemberId),
-    /// So many are present.
+    /// At least this number of members is present.
     Number(u32),
     /// All are present that replied.
     All,

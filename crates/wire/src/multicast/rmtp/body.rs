@@ -38,7 +38,7 @@ pub enum RmtpBody {
         /// Options, from V2 on.
         options: Vec<RmtpOption>,
     },
-    /// REL, server: over for those who are complete.
+    /// REL, server: over for those that are complete.
     Release,
     /// RACK, receiver: has heard of it.
     Released,
@@ -51,7 +51,7 @@ pub enum RmtpBody {
         /// How many.
         received: u32,
     },
-    /// SUSP, server: wait, it goes on after the others are served (V2).
+    /// SUSP, server: wait, it continues after the others are served (V2).
     Suspend,
 }
 

@@ -1,7 +1,7 @@
 //! RMTP of NTT and IBM (specs/rmtp-large-scale.md 2.1): the packets of 1996 and of the two Internet-Drafts.
 //!
-//! All numbers are big-endian. Every packet begins with its type, its whole length in octets and, from V1 on, the
-//! connection it belongs to; what follows is that of its kind, here as V2 has it:
+//! All numbers are big-endian. Every packet begins with its type, its whole length in octets and, from V1 on,
+//! the connection it belongs to; what follows is that of its kind, here as V2 has it:
 //!
 //! ```text
 //! | type (u16) | length (u16) | connection (u16) |                                                        octets
@@ -20,12 +20,14 @@
 //! 14 SUSP                                                                                                         6
 //! ```
 //!
-//! A list has a symbol (u16) for a number, and three for a range: first, 0xFFFF, last. Nothing is authenticated:
-//! who can send can end a session. Use these forms in simulations and in networks that are trusted.
+//! A list has a symbol (u16) for a number, and three for a range: first, 0xFFFF, last. Nothing is
+//! authenticated: any host that can send to the group can end a session. Use these forms in simulations and in
+//! trusted networks.
 //!
-//! What the sources leave open and we decided: the packets of 1996 are those of V1 without the connection, the NACK
-//! with a count of its symbols, which makes its header the 8 octets that the paper prints; the length of an option
-//! is that of its value; bit 0 of the reserved octet of a NACK says that another NACK of the same round follows.
+//! What the sources leave open and we decided: the packets of 1996 are those of V1 without the connection, the
+//! NACK with a count of its symbols, which makes its header the 8 octets that the paper prints; the length of
+//! an option is that of its value; bit 0 of the reserved octet of a NACK says that another NACK of the same
+//! round follows.
 
 mod body;
 mod form;

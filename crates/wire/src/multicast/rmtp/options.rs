@@ -27,7 +27,7 @@ pub enum RmtpOption {
     AskIdentity([u8; 8]),
     /// Name of the receiver, at most 32 octets (CACK).
     Receiver(Bytes),
-    /// What proves who the receiver is (CACK).
+    /// The receiver's proof of identity (CACK).
     Identity(Bytes),
     /// Another type; those from 256 on belong to users.
     Other {

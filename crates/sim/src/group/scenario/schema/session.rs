@@ -66,14 +66,14 @@ pub struct SessionSpec {
     /// Mean time between answers, where they are spread; "0s" with profile frm: all at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<Text<Span>>,
-    /// Layercast: range of the back-off of those who lack something.
+    /// Layercast: range of the back-off of those that lack something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Text<Span>>,
     /// Layercast: up to so many receivers all are asked, and no answer is suppressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_above: Option<u32>,
     /// Receivers see for themselves that a pass ends, and answer over a range that the announcement told (RMTP's
-    /// drafts: RBOT); false: a poll ends each pass, with a range for those who are waited for.
+    /// drafts: RBOT); false: a poll ends each pass, with a range for those that are waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unasked: Option<bool>,
     /// Whoever has everything is told good-bye after each pass, and says good-bye (RMTP's REL and RACK).

@@ -218,7 +218,7 @@ impl Source {
             return;
         }
         change.agreed = true;
-        // A flow without GOP starts, or one that pauses, does not wait for ever.
+        // A flow without GOP starts, or one that pauses, does not wait forever.
         let wait = Span::from_ps(gop.as_ps().saturating_mul(2)) + Span::from_secs(1);
         change.until = now.saturating_add(wait);
         if self.scheduler.is_empty() && self.held.is_none() {

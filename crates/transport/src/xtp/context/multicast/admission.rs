@@ -12,7 +12,7 @@ use super::members::{Member, Reply, Who};
 use crate::xtp::context::Context;
 use crate::xtp::{XtpFailure, XtpRate};
 
-/// Guests of an unacknowledged stream that wait for an answer at once.
+/// Guests of an unacknowledged stream that wait for an answer simultaneously.
 const MAX_GUESTS: usize = 64;
 
 impl Context {

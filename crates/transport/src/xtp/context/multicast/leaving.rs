@@ -7,11 +7,11 @@ use super::members::{Member, Who};
 use crate::xtp::XtpFailure;
 use crate::xtp::context::{Context, News};
 
-/// Last words that wait to be sent at once; a driver that drains us never sees so many.
+/// Last words that wait to be sent; a driver that drains us never sees so many.
 const MAX_FAREWELLS: usize = 64;
 
 impl Context {
-    /// Those who hold all others up and have said so often enough, if they are not to be waited for (specs/xtp.md 7).
+    /// Those that hold all others up and have said so often enough, if they are not to be waited for (specs/xtp.md 7).
     pub(super) fn drop_laggards(&mut self, now: Time) {
         let config = &self.config.group;
         let stuck =
@@ -26,7 +26,7 @@ impl Context {
         }
     }
 
-    /// A handshake was not answered in time: those who are silent too often are dropped.
+    /// A handshake was not answered in time: those that are silent too often are dropped.
     pub(in crate::xtp::context) fn count_silent(&mut self, now: Time) {
         let (sync, most) = (self.sync, self.config.group.misses);
         let first = self.handshake.map(|it| it.first);

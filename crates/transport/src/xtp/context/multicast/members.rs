@@ -65,7 +65,7 @@ impl Member {
     }
 }
 
-/// How often each value occurs, to know the least at once.
+/// How often each value occurs, to know the least without a search.
 #[derive(Debug, Default)]
 struct Least(BTreeMap<u64, u32>);
 
@@ -96,7 +96,7 @@ pub(super) struct Members {
     rseq: Least,
     alloc: Least,
     echo: Least,
-    /// Those who are to be told something alone.
+    /// Those that are to be told something alone.
     line: VecDeque<Who>,
 }
 
@@ -118,22 +118,22 @@ impl Members {
         self.all.keys().copied()
     }
 
-    /// Those who count.
+    /// Those that count.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Who, &Member)> {
         self.all.iter().filter(|(_, it)| it.active)
     }
 
-    /// Everything before it has arrived at all who count.
+    /// Everything before it has arrived at all that count.
     pub(super) fn rseq(&self) -> Option<u64> {
         self.rseq.get()
     }
 
-    /// All who count take bytes before it.
+    /// All that count take bytes before it.
     pub(super) fn alloc(&self) -> Option<u64> {
         self.alloc.get()
     }
 
-    /// All who count have answered so many questions.
+    /// All that count have answered so many questions.
     pub(super) fn echo(&self) -> Option<u64> {
         self.echo.get()
     }

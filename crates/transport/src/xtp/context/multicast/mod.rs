@@ -23,7 +23,7 @@ use super::Context;
 pub(super) enum Role {
     /// One of two.
     Pair,
-    /// The one who sends to many.
+    /// The one that sends to many.
     Transmitter(Box<Group>),
     /// One of many.
     Receiver(Box<Membership>),
@@ -36,7 +36,7 @@ pub(crate) enum Part {
     Pair,
     /// Sends to the group that is its remote end.
     Transmitter,
-    /// One of many who receive.
+    /// One of many that receive.
     Receiver {
         /// Whom it asks to be let in, and who it is.
         address: XtpAddress,

@@ -25,7 +25,7 @@ pub(in crate::xtp::context) struct Membership {
     asks: bool,
     ask_at: Option<Time>,
     tries: u32,
-    /// How long it waits with the news of a gap, so that not all speak at once.
+    /// How long it waits with the news of a gap, so that not all speak simultaneously.
     slots: Stream,
     answer_at: Option<Time>,
     /// It has waited long enough.
@@ -144,7 +144,7 @@ impl Context {
     }
 
     /// Whether an answer that is due has to wait, or is none: of one that is not let in, of one whose service has
-    /// none, and of one among many who all may have lost the same.
+    /// none, and of one among many that all may have lost the same.
     pub(in crate::xtp::context) fn holds_answer(&mut self, now: Time) -> bool {
         let (mute, gap) = (self.is_unacknowledged(), self.inc.has_gap());
         let slot = self.config.group.slot;

@@ -26,7 +26,7 @@ pub(in crate::xtp::context) struct Group {
     pub(super) invites: u32,
     /// Since when there is something to send and nobody to send it to.
     pub(super) stuck_since: Option<Time>,
-    /// What those who are no longer here are told.
+    /// What those that are no longer here are told.
     pub(super) farewells: VecDeque<(Who, XtpDiagCode, XtpDiagValue)>,
     /// Who ask to be let in where nobody keeps a list, with their synchronizing value.
     pub(super) guests: VecDeque<(Who, Serial)>,
@@ -69,7 +69,7 @@ impl Group {
         self.members.has_replies() || !self.farewells.is_empty() || !self.guests.is_empty()
     }
 
-    /// All who were let in.
+    /// All that were let in.
     pub(in crate::xtp::context) fn keys(&self) -> impl Iterator<Item = Who> + '_ {
         self.members.keys()
     }

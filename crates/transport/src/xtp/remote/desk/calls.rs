@@ -10,7 +10,7 @@ use crate::xtp::remote::seat::{QUEUE, Seat, buffers};
 use crate::xtp::remote::{Answer, Parting, Question, Report, Request, VERSION};
 use crate::xtp::{ContextId, Endpoint, Told, XtpConfig, XtpError, XtpSocket};
 
-/// A context that is over, or whose peer is silent, must not stay for ever because its user wants it.
+/// A context that is over, or whose peer is silent, must not stay forever because its user wants it.
 const INACTIVE: Span = Span::from_secs(30);
 const GIVE_UP: Span = Span::from_secs(600);
 

@@ -35,7 +35,7 @@ pub struct FrmSetup {
     pub contingency: u16,
     /// How long it collects replies, milliseconds.
     pub wait_ms: u32,
-    /// Who must be present.
+    /// The members that must be present.
     pub integrity: FrmIntegrity,
 }
 
@@ -49,7 +49,7 @@ pub enum FrmLinkError {
     #[error("FRM cannot say {0}")]
     Unsaid(&'static str),
     /// Of another session, of none that is known, or from the wrong side.
-    #[error("an FRM packet of nobody we know")]
+    #[error("an FRM packet from an unknown member")]
     Stranger,
     /// A number before the first packet.
     #[error("an FRM packet before the first")]

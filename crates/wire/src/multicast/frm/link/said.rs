@@ -31,7 +31,7 @@ impl FrmLink {
             }
             Body::Poll(poll) => {
                 if poll.ask != Ask::Everyone || poll.separate || !poll.heard.is_empty() {
-                    return Err(FrmLinkError::Unsaid("whom it asks"));
+                    return Err(FrmLinkError::Unsaid("which members it polls"));
                 }
                 self.near = self.near.max(poll.upto);
                 let bit = |so: bool, flag: FrmFlags| if so { flag.0 } else { 0 };
@@ -68,7 +68,7 @@ impl FrmLink {
                     reason => *reason,
                 },
             },
-            Body::Accept(_) => return Err(FrmLinkError::Unsaid("for whom it speaks")),
+            Body::Accept(_) => return Err(FrmLinkError::Unsaid("which members it represents")),
             Body::Count(_) => return Err(FrmLinkError::Unsaid("counts")),
             Body::Released { .. } => return Err(FrmLinkError::Unsaid("a good-bye")),
             Body::Suspend { .. } => return Err(FrmLinkError::Unsaid("a delay")),

@@ -24,14 +24,15 @@ impl RmtpLink {
                 more,
                 missing,
             } => {
-                // POLL does not say of which pass it is: who heard nothing of this one answers with the one before.
+                // POLL does not name its pass: a member that received nothing of this pass answers for the
+                // previous one.
                 let polled = self.polled.map_or(0, |(polled, _)| polled);
                 self.missing(member, round.max(polled), more, &missing)?
             }
             RmtpBody::Busy => one(self.round, State::Busy),
             RmtpBody::Ready(missing) => match self.polled {
-                // Who was busy answers POLL so until data come: to be asked in its own turn is to be asked what it
-                // lacks.
+                // A member that was busy answers POLL with its losses until data arrive: it is polled
+                // individually, so the poll asks for them.
                 Some((round, true)) => self.missing(member, round, false, &missing)?,
                 // The first of them are enough for now.
                 _ => one(
@@ -163,7 +164,7 @@ fn report(member: MemberId, round: u8, more: bool, state: State) -> Body {
     }))
 }
 
-/// The member whom a CACK names.
+/// The member that a CACK names.
 fn named(option: &RmtpOption) -> Option<MemberId> {
     match option {
         RmtpOption::Receiver(name) => {

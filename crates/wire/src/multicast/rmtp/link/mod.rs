@@ -12,8 +12,9 @@ use crate::multicast::{DataFlags, MemberId, Packet};
 
 /// One end of a session of the engine that speaks RMTP: turns the engine's packets into RMTP's and back.
 ///
-/// RMTP says less than the engine: answers carry no name (the driver tells who has which address), no time stamp and
-/// no receipt; a poll has no number. What is not said is what RMTP has instead: everybody answers at once, in ranges.
+/// RMTP says less than the engine: answers carry no name (the driver maps addresses to members), no time stamp
+/// and no receipt; a poll has no number. Fields that RMTP lacks get its fixed behaviour: every member answers
+/// immediately, in ranges.
 #[derive(Clone, Debug)]
 pub struct RmtpLink {
     form: RmtpForm,
@@ -39,7 +40,7 @@ pub enum RmtpLinkError {
     #[error("RMTP cannot say {0}")]
     Unsaid(&'static str),
     /// Of another connection, of none that is known, or from the wrong side.
-    #[error("an RMTP packet of nobody we know")]
+    #[error("an RMTP packet from an unknown member")]
     Stranger,
     /// Something beyond the end of the object, or a block of another size.
     #[error("an RMTP packet beyond its object")]
@@ -80,8 +81,8 @@ impl RmtpLink {
         Ok(packet.encode_into(self.form, out)?)
     }
 
-    /// The engine's packets that a datagram says; several if a list is longer than the engine's. `member` is who
-    /// sent it, at a receiver who it is itself.
+    /// The engine's packets that a datagram contains; several if a list is longer than the engine allows.
+    /// `member` is the member that sent it; at a receiver, the receiver itself.
     pub fn decode(&mut self, member: MemberId, bytes: Bytes) -> Result<Vec<Packet>, RmtpLinkError> {
         let packet = RmtpPacket::decode(self.form, bytes)?;
         let session = match (self.server, self.form) {

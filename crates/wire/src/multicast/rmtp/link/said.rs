@@ -98,7 +98,7 @@ fn list_of(spans: &Spans) -> Result<RmtpList, RmtpLinkError> {
 }
 
 fn round_of(round: u16) -> Result<u8, RmtpLinkError> {
-    u8::try_from(round).map_err(|_| RmtpLinkError::Unsaid("so many passes"))
+    u8::try_from(round).map_err(|_| RmtpLinkError::Unsaid("a pass number above 255"))
 }
 
 fn seq_of(symbol: Symbol) -> Result<u16, RmtpLinkError> {
