@@ -84,6 +84,12 @@ docs: venv ## The documentation site with the API docs: target/site/index.html
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	$(PY) scripts/build_site.py target/site $(TARGET)/doc
 
+.PHONY: reference
+reference: venv ## The generated pages of docs/src/reference, and the JSON Schemas of scenarios
+	LAYERCAST_WRITE_SCHEMA=1 cargo test -q -p layercast-sim schema_in_the_repository
+	LAYERCAST_WRITE_REFERENCE=1 cargo test -q -p layercast-cli --bin layercast the_pages_of_commands
+	$(PY) scripts/reference.py
+
 # Also those that take long; of all of them the places (README.md:22) that are not run, with the reasons.
 .PHONY: docs-commands
 docs-commands: export LAYERCAST := $(TARGET)/debug/layercast

@@ -30,6 +30,7 @@ TO_SPLIT = {
 
 sys.path.insert(0, str(REPOSITORY / "scripts"))
 import build_site  # noqa: E402
+import reference  # noqa: E402
 
 
 def pages() -> list[Path]:
@@ -137,6 +138,11 @@ def test_a_page_has_one_subject(page: Path):
     assert GENERATED in text or lines <= longest, (
         f"{name(page)} has {lines} lines, more than {longest}: split it"
     )
+
+
+@pytest.mark.parametrize("page", reference.pages(), ids=name)
+def test_generated_reference_pages_are_current(page: Path):
+    assert page.exists() and page.read_text() == reference.pages()[page], "run: make reference"
 
 
 def test_the_readme_is_short():
