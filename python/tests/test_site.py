@@ -23,7 +23,7 @@ GENERATED = "<!-- Generated"
 TO_SPLIT = {
     *(
         "docs/src/reference/" + page
-        for page in ("fec.md", "json.md", "multicast.md", "simulator.md", "specs/xtp.md")
+        for page in ("fec.md", "json.md", "multicast.md", "simulator.md", "xtp.md")
     ),
     *("docs/src/results/" + page for page in ("benchmarks.md", "experiments.md")),
 }
