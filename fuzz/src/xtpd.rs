@@ -1,20 +1,20 @@
-//! The daemon of XTP: whatever a client sends, it is a message that comes back as it was or an error, and the desk stays well.
+//! The daemon of XTP: whatever a client sends, it is a message that comes back as it was or an error, and the server stays well.
 
 use bytes::{Bytes, BytesMut};
 use layercast_core::{Machine, Off, Span, Time};
 use layercast_transport::xtp::Endpoint;
 use layercast_transport::xtp::remote::{
-    Desk, DeskLimits, Frames, Link, Report, Request, take_frame,
+    Frames, Link, Report, Request, Server, ServerLimits, take_frame,
 };
 use layercast_wire::Payload;
 
-const LIMITS: DeskLimits = DeskLimits {
+const LIMITS: ServerLimits = ServerLimits {
     clients: 2,
     contexts: 8,
     memory: 16 << 20,
 };
 
-/// All that one side of a connection sends, to a desk as requests and to a link as reports.
+/// All that one side of a connection sends, to a server as requests and to a link as reports.
 pub fn xtpd(data: &[u8]) {
     requests(data);
     reports(data);
@@ -24,9 +24,9 @@ fn requests(data: &[u8]) {
     let now = Time::ZERO;
     let local = ([127, 0, 0, 1], 7_000).into();
     let mut machine = Endpoint::new(64, "fuzz", &[1; 32]);
-    let mut desk = Desk::new(local, 1_448, Span::ZERO, LIMITS);
-    let client = desk.enter(None).expect("the first");
-    let other = desk.enter(None).expect("the second");
+    let mut server = Server::new(local, 1_448, Span::ZERO, LIMITS);
+    let client = server.enter(None).expect("the first");
+    let other = server.enter(None).expect("the second");
     let mut input = BytesMut::from(data);
     let mut link = Link::new();
     while let Ok(Some(frame)) = take_frame(&mut input) {
@@ -35,27 +35,27 @@ fn requests(data: &[u8]) {
             frames.push(&request, &Payload::Bytes(data.clone()));
             assert_eq!(Request::decode(only(&mut frames)), Ok((request, data)));
         }
-        if let Err(why) = desk.handle(now, &mut machine, client, frame) {
-            desk.expel(now, &mut machine, client, why);
+        if let Err(why) = server.handle(now, &mut machine, client, frame) {
+            server.expel(now, &mut machine, client, why);
             break;
         }
         while machine.poll_transmit(now, &mut Off).is_some() {}
-        if let Some(frames) = desk.frames(&mut machine, client) {
+        if let Some(frames) = server.frames(&mut machine, client) {
             let mut said = BytesMut::from(&all(frames)[..]);
             while let Some(frame) = take_frame(&mut said).expect("ours") {
                 link.handle(frame).expect("a report of ours");
             }
             assert!(said.is_empty());
         }
-        let stats = desk.stats(&machine);
+        let stats = server.stats(&machine);
         for client in &stats.clients {
             assert!(client.contexts <= LIMITS.contexts && client.memory <= LIMITS.memory);
         }
     }
-    desk.leave(now, &mut machine, client);
-    desk.leave(now, &mut machine, other);
-    desk.abort(now, &mut machine);
-    assert!(desk.is_idle());
+    server.leave(now, &mut machine, client);
+    server.leave(now, &mut machine, other);
+    server.abort(now, &mut machine);
+    assert!(server.is_idle());
 }
 
 fn reports(data: &[u8]) {

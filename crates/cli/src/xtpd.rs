@@ -8,7 +8,7 @@ use clap::Args;
 use layercast_net::{
     Clock, NetError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace,
 };
-use layercast_transport::xtp::remote::{DeskLimits, DeskStats};
+use layercast_transport::xtp::remote::{ServerLimits, ServerStats};
 use serde_json::json;
 use tokio::time::Duration;
 
@@ -80,7 +80,7 @@ pub fn run(args: &Xtpd) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let node = node(args)?;
-        let limits = DeskLimits {
+        let limits = ServerLimits {
             clients: usize::from(args.clients),
             contexts: args.contexts as usize,
             memory: u64::from(args.memory) << 20,
@@ -189,7 +189,7 @@ fn describe(event: XtpDaemonEvent) -> String {
     }
 }
 
-fn in_words(stats: &DeskStats) -> String {
+fn in_words(stats: &ServerStats) -> String {
     let counts = &stats.endpoint;
     let mut text = format!(
         "XTP at {}: {} packets received, {} sent, {} of data again; {} associations opened, {} taken, {} refused\n\

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use layercast_net::{CancellationToken, XtpDaemon, XtpHost, XtpNode, XtpPlace};
-use layercast_transport::xtp::remote::DeskLimits;
+use layercast_transport::xtp::remote::ServerLimits;
 use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::{XTP_HEADER, XtpService};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -117,7 +117,7 @@ pub fn serve() -> Result<Value, Failed> {
     let path = std::env::args().nth(2).ok_or("which path?")?;
     runtime()?.block_on(async {
         let node = XtpNode::udp(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let daemon = XtpDaemon::bind(path.as_ref(), node, DeskLimits::default())?;
+        let daemon = XtpDaemon::bind(path.as_ref(), node, ServerLimits::default())?;
         println!("ready");
         let never = CancellationToken::new();
         daemon.run(never, Duration::ZERO, |_| {}).await?;

@@ -3,14 +3,14 @@ use std::sync::Arc;
 
 use layercast_transport::xtp::remote::{Answer, Question};
 use layercast_transport::xtp::{
-    Chunk, ContextId, SendOptions, Told, XtpFailure, XtpInfo, XtpRate, XtpSocket,
+    Chunk, ContextId, ContextStatus, SendOptions, XtpFailure, XtpInfo, XtpRate, XtpSocket,
 };
 use layercast_wire::{Payload, XtpTrafficSpec};
 use tokio::sync::Notify;
 use tokio::task::coop;
 
+use super::backend::Backend;
 use super::call::XtpCallError;
-use super::seat::Seat;
 use super::state::{Owner, State};
 
 /// One end of an association of an [`XtpHost`](super::XtpHost).
@@ -33,7 +33,7 @@ impl XtpAssociation {
     /// # Errors
     /// It broke off before that.
     pub async fn connected(&self) -> Result<(), XtpCallError> {
-        self.until(|_, told| (told.connected || told.over == Some(Ok(()))).then_some(Ok(())))
+        self.until(|_, status| (status.connected || status.over == Some(Ok(()))).then_some(Ok(())))
             .await
     }
 
@@ -57,7 +57,7 @@ impl XtpAssociation {
                 return Some(Err(error));
             }
             let bytes = rest.len() + how.tag.map_or(0, |tag| tag.len());
-            match state.seat.offer(self.id, &mut rest, &mut how) {
+            match state.backend.offer(self.id, &mut rest, &mut how) {
                 Err(error) => Some(Err(error.into())),
                 Ok(true) => {
                     state.sent(bytes);
@@ -78,8 +78,8 @@ impl XtpAssociation {
     /// # Errors
     /// It broke off, and everything that arrived before was received.
     pub async fn receive(&self, max: usize) -> Result<Option<Chunk>, XtpCallError> {
-        self.until(|state, told| {
-            let chunk = match state.seat.receive(self.id, max) {
+        self.until(|state, status| {
+            let chunk = match state.backend.receive(self.id, max) {
                 Err(error) => return Some(Err(error.into())),
                 Ok(chunk) => chunk,
             };
@@ -88,10 +88,10 @@ impl XtpAssociation {
                 state.move_on_soon();
                 return Some(Ok(chunk));
             }
-            match told.over {
+            match status.over {
                 Some(Err(why)) => Some(Err(why.into())),
                 Some(Ok(())) => Some(Ok(None)),
-                None => told.peer_closed.then_some(Ok(None)),
+                None => status.peer_closed.then_some(Ok(None)),
             }
         })
         .await
@@ -109,7 +109,7 @@ impl XtpAssociation {
             state.move_on();
             nth
         };
-        self.until(|_, told| (told.settled >= nth).then_some(Ok(())))
+        self.until(|_, status| (status.settled >= nth).then_some(Ok(())))
             .await
     }
 
@@ -119,7 +119,7 @@ impl XtpAssociation {
     /// # Errors
     /// It broke off before that.
     pub async fn delivered(&self, upto: u64) -> Result<(), XtpCallError> {
-        self.until(|_, told| (told.delivered >= upto).then_some(Ok(())))
+        self.until(|_, status| (status.delivered >= upto).then_some(Ok(())))
             .await
     }
 
@@ -128,7 +128,7 @@ impl XtpAssociation {
     /// # Errors
     /// It does not let us in, or broke off before that.
     pub async fn joined(&self) -> Result<u64, XtpCallError> {
-        self.until(|_, told| told.joined.map(Ok)).await
+        self.until(|_, status| status.joined.map(Ok)).await
     }
 
     /// Waits until so many receivers of a multicast association have everything or are gone; gives how many have
@@ -137,8 +137,8 @@ impl XtpAssociation {
     /// # Errors
     /// It broke off before that.
     pub async fn parted(&self, receivers: u64) -> Result<(u64, u64), XtpCallError> {
-        self.until(|_, told| {
-            let (done, lost) = told.receivers;
+        self.until(|_, status| {
+            let (done, lost) = status.receivers;
             (done + lost >= receivers).then_some(Ok((done, lost)))
         })
         .await
@@ -149,7 +149,7 @@ impl XtpAssociation {
     /// # Errors
     /// It is closed already.
     pub fn close_write(&self) -> Result<(), XtpCallError> {
-        self.call(|state| state.seat.close_write(self.id))
+        self.call(|state| state.backend.close_write(self.id))
     }
 
     /// Offers so many bytes of buffers to a peer that uses reservation.
@@ -157,7 +157,7 @@ impl XtpAssociation {
     /// # Errors
     /// It is over.
     pub fn post(&self, bytes: usize) -> Result<(), XtpCallError> {
-        self.call(|state| state.seat.post(self.id, bytes))
+        self.call(|state| state.backend.post(self.id, bytes))
     }
 
     /// Other limits for what is sent and what is taken; the peer is asked to agree.
@@ -165,12 +165,12 @@ impl XtpAssociation {
     /// # Errors
     /// It is over.
     pub fn set_traffic(&self, output: XtpRate, input: XtpRate) -> Result<(), XtpCallError> {
-        self.call(|state| state.seat.set_traffic(self.id, output, input))
+        self.call(|state| state.backend.set_traffic(self.id, output, input))
     }
 
     /// What the peer said about traffic last.
     pub async fn traffic(&self) -> Option<XtpTrafficSpec> {
-        if let Seat::Own(node) = &mut self.owner.lock().seat {
+        if let Backend::Own(node) = &mut self.owner.lock().backend {
             return node.endpoint().traffic(self.id);
         }
         match self.owner.ask(Question::Traffic(self.id)).await {
@@ -181,7 +181,7 @@ impl XtpAssociation {
 
     /// What is known of it; `None` once it is over and released.
     pub async fn info(&self) -> Option<XtpInfo> {
-        if let Seat::Own(node) = &self.owner.lock().seat {
+        if let Backend::Own(node) = &self.owner.lock().backend {
             return node.info(self.id);
         }
         match self.owner.ask(Question::Info(self.id)).await {
@@ -201,17 +201,17 @@ impl XtpAssociation {
     /// It broke off before that.
     pub async fn close(self) -> Result<(), XtpCallError> {
         self.call(|state| {
-            state.seat.close_write(self.id)?;
-            state.seat.close_read(self.id)
+            state.backend.close_write(self.id)?;
+            state.backend.close_read(self.id)
         })?;
-        self.until(|_, told| told.over.map(|over| over.map_err(XtpCallError::from)))
+        self.until(|_, status| status.over.map(|over| over.map_err(XtpCallError::from)))
             .await
     }
 
-    /// Breaks it off; the peer is told.
+    /// Aborts it and notifies the peer.
     pub fn abort(self) {
         let mut state = self.owner.lock();
-        state.seat.abort(self.id);
+        state.backend.abort(self.id);
         state.move_on();
     }
 
@@ -229,22 +229,22 @@ impl XtpAssociation {
     /// Waits until `look` finds what it looks for; asked again whenever something is new.
     async fn until<T>(
         &self,
-        mut look: impl FnMut(&mut State, &Told) -> Option<Result<T, XtpCallError>>,
+        mut look: impl FnMut(&mut State, &ContextStatus) -> Option<Result<T, XtpCallError>>,
     ) -> Result<T, XtpCallError> {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
                 let mut state = self.owner.lock();
-                let told = state.told(self.id);
-                if let Some(found) = look(&mut state, &told) {
+                let status = state.status(self.id);
+                if let Some(found) = look(&mut state, &status) {
                     return found;
                 }
                 state.check()?;
-                if let Some(why) = told.unopened {
+                if let Some(why) = status.unopened {
                     return Err(why.into());
                 }
-                if let Some(Err(why)) = told.over {
+                if let Some(Err(why)) = status.over {
                     return Err(XtpFailure::into(why));
                 }
             }
@@ -258,7 +258,7 @@ impl Drop for XtpAssociation {
         let mut state = self.owner.lock();
         state.places.remove(&self.id);
         // After a break, or `abort`, there is nobody left to take leave of.
-        state.seat.close(self.id);
+        state.backend.close(self.id);
         state.move_on();
     }
 }

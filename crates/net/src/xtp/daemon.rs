@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use layercast_transport::xtp::remote::{Desk, DeskLimits, DeskStats, Parting, farewell};
+use layercast_transport::xtp::remote::{Parting, Server, ServerLimits, ServerStats, farewell};
 use tokio::net::UnixListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -37,11 +37,11 @@ pub enum XtpDaemonEvent {
 /// XTP as a daemon (specs/xtp.md 2.14): one process has the socket and the machine, its clients in other processes of
 /// the host reach it through a Unix socket, by [`XtpPlace::Daemon`](super::XtpPlace::Daemon).
 ///
-/// Everything in it is one task. What clients may take of it is bounded ([`DeskLimits`]); one that does not read is not listened to,
+/// Everything in it is one task. What clients may take of it is bounded ([`ServerLimits`]); one that does not read is not listened to,
 /// and one that says nonsense is sent away. Only processes of the same user reach it.
 pub struct XtpDaemon {
     node: XtpNode,
-    desk: Desk,
+    server: Server,
     listener: UnixListener,
     pipes: BTreeMap<u32, Pipe>,
     path: PathBuf,
@@ -57,11 +57,11 @@ impl XtpDaemon {
     pub fn bind(
         path: &Path,
         node: XtpNode,
-        limits: DeskLimits,
+        limits: ServerLimits,
     ) -> Result<XtpDaemon, XtpDaemonError> {
         let (listener, claim) = claim(path)?;
         Ok(XtpDaemon {
-            desk: Desk::new(node.local_addr(), node.max_data(), TIMER, limits),
+            server: Server::new(node.local_addr(), node.max_data(), TIMER, limits),
             node,
             listener,
             pipes: BTreeMap::new(),
@@ -84,30 +84,30 @@ impl XtpDaemon {
         stop: CancellationToken,
         grace: Duration,
         mut tell: impl FnMut(XtpDaemonEvent),
-    ) -> io::Result<DeskStats> {
+    ) -> io::Result<ServerStats> {
         let serve = poll_fn(|context| self.poll(context, &mut tell));
         tokio::select! {
             () = stop.cancelled() => {}
             broken = serve => return Err(broken),
         }
-        let stats = self.desk.stats(self.node.peek());
+        let stats = self.server.stats(self.node.peek());
         // Whoever comes now finds nobody.
         let _ = std::fs::remove_file(&self.path);
-        self.desk.stop(self.node.now(), self.node.endpoint());
+        self.server.stop(self.node.now(), self.node.endpoint());
         let drained = poll_fn(|context| match self.poll(context, &mut tell) {
-            Poll::Pending if self.desk.is_idle() => Poll::Ready(Ok(())),
+            Poll::Pending if self.server.is_idle() => Poll::Ready(Ok(())),
             Poll::Pending => Poll::Pending,
             Poll::Ready(broken) => Poll::Ready(Err(broken)),
         });
         match timeout(grace, drained).await {
             Ok(drained) => drained?,
             Err(_) => {
-                self.desk.abort(self.node.now(), self.node.endpoint());
+                self.server.abort(self.node.now(), self.node.endpoint());
                 // That it broke off leaves now or not at all.
                 let _ = self.node.hurry();
             }
         }
-        Ok(DeskStats {
+        Ok(ServerStats {
             endpoint: self.node.stats(),
             ..stats
         })
@@ -129,7 +129,7 @@ impl XtpDaemon {
                     Poll::Ready(Ok(event)) => {
                         busy = true;
                         let now = self.node.now();
-                        self.desk.on_event(now, self.node.endpoint(), &event);
+                        self.server.on_event(now, self.node.endpoint(), &event);
                     }
                 }
             }
@@ -155,7 +155,7 @@ impl XtpDaemon {
             let process = stream.peer_cred().ok().and_then(|it| it.pid());
             let process = process.map(i32::cast_unsigned);
             let mut pipe = Pipe::new(stream);
-            match self.desk.enter(process) {
+            match self.server.enter(process) {
                 Ok(number) => {
                     self.pipes.insert(number, pipe);
                     tell(XtpDaemonEvent::Came(number, process));
@@ -176,10 +176,10 @@ impl XtpDaemon {
         tell: &mut impl FnMut(XtpDaemonEvent),
     ) -> bool {
         let (mut some, now) = (false, self.node.now());
-        let (desk, machine) = (&mut self.desk, self.node.endpoint());
+        let (server, machine) = (&mut self.server, self.node.endpoint());
         self.pipes.retain(|&number, pipe| {
             let mut result = Ok(true);
-            if !desk.is_backed_up(number) && !pipe.has_frame() {
+            if !server.is_backed_up(number) && !pipe.has_frame() {
                 result = match pipe.poll_read(context) {
                     Poll::Pending => return true,
                     Poll::Ready(Ok(more)) => {
@@ -189,12 +189,12 @@ impl XtpDaemon {
                     Poll::Ready(Err(_)) => Ok(false),
                 };
             }
-            while result.is_ok() && !desk.is_backed_up(number) {
+            while result.is_ok() && !server.is_backed_up(number) {
                 result = match pipe.frame() {
                     Ok(None) => break,
                     Ok(Some(frame)) => {
                         some = true;
-                        desk.handle(now, machine, number, frame).map(|()| true)
+                        server.handle(now, machine, number, frame).map(|()| true)
                     }
                     Err(_) => Err(Parting::Nonsense),
                 };
@@ -202,12 +202,12 @@ impl XtpDaemon {
             match result {
                 Ok(true) => true,
                 Ok(false) => {
-                    desk.leave(now, machine, number);
+                    server.leave(now, machine, number);
                     tell(XtpDaemonEvent::Gone(number));
                     false
                 }
                 Err(why) => {
-                    let mut last = desk.expel(now, machine, number, why);
+                    let mut last = server.expel(now, machine, number, why);
                     // Whoever does not read it does not want to know.
                     let _ = pipe.poll_write(&mut last, context);
                     tell(XtpDaemonEvent::Expelled(number, why));
@@ -225,10 +225,11 @@ impl XtpDaemon {
         tell: &mut impl FnMut(XtpDaemonEvent),
     ) -> bool {
         let (mut some, now) = (false, self.node.now());
-        let (desk, machine) = (&mut self.desk, self.node.endpoint());
+        let (server, machine) = (&mut self.server, self.node.endpoint());
         self.pipes.retain(|&number, pipe| {
             loop {
-                let Some(frames) = desk.frames(machine, number).filter(|it| !it.is_empty()) else {
+                let Some(frames) = server.frames(machine, number).filter(|it| !it.is_empty())
+                else {
                     return true;
                 };
                 match pipe.poll_write(frames, context) {
@@ -236,7 +237,7 @@ impl XtpDaemon {
                     Poll::Ready(Ok(())) => some = true,
                     Poll::Pending => return true,
                     Poll::Ready(Err(_)) => {
-                        desk.leave(now, machine, number);
+                        server.leave(now, machine, number);
                         tell(XtpDaemonEvent::Gone(number));
                         return false;
                     }

@@ -3,17 +3,17 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::pin::pin;
 use std::sync::Arc;
 
-use layercast_transport::xtp::remote::{Answer, DeskStats, Question};
+use layercast_transport::xtp::remote::{Answer, Question, ServerStats};
 use layercast_transport::xtp::{XtpConfig, XtpSocket, XtpStats};
 use layercast_wire::XtpService;
 use tokio::sync::Notify;
 
 use super::address::XtpPlace;
 use super::association::XtpAssociation;
+use super::backend::Backend;
 use super::call::XtpCallError;
 use super::far::Far;
 use super::node::XtpNode;
-use super::seat::Seat;
 use super::state::{Owner, State};
 
 /// XTP for many tasks on one socket, in the life cycle of SandiaXTP (specs/xtp.md 2.14): register, configure, bind,
@@ -45,7 +45,7 @@ pub struct XtpListener {
 impl XtpHost {
     /// Starts the task that moves what comes to `node` and its timers. Must be called within a tokio runtime.
     pub fn new(node: XtpNode) -> XtpHost {
-        XtpHost::at(Seat::Own(Box::new(node)))
+        XtpHost::at(Backend::Own(Box::new(node)))
     }
 
     /// XTP where `place` says: by the library, or by a daemon. Must be called within a tokio runtime.
@@ -62,19 +62,21 @@ impl XtpHost {
                 });
                 XtpHost::new(node?)
             }
-            XtpPlace::Daemon(path) => XtpHost::at(Seat::Far(Box::new(Far::connect(path).await?))),
+            XtpPlace::Daemon(path) => {
+                XtpHost::at(Backend::Far(Box::new(Far::connect(path).await?)))
+            }
         })
     }
 
-    fn at(seat: Seat) -> XtpHost {
+    fn at(backend: Backend) -> XtpHost {
         XtpHost {
-            owner: Arc::new(Owner::new(seat)),
+            owner: Arc::new(Owner::new(backend)),
         }
     }
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.owner.lock().seat.local_addr()
+        self.owner.lock().backend.local_addr()
     }
 
     /// What the endpoint counted so far; that of a daemon is for all its users.
@@ -82,18 +84,18 @@ impl XtpHost {
     /// # Errors
     /// The daemon is gone.
     pub async fn stats(&self) -> Result<XtpStats, XtpCallError> {
-        if let Seat::Own(node) = &self.owner.lock().seat {
+        if let Backend::Own(node) = &self.owner.lock().backend {
             return Ok(node.stats());
         }
-        let told = self.daemon_stats().await?;
-        Ok(told.map_or_else(XtpStats::default, |it| it.endpoint))
+        let status = self.daemon_stats().await?;
+        Ok(status.map_or_else(XtpStats::default, |it| it.endpoint))
     }
 
     /// What the daemon counted so far; `None` where there is none.
     ///
     /// # Errors
     /// The daemon is gone.
-    pub async fn daemon_stats(&self) -> Result<Option<DeskStats>, XtpCallError> {
+    pub async fn daemon_stats(&self) -> Result<Option<ServerStats>, XtpCallError> {
         Ok(match self.owner.ask(Question::Stats).await? {
             Some(Answer::Stats(stats)) => Some(*stats),
             _ => None,
@@ -132,7 +134,7 @@ impl XtpHost {
     /// A context for a service, configured as the service needs.
     pub fn register(&self, service: XtpService) -> XtpRegistered {
         XtpRegistered {
-            config: self.owner.lock().seat.config(service),
+            config: self.owner.lock().backend.config(service),
             owner: self.owner.clone(),
             port: 0,
         }
@@ -156,12 +158,12 @@ impl XtpRegistered {
     /// the task waits for anything.
     ///
     /// # Errors
-    /// The configuration or the address makes no sense, or the host is full, which is told later by a daemon.
+    /// The configuration or the address makes no sense, or the host is full; a daemon reports this later.
     pub fn connect(self, remote: SocketAddr, port: u16) -> Result<XtpAssociation, XtpCallError> {
         let mut state = self.owner.lock();
         state.check()?;
         let remote = XtpSocket { net: remote, port };
-        let id = state.seat.connect(self.port, remote, self.config)?;
+        let id = state.backend.connect(self.port, remote, self.config)?;
         let changed = state.enter(id);
         // If nothing is sent first, the task of the socket sends FIRST.
         state.wake();
@@ -177,7 +179,7 @@ impl XtpRegistered {
         let mut state = self.owner.lock();
         state.check()?;
         let remote = XtpSocket { net: remote, port };
-        let id = state.seat.join(remote, self.config)?;
+        let id = state.backend.join(remote, self.config)?;
         let changed = state.enter(id);
         state.wake();
         drop(state);
@@ -193,7 +195,7 @@ impl XtpRegistered {
         {
             let mut state = self.owner.lock();
             state.check()?;
-            state.seat.listen(self.port, backlog, self.config)?;
+            state.backend.listen(self.port, backlog, self.config)?;
             state.arrivals.insert(self.port, arrived.clone());
             state.move_on();
         }
@@ -204,7 +206,9 @@ impl XtpRegistered {
         };
         // One's own endpoint has answered already.
         let port = listener.port;
-        let listens = listener.until(|state| state.seat.listening(port)).await?;
+        let listens = listener
+            .until(|state| state.backend.listening(port))
+            .await?;
         listens.map(|()| listener).map_err(XtpCallError::from)
     }
 }
@@ -217,8 +221,8 @@ impl XtpListener {
     pub async fn accept(&self) -> Result<XtpAssociation, XtpCallError> {
         let (id, changed) = self
             .until(|state| {
-                let id = state.seat.accept(self.port);
-                // What came meanwhile is told now, and a daemon asked for the next.
+                let id = state.backend.accept(self.port);
+                // Events of the meantime are reported now, and the daemon is asked for the next.
                 state.move_on();
                 id.map(|id| (id, state.enter(id)))
             })
@@ -250,7 +254,7 @@ impl Drop for XtpListener {
     fn drop(&mut self) {
         let mut state = self.owner.lock();
         state.arrivals.remove(&self.port);
-        state.seat.unlisten(self.port);
+        state.backend.unlisten(self.port);
         state.move_on();
     }
 }

@@ -2,10 +2,11 @@
 
 mod address;
 mod association;
+mod backend;
 mod call;
 mod carrier;
 mod channel;
-mod cork;
+mod coalescer;
 mod daemon;
 mod far;
 mod host;
@@ -13,7 +14,6 @@ mod node;
 mod path;
 mod pipe;
 mod raw;
-mod seat;
 mod state;
 
 pub use address::{XtpPlace, XtpPlaceError};

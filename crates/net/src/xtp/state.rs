@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use layercast_transport::xtp::remote::{Answer, Changed, Question};
-use layercast_transport::xtp::{ContextId, Told, XtpError, XtpEvent};
+use layercast_transport::xtp::{ContextId, ContextStatus, XtpError, XtpEvent};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::backend::Backend;
 use super::call::XtpCallError;
-use super::cork::Cork;
+use super::coalescer::Coalescer;
 use super::node::XtpNode;
-use super::seat::Seat;
 
 /// Events of other tasks before those of this one.
 const EVENTS: usize = 64;
@@ -23,17 +23,17 @@ const EVENTS: usize = 64;
 /// One association, as its user and the task of the socket see it.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    pub(super) told: Told,
+    pub(super) status: ContextStatus,
     /// Something about it is new.
     pub(super) changed: Arc<Notify>,
 }
 
 /// Everything that the tasks of a host share.
 pub(super) struct State {
-    pub(super) seat: Seat,
+    pub(super) backend: Backend,
     pub(super) places: HashMap<ContextId, Place>,
     pub(super) arrivals: HashMap<u16, Arc<Notify>>,
-    cork: Cork,
+    coalescer: Coalescer,
     answered: Arc<Notify>,
     broken: Option<XtpCallError>,
     driver: Option<Waker>,
@@ -51,7 +51,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let mut state = self.lock();
         // What was accepted for a daemon still goes to it.
-        state.unused = !state.seat.flush();
+        state.unused = !state.backend.flush();
         if state.unused {
             state.wake();
         } else {
@@ -62,12 +62,12 @@ impl Drop for Owner {
 
 impl Owner {
     /// Starts the task of the socket. Must be called within a tokio runtime.
-    pub(super) fn new(seat: Seat) -> Owner {
+    pub(super) fn new(backend: Backend) -> Owner {
         let state = Arc::new(Mutex::new(State {
-            seat,
+            backend,
             places: HashMap::new(),
             arrivals: HashMap::new(),
-            cork: Cork::default(),
+            coalescer: Coalescer::default(),
             answered: Arc::new(Notify::new()),
             broken: None,
             driver: None,
@@ -88,7 +88,7 @@ impl Owner {
         let (number, answered) = {
             let mut state = self.lock();
             state.check()?;
-            let Seat::Far(far) = &mut state.seat else {
+            let Backend::Far(far) = &mut state.backend else {
                 return Ok(None);
             };
             let number = far.link.ask(about);
@@ -104,7 +104,7 @@ impl Owner {
             answered.as_mut().enable();
             {
                 let mut state = self.lock();
-                if let Seat::Far(far) = &mut state.seat
+                if let Backend::Far(far) = &mut state.backend
                     && let Some(answer) = far.link.answer(number)
                 {
                     return Ok(Some(answer));
@@ -124,7 +124,7 @@ struct Asked<'a> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        if let Seat::Far(far) = &mut self.owner.lock().seat {
+        if let Backend::Far(far) = &mut self.owner.lock().backend {
             far.link.drop_question(self.number);
         }
     }
@@ -140,9 +140,9 @@ impl State {
 
     /// The socket, if it is here.
     pub(super) fn node(&mut self) -> io::Result<&mut XtpNode> {
-        match &mut self.seat {
-            Seat::Own(node) => Ok(node),
-            Seat::Far(_) => Err(io::Error::new(
+        match &mut self.backend {
+            Backend::Own(node) => Ok(node),
+            Backend::Far(_) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "the groups of a daemon are its own business: layercast xtpd --group",
             )),
@@ -151,18 +151,18 @@ impl State {
 
     /// After a call of a user: what it has to send leaves.
     pub(super) fn move_on(&mut self) {
-        self.cork.pop();
-        if self.seat.hurry() {
+        self.coalescer.flush();
+        if self.backend.hurry() {
             self.wake();
         }
     }
 
     /// After a call that sent so many bytes: they leave now, or with those that follow.
     pub(super) fn sent(&mut self, bytes: usize) {
-        let leaves = match &self.seat {
-            Seat::Own(node) => self.cork.pops(node.now(), bytes),
+        let leaves = match &self.backend {
+            Backend::Own(node) => self.coalescer.flushes(node.now(), bytes),
             // It has a queue of its own.
-            Seat::Far(_) => true,
+            Backend::Far(_) => true,
         };
         match leaves {
             true => self.move_on(),
@@ -170,9 +170,9 @@ impl State {
         }
     }
 
-    /// After a call whose news may be told with what waits to leave.
+    /// After a call whose result may be reported together with pending output.
     pub(super) fn move_on_soon(&mut self) {
-        if !self.cork.holds() {
+        if !self.coalescer.holds() {
             self.move_on();
         }
     }
@@ -194,13 +194,13 @@ impl State {
             return self.ring(*port);
         }
         let place = event.context().and_then(|id| self.places.get_mut(&id));
-        if let Some(Place { told, changed }) = place {
-            told.note(event);
+        if let Some(Place { status, changed }) = place {
+            status.note(event);
             changed.notify_waiters();
         }
     }
 
-    /// Wakes whom something concerns that a daemon has told.
+    /// Wakes the tasks concerned by a report of the daemon.
     fn wake_for(&mut self, changed: Changed) {
         match changed {
             Changed::Context(id) => {
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Nothing goes any more: everybody is told.
+    /// The connection has failed: all waiting tasks are notified.
     fn fail(&mut self, why: XtpCallError) {
         self.broken = Some(why);
         for place in self.places.values() {
@@ -232,42 +232,42 @@ impl State {
         self.answered.notify_waiters();
     }
 
-    /// What was told of an association so far.
-    pub(super) fn told(&self, id: ContextId) -> Told {
-        match &self.seat {
-            Seat::Own(_) => self
+    /// The status of an association, as reported so far.
+    pub(super) fn status(&self, id: ContextId) -> ContextStatus {
+        match &self.backend {
+            Backend::Own(_) => self
                 .places
                 .get(&id)
-                .map_or_else(Told::default, |it| it.told.clone()),
-            Seat::Far(far) => far.link.told(id),
+                .map_or_else(ContextStatus::default, |it| it.status.clone()),
+            Backend::Far(far) => far.link.status(id),
         }
     }
 
-    /// Asks when everything sent so far is settled; gives what [`Told::settled`] is then.
+    /// Asks when everything sent so far is settled; gives what [`ContextStatus::settled`] is then.
     pub(super) fn tell_settled(&mut self, id: ContextId) -> Result<u64, XtpError> {
         // An answer to a question that was asked before must not be taken for one to this.
-        while let Some(event) = self.seat.poll_told() {
+        while let Some(event) = self.backend.poll_event() {
             self.dispatch(&event);
         }
-        match &mut self.seat {
-            Seat::Far(far) => far.link.tell_settled(id),
-            Seat::Own(node) => {
+        match &mut self.backend {
+            Backend::Far(far) => far.link.tell_settled(id),
+            Backend::Own(node) => {
                 node.endpoint().tell_settled(id)?;
                 let place = self.places.get_mut(&id).ok_or(XtpError::Unknown)?;
-                place.told.asked += 1;
-                Ok(place.told.asked)
+                place.status.asked += 1;
+                Ok(place.status.asked)
             }
         }
     }
 
     /// The next that the endpoint has to tell is noted.
     fn poll_one(&mut self, context: &mut Context<'_>) -> Poll<Result<(), XtpCallError>> {
-        match &mut self.seat {
-            Seat::Own(node) => {
+        match &mut self.backend {
+            Backend::Own(node) => {
                 let event = ready!(node.poll_event(context))?;
                 self.dispatch(&event);
             }
-            Seat::Far(far) => {
+            Backend::Far(far) => {
                 let changed = ready!(far.poll_changed(context))?;
                 self.wake_for(changed);
             }
@@ -279,7 +279,7 @@ impl State {
 /// The task of the socket: until the last user is gone, or the socket breaks.
 fn drive(shared: &Mutex<State>, context: &mut Context<'_>) -> Poll<()> {
     let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    state.cork.turn();
+    state.coalescer.turn();
     for _ in 0..EVENTS {
         match state.poll_one(context) {
             Poll::Ready(Ok(())) => {}
@@ -287,7 +287,7 @@ fn drive(shared: &Mutex<State>, context: &mut Context<'_>) -> Poll<()> {
                 state.fail(error);
                 return Poll::Ready(());
             }
-            Poll::Pending if state.unused && state.seat.flush() => return Poll::Ready(()),
+            Poll::Pending if state.unused && state.backend.flush() => return Poll::Ready(()),
             Poll::Pending => {
                 state.driver = Some(context.waker().clone());
                 return Poll::Pending;

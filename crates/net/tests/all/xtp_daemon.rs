@@ -8,7 +8,7 @@ use layercast_net::{
     XtpAssociation, XtpCallError, XtpDaemon, XtpDaemonError, XtpDaemonEvent, XtpHost, XtpListener,
     XtpNode, XtpPlace,
 };
-use layercast_transport::xtp::remote::{DeskLimits, Frames, Parting, QUEUE, Request, VERSION};
+use layercast_transport::xtp::remote::{Frames, Parting, QUEUE, Request, ServerLimits, VERSION};
 use layercast_transport::xtp::{
     ContextId, SendOptions, XtpConfig, XtpError, XtpFailure, XtpSocket,
 };
@@ -84,8 +84,8 @@ fn connect(id: ContextId, to: SocketAddr) -> (Request, Bytes) {
 #[tokio::test]
 async fn what_was_accepted_arrives_after_its_sender_has_gone() {
     let (mut sending, taking) = (
-        Serving::start(DeskLimits::default()),
-        Serving::start(DeskLimits::default()),
+        Serving::start(ServerLimits::default()),
+        Serving::start(ServerLimits::default()),
     );
     let far = taking.host().await;
     let listener = listen(&far).await;
@@ -109,7 +109,7 @@ async fn what_was_accepted_arrives_after_its_sender_has_gone() {
 
 #[tokio::test]
 async fn streams_of_the_dead_are_broken_off_and_others_are_not() {
-    let mut daemon = Serving::start(DeskLimits::default());
+    let mut daemon = Serving::start(ServerLimits::default());
     let far = XtpHost::new(XtpNode::udp(localhost()).unwrap());
     let listener = listen(&far).await;
     let lives = daemon.host().await;
@@ -157,7 +157,7 @@ async fn streams_of_the_dead_are_broken_off_and_others_are_not() {
 
 #[tokio::test]
 async fn a_client_that_hangs_holds_up_its_own_peer_only() {
-    let daemon = Serving::start(DeskLimits::default());
+    let daemon = Serving::start(ServerLimits::default());
     let far = XtpHost::new(XtpNode::udp(localhost()).unwrap());
     // It listens and wants an association, and never reads what comes.
     let listens = Request::Listen {
@@ -219,7 +219,7 @@ async fn a_client_that_hangs_holds_up_its_own_peer_only() {
 
 #[tokio::test]
 async fn nonsense_is_answered_once_and_hurts_nobody() {
-    let mut daemon = Serving::start(DeskLimits::default());
+    let mut daemon = Serving::start(ServerLimits::default());
     let good = daemon.host().await;
     let listener = listen(&good).await;
     let id = ContextId::from_number(7);
@@ -270,7 +270,7 @@ async fn nonsense_is_answered_once_and_hurts_nobody() {
 
 #[tokio::test]
 async fn clients_have_what_they_may_have_and_no_more() {
-    let limits = DeskLimits {
+    let limits = ServerLimits {
         clients: 2,
         contexts: 3,
         memory: 2 << 20,
@@ -332,7 +332,7 @@ async fn one_daemon_for_a_path() {
     let folder = Folder::new();
     let path = folder.0.join("xtpd");
     let node = || XtpNode::udp(localhost()).unwrap();
-    let bind = || XtpDaemon::bind(&path, node(), DeskLimits::default());
+    let bind = || XtpDaemon::bind(&path, node(), ServerLimits::default());
     let first = bind().unwrap();
     let second = bind().err().unwrap();
     assert!(matches!(second, XtpDaemonError::Taken(_)), "{second}");
@@ -357,7 +357,7 @@ async fn one_daemon_for_a_path() {
 
 #[tokio::test]
 async fn at_the_end_whole_messages_arrive_and_half_ones_are_no_messages() {
-    let daemon = Serving::start(DeskLimits::default());
+    let daemon = Serving::start(ServerLimits::default());
     let far = XtpHost::new(XtpNode::udp(localhost()).unwrap());
     let listener = listen(&far).await;
     let near = daemon.host().await;

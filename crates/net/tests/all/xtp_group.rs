@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpHost, XtpNode};
-use layercast_transport::xtp::remote::DeskLimits;
+use layercast_transport::xtp::remote::ServerLimits;
 use layercast_transport::xtp::{SendOptions, XtpConfig};
 use layercast_wire::XtpService;
 use tokio::time::timeout;
@@ -128,7 +128,7 @@ async fn a_group_that_daemons_have_joined() {
         let mut node = XtpNode::udp(localhost()).unwrap();
         node.join_group(group, HERE).unwrap();
         node.send_to_groups(HERE, 0).unwrap();
-        Serving::with(node, DeskLimits::default())
+        Serving::with(node, ServerLimits::default())
     };
     let daemons: Vec<_> = (0..6).map(|_| daemon()).collect();
     let mut hosts = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use layercast_net::{XtpAssociation, XtpCallError, XtpHost, XtpNode};
-use layercast_transport::xtp::remote::DeskLimits;
+use layercast_transport::xtp::remote::ServerLimits;
 use layercast_transport::xtp::{SendOptions, XtpError, XtpFailure};
 use layercast_wire::{Payload, XtpDiagValue, XtpService};
 use tokio::time::timeout;
@@ -34,7 +34,7 @@ impl Hosts {
     }
 
     async fn by_daemons() -> Hosts {
-        let daemon = || Serving::start(DeskLimits::default());
+        let daemon = || Serving::start(ServerLimits::default());
         let (near, far) = (daemon(), daemon());
         Hosts {
             near: near.host().await,
@@ -55,7 +55,7 @@ impl Hosts {
             }
             (near, far) => panic!("{:?} {:?}", near.err(), far.err()),
         };
-        let daemon = |node| Serving::with(node, DeskLimits::default());
+        let daemon = |node| Serving::with(node, ServerLimits::default());
         let (near, far) = (daemon(near), daemon(far));
         Some(Hosts {
             near: near.host().await,
@@ -66,7 +66,7 @@ impl Hosts {
 
     /// Both ends by the same daemon, whose clients reach each other like strangers.
     async fn by_one_daemon() -> Hosts {
-        let daemon = Serving::start(DeskLimits::default());
+        let daemon = Serving::start(ServerLimits::default());
         Hosts {
             near: daemon.host().await,
             far: daemon.host().await,

@@ -474,7 +474,7 @@ impl Endpoint {
         };
         tell(connection, &self.host, id, &mut self.events);
         let done = connection.is_done() && outcome.failure.is_none() && !passive;
-        if done && !std::mem::replace(&mut connection.told.closed, true) {
+        if done && !std::mem::replace(&mut connection.notified.closed, true) {
             self.events.push_back(TcpEvent::Closed(id));
         }
         if let Some(segment) = outcome.reset {
@@ -565,15 +565,15 @@ fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut Line<
     }
     let (unread, ended) = connection.available();
     let wants_to_write = connection.wants_to_write(host);
-    let told = &mut connection.told;
-    if unread > 0 && !std::mem::replace(&mut told.readable, true) {
+    let notified = &mut connection.notified;
+    if unread > 0 && !std::mem::replace(&mut notified.readable, true) {
         events.push_back(TcpEvent::Readable(id));
     }
-    if ended && !std::mem::replace(&mut told.end, true) {
+    if ended && !std::mem::replace(&mut notified.end, true) {
         events.push_back(TcpEvent::PeerClosed(id));
     }
     if wants_to_write {
-        told.wants_room = false;
+        notified.wants_room = false;
         events.push_back(TcpEvent::Writable(id));
     }
 }

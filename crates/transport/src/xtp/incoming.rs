@@ -50,7 +50,7 @@ pub(crate) struct Incoming {
     /// Bytes for which the user has buffers, if the sender wants them to count.
     pub(crate) posted: u64,
     pub(crate) reserved: bool,
-    told: u64,
+    announced: u64,
 }
 
 impl Incoming {
@@ -69,7 +69,7 @@ impl Incoming {
             lent: 0,
             posted: 0,
             reserved: false,
-            told: 0,
+            announced: 0,
         }
     }
 
@@ -99,13 +99,13 @@ impl Incoming {
             false => self.window,
         };
         // It never moves left, whatever was posted or skipped.
-        self.told.max(self.delivered() + room)
+        self.announced.max(self.delivered() + room)
     }
 
-    /// The allocation as the peer is told it.
+    /// The allocation as the peer is announced it.
     pub(crate) fn tell_alloc(&mut self) -> u64 {
-        self.told = self.alloc();
-        self.told
+        self.announced = self.alloc();
+        self.announced
     }
 
     /// Whether the peer is worth telling that there is room again (specs/xtp.md 2.8).
@@ -115,10 +115,10 @@ impl Incoming {
             true => 0,
             false => self.window.min(u64::from(INITIAL_ALLOC)),
         };
-        let told = self.told.max(granted);
-        let opened = self.alloc().saturating_sub(told);
+        let announced = self.announced.max(granted);
+        let opened = self.alloc().saturating_sub(announced);
         let enough = packet.saturating_mul(2).min(self.window / 2);
-        told < self.rseq + packet && opened >= enough.max(1)
+        announced < self.rseq + packet && opened >= enough.max(1)
     }
 
     /// Whether something before what was seen is missing.

@@ -18,8 +18,8 @@ mod outgoing;
 mod rate;
 pub mod remote;
 mod rtt;
+mod status;
 mod table;
-mod told;
 
 pub use config::{Ask, RateCounts, Retransmission, XtpConfig, XtpConfigError, XtpGroup, XtpRate};
 pub use endpoint::Endpoint;
@@ -27,4 +27,4 @@ pub use event::{
     Chunk, ContextId, SendOptions, XtpCounts, XtpDatagram, XtpError, XtpEvent, XtpFailure, XtpInfo,
     XtpSocket, XtpStats,
 };
-pub use told::Told;
+pub use status::ContextStatus;

@@ -90,7 +90,7 @@ impl Net {
         out
     }
 
-    pub fn was_told(&self, host: usize, event: XtpEvent) -> bool {
+    pub fn has_reported(&self, host: usize, event: XtpEvent) -> bool {
         self.events[host].contains(&event)
     }
 

@@ -42,7 +42,7 @@ fn play_with(config: &XtpConfig, lost: &'static [usize]) -> Net {
             net.hosts[1].close_write(id).unwrap_or_default();
         }
     }
-    if answers && net.was_told(0, XtpEvent::Closed(near)) {
+    if answers && net.has_reported(0, XtpEvent::Closed(near)) {
         assert_eq!(net.read(0, near), b"answer");
     }
     net
@@ -97,7 +97,7 @@ fn an_acknowledged_datagram_may_wait_for_the_user() {
     assert_eq!(net.read(1, far), b"question");
     net.run(ms(100));
     assert_eq!(pattern(&net)[1..], ["< CNTL[RCLOSE WCLOSE END]"]);
-    assert!(net.was_told(0, XtpEvent::Closed(near)));
+    assert!(net.has_reported(0, XtpEvent::Closed(near)));
 }
 
 #[test]
@@ -176,14 +176,14 @@ fn nobody_listens_or_answers() {
     net.hosts[1].unlisten(now, PORT);
     net.run(ms(100));
     let refused = XtpFailure::Refused(XtpDiagValue::NO_LISTENER);
-    assert!(net.was_told(0, XtpEvent::Failed(near, refused)));
+    assert!(net.has_reported(0, XtpEvent::Failed(near, refused)));
     assert_eq!(net.hosts[1].contexts(), 0);
 
     let mut net = Net::new(Box::new(|_, _| Vec::new()));
     let near = net.connect(&config, &config);
     net.send(0, near, &text(b"hello?"));
     net.run(Span::from_secs(300));
-    assert!(net.was_told(0, XtpEvent::Failed(near, XtpFailure::TimedOut)));
+    assert!(net.has_reported(0, XtpEvent::Failed(near, XtpFailure::TimedOut)));
     // FIRST, seven tries, and good-bye.
     assert_eq!(net.log.len(), 9, "{}", net.log.join("\n"));
     assert!(net.sent.iter().take(8).all(|(_, it)| it.body.format() == 2));
@@ -220,7 +220,7 @@ fn a_reader_that_goes_away_costs_what_it_did_not_take() {
     net.hosts[1].close_read(now, far).unwrap();
     net.run(ms(100));
     assert!(
-        net.was_told(0, XtpEvent::ReaderGone(near, 60_000)),
+        net.has_reported(0, XtpEvent::ReaderGone(near, 60_000)),
         "{:?}",
         net.events[0]
     );
@@ -229,7 +229,9 @@ fn a_reader_that_goes_away_costs_what_it_did_not_take() {
     net.hosts[1].close_write(far).unwrap();
     net.run(ms(100));
     assert_eq!(net.read(0, near), b"still here");
-    assert!(net.was_told(0, XtpEvent::Closed(near)) && net.was_told(1, XtpEvent::Closed(far)));
+    assert!(
+        net.has_reported(0, XtpEvent::Closed(near)) && net.has_reported(1, XtpEvent::Closed(far))
+    );
 }
 
 #[test]

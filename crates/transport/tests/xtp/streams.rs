@@ -178,7 +178,7 @@ fn the_rate_is_kept_and_the_peer_can_lower_it() {
         .set_traffic(other, XtpRate::UNLIMITED, slow)
         .unwrap();
     net.run(ms(100));
-    assert!(net.was_told(0, XtpEvent::Traffic(id)));
+    assert!(net.has_reported(0, XtpEvent::Traffic(id)));
     assert_eq!(net.hosts[0].info(id).unwrap().limit, slow);
     let start = net.now;
     let took = transfer(&mut net, id, other, 50_000).since(start);
@@ -315,10 +315,10 @@ fn deliveries_are_told_when_the_user_has_them() {
     net.hosts[0].probe(now, near).unwrap();
     net.run(Span::from_secs(5));
     let told = XtpEvent::Delivered(near, 1_000);
-    assert!(!net.was_told(0, told), "{}", net.log.join("\n"));
+    assert!(!net.has_reported(0, told), "{}", net.log.join("\n"));
     net.read(1, far);
     net.run(ms(100));
-    assert!(net.was_told(0, told), "{}", net.log.join("\n"));
+    assert!(net.has_reported(0, told), "{}", net.log.join("\n"));
 }
 
 #[test]

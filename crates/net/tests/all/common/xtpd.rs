@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use layercast_net::{CancellationToken, XtpDaemon, XtpDaemonEvent, XtpHost, XtpNode, XtpPlace};
-use layercast_transport::xtp::remote::{DeskLimits, DeskStats};
+use layercast_transport::xtp::remote::{ServerLimits, ServerStats};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -45,16 +45,16 @@ pub struct Serving {
     pub path: PathBuf,
     pub events: mpsc::UnboundedReceiver<XtpDaemonEvent>,
     pub stop: CancellationToken,
-    task: JoinHandle<io::Result<DeskStats>>,
+    task: JoinHandle<io::Result<ServerStats>>,
     _folder: Folder,
 }
 
 impl Serving {
-    pub fn start(limits: DeskLimits) -> Serving {
+    pub fn start(limits: ServerLimits) -> Serving {
         Serving::with(XtpNode::udp(localhost()).unwrap(), limits)
     }
 
-    pub fn with(node: XtpNode, limits: DeskLimits) -> Serving {
+    pub fn with(node: XtpNode, limits: ServerLimits) -> Serving {
         let folder = Folder::new();
         let path = folder.0.join("xtpd");
         let daemon = XtpDaemon::bind(&path, node, limits).unwrap();
@@ -94,7 +94,7 @@ impl Serving {
     }
 
     /// Stops it, and waits for its end.
-    pub async fn end(self) -> DeskStats {
+    pub async fn end(self) -> ServerStats {
         self.stop.cancel();
         in_time(self.task).await.unwrap().unwrap()
     }

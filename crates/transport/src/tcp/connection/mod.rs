@@ -140,7 +140,7 @@ impl Alarm {
 
 /// What was told to the user, so that it is told once.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Notified {
     pub(crate) readable: bool,
     pub(crate) end: bool,
     pub(crate) closed: bool,
@@ -194,7 +194,7 @@ pub(crate) struct Connection {
     pub(crate) passive: bool,
     /// The user has said good-bye: nobody reads any more.
     pub(crate) abandoned: bool,
-    pub(crate) told: Told,
+    pub(crate) notified: Notified,
     rcv_scale: u8,
     snd_scale: u8,
     fin_queued: bool,
@@ -244,7 +244,7 @@ impl Connection {
             state: State::SynSent,
             passive: false,
             abandoned: false,
-            told: Told::default(),
+            notified: Notified::default(),
             timers: Timers {
                 life: Alarm::at(now.saturating_add(config.connect_timeout)),
                 ..Timers::default()
@@ -327,16 +327,16 @@ impl Connection {
         }
         let taken = self.room_to_write(host).min(data.len());
         self.snd.push(data.slice(0..taken));
-        self.told.wants_room = taken < data.len();
+        self.notified.wants_room = taken < data.len();
         Ok(taken)
     }
 
     /// Takes up to `max` bytes that arrived; `None` if there are none now.
     pub(crate) fn read(&mut self, max: usize) -> Option<Payload> {
         let taken = self.rcv.pop(max);
-        self.told.read |= taken.is_some();
+        self.notified.read |= taken.is_some();
         if self.rcv.is_empty() {
-            self.told.readable = false;
+            self.notified.readable = false;
         }
         taken
     }
@@ -345,8 +345,8 @@ impl Connection {
     pub(crate) fn discard(&mut self) -> usize {
         let count = self.rcv.len();
         self.rcv.clear();
-        self.told.read |= count > 0;
-        self.told.readable = false;
+        self.notified.read |= count > 0;
+        self.notified.readable = false;
         count
     }
 
@@ -359,15 +359,15 @@ impl Connection {
     /// Whether the user has something to hear, as far as can be told at a glance.
     #[inline]
     pub(crate) fn has_news(&self, host: &Host) -> bool {
-        let unread = !self.told.readable && !self.rcv.is_empty();
-        unread || self.wants_to_write(host) || (!self.told.end && self.fin_at.is_some())
+        let unread = !self.notified.readable && !self.rcv.is_empty();
+        unread || self.wants_to_write(host) || (!self.notified.end && self.fin_at.is_some())
     }
 
     /// Whether the user waits for room, and there is enough to wake him: a third of the buffer.
     #[inline]
     pub(crate) fn wants_to_write(&self, host: &Host) -> bool {
         let enough = || 3 * self.room_to_write(host) >= host.config.send_buffer as usize;
-        self.told.wants_room && enough()
+        self.notified.wants_room && enough()
     }
 
     /// Whether nothing happened to it, which was in state `before`, but data and acknowledgements.

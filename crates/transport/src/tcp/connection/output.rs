@@ -18,7 +18,7 @@ impl Connection {
             State::SynSent | State::SynReceived => self.poll_syn(host, now, out),
             _ if self.is_quiet() => false,
             _ if self.owes_an_ack_only(now) => {
-                self.told.read = false;
+                self.notified.read = false;
                 self.bare_ack(host, now, out);
                 return true;
             }
@@ -45,7 +45,7 @@ impl Connection {
     /// Whether something other than data may have to leave.
     #[inline]
     fn is_due(&self) -> bool {
-        self.ack_now || self.told.read || self.force || self.front || self.fin_queued
+        self.ack_now || self.notified.read || self.force || self.front || self.fin_queued
     }
 
     /// Whether a sender that has lost nothing waits for an acknowledgement, because the windows hold no
@@ -164,7 +164,7 @@ impl Connection {
             return true;
         }
         // An acknowledgement tells the window, too.
-        let has_read = std::mem::take(&mut self.told.read);
+        let has_read = std::mem::take(&mut self.notified.read);
         if self.ack_now || (has_read && self.opens_window(host)) {
             self.bare_ack(host, now, out);
             return true;
@@ -346,10 +346,10 @@ impl Connection {
         if space < buffer / 4 && space < self.rcv_full(host) {
             space = 0;
         }
-        let told = self.rcv_adv.saturating_sub(self.rcv_nxt);
+        let advertised = self.rcv_adv.saturating_sub(self.rcv_nxt);
         // What was told is rounded up, so that its edge stays; what is new is rounded down.
-        let told = (told + (1 << scale) - 1) >> scale;
-        let window = (space >> scale).max(told).min(MAX_WINDOW);
+        let advertised = (advertised + (1 << scale) - 1) >> scale;
+        let window = (space >> scale).max(advertised).min(MAX_WINDOW);
         self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + (window << scale));
         window as u16
     }

@@ -1,4 +1,4 @@
-//! Packets in, packets out, time, and what users are told.
+//! Packets in, packets out, time, and what users are reported.
 
 use layercast_core::{FlowId, Machine, Observer, Subject, Time, TraceEvent};
 use layercast_wire::XtpBody;
@@ -29,9 +29,9 @@ impl Endpoint {
         let Some(context) = self.table.get_mut(id).filter(|it| !it.passive) else {
             return;
         };
-        let (told, events) = (!context.released, &mut self.events);
+        let (reported, events) = (!context.released, &mut self.events);
         let mut tell = |event| {
-            if told {
+            if reported {
                 events.push_back(event);
             }
         };

@@ -15,7 +15,7 @@ pub(super) struct Door {
     pub(super) wants: Option<ContextId>,
 }
 
-/// A user of a desk.
+/// A user of a server.
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) process: Option<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Client {
     pub(super) listed: VecDeque<ContextId>,
 }
 
-/// A user of a desk, for whoever looks at it from outside.
+/// A user of a server, for whoever looks at it from outside.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClientStats {
     /// Its process, where that is known.

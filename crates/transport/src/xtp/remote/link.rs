@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use bytes::Bytes;
 use layercast_wire::Payload;
 
-use super::seat::QUEUE;
+use super::slot::QUEUE;
 use super::{Answer, FrameError, Frames, Parting, Report, Request, VERSION};
-use crate::xtp::{Chunk, ContextId, Told, XtpError};
+use crate::xtp::{Chunk, ContextId, ContextStatus, XtpError};
 
-/// A context at the desk, as its user sees it.
+/// A context at the server, as its user sees it.
 #[derive(Debug)]
 struct Mirror {
-    told: Told,
+    status: ContextStatus,
     /// Credit for what is sent.
     room: u64,
     /// Questions whether everything is settled.
@@ -22,11 +22,11 @@ struct Mirror {
     write_closed: bool,
     read_closed: bool,
     inbox: VecDeque<Chunk>,
-    /// Taken, and the desk does not know yet.
+    /// Taken, and the server does not know yet.
     taken: u64,
 }
 
-/// A port at the desk.
+/// A port at the server.
 #[derive(Debug, Default)]
 struct Door {
     listening: Option<Result<(), XtpError>>,
@@ -35,12 +35,12 @@ struct Door {
     waiting: VecDeque<ContextId>,
 }
 
-/// What a frame of the desk brought.
+/// What a frame of the server brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
     /// Nothing that anybody waits for.
     Nothing,
-    /// The desk is there.
+    /// The server is there.
     Welcome,
     /// Something about a context.
     Context(ContextId),
@@ -48,14 +48,14 @@ pub enum Changed {
     Port(u16),
     /// An answer.
     Answer(u32),
-    /// The desk has nothing more to do with us.
+    /// The server has nothing more to do with us.
     Parted(Parting),
 }
 
 /// What a user has instead of an endpoint: the calls of one that lives elsewhere.
 ///
-/// Calls are taken for granted, as far as they make sense here; what becomes of them is [told](Self::told) later. The driver moves
-/// [`frames`](Self::frames) to the desk and hands what it says to [`handle`](Self::handle).
+/// Calls are assumed to succeed, as far as they are valid here; their outcome is in [`status`](Self::status) later. The driver moves
+/// [`frames`](Self::frames) to the server and hands what it says to [`handle`](Self::handle).
 #[derive(Debug)]
 pub struct Link {
     welcome: Option<(SocketAddr, u32)>,
@@ -76,7 +76,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// A link that greets the desk.
+    /// A link that greets the server.
     pub fn new() -> Link {
         let mut link = Link {
             welcome: None,
@@ -92,7 +92,7 @@ impl Link {
         link
     }
 
-    /// What goes to the desk.
+    /// What goes to the server.
     pub fn frames(&mut self) -> &mut Frames {
         for id in std::mem::take(&mut self.eaten) {
             let taken = self.contexts.get_mut(&id);
@@ -104,12 +104,12 @@ impl Link {
         &mut self.frames
     }
 
-    /// Whether there is something for the desk.
+    /// Whether there is something for the server.
     pub fn has_frames(&self) -> bool {
         !self.frames.is_empty() || !self.eaten.is_empty()
     }
 
-    /// A frame of the desk.
+    /// A frame of the server.
     ///
     /// # Errors
     /// It is none.
@@ -139,7 +139,7 @@ impl Link {
                 }
                 Changed::Port(port)
             }
-            Report::Told { id, told } => self.of(id, |it| it.told = *told),
+            Report::Status { id, status } => self.of(id, |it| it.status = *status),
             Report::Chunk {
                 id,
                 tag,
@@ -172,16 +172,16 @@ impl Link {
         })
     }
 
-    /// The address of the desk's socket, and the user bytes of a packet that fits what carries it; `None` before it has answered.
+    /// The address of the server's socket, and the user bytes of a packet that fits what carries it; `None` before it has answered.
     pub fn welcome(&self) -> Option<(SocketAddr, u32)> {
         self.welcome
     }
 
-    /// What was told of a context so far.
-    pub fn told(&self, id: ContextId) -> Told {
+    /// The status of a context, as reported so far.
+    pub fn status(&self, id: ContextId) -> ContextStatus {
         self.contexts
             .get(&id)
-            .map_or_else(Told::default, |it| it.told.clone())
+            .map_or_else(ContextStatus::default, |it| it.status.clone())
     }
 
     fn of(&mut self, id: ContextId, change: impl FnOnce(&mut Mirror)) -> Changed {
@@ -202,7 +202,7 @@ impl Link {
 impl Mirror {
     fn new() -> Mirror {
         Mirror {
-            told: Told::default(),
+            status: ContextStatus::default(),
             room: QUEUE,
             asked: 0,
             write_closed: false,

@@ -6,8 +6,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::DeskStats;
-use crate::xtp::{ContextId, SendOptions, Told, XtpConfig, XtpError, XtpInfo, XtpRate, XtpSocket};
+use super::ServerStats;
+use crate::xtp::{
+    ContextId, ContextStatus, SendOptions, XtpConfig, XtpError, XtpInfo, XtpRate, XtpSocket,
+};
 
 /// Of the messages below; both sides must have the same.
 pub const VERSION: u32 = 1;
@@ -75,7 +77,7 @@ pub enum Request {
         /// Data and tags.
         bytes: u64,
     },
-    /// Tell when everything before is settled: [`Told::settled`].
+    /// Tell when everything before is settled: [`ContextStatus::settled`].
     Settle {
         /// Of which context.
         id: ContextId,
@@ -134,11 +136,11 @@ pub enum Question {
     Info(ContextId),
     /// What the peer of a context said about traffic last.
     Traffic(ContextId),
-    /// What the desk and its endpoint counted.
+    /// What the server and its endpoint counted.
     Stats,
 }
 
-/// What a desk says.
+/// What a server says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Report {
     /// The answer to [`Request::Hello`].
@@ -165,11 +167,11 @@ pub enum Report {
         remote: XtpSocket,
     },
     /// How things stand with a context; everything that was received before has been reported.
-    Told {
+    Status {
         /// Which context.
         id: ContextId,
         /// How.
-        told: Box<Told>,
+        status: Box<ContextStatus>,
     },
     /// The data that follow arrived.
     Chunk {
@@ -207,11 +209,11 @@ pub enum Answer {
     Info(Option<Box<XtpInfo>>),
     /// What its peer said about traffic last.
     Traffic(Option<XtpTrafficSpec>),
-    /// What the desk and its endpoint counted.
-    Stats(Box<DeskStats>),
+    /// What the server and its endpoint counted.
+    Stats(Box<ServerStats>),
 }
 
-/// Why a desk has nothing more to do with a user.
+/// Why a server has nothing more to do with a user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error, Serialize, Deserialize)]
 pub enum Parting {
     /// It ends.

@@ -102,7 +102,7 @@ impl Group {
         out
     }
 
-    pub fn told(&self, n: usize, event: XtpEvent) -> bool {
+    pub fn reported(&self, n: usize, event: XtpEvent) -> bool {
         self.events[n].contains(&event)
     }
 

@@ -282,7 +282,7 @@ fn check(
     if outcome(net, n) == Some(true) && !it.left {
         assert!(closed && whole, "{n} thinks it is all there");
     }
-    let done = net.told(0, XtpEvent::ReceiverDone(id, host(n)));
+    let done = net.reported(0, XtpEvent::ReceiverDone(id, host(n)));
     if done && !it.left && !net.dead[n] {
         assert!(whole, "the transmitter thinks {n} has everything");
     }

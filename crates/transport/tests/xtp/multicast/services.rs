@@ -42,15 +42,25 @@ fn all_who_listen_are_invited_and_get_every_byte() {
     for n in 1..5 {
         let far = net.accept(n);
         net.drain();
-        assert!(net.told(n, XtpEvent::Joined(far, 0)), "{:?}", net.events[n]);
+        assert!(
+            net.reported(n, XtpEvent::Joined(far, 0)),
+            "{:?}",
+            net.events[n]
+        );
         assert_eq!(net.read(n, far), data, "{n}");
         net.drain();
-        assert!(net.told(n, XtpEvent::PeerClosed(far)) && net.told(n, XtpEvent::Closed(far)));
-        assert!(net.told(0, XtpEvent::ReceiverDone(near, host(n))));
+        assert!(
+            net.reported(n, XtpEvent::PeerClosed(far)) && net.reported(n, XtpEvent::Closed(far))
+        );
+        assert!(net.reported(0, XtpEvent::ReceiverDone(near, host(n))));
         // It asks, confirms, answers, and takes its leave.
         assert_eq!(&kinds(&net, n)[..2], ["JCNTL", "CNTL"]);
     }
-    assert!(net.told(0, XtpEvent::Closed(near)), "{:?}", net.events[0]);
+    assert!(
+        net.reported(0, XtpEvent::Closed(near)),
+        "{:?}",
+        net.events[0]
+    );
     assert!(
         net.sent
             .iter()
@@ -132,7 +142,7 @@ fn one_who_joins_in_the_middle_gets_everything_from_there() {
             .unwrap();
         net.run(Span::from_secs(1));
         assert!(
-            net.told(2, XtpEvent::Joined(late, 30_000)),
+            net.reported(2, XtpEvent::Joined(late, 30_000)),
             "{:?}",
             net.events[2]
         );
@@ -143,7 +153,7 @@ fn one_who_joins_in_the_middle_gets_everything_from_there() {
         assert_eq!(net.read(2, late), second);
         let early = net.accept(1);
         assert_eq!(net.read(1, early), [first, second].concat());
-        assert!(net.told(0, XtpEvent::Closed(near)) && net.told(2, XtpEvent::Closed(late)));
+        assert!(net.reported(0, XtpEvent::Closed(near)) && net.reported(2, XtpEvent::Closed(late)));
     }
 }
 
@@ -173,7 +183,7 @@ fn one_who_dies_is_dropped_and_the_others_go_on() {
             continue;
         }
         assert_eq!(net.read(1, far), data);
-        assert!(net.told(0, XtpEvent::ReceiverLost(near, host(2), 0)));
+        assert!(net.reported(0, XtpEvent::ReceiverLost(near, host(2), 0)));
         assert_eq!(net.hosts[0].info(near).unwrap().receivers, 2);
         assert_eq!(net.failure(0), None);
         assert_eq!(net.hosts[0].stats().lost_receivers, 1);
@@ -194,12 +204,12 @@ fn one_who_leaves_holds_nobody_up() {
     let last = net.sent.iter().rfind(|it| it.1 == 1).unwrap();
     let ends = XtpOptions::MULTI | XtpOptions::RCLOSE | XtpOptions::END;
     assert_eq!(last.3.options, ends);
-    assert!(net.told(0, XtpEvent::ReceiverLost(near, host(1), 10_000)));
+    assert!(net.reported(0, XtpEvent::ReceiverLost(near, host(1), 10_000)));
     net.send(near, &pattern(10_000));
     net.hosts[0].close_write(near).unwrap();
     net.run(Span::from_secs(1));
     assert_eq!(net.read(2, two).len(), 20_000);
-    assert!(net.told(0, XtpEvent::Closed(near)));
+    assert!(net.reported(0, XtpEvent::Closed(near)));
 }
 
 #[test]
@@ -218,7 +228,7 @@ fn without_anybody_a_reliable_transmitter_waits_and_invites_and_gives_up() {
     net.dead[1] = true;
     net.send(near, b"and nobody");
     net.run(Span::from_secs(60));
-    assert!(net.told(0, XtpEvent::NoReceivers(near)));
+    assert!(net.reported(0, XtpEvent::NoReceivers(near)));
     assert_eq!(net.failure(0), None);
     net.run(Span::from_secs(200));
     assert_eq!(net.failure(0), Some(XtpFailure::TimedOut));
@@ -321,18 +331,18 @@ fn a_stream_that_nobody_acknowledges_is_one_way() {
     assert_eq!(net.read(2, late).len(), 1_000);
     net.drain();
     assert!(
-        net.told(2, XtpEvent::Joined(late, 101_000)),
+        net.reported(2, XtpEvent::Joined(late, 101_000)),
         "{:?}",
         net.events[2]
     );
-    assert!(net.told(1, XtpEvent::Closed(far)) && net.told(2, XtpEvent::Closed(late)));
-    assert!(net.told(0, XtpEvent::Closed(near)));
+    assert!(net.reported(1, XtpEvent::Closed(far)) && net.reported(2, XtpEvent::Closed(late)));
+    assert!(net.reported(0, XtpEvent::Closed(near)));
     assert_eq!(kinds(&net, 1), Vec::<&str>::new());
     // Whoever was away hears nothing any more, and knows it in the end.
     net.dead[3] = false;
     let far = net.accept(3);
     net.run(Span::from_secs(200));
-    assert!(net.told(3, XtpEvent::Failed(far, XtpFailure::TimedOut)));
+    assert!(net.reported(3, XtpEvent::Failed(far, XtpFailure::TimedOut)));
 }
 
 #[test]
@@ -370,7 +380,7 @@ fn who_cannot_be_let_in_is_told_why() {
     assert_eq!(net.failure(2), Some(XtpFailure::TimedOut));
     let far = net.accept(1);
     net.drain();
-    assert!(net.told(1, XtpEvent::Failed(far, XtpFailure::Abandoned)));
+    assert!(net.reported(1, XtpEvent::Failed(far, XtpFailure::Abandoned)));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Two desks, a user at each, and one that says anything: what was sent arrives as it was, and what waits is bounded.
+//! Two servers, a user at each, and one that says anything: what was sent arrives as it was, and what waits is bounded.
 
 use bytes::BytesMut;
 use layercast_core::{Machine, Off, Span, Stream, Time};
-use layercast_transport::xtp::remote::{Changed, Desk, DeskLimits, Link, take_frame};
+use layercast_transport::xtp::remote::{Changed, Link, Server, ServerLimits, take_frame};
 use layercast_transport::xtp::{ContextId, Endpoint, SendOptions, XtpConfig};
 use layercast_wire::{Payload, XtpService};
 use proptest::prelude::*;
@@ -10,27 +10,27 @@ use proptest::prelude::*;
 use super::samples::{bytes, conversations};
 use crate::net::{PORT, socket};
 
-/// More waits for nobody: what a desk lets wait, and one frame of data.
+/// More waits for nobody: what a server lets wait, and one frame of data.
 const MOST_WAITING: usize = (256 << 10) + (80 << 10);
 
 /// A host with a daemon and a client.
 struct Side {
     machine: Endpoint,
-    desk: Desk,
+    server: Server,
     client: u32,
     link: Link,
-    /// On its way to the desk, and from it.
+    /// On its way to the server, and from it.
     up: BytesMut,
     down: BytesMut,
 }
 
 impl Side {
     fn new(host: usize) -> Side {
-        let mut desk = Desk::new(socket(host).net, 1_448, Span::ZERO, DeskLimits::default());
+        let mut server = Server::new(socket(host).net, 1_448, Span::ZERO, ServerLimits::default());
         Side {
             machine: Endpoint::new(64, ["a", "b"][host], &[7; 32]),
-            client: desk.enter(None).unwrap(),
-            desk,
+            client: server.enter(None).unwrap(),
+            server,
             link: Link::new(),
             up: BytesMut::new(),
             down: BytesMut::new(),
@@ -43,12 +43,14 @@ impl Side {
         let mut some = self.up.split_to(most.min(self.up.len()));
         // What is not whole waits for the rest.
         while let Some(frame) = take_frame(&mut some).unwrap() {
-            let handled = self.desk.handle(now, &mut self.machine, self.client, frame);
+            let handled = self
+                .server
+                .handle(now, &mut self.machine, self.client, frame);
             handled.expect("a link says nothing that it may not");
         }
         some.unsplit(self.up.split());
         self.up = some;
-        let frames = self.desk.frames(&mut self.machine, self.client).unwrap();
+        let frames = self.server.frames(&mut self.machine, self.client).unwrap();
         assert!(frames.len() <= MOST_WAITING, "{} bytes wait", frames.len());
         if self.down.len() < most {
             self.down.extend_from_slice(&bytes(frames));
@@ -74,8 +76,10 @@ fn deliver(sides: &mut [Side; 2], now: &mut Time) {
             }
         }
         while let Some(event) = sides[from].machine.poll_event() {
-            let Side { desk, machine, .. } = &mut sides[from];
-            desk.on_event(*now, machine, &event);
+            let Side {
+                server, machine, ..
+            } = &mut sides[from];
+            server.on_event(*now, machine, &event);
         }
     }
     if !some {
@@ -111,7 +115,7 @@ fn run(seed: u64) {
     let mut sending = messages.iter();
     let mut rest: Option<(Payload, SendOptions)> = None;
     let mut got: Vec<(Vec<u8>, Option<[u8; 8]>)> = vec![Default::default()];
-    let (mut settled, mut hostile) = (None, Some(near.desk.enter(None).unwrap()));
+    let (mut settled, mut hostile) = (None, Some(near.server.enter(None).unwrap()));
     let mut closed = false;
     let nonsense = conversations();
     for step in 0.. {
@@ -160,7 +164,7 @@ fn run(seed: u64) {
                         got.push(Default::default());
                     }
                 } else if let Some(id) = there
-                    && sides[1].link.told(id).peer_closed
+                    && sides[1].link.status(id).peer_closed
                 {
                     closed = true;
                     sides[1].link.close(id);
@@ -173,9 +177,11 @@ fn run(seed: u64) {
             }
             6 => deliver(&mut sides, &mut now),
             7 => {
-                // Somebody else at the same desk.
+                // Somebody else at the same server.
                 let Some(client) = hostile else { continue };
-                let Side { desk, machine, .. } = &mut sides[0];
+                let Side {
+                    server, machine, ..
+                } = &mut sides[0];
                 let mut said = nonsense[random.below(nonsense.len() as u64) as usize]
                     .1
                     .clone();
@@ -185,7 +191,7 @@ fn run(seed: u64) {
                 let wrong = loop {
                     match take_frame(&mut said) {
                         Ok(Some(frame)) => {
-                            if desk.handle(now, machine, client, frame).is_err() {
+                            if server.handle(now, machine, client, frame).is_err() {
                                 break true;
                             }
                         }
@@ -194,22 +200,22 @@ fn run(seed: u64) {
                     }
                 };
                 if wrong {
-                    desk.leave(now, machine, client);
-                    hostile = desk.enter(None).ok();
+                    server.leave(now, machine, client);
+                    hostile = server.enter(None).ok();
                 }
             }
             _ => {}
         }
-        let over = id.map(|id| sides[0].link.told(id));
-        if closed && over.is_some_and(|told| told.over.is_some()) {
+        let over = id.map(|id| sides[0].link.status(id));
+        if closed && over.is_some_and(|status| status.over.is_some()) {
             break;
         }
     }
     got.pop();
     assert!(got == messages, "seed {seed}");
-    let told = sides[0].link.told(id.unwrap());
-    assert_eq!((told.over, told.refused), (Some(Ok(())), None));
-    assert!(Some(told.settled) >= settled);
+    let status = sides[0].link.status(id.unwrap());
+    assert_eq!((status.over, status.refused), (Some(Ok(())), None));
+    assert!(Some(status.settled) >= settled);
 }
 
 proptest! {

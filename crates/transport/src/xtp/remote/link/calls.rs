@@ -4,7 +4,7 @@ use layercast_wire::Payload;
 
 use super::{Door, Link, Mirror};
 use crate::xtp::endpoint::{check_joined, check_remote};
-use crate::xtp::remote::seat::cost;
+use crate::xtp::remote::slot::cost;
 use crate::xtp::remote::{Answer, MAX_DATA, Question, Request};
 use crate::xtp::{Chunk, ContextId, SendOptions, XtpConfig, XtpError, XtpRate, XtpSocket};
 
@@ -100,11 +100,11 @@ impl Link {
         }
         loop {
             let mirror = self.contexts.get_mut(&id).ok_or(XtpError::Unknown)?;
-            let told = &mirror.told;
-            if let Some(error) = told.unopened.as_ref().or(told.refused.as_ref()) {
+            let status = &mirror.status;
+            if let Some(error) = status.unopened.as_ref().or(status.refused.as_ref()) {
                 return Err(error.clone());
             }
-            if mirror.write_closed || mirror.told.over.is_some() {
+            if mirror.write_closed || mirror.status.over.is_some() {
                 return Err(XtpError::Shut);
             }
             let least = cost(data.len().min(LEAST));
@@ -156,7 +156,7 @@ impl Link {
         Ok(chunk)
     }
 
-    /// Asks when everything sent so far is settled; gives what [`Told::settled`](crate::xtp::Told::settled) is then.
+    /// Asks when everything sent so far is settled; gives what [`ContextStatus::settled`](crate::xtp::ContextStatus::settled) is then.
     pub fn tell_settled(&mut self, id: ContextId) -> Result<u64, XtpError> {
         let mirror = self.contexts.get_mut(&id).ok_or(XtpError::Unknown)?;
         mirror.asked += 1;
@@ -217,7 +217,7 @@ impl Link {
         Ok(())
     }
 
-    /// Asks the desk something; gives the number of the question.
+    /// Asks the server something; gives the number of the question.
     pub fn ask(&mut self, about: Question) -> u32 {
         self.asked = self.asked.wrapping_add(1);
         let number = self.asked;

@@ -5,7 +5,7 @@ use layercast_wire::Payload;
 
 use super::Parting;
 use crate::xtp::context::is_multicast;
-use crate::xtp::{ContextId, Endpoint, SendOptions, Told, XtpConfig};
+use crate::xtp::{ContextId, ContextStatus, Endpoint, SendOptions, XtpConfig};
 
 /// Bytes that wait for room in the endpoint, for each context: the credit that its user begins with.
 pub const QUEUE: u64 = 256 << 10;
@@ -40,21 +40,21 @@ enum Waiting {
     Send(Payload, SendOptions),
     Settle(u64),
     CloseWrite,
-    /// The end of a stream that its user has not ended: when all has left, the peer is told that it broke off.
+    /// Abort of a stream that its user has not ended: sent after all data have left.
     Break,
 }
 
-/// The place of a context at a desk.
+/// The place of a context at a server.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     /// Its name there.
     pub(super) name: ContextId,
     /// Whose it is; of nobody if its user is gone.
     pub(super) client: Option<u32>,
-    pub(super) told: Told,
-    /// The user has not been told how things stand.
+    pub(super) status: ContextStatus,
+    /// The current status is not yet reported to the user.
     pub(super) news: bool,
-    /// It waits to be looked at when there is room for what is told to its user.
+    /// Listed for service once there is room for reports to its user.
     pub(super) listed: bool,
     /// The user has said good-bye.
     pub(super) released: bool,
@@ -71,12 +71,12 @@ pub(super) struct Seat {
     breaks: Option<u64>,
 }
 
-impl Seat {
-    pub(super) fn new(name: ContextId, client: u32, charge: u64) -> Seat {
-        Seat {
+impl Slot {
+    pub(super) fn new(name: ContextId, client: u32, charge: u64) -> Slot {
+        Slot {
             name,
             client: Some(client),
-            told: Told::default(),
+            status: ContextStatus::default(),
             news: false,
             listed: false,
             released: false,
@@ -143,7 +143,7 @@ impl Seat {
 
     /// Whether the time has come to break it off.
     pub(super) fn is_to_break(&self) -> bool {
-        self.breaks.is_some_and(|nth| self.told.settled >= nth)
+        self.breaks.is_some_and(|nth| self.status.settled >= nth)
     }
 
     /// Does what waits, as far as there is room; `true` if the events of `machine` must be noted first.
@@ -160,7 +160,7 @@ impl Seat {
                         }
                         Ok(true) => {}
                         Err(error) => {
-                            self.told.refused = Some(error);
+                            self.status.refused = Some(error);
                             self.news = true;
                         }
                     }
@@ -169,12 +169,12 @@ impl Seat {
                 // An answer to a question that was asked before must not be taken for one to this.
                 Waiting::Settle(_) | Waiting::Break if machine.has_event() => return true,
                 Waiting::Settle(nth) => {
-                    self.told.asked = *nth;
+                    self.status.asked = *nth;
                     self.ask(id, machine);
                 }
                 Waiting::Break => {
-                    self.told.asked += 1;
-                    self.breaks = Some(self.told.asked);
+                    self.status.asked += 1;
+                    self.breaks = Some(self.status.asked);
                     self.ask(id, machine);
                 }
                 Waiting::CloseWrite => {
@@ -195,7 +195,7 @@ impl Seat {
 
     fn ask(&mut self, id: ContextId, machine: &mut Endpoint) {
         if machine.tell_settled(id).is_err() {
-            self.told.settled = self.told.asked;
+            self.status.settled = self.status.asked;
         }
     }
 

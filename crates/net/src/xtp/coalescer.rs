@@ -11,24 +11,24 @@ const CLOSE: Span = Span::from_us(50);
 /// pay a call of the kernel for each. So the first leaves at once. Those close behind it wait until the task of the socket
 /// has its turn, which is when the user's task waits for something, or until they fill a batch.
 #[derive(Default)]
-pub(super) struct Cork {
+pub(super) struct Coalescer {
     /// When something was sent last, if the task of the socket has not had its turn since.
     last: Option<Time>,
     /// Bytes that wait.
     waiting: usize,
 }
 
-impl Cork {
+impl Coalescer {
     /// So many bytes were sent `now`: whether they, and those that wait, leave.
-    pub(super) fn pops(&mut self, now: Time, bytes: usize) -> bool {
+    pub(super) fn flushes(&mut self, now: Time, bytes: usize) -> bool {
         let first = self.last.is_none_or(|last| now.since(last) > CLOSE);
         self.last = Some(now);
         self.waiting += bytes;
-        let pops = first || self.waiting >= BATCH;
-        if pops {
+        let flushes = first || self.waiting >= BATCH;
+        if flushes {
             self.waiting = 0;
         }
-        pops
+        flushes
     }
 
     /// Whether something waits for the task of the socket, which knows of it.
@@ -37,13 +37,13 @@ impl Cork {
     }
 
     /// Everything leaves now.
-    pub(super) fn pop(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.waiting = 0;
     }
 
     /// The task of the socket has its turn.
     pub(super) fn turn(&mut self) {
-        *self = Cork::default();
+        *self = Coalescer::default();
     }
 }
 
@@ -57,33 +57,35 @@ mod tests {
 
     #[test]
     fn one_that_comes_alone_leaves_at_once() {
-        let mut cork = Cork::default();
+        let mut coalescer = Coalescer::default();
         for us in [0, 51, 1_000, 1_051] {
-            assert!(cork.pops(at(us), 200));
-            assert!(!cork.holds());
+            assert!(coalescer.flushes(at(us), 200));
+            assert!(!coalescer.holds());
         }
-        cork.turn();
-        assert!(cork.pops(at(1_052), 200), "in a turn of its own");
+        coalescer.turn();
+        assert!(coalescer.flushes(at(1_052), 200), "in a turn of its own");
     }
 
     #[test]
     fn those_close_behind_wait_for_the_turn() {
-        let mut cork = Cork::default();
-        assert!(cork.pops(at(0), 200));
-        assert!(!cork.pops(at(1), 200) && !cork.pops(at(50), 200));
-        assert!(cork.holds());
-        cork.turn();
-        assert!(!cork.holds() && cork.pops(at(51), 200));
+        let mut coalescer = Coalescer::default();
+        assert!(coalescer.flushes(at(0), 200));
+        assert!(!coalescer.flushes(at(1), 200) && !coalescer.flushes(at(50), 200));
+        assert!(coalescer.holds());
+        coalescer.turn();
+        assert!(!coalescer.holds() && coalescer.flushes(at(51), 200));
     }
 
     #[test]
     fn what_waits_leaves_with_one_that_does_not_and_when_it_fills_a_batch() {
-        let mut cork = Cork::default();
-        assert!(cork.pops(at(0), 512));
-        let waited = (1..=1_000).take_while(|_| !cork.pops(at(1), 512)).count();
+        let mut coalescer = Coalescer::default();
+        assert!(coalescer.flushes(at(0), 512));
+        let waited = (1..=1_000)
+            .take_while(|_| !coalescer.flushes(at(1), 512))
+            .count();
         assert_eq!(waited, (64 << 10) / 512 - 1);
-        assert!(!cork.holds() && !cork.pops(at(2), 512));
-        assert!(cork.pops(at(60), 512) && !cork.holds());
-        assert!(cork.pops(at(61), 64 << 10), "a batch by itself");
+        assert!(!coalescer.holds() && !coalescer.flushes(at(2), 512));
+        assert!(coalescer.flushes(at(60), 512) && !coalescer.holds());
+        assert!(coalescer.flushes(at(61), 64 << 10), "a batch by itself");
     }
 }

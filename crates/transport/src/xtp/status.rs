@@ -2,9 +2,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{XtpError, XtpEvent, XtpFailure};
 
-/// What a user was told of a context so far, for whoever asks later.
+/// The status of a context, as reported to its user so far.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Told {
+pub struct ContextStatus {
     /// The peer has answered.
     pub connected: bool,
     /// The peer writes no more.
@@ -27,7 +27,7 @@ pub struct Told {
     pub over: Option<Result<(), XtpFailure>>,
 }
 
-impl Told {
+impl ContextStatus {
     /// Notes what happened to the context.
     pub fn note(&mut self, event: &XtpEvent) {
         match *event {

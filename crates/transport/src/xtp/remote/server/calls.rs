@@ -4,21 +4,21 @@ use bytes::Bytes;
 use layercast_core::{Span, Time};
 use layercast_wire::Payload;
 
-use super::Desk;
+use super::Server;
 use crate::xtp::remote::client::{Client, Door};
-use crate::xtp::remote::seat::{QUEUE, Seat, buffers};
+use crate::xtp::remote::slot::{QUEUE, Slot, buffers};
 use crate::xtp::remote::{Answer, Parting, Question, Report, Request, VERSION};
-use crate::xtp::{ContextId, Endpoint, Told, XtpConfig, XtpError, XtpSocket};
+use crate::xtp::{ContextId, ContextStatus, Endpoint, XtpConfig, XtpError, XtpSocket};
 
 /// A context that is over, or whose peer is silent, must not stay forever because its user wants it.
 const INACTIVE: Span = Span::from_secs(30);
 const GIVE_UP: Span = Span::from_secs(600);
 
-impl Desk {
+impl Server {
     /// A frame of a user.
     ///
     /// # Errors
-    /// It makes no sense, or is more than there is credit for: the user is to be [sent away](Desk::expel).
+    /// It makes no sense, or is more than there is credit for: the user is to be [sent away](Server::expel).
     pub fn handle(
         &mut self,
         now: Time,
@@ -136,14 +136,14 @@ impl Desk {
         request: &Request,
         data: Bytes,
     ) -> Result<(), Parting> {
-        let Some(seat) = self.seats.get_mut(&id) else {
+        let Some(slot) = self.slots.get_mut(&id) else {
             return Ok(());
         };
         // What the endpoint refuses of these is refused because the context is over, which its user hears anyway.
         match *request {
-            Request::Send { how, .. } => seat.send(data, how)?,
-            Request::Settle { nth, .. } => seat.settle(nth),
-            Request::CloseWrite { .. } => seat.end(),
+            Request::Send { how, .. } => slot.send(data, how)?,
+            Request::Settle { nth, .. } => slot.settle(nth),
+            Request::CloseWrite { .. } => slot.end(),
             Request::Taken { bytes, .. } => drop(machine.use_lent(id, bytes)),
             Request::Post { bytes, .. } => drop(machine.post(id, bytes as usize)),
             Request::SetTraffic { output, input, .. } => {
@@ -151,14 +151,14 @@ impl Desk {
             }
             Request::CloseRead { .. } => drop(machine.close_read(now, id)),
             Request::Close { .. } => {
-                seat.end();
-                seat.released = true;
-                let (client, name) = (seat.client, seat.name);
+                slot.end();
+                slot.released = true;
+                let (client, name) = (slot.client, slot.name);
                 drop(machine.close_read(now, id));
                 self.free_name(client, name);
             }
             Request::Abort { .. } => {
-                let (client, name) = (seat.client, seat.name);
+                let (client, name) = (slot.client, slot.name);
                 drop(machine.abort(now, id));
                 self.free_name(client, name);
                 self.forget(now, machine, id);
@@ -186,14 +186,14 @@ impl Desk {
         let charge = buffers(&config) + QUEUE;
         let fits = self.fits(number, charge);
         match fits.and_then(|()| open(machine, &config)) {
-            Ok(id) => self.seat(number, name, id, charge),
+            Ok(id) => self.slot(number, name, id, charge),
             Err(error) => {
-                let told = Told {
+                let status = ContextStatus {
                     unopened: Some(error),
-                    ..Told::default()
+                    ..ContextStatus::default()
                 };
-                let told = Box::new(told);
-                self.report(number, &Report::Told { id: name, told });
+                let status = Box::new(status);
+                self.report(number, &Report::Status { id: name, status });
             }
         }
         Ok(())
@@ -271,7 +271,7 @@ impl Desk {
             drop(machine.abort(now, id));
             return;
         }
-        self.seat(number, name, id, charge);
+        self.slot(number, name, id, charge);
     }
 
     fn answer(&self, machine: &Endpoint, number: u32, about: Question) -> Answer {
@@ -288,14 +288,14 @@ impl Desk {
         }
     }
 
-    fn seat(&mut self, number: u32, name: ContextId, id: ContextId, charge: u64) {
+    fn slot(&mut self, number: u32, name: ContextId, id: ContextId, charge: u64) {
         let Some(client) = self.clients.get_mut(&number) else {
             return;
         };
         client.names.insert(name, id);
         client.contexts += 1;
         client.memory += charge;
-        self.seats.insert(id, Seat::new(name, number, charge));
+        self.slots.insert(id, Slot::new(name, number, charge));
     }
 
     /// Whether a user may have one context more that takes so much.

@@ -8,7 +8,7 @@ use layercast_wire::Payload;
 use serde::{Deserialize, Serialize};
 
 use super::client::{Client, ClientStats};
-use super::seat::Seat;
+use super::slot::Slot;
 use super::{Frames, MAX_DATA, Parting, Report};
 use crate::xtp::{ContextId, Endpoint, XtpEvent, XtpStats};
 
@@ -17,7 +17,7 @@ const WAITING: usize = 256 << 10;
 
 /// What users may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DeskLimits {
+pub struct ServerLimits {
     /// Users.
     pub clients: usize,
     /// Contexts of each.
@@ -26,9 +26,9 @@ pub struct DeskLimits {
     pub memory: u64,
 }
 
-impl Default for DeskLimits {
-    fn default() -> DeskLimits {
-        DeskLimits {
+impl Default for ServerLimits {
+    fn default() -> ServerLimits {
+        ServerLimits {
             clients: 64,
             contexts: 1_024,
             memory: 256 << 20,
@@ -36,9 +36,9 @@ impl Default for DeskLimits {
     }
 }
 
-/// What a desk counted, and what its endpoint did.
+/// What a server counted, and what its endpoint did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DeskStats {
+pub struct ServerStats {
     /// The address of the socket.
     pub local: SocketAddr,
     /// Users now.
@@ -60,13 +60,13 @@ pub struct DeskStats {
 /// The driver says who comes and goes, gives it their frames and takes what is for them; all calls that may move something in the
 /// endpoint get it as an argument.
 #[derive(Debug)]
-pub struct Desk {
+pub struct Server {
     local: SocketAddr,
     max_data: u32,
     timer: Span,
-    limits: DeskLimits,
+    limits: ServerLimits,
     clients: BTreeMap<u32, Client>,
-    seats: BTreeMap<ContextId, Seat>,
+    slots: BTreeMap<ContextId, Slot>,
     /// Who takes associations to a port.
     ports: BTreeMap<u16, u32>,
     /// Contexts with something to do.
@@ -79,16 +79,16 @@ pub struct Desk {
     stopping: bool,
 }
 
-impl Desk {
-    /// A desk at the socket `local`, over which packets of `max_data` user bytes fit and whose timer keeps `timer`.
-    pub fn new(local: SocketAddr, max_data: u32, timer: Span, limits: DeskLimits) -> Desk {
-        Desk {
+impl Server {
+    /// A server at the socket `local`, over which packets of `max_data` user bytes fit and whose timer keeps `timer`.
+    pub fn new(local: SocketAddr, max_data: u32, timer: Span, limits: ServerLimits) -> Server {
+        Server {
             local,
             max_data,
             timer,
             limits,
             clients: BTreeMap::new(),
-            seats: BTreeMap::new(),
+            slots: BTreeMap::new(),
             ports: BTreeMap::new(),
             ready: VecDeque::new(),
             left: (0, 0),
@@ -128,24 +128,24 @@ impl Desk {
         }
         let ids: Vec<ContextId> = self.of(Some(number));
         for id in ids {
-            let Some(seat) = self.seats.get_mut(&id) else {
+            let Some(slot) = self.slots.get_mut(&id) else {
                 continue;
             };
             let (contexts, memory) = self.left;
             let fits =
-                contexts < self.limits.contexts && memory + seat.charge <= self.limits.memory;
-            if !seat.released {
+                contexts < self.limits.contexts && memory + slot.charge <= self.limits.memory;
+            if !slot.released {
                 self.orphaned += 1;
             }
-            if seat.has_ended() && fits {
-                seat.client = None;
-                seat.released = true;
-                self.left = (contexts + 1, memory + seat.charge);
+            if slot.has_ended() && fits {
+                slot.client = None;
+                slot.released = true;
+                self.left = (contexts + 1, memory + slot.charge);
                 // What is over has nothing to close.
                 let _ = machine.close_read(now, id);
                 self.ready.push_back(id);
             } else {
-                self.seats.remove(&id);
+                self.slots.remove(&id);
                 let _ = machine.abort(now, id);
             }
         }
@@ -165,8 +165,8 @@ impl Desk {
         farewell(why)
     }
 
-    /// The end: everybody is told, nobody is listened to any more, and what was accepted goes to the peers. Streams end there if
-    /// they stand between two messages; the others are broken off after that, since no peer must take half a message for one.
+    /// Shuts down: clients are notified, their input is no longer read, and accepted data is sent to the peers. Streams end there if
+    /// they are between two messages; the others are aborted after that, so that no peer takes half a message for a whole one.
     pub fn stop(&mut self, now: Time, machine: &mut Endpoint) {
         self.stopping = true;
         for port in std::mem::take(&mut self.ports).into_keys() {
@@ -178,15 +178,15 @@ impl Desk {
             let goodbye = Report::Goodbye(Parting::Stopping);
             client.frames.push(&goodbye, &Payload::default());
         }
-        for (&id, seat) in &mut self.seats {
-            let ends = seat.has_ended() || seat.is_whole();
-            seat.released = true;
+        for (&id, slot) in &mut self.slots {
+            let ends = slot.has_ended() || slot.is_whole();
+            slot.released = true;
             match ends {
                 true => {
-                    seat.end();
+                    slot.end();
                     let _ = machine.close_read(now, id);
                 }
-                false => seat.break_off(),
+                false => slot.break_off(),
             }
             self.ready.push_back(id);
         }
@@ -195,17 +195,17 @@ impl Desk {
 
     /// Breaks off whatever is left.
     pub fn abort(&mut self, now: Time, machine: &mut Endpoint) {
-        for (id, _) in std::mem::take(&mut self.seats) {
+        for (id, _) in std::mem::take(&mut self.slots) {
             let _ = machine.abort(now, id);
         }
     }
 
     /// Whether no context is under way.
     pub fn is_idle(&self) -> bool {
-        self.seats.is_empty()
+        self.slots.is_empty()
     }
 
-    /// Something that the endpoint told.
+    /// Handles an event of the endpoint.
     pub fn on_event(&mut self, now: Time, machine: &mut Endpoint, event: &XtpEvent) {
         self.note(now, machine, event);
         self.work(now, machine);
@@ -224,10 +224,10 @@ impl Desk {
             let Some(id) = client.listed.pop_front() else {
                 break;
             };
-            let Some(seat) = self.seats.get_mut(&id).filter(|it| !it.released) else {
+            let Some(slot) = self.slots.get_mut(&id).filter(|it| !it.released) else {
                 continue;
             };
-            let name = seat.name;
+            let name = slot.name;
             let mut more = true;
             while more && client.frames.len() < WAITING {
                 match machine.lend(id, MAX_DATA) {
@@ -244,17 +244,17 @@ impl Desk {
                 }
             }
             if more {
-                // How things stand is told after what came before.
+                // The status is reported after the data that precede it.
                 client.listed.push_back(id);
                 break;
             }
-            seat.listed = false;
-            if std::mem::take(&mut seat.news) {
-                let told = Box::new(seat.told.clone());
-                let report = Report::Told { id: name, told };
+            slot.listed = false;
+            if std::mem::take(&mut slot.news) {
+                let status = Box::new(slot.status.clone());
+                let report = Report::Status { id: name, status };
                 client.frames.push(&report, &Payload::default());
             }
-            if let Some(bytes) = seat.take_freed() {
+            if let Some(bytes) = slot.take_freed() {
                 let report = Report::Room { id: name, bytes };
                 client.frames.push(&report, &Payload::default());
             }
@@ -263,8 +263,8 @@ impl Desk {
     }
 
     /// What was counted so far.
-    pub fn stats(&self, machine: &Endpoint) -> DeskStats {
-        DeskStats {
+    pub fn stats(&self, machine: &Endpoint) -> ServerStats {
+        ServerStats {
             local: self.local,
             clients: self.clients.values().map(Client::stats).collect(),
             served: self.served,
@@ -282,12 +282,12 @@ impl Desk {
         let Some(id) = event.context() else {
             return;
         };
-        let Some(seat) = self.seats.get_mut(&id) else {
+        let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
-        let before = seat.told.clone();
-        seat.told.note(event);
-        seat.news |= seat.told != before;
+        let before = slot.status.clone();
+        slot.status.note(event);
+        slot.news |= slot.status != before;
         self.list(id);
         self.ready.push_back(id);
     }
@@ -301,16 +301,16 @@ impl Desk {
             let Some(id) = self.ready.pop_front() else {
                 return;
             };
-            let Some(seat) = self.seats.get_mut(&id) else {
+            let Some(slot) = self.slots.get_mut(&id) else {
                 continue;
             };
-            if seat.pump(id, machine) {
+            if slot.pump(id, machine) {
                 self.ready.push_back(id);
             }
-            if seat.is_to_break() {
+            if slot.is_to_break() {
                 let _ = machine.abort(now, id);
                 self.forget(now, machine, id);
-            } else if seat.released && seat.told.over.is_some() {
+            } else if slot.released && slot.status.over.is_some() {
                 let _ = machine.close(now, id);
                 self.forget(now, machine, id);
             } else {
@@ -321,30 +321,30 @@ impl Desk {
 
     /// There may be something to tell the user of a context.
     fn list(&mut self, id: ContextId) {
-        let Some(seat) = self.seats.get_mut(&id).filter(|it| !it.released) else {
+        let Some(slot) = self.slots.get_mut(&id).filter(|it| !it.released) else {
             return;
         };
-        let client = seat.client.and_then(|number| self.clients.get_mut(&number));
-        if let Some(client) = client.filter(|_| !std::mem::replace(&mut seat.listed, true)) {
+        let client = slot.client.and_then(|number| self.clients.get_mut(&number));
+        if let Some(client) = client.filter(|_| !std::mem::replace(&mut slot.listed, true)) {
             client.listed.push_back(id);
         }
     }
 
     /// A context is no longer ours to look after.
     fn forget(&mut self, now: Time, machine: &mut Endpoint, id: ContextId) {
-        let Some(seat) = self.seats.remove(&id) else {
+        let Some(slot) = self.slots.remove(&id) else {
             return;
         };
-        let Some(number) = seat.client else {
+        let Some(number) = slot.client else {
             let (contexts, memory) = self.left;
-            self.left = (contexts - 1, memory - seat.charge);
+            self.left = (contexts - 1, memory - slot.charge);
             return;
         };
         let Some(client) = self.clients.get_mut(&number) else {
             return;
         };
         client.contexts -= 1;
-        client.memory -= seat.charge;
+        client.memory -= slot.charge;
         // There may be room for one that waits.
         let ports: Vec<u16> = client.doors.keys().copied().collect();
         for port in ports {
@@ -354,12 +354,12 @@ impl Desk {
 
     /// Contexts of a user.
     fn of(&self, client: Option<u32>) -> Vec<ContextId> {
-        let own = self.seats.iter().filter(|(_, it)| it.client == client);
+        let own = self.slots.iter().filter(|(_, it)| it.client == client);
         own.map(|(&id, _)| id).collect()
     }
 }
 
-/// The last that a user is told.
+/// The last frame for a client.
 pub fn farewell(why: Parting) -> Frames {
     let mut frames = Frames::default();
     frames.push(&Report::Goodbye(why), &Payload::default());
