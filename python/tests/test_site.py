@@ -21,11 +21,8 @@ LONGEST, LONGEST_OF_SPECIFICATION, LONGEST_README = 250, 400, 150
 GENERATED = "<!-- Generated"
 # Pages that are being split: to be empty.
 TO_SPLIT = {
-    *(
-        "docs/src/reference/" + page
-        for page in ("fec.md", "json.md", "multicast.md", "simulator.md", "xtp.md")
-    ),
-    *("docs/src/results/" + page for page in ("benchmarks.md", "experiments.md")),
+    *(f"docs/src/reference/{page}.md" for page in ("fec", "xtp")),
+    *(f"docs/src/results/{page}.md" for page in ("benchmarks", "experiments")),
 }
 
 sys.path.insert(0, str(REPOSITORY / "scripts"))
