@@ -20,10 +20,7 @@ SUMMARY = SOURCE / "SUMMARY.md"
 LONGEST, LONGEST_OF_SPECIFICATION, LONGEST_README = 250, 400, 150
 GENERATED = "<!-- Generated"
 # Pages that are being split: to be empty.
-TO_SPLIT = {
-    *(f"docs/src/reference/{page}.md" for page in ("fec", "xtp")),
-    *(f"docs/src/results/{page}.md" for page in ("benchmarks", "experiments")),
-}
+TO_SPLIT = {f"docs/src/results/{page}.md" for page in ("benchmarks", "experiments")}
 
 sys.path.insert(0, str(REPOSITORY / "scripts"))
 import build_site  # noqa: E402
