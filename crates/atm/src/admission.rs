@@ -7,66 +7,66 @@ use crate::{Class, Contract, ContractError, TrafficSpec};
 /// The whole link, in the unit of [`Reservation::share`].
 const LINK: u128 = 1 << 64;
 
-/// Who may have a delay level on one output link: the deterministic test of Zhang and Ferrari (1993) for
+/// Admission to delay levels on one output link: the deterministic test of Zhang and Ferrari (1993) for
 /// rate-controlled static priority, in cells (specs/insane-study.md 2.3).
 ///
-/// A circuit fits if, for its level and each below, all the cells of that level and those above that may
-/// come within the bound of the level, and one cell of a lower class that is just being sent, can be sent
-/// within the bound; and if the mean rates together do not exceed the link.
+/// A circuit is admitted if two conditions hold. For its level and each level below, the cells of that level and
+/// above that may arrive within the level's bound, plus one cell of a lower class in transmission, can be sent within
+/// the bound. The mean rates together do not exceed the link.
 #[derive(Debug)]
 pub struct Admission {
     cell_time: Span,
-    /// Cells that circuits of this level and those above may send within its bound.
+    /// For each level, the cells that circuits of this level and above may send within its bound.
     cells: [u64; LEVELS],
     share: u128,
     circuits: u32,
 }
 
-/// What an admitted circuit holds until it is given back by [`Admission::release`].
+/// Resources of an admitted circuit, held until [`Admission::release`].
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "it must be released with its circuit"]
 pub struct Reservation {
     level: u8,
     cells: [u64; LEVELS],
-    /// Its mean rate in parts of the link, rounded down: a sum of thirds is not more than one.
+    /// Its mean rate as a fraction of the link, rounded down so that three thirds do not exceed the link.
     share: u128,
 }
 
 impl Reservation {
-    /// The class of its cells.
+    /// The class of the circuit's cells.
     pub fn class(&self) -> Class {
         Class::Level(self.level)
     }
 }
 
-/// Why a circuit was refused.
+/// Reason why a circuit is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum AdmissionError {
-    /// What it says of its traffic is contradictory.
+    /// The contract contradicts itself.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// Its peak is faster than the link.
+    /// The peak rate exceeds the link.
     #[error("x_min {x_min} is less than a cell takes on this link, {cell_time}")]
     Peak {
-        /// Least time between its cells.
+        /// Least time between cells of the contract.
         x_min: Span,
-        /// Time of a cell.
+        /// Transmission time of a cell.
         cell_time: Span,
     },
-    /// No level has a bound as short.
+    /// No level has such a short bound.
     #[error("no level keeps a bound of {asked}, the least is {least}")]
     Delay {
-        /// Bound asked for.
+        /// Requested bound.
         asked: Span,
         /// Bound of level 0.
         least: Span,
     },
-    /// Too many cells may come within the bound of a level.
+    /// Too many cells may arrive within the bound of a level.
     #[error("level {level}: {cells} cells may come within its bound of {limit} cell times")]
     Level {
-        /// The level whose test failed: its own or one below.
+        /// The level whose test failed: that of the circuit or one below.
         level: u8,
-        /// Cells with the new circuit, and the cell of lower class.
+        /// Cells including the new circuit, and the cell of lower class.
         cells: u64,
         /// Bound in cell times.
         limit: u64,
@@ -74,13 +74,13 @@ pub enum AdmissionError {
     /// The mean rates exceed the link.
     #[error("the mean rates would be {needed_ppm} millionths of the link")]
     Rate {
-        /// Millionths of the link with the new circuit, rounded up.
+        /// Mean rates including the new circuit, in millionths of the link, rounded up.
         needed_ppm: u64,
     },
 }
 
 impl Admission {
-    /// An unused link that takes this long for a cell.
+    /// Creates the admission test of an unused link with this transmission time of a cell.
     pub fn new(cell_time: Span) -> Admission {
         Admission {
             cell_time,
@@ -90,8 +90,8 @@ impl Admission {
         }
     }
 
-    /// The level for a bound: the one with the longest bound that is not above it, by the bounds of the
-    /// scheduler without its regulator (only so does Table 4-6 of the thesis follow from Table 4-5).
+    /// The level for a bound: the one with the longest scheduler bound that does not exceed it. The scheduler bound
+    /// excludes the regulator; only so does Table 4-6 of the thesis follow from Table 4-5.
     pub fn level_for(&self, delay: Span) -> Option<u8> {
         let levels = (0..LEVELS as u8).rev();
         levels
@@ -99,7 +99,7 @@ impl Admission {
             .find(|level| level_bound(*level, self.cell_time) <= delay)
     }
 
-    /// Reserves for a circuit, or says what is in the way; a refusal changes nothing.
+    /// Admits a circuit and reserves its resources; a refusal changes nothing.
     pub fn admit(&mut self, contract: &Contract) -> Result<Reservation, AdmissionError> {
         let Contract { traffic, delay } = contract;
         traffic.validate()?;
@@ -145,7 +145,7 @@ impl Admission {
         })
     }
 
-    /// Gives back what [`Admission::admit`] of this link reserved.
+    /// Releases a reservation of this link.
     pub fn release(&mut self, reservation: Reservation) {
         for (sum, cells) in self.cells.iter_mut().zip(reservation.cells) {
             *sum = sum.saturating_sub(cells);
@@ -154,16 +154,16 @@ impl Admission {
         self.circuits = self.circuits.saturating_sub(1);
     }
 
-    /// Circuits admitted and not released.
+    /// Number of admitted circuits.
     pub fn circuits(&self) -> u32 {
         self.circuits
     }
 }
 
-/// Most cells that may become eligible within any half-open interval of this length.
+/// Largest number of cells that become eligible within a half-open interval of this length.
 ///
-/// At most `n` come in each averaging interval. The study's `min(ceil(D / X_min), n)` is the case of an
-/// averaging interval that is not shorter than the bound.
+/// At most `n` arrive in each averaging interval. The study's `min(ceil(D / X_min), n)` is the case of an averaging
+/// interval that is at least as long as the bound.
 fn most_cells(traffic: &TrafficSpec, length: Span) -> u64 {
     let x_min = traffic.x_min.as_ps();
     let per_interval = traffic.cells_per_interval();
@@ -236,7 +236,7 @@ mod tests {
             assert!(matches!(refused, AdmissionError::Level { .. }), "{name}");
             let cell = admission.cell_time.as_ps();
             assert_eq!(contract.traffic.x_ave.as_ps() / cell, by_rate, "{name}");
-            // What is given back can be had again, and nothing stays behind.
+            // Released resources can be reserved again, and nothing is left behind.
             held.drain(..).for_each(|held| admission.release(held));
             assert_eq!((admission.cells, admission.share), ([0; LEVELS], 0));
             assert_eq!(admission.circuits(), 0);
@@ -259,7 +259,7 @@ mod tests {
             error.to_string(),
             "level 3: 136 cells may come within its bound of 128 cell times"
         );
-        // One cell of the bound is left: a telnet connection needs two at this level.
+        // One cell of the bound is left; a telnet connection needs two at this level.
         let telnet = kind(TelnetUp);
         assert!(matches!(
             admission.admit(&telnet),
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn mean_rates_together_do_not_exceed_the_link() {
-        // A third has no end in binary: three of them are still not more than the link.
+        // A third has no finite binary fraction: three of them still do not exceed the link.
         let mut full = Admission::new(us(1));
         full.share = 2 * (LINK / 3);
         assert!(full.admit(&contract(1_000, 3, 3, 3)).is_ok());

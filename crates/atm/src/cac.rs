@@ -3,44 +3,44 @@ use thiserror::Error;
 
 use crate::{CellContract, CellContractError};
 
-/// By what a link admits circuits with contracts of cell rates (specs/vbr-atm-lan.md 2.2).
+/// Admission criterion of a link for circuits with contracts of cell rates (specs/vbr-atm-lan.md 2.2).
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum Cac {
-    /// By nothing: everybody.
+    /// None: every circuit is admitted.
     #[default]
     None,
-    /// By the sum of the peak rates.
+    /// The sum of the peak rates.
     PeakRate,
-    /// By the equivalent capacity of Guerin, Ahmadi and Naghshineh (IEEE JSAC 9(7), 1991).
+    /// The equivalent capacity of Guerin, Ahmadi and Naghshineh (IEEE JSAC 9(7), 1991).
     EquivalentCapacity {
-        /// Cells of the buffer of the link.
+        /// Buffer of the link in cells.
         buffer: u32,
-        /// Cell loss ratio that may not be exceeded, between 0 and 1.
+        /// Largest cell loss ratio, between 0 and 1.
         clr: f64,
     },
 }
 
-/// Why a circuit was refused.
+/// Reason why a circuit is refused.
 #[derive(Clone, Copy, PartialEq, Debug, Error)]
 pub enum CacError {
-    /// Its contract is none.
+    /// The contract is invalid.
     #[error(transparent)]
     Contract(#[from] CellContractError),
-    /// There is no such loss ratio.
+    /// The cell loss ratio is out of range.
     #[error("a cell loss ratio of {0} is not between 0 and 1")]
     LossRatio(f64),
-    /// The link carries less than all would need.
+    /// The capacity of the link is insufficient.
     #[error("{needed} would be needed, the link carries {link}")]
     Full {
-        /// With the new circuit, rounded up.
+        /// Required rate including the new circuit, rounded up.
         needed: CellRate,
-        /// What the link carries, rounded down.
+        /// Rate of the link, rounded down.
         link: CellRate,
     },
 }
 
 impl Cac {
-    /// Whether a link that takes `cell_time` for a cell can carry a circuit besides those it `held`.
+    /// Checks that a link with transmission time `cell_time` can carry a circuit in addition to the circuits `held`.
     pub fn check<'a>(
         &self,
         cell_time: Span,
@@ -60,7 +60,7 @@ impl Cac {
             }
         };
         let link = per_second(cell_time);
-        // A sum of thirds is one.
+        // The rounding tolerance makes three thirds fit.
         if needed <= link * (1.0 + 1e-12) {
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl Cac {
 struct Source {
     peak: f64,
     mean: f64,
-    /// Cells of a burst.
+    /// Length of a burst in cells.
     burst: f64,
 }
 
@@ -84,7 +84,7 @@ fn per_second(period: Span) -> f64 {
     1e12 / period.as_ps() as f64
 }
 
-/// What a contract allows at worst; nothing is reserved for unspecified rates.
+/// The worst-case source of a contract; nothing is reserved for unspecified rates.
 fn source(contract: &CellContract) -> Option<Source> {
     let peak = per_second(contract.peak().period);
     match contract {
@@ -102,8 +102,8 @@ fn source(contract: &CellContract) -> Option<Source> {
     }
 }
 
-/// What all need together: the lesser of the sum of what each needs by its own (the buffer helps) and of the
-/// normal approximation of their sum (there are many).
+/// The capacity for all sources: the lesser of the sum of their equivalent capacities (effect of the buffer) and the
+/// normal approximation of their sum (effect of multiplexing).
 fn equivalent_capacity(sources: impl Iterator<Item = Source>, buffer: f64, clr: f64) -> f64 {
     let loss = -libm::log(clr);
     let (mut alone, mut mean, mut variance) = (0.0, 0.0, 0.0);
@@ -119,7 +119,7 @@ fn equivalent_capacity(sources: impl Iterator<Item = Source>, buffer: f64, clr: 
     if together < alone { together } else { alone }
 }
 
-/// The rate at which a source by its own overflows the buffer with probability `exp(-loss)`, Eq (2) there.
+/// The rate at which a single source overflows the buffer with probability `exp(-loss)`, Eq (2) of the paper.
 fn own_capacity(source: &Source, buffer: f64, loss: f64) -> f64 {
     let Source { peak, mean, burst } = *source;
     let utilisation = mean / peak;
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// How many circuits of one kind a link takes, up to 200, and the refusal.
+    /// Number of circuits of one kind that a link admits, up to 200, and the refusal.
     fn fill(cac: Cac, contract: &CellContract) -> (usize, Option<CacError>) {
         let mut held = Vec::new();
         while held.len() < 200 {

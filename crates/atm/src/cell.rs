@@ -1,56 +1,56 @@
 use serde::{Deserialize, Serialize};
 
-/// A virtual circuit on one link; two links of a circuit need not call it the same.
+/// Number of a virtual circuit on one link; it may differ from link to link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Vcid(pub u16);
 
-/// What a cell is a part of: a handle of the driver, which keeps the packet or the signalling message.
+/// Handle of the driver for the packet or signalling message that a cell belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FrameId(pub u32);
 
-/// The marks of a cell.
+/// Flags of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct CellFlags(u8);
 
 impl CellFlags {
-    /// First of its AAL5 frame.
+    /// First cell of its AAL5 frame.
     pub const FIRST: CellFlags = CellFlags(1);
-    /// Last of its AAL5 frame (ATM user to user).
+    /// Last cell of its AAL5 frame (ATM user to user).
     pub const LAST: CellFlags = CellFlags(2);
-    /// May be discarded first (CLP = 1).
+    /// Eligible for discard (CLP = 1).
     pub const LOW: CellFlags = CellFlags(4);
 
-    /// All the marks of both.
+    /// The union of both sets of flags.
     pub const fn with(self, other: CellFlags) -> CellFlags {
         CellFlags(self.0 | other.0)
     }
 
-    /// Its marks but for those of `other`.
+    /// The flags without those of `other`.
     pub const fn without(self, other: CellFlags) -> CellFlags {
         CellFlags(self.0 & !other.0)
     }
 
-    /// Whether it has all the marks of `other`.
+    /// Whether all flags of `other` are set.
     pub const fn has(self, other: CellFlags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// A cell in the simulator: eight bytes that say where it belongs.
+/// A cell in the simulator: eight bytes that identify its frame and circuit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
-    /// The frame it is a part of.
+    /// The frame it belongs to.
     pub frame: FrameId,
-    /// The circuit on the link where it is now.
+    /// The circuit on its current link.
     pub vc: Vcid,
-    /// Its marks.
+    /// Its flags.
     pub flags: CellFlags,
 }
 
 impl Cell {
-    /// The `index`th of the `count` cells of a frame.
+    /// Cell number `index` of a frame of `count` cells.
     pub const fn of(frame: FrameId, vc: Vcid, index: u32, count: u32) -> Cell {
         let first = if index == 0 {
             CellFlags::FIRST
@@ -69,17 +69,17 @@ impl Cell {
         }
     }
 
-    /// Whether it is the first of its frame.
+    /// Whether it is the first cell of its frame.
     pub const fn is_first(self) -> bool {
         self.flags.has(CellFlags::FIRST)
     }
 
-    /// Whether it may be discarded first.
+    /// Whether it is eligible for discard.
     pub const fn is_low(self) -> bool {
         self.flags.has(CellFlags::LOW)
     }
 
-    /// Whether it is the last of its frame.
+    /// Whether it is the last cell of its frame.
     pub const fn is_last(self) -> bool {
         self.flags.has(CellFlags::LAST)
     }

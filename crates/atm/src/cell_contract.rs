@@ -4,68 +4,68 @@ use thiserror::Error;
 /// A peak cell rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peak {
-    /// Time from cell to cell, T_PCR.
+    /// Interval between cells, T_PCR.
     pub period: Span,
-    /// How much too early a cell may come: the cell delay variation tolerance.
+    /// Cell delay variation tolerance: how much too early a cell may arrive.
     pub tolerance: Span,
 }
 
-/// A sustainable cell rate and how far a burst may exceed it.
+/// A sustainable cell rate and its largest burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sustained {
-    /// Mean time from cell to cell, T_SCR.
+    /// Mean interval between cells, T_SCR.
     pub period: Span,
-    /// Cells of the longest burst at the peak rate, MBS.
+    /// Length of the longest burst at the peak rate in cells, MBS.
     pub burst: u32,
 }
 
-/// What the sustainable rate of a VBR contract says of cells with CLP = 1 (ATM Forum UNI 3.0).
+/// Treatment of CLP = 1 by the sustainable rate of a VBR contract (ATM Forum UNI 3.0).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Conformance {
-    /// It is for CLP = 0 only; those that exceed it are discarded.
+    /// The rate applies to CLP = 0 only; excess cells are discarded.
     A,
-    /// It is for CLP = 0 only; those that exceed it are tagged as CLP = 1.
+    /// The rate applies to CLP = 0 only; excess cells are tagged with CLP = 1.
     B,
-    /// It is for all cells.
+    /// The rate applies to all cells.
     C,
 }
 
-/// What a circuit may send by the ATM Forum's service categories (specs/vbr-atm-lan.md 2.2).
+/// Traffic contract of a circuit by the ATM Forum's service categories (specs/vbr-atm-lan.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CellContract {
     /// Constant bit rate.
     Cbr(Peak),
     /// Variable bit rate.
     Vbr {
-        /// For all cells.
+        /// Peak rate, for all cells.
         peak: Peak,
-        /// For all or for those with CLP = 0.
+        /// Sustainable rate, for all cells or for those with CLP = 0.
         sustained: Sustained,
-        /// For which, and what becomes of the others.
+        /// To which cells the sustainable rate applies, and what happens to excess cells.
         conformance: Conformance,
     },
-    /// Unspecified bit rate: policed like a constant one, but nothing is reserved.
+    /// Unspecified bit rate: policed like a constant one, but without a reservation.
     Ubr(Peak),
 }
 
-/// Why a contract of cell rates is none.
+/// Reason why a contract of cell rates is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum CellContractError {
-    /// A quantity is zero.
+    /// A value is zero.
     #[error("{0} must be more than zero")]
     Zero(&'static str),
-    /// The sustainable rate is above the peak.
+    /// The sustainable rate exceeds the peak rate.
     #[error("a cell each {sustained} on average is faster than the peak, one each {peak}")]
     Sustained {
-        /// Mean time from cell to cell.
+        /// Mean interval between cells.
         sustained: Span,
-        /// Least time from cell to cell.
+        /// Least interval between cells.
         peak: Span,
     },
 }
 
 impl CellContract {
-    /// Its peak rate.
+    /// The peak rate.
     pub fn peak(&self) -> Peak {
         match *self {
             CellContract::Cbr(peak) | CellContract::Ubr(peak) => peak,
@@ -73,7 +73,7 @@ impl CellContract {
         }
     }
 
-    /// Whether its numbers go together.
+    /// Checks that the values are consistent.
     pub fn validate(&self) -> Result<(), CellContractError> {
         let peak = self.peak().period;
         if peak == Span::ZERO {
@@ -87,7 +87,7 @@ impl CellContract {
 }
 
 impl Sustained {
-    /// Whether it goes with a peak of one cell each `peak`.
+    /// Checks that the values are consistent with a peak of one cell per `peak`.
     pub fn validate(&self, peak: Span) -> Result<(), CellContractError> {
         if self.burst == 0 {
             return Err(CellContractError::Zero("the burst"));

@@ -2,19 +2,19 @@ use layercast_core::Span;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The priority of a circuit, served in this order (specs/insane-study.md 2.2).
+/// Priority class of a circuit, in the order of service (specs/insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A delay level, 0 first.
+    /// A delay level; 0 is served first.
     Level(u8),
-    /// The circuits between signalling controllers.
+    /// Circuits between signalling controllers.
     Signalling,
-    /// All the rest.
+    /// All other circuits.
     BestEffort,
 }
 
-/// What a circuit may send, in the way of the Tenet suite (specs/insane-simulator.md 2.4).
+/// Traffic specification of a circuit, as in the Tenet suite (specs/insane-simulator.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct TrafficSpec {
     /// Least time between two cells.
@@ -25,22 +25,22 @@ pub struct TrafficSpec {
     pub interval: Span,
 }
 
-/// What a circuit asks of each switch: how much it sends, and how soon that must go on.
+/// Contract of a circuit with each switch: its traffic, and its delay bound there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Contract {
-    /// What it sends.
+    /// The traffic.
     pub traffic: TrafficSpec,
-    /// Bound of the delay in each switch, not end to end.
+    /// Delay bound in each switch, not end to end.
     pub delay: Span,
 }
 
-/// Why a contract is none.
+/// Reason why a contract is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ContractError {
     /// A time is zero.
     #[error("{0} must be more than zero")]
     Zero(&'static str),
-    /// The mean is faster than the peak.
+    /// The mean rate exceeds the peak rate.
     #[error("x_ave {x_ave} is below x_min {x_min}: the mean rate cannot exceed the peak")]
     Mean {
         /// Mean time between cells.
@@ -48,7 +48,7 @@ pub enum ContractError {
         /// Least time between cells.
         x_min: Span,
     },
-    /// The averaging interval is too short for one cell.
+    /// The averaging interval is shorter than the mean interval between cells.
     #[error("interval {interval} is shorter than x_ave {x_ave}")]
     Interval {
         /// Averaging interval.
@@ -59,7 +59,7 @@ pub enum ContractError {
 }
 
 impl TrafficSpec {
-    /// Whether the three times go together.
+    /// Checks that the three times are consistent.
     pub fn validate(&self) -> Result<(), ContractError> {
         let TrafficSpec {
             x_min,
@@ -78,7 +78,7 @@ impl TrafficSpec {
         Ok(())
     }
 
-    /// Cells that may be sent in an interval: floor(I / X_ave).
+    /// Number of cells allowed in an interval: floor(I / X_ave).
     pub fn cells_per_interval(&self) -> u64 {
         self.interval.as_ps() / self.x_ave.as_ps().max(1)
     }

@@ -2,8 +2,8 @@ use layercast_core::{Span, Time};
 
 /// The generic cell rate algorithm GCRA(T, tau) in its virtual scheduling form (ITU-T I.371; specs/vbr-atm-lan.md 2.1).
 ///
-/// In whole picoseconds: with fractions, a cell that comes exactly on time would fail at random. An instant
-/// before the last one is judged as any other; it can only be refused more easily.
+/// Times are whole picoseconds: with fractions, a cell that arrives exactly on time would fail at random. Arrivals
+/// may go backwards in time; such a cell is only more likely to be refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gcra {
     period: Span,
@@ -13,7 +13,7 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// One cell each `period`, up to `tolerance` too early; idle.
+    /// Creates an idle GCRA of one cell per `period`, with `tolerance`.
     pub fn new(period: Span, tolerance: Span) -> Gcra {
         Gcra {
             period,
@@ -22,43 +22,43 @@ impl Gcra {
         }
     }
 
-    /// One cell each `period` on average, and up to `burst` of them at a distance of `peak`.
+    /// Creates a GCRA of one cell per `period` on average, for bursts of `burst` cells spaced by `peak`.
     pub fn with_burst(period: Span, burst: u32, peak: Span) -> Gcra {
         Gcra::new(period, burst_tolerance(burst, period, peak))
     }
 
-    /// Mean time from cell to cell.
+    /// Mean interval between cells.
     pub fn period(&self) -> Span {
         self.period
     }
 
-    /// How much too early a cell may come.
+    /// Tolerance: how much too early a cell may arrive.
     pub fn tolerance(&self) -> Span {
         self.tolerance
     }
 
-    /// Whether a cell at `at` conforms.
+    /// Whether a cell at `at` would conform.
     pub fn peek(&self, at: Time) -> bool {
         self.fill(at) <= self.tolerance
     }
 
-    /// Whether `n` cells would all conform, the first at `at` and the others each `spacing` after another.
+    /// Whether `n` cells would all conform, the first at `at` and the others spaced by `spacing`.
     pub fn peek_n(&self, at: Time, n: u32, spacing: Span) -> bool {
         n == 0 || self.fill(at) <= self.tolerance && self.growth(n, spacing) <= self.slack(at)
     }
 
-    /// Charges a cell at `at`.
+    /// Accounts for a cell at `at`.
     pub fn commit(&mut self, at: Time) {
         self.commit_n(at, 1);
     }
 
-    /// Charges `n` cells that come from `at` on, not slower than one each period.
+    /// Accounts for `n` cells from `at` on, with at most one period between them.
     pub fn commit_n(&mut self, at: Time, n: u32) {
         let from = self.expected.max(at);
         self.expected = from.saturating_add(self.period.times(u64::from(n)));
     }
 
-    /// Charges a cell at `at` if it conforms; whether it does.
+    /// Accounts for a cell at `at` if it conforms; returns whether it does.
     pub fn offer(&mut self, at: Time) -> bool {
         let conforms = self.peek(at);
         if conforms {
@@ -67,24 +67,25 @@ impl Gcra {
         conforms
     }
 
-    /// When the next cell conforms at the earliest.
+    /// Earliest time at which the next cell conforms.
     pub fn next(&self) -> Time {
         self.expected.saturating_sub(self.tolerance)
     }
 
-    /// When `n` cells at this spacing all conform at the earliest; never if not even an idle bucket takes them.
+    /// Earliest time at which `n` cells with this spacing all conform; `None` if an idle bucket does not accept them
+    /// either.
     pub fn earliest(&self, n: u32, spacing: Span) -> Option<Time> {
         let growth = self.growth(n, spacing);
         let room = self.tolerance.saturating_sub(growth);
         (growth <= self.tolerance).then(|| self.expected.saturating_sub(room))
     }
 
-    /// What is in the bucket at `at`, in the time that it takes to run out.
+    /// Fill of the bucket at `at`, as the time that it takes to empty.
     pub fn fill(&self, at: Time) -> Span {
         self.expected.since(at)
     }
 
-    /// By how much the last of `n` cells is earlier than expected if the first is on time.
+    /// How much earlier than expected the last of `n` cells arrives, if the first is on time.
     fn growth(&self, n: u32, spacing: Span) -> Span {
         let each = self.period.saturating_sub(spacing);
         each.times(u64::from(n.saturating_sub(1)))
@@ -95,14 +96,14 @@ impl Gcra {
     }
 }
 
-/// The tolerance for bursts of `burst` cells at the peak rate, Eq (1): `(MBS - 1) * (T_SCR - T_PCR)`.
+/// Tolerance for bursts of `burst` cells at the peak rate, Eq (1): `(MBS - 1) * (T_SCR - T_PCR)`.
 pub fn burst_tolerance(burst: u32, sustained: Span, peak: Span) -> Span {
     let each = sustained.saturating_sub(peak);
     each.times(u64::from(burst.saturating_sub(1)))
 }
 
-/// The longest burst at the peak rate from an idle bucket, the inverse of [`burst_tolerance`]; none if it has
-/// no end because the two rates are one.
+/// Longest burst at the peak rate from an idle bucket, the inverse of [`burst_tolerance`]; `None` if it is unlimited
+/// because the two rates are equal.
 pub fn burst_size(tolerance: Span, sustained: Span, peak: Span) -> Option<u64> {
     let each = sustained.saturating_sub(peak).as_ps();
     Some(1 + tolerance.as_ps().checked_div(each)?)
@@ -114,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// The continuous-state leaky bucket of I.371: an other way to say the same.
+    /// The continuous-state leaky bucket of I.371, an equivalent form.
     struct LeakyBucket {
         content: i128,
         last: i128,
@@ -201,7 +202,8 @@ mod tests {
             let gcra = Gcra::with_burst(sustained, burst, peak);
             prop_assert!(gcra.peek_n(Time::ZERO, burst, peak));
             prop_assert!(!gcra.peek_n(Time::ZERO, burst + 1, peak));
-            // Full again after an idle time of tolerance and period from the start of the last cell.
+            // The full burst conforms again after an idle time of tolerance and period from the start of the last
+            // cell.
             let mut gcra = gcra;
             gcra.commit_n(Time::ZERO, burst);
             let last = Time::ZERO + peak.times(u64::from(burst - 1));

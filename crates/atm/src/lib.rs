@@ -1,8 +1,9 @@
-//! An ATM network as sans-I/O machines: what a switch port queues and in which order it sends, what a
-//! contract allows, who is admitted, how circuits are set up, and how IP uses them.
+//! An ATM network as sans-I/O machines: buffers and schedulers of switch ports, traffic contracts, admission,
+//! signalling, and the mapping of IP to circuits.
 //!
 //! Specifications: specs/insane-simulator.md 2.4 to 2.6, specs/insane-study.md 2 and specs/vbr-atm-lan.md 2. A cell
-//! here is a small value that names its frame; nobody copies its 48 octets (those of the wire are `wire::Cell`).
+//! of this crate is a small value that identifies its frame, without the 48 octets (cells on the wire are
+//! `wire::Cell`).
 
 mod admission;
 mod cac;

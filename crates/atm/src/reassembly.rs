@@ -3,67 +3,67 @@ use serde::Serialize;
 
 use crate::{Cell, FrameId, Run, Vcid};
 
-/// What became of a cell at the receiver.
+/// Result of a cell at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It waits for the last cell.
+    /// The frame is incomplete.
     More,
-    /// It was the last, and the frame is whole.
+    /// It was the last cell of a complete frame.
     Complete(FrameId),
-    /// It was the last of something that the length and the CRC give away: all is discarded.
+    /// It was a last cell, but length or CRC are wrong: all collected cells are discarded.
     Damaged {
-        /// Cells discarded, this one included.
+        /// Cells discarded, including this one.
         cells: u32,
-        /// Frames they were of.
+        /// Number of frames that they belonged to.
         frames: u32,
     },
 }
 
-/// What a receiver has seen: cells = delivered + discarded + held, always.
+/// Counters of a receiver; always cells = delivered + discarded + held.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct ReassemblyStats {
-    /// Cells that came.
+    /// Cells received.
     pub cells: u64,
-    /// Cells of whole frames.
+    /// Cells of complete frames.
     pub delivered: u64,
-    /// Cells of what was no frame, or of circuits that ended within one.
+    /// Cells of damaged frames, or of circuits closed within a frame.
     pub discarded: u64,
-    /// Cells that wait for the last of their frame.
+    /// Cells of incomplete frames.
     pub held: u64,
     /// Frames delivered.
     pub complete: u64,
-    /// Times that a last cell ended something else than a frame.
+    /// Last cells of damaged frames.
     pub damaged: u64,
-    /// Times that what waited for the rest of its frame was given up.
+    /// Incomplete frames discarded by the reassembly timer.
     pub expired: u64,
 }
 
-/// What came on a circuit since the last last cell.
+/// Cells received on a circuit since the last end of frame.
 #[derive(Clone, Copy, Default, Debug)]
 struct Partial {
     cells: u32,
-    /// Frames that the cells are of; more than one if a last cell was lost.
+    /// Number of frames that the cells belong to; more than one after the loss of a last cell.
     frames: u32,
-    /// What tells the last of them apart.
+    /// Identification of the last of these frames.
     frame: Option<u64>,
-    /// When that came.
+    /// Arrival of its last cell.
     at: Time,
 }
 
-/// The receiving half of an AAL5-like adaptation layer (specs/insane-simulator.md 2.4): a frame is delivered if all
-/// its cells and none of another came between two last cells. A lost last cell thus takes the next frame along,
-/// unless a reassembly timer gives up what waits before that comes.
+/// The receiving side of an AAL5-like adaptation layer (specs/insane-simulator.md 2.4): a frame is delivered if
+/// exactly its cells arrived between two last cells. So a lost last cell destroys the next frame as well, unless a
+/// reassembly timer discards the incomplete frame first.
 #[derive(Default, Debug)]
 pub struct Reassembler {
     circuits: Vec<Partial>,
-    /// How long cells wait for the next one of their circuit.
+    /// Longest gap between cells of a frame.
     timer: Option<Span>,
     stats: ReassemblyStats,
 }
 
 impl Reassembler {
-    /// Without circuits; they begin with their first cell. Cells wait without end for the last of their frame, or
-    /// with a timer (the RAS timer, an option of I.363) only until no cell has come for longer than that.
+    /// Creates a receiver; circuits begin with their first cell. Without a timer incomplete frames are kept; with one
+    /// (the RAS timer, an option of I.363) they are discarded after a longer gap.
     pub fn new(timer: Option<Span>) -> Reassembler {
         Reassembler {
             timer,
@@ -71,17 +71,17 @@ impl Reassembler {
         }
     }
 
-    /// Takes the next cell of its circuit; `cells_of` tells how many cells a frame has.
+    /// Processes the next cell of its circuit; `cells_of` returns the number of cells of a frame.
     ///
-    /// The cells of a circuit come in the order in which they were sent, each at most once.
+    /// The cells of a circuit arrive in order, each at most once.
     #[inline]
     pub fn push(&mut self, cell: Cell, cells_of: impl Fn(FrameId) -> u32) -> Outcome {
         let run = Run::of(cell, Time::ZERO);
         self.push_run(&run, u64::from(cell.frame.0), cells_of(cell.frame))
     }
 
-    /// Takes the next cells of a circuit, all of one frame of `cells_of` cells. `tells` is of this frame alone,
-    /// also where its number was that of another one before.
+    /// Processes the next cells of a circuit, all of one frame of `cells_of` cells. `tells` identifies this frame
+    /// uniquely, even if its number is reused.
     #[inline]
     pub fn push_run(&mut self, run: &Run, tells: u64, cells_of: u32) -> Outcome {
         let index = usize::from(run.vc.0);
@@ -120,7 +120,7 @@ impl Reassembler {
         }
     }
 
-    /// Cells come: what waited for longer than the timer when the first of them did is no more.
+    /// Discards an incomplete frame whose timer had expired when the first of these cells arrived.
     fn expire(&mut self, index: usize, run: &Run, timer: Span) {
         let partial = &mut self.circuits[index];
         if partial.cells > 0 && run.at.since(partial.at) > timer {
@@ -132,7 +132,7 @@ impl Reassembler {
         partial.at = run.last_at();
     }
 
-    /// A circuit is closed: the cells that waited on it are discarded; how many.
+    /// Closes a circuit: discards its incomplete frame and returns the number of cells.
     pub fn forget(&mut self, vc: Vcid) -> u32 {
         let circuit = self.circuits.get_mut(usize::from(vc.0));
         let cells = circuit.map_or(0, |partial| std::mem::take(partial).cells);
@@ -141,7 +141,7 @@ impl Reassembler {
         cells
     }
 
-    /// What it has seen.
+    /// Counters since the start.
     pub fn stats(&self) -> &ReassemblyStats {
         &self.stats
     }
@@ -162,7 +162,7 @@ mod tests {
         cells.collect()
     }
 
-    /// What an adaptation layer with a perfect CRC delivers: it looks at whole cells between last cells.
+    /// Frames delivered by an adaptation layer with a perfect CRC, from the cells between last cells.
     fn oracle(sent: &[Cell], arrived: &[Cell]) -> Vec<FrameId> {
         let between = arrived.split_inclusive(|cell| cell.is_last());
         let whole = between.filter(|cells| {
@@ -241,7 +241,7 @@ mod tests {
         for (timer, waited, whole) in [(None, 60, false), (Some(5), 5, false), (Some(5), 6, true)] {
             let mut reassembler = Reassembler::new(timer.map(Span::from_ms));
             let size = |frame| [4, 3][frame as usize];
-            // Two of four cells, the second at 1 ms; the others are lost.
+            // Two of four cells, the second at 1 ms; the other two are lost.
             let lost = reassembler.push_run(&run(0, 2, ms(0), false), 0, size(0));
             assert_eq!(lost, Outcome::More);
             let frame = Run {
@@ -259,7 +259,7 @@ mod tests {
                 }
             );
         }
-        // Cells further apart than the timer make no frame, however many come at once.
+        // Cells with gaps longer than the timer never form a frame, even if they are processed together.
         let mut slow = Reassembler::new(Some(Span::from_us(500)));
         let frame = Run {
             gap: Span::from_ms(1),

@@ -1,8 +1,8 @@
-/// A queue of small values in a ring. With a `VecDeque` each goes through memory, and is read there before its parts that
-/// were written have arrived.
+/// A queue of small values in a ring buffer. A `VecDeque` would move each value through memory and read it there
+/// before its recently written parts have arrived.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    /// A power of two many places, or none.
+    /// The places, a power of two or none.
     places: Vec<T>,
     head: usize,
     len: usize,
@@ -27,7 +27,7 @@ impl<T: Copy> Ring<T> {
         self.head.wrapping_add(n) & self.places.len().wrapping_sub(1)
     }
 
-    /// The `n`th from the front.
+    /// The value at position `n` from the front.
     #[inline(always)]
     pub fn get(&self, n: usize) -> Option<&T> {
         let place = self.place(n);
@@ -65,7 +65,7 @@ impl<T: Copy> Ring<T> {
         self.len += 1;
     }
 
-    /// Makes room; it is filled with a value, which is of no meaning.
+    /// Enlarges the ring; new places are filled with `value`, which has no meaning.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, value: T) {
@@ -75,7 +75,7 @@ impl<T: Copy> Ring<T> {
         self.places.resize(room, value);
     }
 
-    /// Lets go of what is in front, if anything is.
+    /// Removes the front value, if there is one.
     #[inline(always)]
     pub fn drop_front(&mut self) {
         if self.len > 0 {
@@ -84,7 +84,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Puts a value before the `n`th, or behind all.
+    /// Inserts a value before position `n`, or at the end.
     pub fn insert(&mut self, n: usize, value: T) {
         self.push_back(value);
         for n in (n + 1..self.len).rev() {

@@ -2,26 +2,26 @@ use layercast_core::{Span, Time};
 
 use crate::{Cell, CellFlags, FrameId, Vcid};
 
-/// Cells of one frame that come, or begin to leave, one after the other at equal distances.
+/// Cells of one frame that arrive, or begin to leave, at equal intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The frame they are a part of.
+    /// The frame they belong to.
     pub frame: FrameId,
-    /// The circuit on the link where they are now.
+    /// The circuit on their current link.
     pub vc: Vcid,
-    /// What marks the first of them as the first of the frame, the last of them as the last, and all as those that
-    /// may be discarded first.
+    /// Flags: whether the first cell is the first of the frame, the last cell the last of it, and whether all are
+    /// eligible for discard.
     pub flags: CellFlags,
-    /// How many they are.
+    /// Number of cells.
     pub count: u32,
-    /// When the first of them does.
+    /// Time of the first cell.
     pub at: Time,
-    /// From one to the next; of no meaning if there is only one.
+    /// Interval between cells; without meaning for a single cell.
     pub gap: Span,
 }
 
 impl Run {
-    /// A frame of so many cells, all at one instant.
+    /// A frame of `count` cells at one time.
     pub const fn frame(frame: FrameId, vc: Vcid, count: u32, at: Time) -> Run {
         Run {
             frame,
@@ -45,32 +45,32 @@ impl Run {
         }
     }
 
-    /// When the last of them does.
+    /// Time of the last cell.
     #[inline]
     pub fn last_at(&self) -> Time {
-        // In one way for one cell and for many: a processor cannot guess how many they are.
+        // Computed without a branch, since the number of cells is unpredictable for the processor.
         self.at + self.gap.times(u64::from(self.count.saturating_sub(1)))
     }
 
-    /// Whether the first of them is the first of its frame.
+    /// Whether the first cell is the first of its frame.
     #[inline]
     pub const fn is_first(&self) -> bool {
         self.flags.has(CellFlags::FIRST)
     }
 
-    /// Whether the last of them is the last of its frame.
+    /// Whether the last cell is the last of its frame.
     #[inline]
     pub const fn is_last(&self) -> bool {
         self.flags.has(CellFlags::LAST)
     }
 
-    /// Whether they may be discarded first.
+    /// Whether the cells are eligible for discard.
     #[inline]
     pub const fn is_low(&self) -> bool {
         self.flags.has(CellFlags::LOW)
     }
 
-    /// How many of them do before `limit`.
+    /// Number of cells before `limit`.
     #[inline]
     pub fn before(&self, limit: Time) -> u32 {
         if self.at >= limit {
@@ -85,16 +85,16 @@ impl Run {
         }
     }
 
-    /// How many of them do until `limit`, that instant included.
+    /// Number of cells up to and including `limit`.
     #[inline]
     pub fn until(&self, limit: Time) -> u32 {
         self.before(limit.saturating_add(Span::from_ps(1)))
     }
 
-    /// Takes the first `count` of them away, which is one at least and all at most.
+    /// Removes the first `count` cells, at least one and at most all, and returns them.
     #[inline(always)]
     pub fn take(&mut self, count: u32) -> Run {
-        // Part by part: whole, it would be read before the parts are there that were written last.
+        // Field by field: a read of the whole value would wait for the recently written fields.
         let &mut Run {
             frame,
             vc,
@@ -120,7 +120,7 @@ impl Run {
         }
     }
 
-    /// Takes up the cells that come next, if they are of the same frame and come at the same distance.
+    /// Appends cells if they continue the frame at the same interval; returns whether they do.
     #[inline(always)]
     pub fn join(&mut self, next: &Run) -> bool {
         if self.frame != next.frame || self.vc != next.vc || self.is_last() || next.is_first() {
@@ -139,13 +139,13 @@ impl Run {
         true
     }
 
-    /// The same cells from another instant on, at another distance.
+    /// The same cells from another time on, at another interval.
     #[inline(always)]
     pub(crate) fn leaving(self, at: Time, gap: Span) -> Run {
         Run { at, gap, ..self }
     }
 
-    /// Each of them, with its instant.
+    /// Each cell with its time.
     pub fn cells(mut self) -> impl Iterator<Item = Run> {
         std::iter::from_fn(move || (self.count > 0).then(|| self.take(1)))
     }

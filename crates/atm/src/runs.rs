@@ -3,7 +3,7 @@ use layercast_core::{Span, Time};
 use crate::ring::Ring;
 use crate::{Run, Vcid};
 
-/// Runs that wait or are on their way, in the order of their instants.
+/// Runs that wait or are in transit, in the order of their times.
 #[derive(Debug)]
 pub struct Runs {
     runs: Ring<Run>,
@@ -20,19 +20,19 @@ impl Default for Runs {
 }
 
 impl Runs {
-    /// When the first cell does; the end of time if there is none. Needs no look at the runs.
+    /// Time of the first cell; the end of time if there is none. Does not read the runs.
     #[inline]
     pub fn first(&self) -> Time {
         self.first
     }
 
-    /// Those in front, as one run.
+    /// The first run.
     #[inline]
     pub fn head(&self) -> Option<&Run> {
         self.runs.front()
     }
 
-    /// Puts cells behind all others; those of a frame at equal distances are one run.
+    /// Appends cells; cells of a frame at equal intervals form one run.
     #[inline(always)]
     pub fn push(&mut self, run: Run) {
         self.first = self.first.min(run.at);
@@ -41,13 +41,13 @@ impl Runs {
         }
     }
 
-    /// Takes cells from the run in front: one at least, all of it at most.
+    /// Removes `count` cells from the first run, at least one and at most all.
     #[inline(always)]
     pub fn take(&mut self, count: u32) -> Option<Run> {
         self.take_some(|_| count)
     }
 
-    /// Takes the cell in front, and those of its run that do before an instant.
+    /// Removes the first cell and those of its run before a time.
     #[inline(always)]
     pub fn take_before(&mut self, limit: Time) -> Option<Run> {
         self.take_some(|head| head.before(limit).max(1))
@@ -65,7 +65,7 @@ impl Runs {
         Some(run)
     }
 
-    /// Cells after an instant do so later by this.
+    /// Delays all cells after a time.
     pub fn put_off(&mut self, after: Time, by: Span) {
         if self.first > after {
             self.first = self.first.saturating_add(by);
@@ -89,7 +89,7 @@ impl Runs {
         }
     }
 
-    /// How many cells of a circuit do after an instant.
+    /// Number of a circuit's cells after a time.
     pub fn count_after(&self, vc: Vcid, after: Time) -> u32 {
         let late = self
             .runs
@@ -106,7 +106,7 @@ impl Runs {
         self.runs.iter()
     }
 
-    /// Takes all runs away.
+    /// Removes all runs.
     pub fn drain(&mut self) -> Vec<Run> {
         let all = self.runs.iter().copied().collect();
         self.runs.clear();

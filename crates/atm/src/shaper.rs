@@ -2,11 +2,11 @@ use layercast_core::{Span, Time};
 
 use crate::{CellContractError, Gcra, Sustained};
 
-/// Sends the cells of a circuit so that a policer of its contract finds nothing (specs/vbr-atm-lan.md 2.7).
+/// Spaces the cells of a circuit so that they conform to its contract (specs/vbr-atm-lan.md 2.7).
 ///
-/// It keeps the policer's two buckets and says when a cell or a PDU may go; the driver sends it then and
-/// says so. A circuit uses cells or PDUs, as its adapter can; both may be mixed. With a burst of one cell it
-/// spaces cells at the sustainable rate.
+/// Keeps the two buckets of the policer and computes when a cell or a PDU may be sent; the driver sends it and
+/// confirms. A circuit may use cells, PDUs, or both. With a burst of one cell it spaces cells at the sustainable
+/// rate.
 #[derive(Debug)]
 pub struct CellShaper {
     peak_period: Span,
@@ -15,7 +15,7 @@ pub struct CellShaper {
 }
 
 impl CellShaper {
-    /// For a peak of one cell each `peak_period`, without tolerance, and a sustainable rate.
+    /// Creates a shaper for a peak of one cell per `peak_period`, without tolerance, and a sustainable rate.
     pub fn new(peak_period: Span, sustained: &Sustained) -> Result<CellShaper, CellContractError> {
         sustained.validate(peak_period)?;
         Ok(CellShaper {
@@ -25,32 +25,32 @@ impl CellShaper {
         })
     }
 
-    /// When a cell that is ready at `ready` may go: a dual leaky bucket.
+    /// When a cell that is ready at `ready` may be sent: a dual leaky bucket.
     pub fn next_cell(&self, ready: Time) -> Time {
         ready.max(self.peak.next()).max(self.sustained.next())
     }
 
-    /// A cell goes, not before [`CellShaper::next_cell`].
+    /// Confirms a cell, sent not before [`CellShaper::next_cell`].
     pub fn send_cell(&mut self, at: Time) {
         self.send_pdu(at, 1);
     }
 
-    /// When a PDU may go whole at the peak rate; never if it is longer than the burst.
+    /// When a whole PDU may be sent at the peak rate; `None` if it is longer than the burst.
     pub fn next_pdu(&self, ready: Time, cells: u32) -> Option<Time> {
         let earliest = self.sustained.earliest(cells, self.peak_period)?;
         Some(ready.max(self.peak.next()).max(earliest))
     }
 
-    /// A PDU begins to go, not before [`CellShaper::next_pdu`].
+    /// Confirms the start of a PDU, not before [`CellShaper::next_pdu`].
     pub fn send_pdu(&mut self, at: Time, cells: u32) {
         self.peak.commit_n(at, cells);
         self.sustained.commit_n(at, cells);
     }
 }
 
-/// Sends PDUs as [`CellShaper`] allows, but only from a clock of the host: at each tick those go, one behind the
-/// other, that waited then and conform (specs/vbr-atm-lan.md 2.7 d). Nothing that was allowed is lost by waiting, up to
-/// the burst of the contract.
+/// Sends PDUs as [`CellShaper`] allows, but only at the ticks of a host clock: at each tick the waiting PDUs that
+/// conform are sent back to back (specs/vbr-atm-lan.md 2.7 d). Waiting loses no credit, up to the burst of the
+/// contract.
 #[derive(Debug)]
 pub struct TickedShaper {
     shaper: CellShaper,
@@ -60,7 +60,7 @@ pub struct TickedShaper {
 }
 
 impl TickedShaper {
-    /// With ticks at zero and each `tick` after it.
+    /// Creates a shaper with ticks at multiples of `tick`.
     pub fn new(shaper: CellShaper, tick: Span) -> TickedShaper {
         TickedShaper {
             shaper,
@@ -69,12 +69,12 @@ impl TickedShaper {
         }
     }
 
-    /// When a PDU goes that came at `came`, after all that came before it; it is charged. None, and nothing is, if it
-    /// is longer than the burst.
+    /// When a PDU that arrived at `came` is sent, after all earlier ones; it is accounted for. `None`, without
+    /// effect, if it is longer than the burst.
     pub fn send_pdu(&mut self, came: Time, cells: u32) -> Option<Time> {
         let fits = self.shaper.next_pdu(Time::ZERO, cells)?;
         let mut tick = self.up(came).max(self.last);
-        // At a tick whose PDUs are still going it may conform by the time they have gone.
+        // It may conform only after the earlier PDUs of the tick have been sent.
         if fits > tick.max(self.shaper.peak.next()) {
             tick = self.up(fits);
         }
@@ -84,7 +84,7 @@ impl TickedShaper {
         Some(at)
     }
 
-    /// When the next cell goes of a PDU that is longer than the burst; it is charged.
+    /// When the next cell of a PDU longer than the burst is sent; it is accounted for.
     pub fn send_cell(&mut self, ready: Time) -> Time {
         let at = self.shaper.next_cell(ready);
         self.shaper.send_cell(at);
@@ -97,21 +97,21 @@ impl TickedShaper {
     }
 }
 
-/// Marks what the contract would not take before the network does (specs/vbr-atm-lan.md 2.7 e): of a PDU that does not
-/// conform whole all cells may be discarded but the last, without which the next PDU would be lost, too.
+/// Tags excess cells before the network does (specs/vbr-atm-lan.md 2.7 e): of a PDU that does not conform as a whole,
+/// all cells except the last are tagged with CLP = 1; without its last cell the next PDU would be lost as well.
 #[derive(Debug)]
 pub struct TaggingShaper {
     shaper: CellShaper,
 }
 
 impl TaggingShaper {
-    /// For a contract whose sustainable rate is for cells with CLP = 0 only.
+    /// Creates a shaper for a contract whose sustainable rate applies to CLP = 0 only.
     pub fn new(shaper: CellShaper) -> TaggingShaper {
         TaggingShaper { shaper }
     }
 
-    /// When a PDU goes at the peak rate that is ready at `ready`, and whether all its cells but the last are to be
-    /// marked; it is charged. It waits only for its last cell to conform.
+    /// When a PDU that is ready at `ready` is sent at the peak rate, and whether all its cells except the last are
+    /// tagged; it is accounted for. It waits only until its last cell conforms.
     pub fn send_pdu(&mut self, ready: Time, cells: u32) -> (Time, bool) {
         let CellShaper {
             peak_period,
@@ -213,7 +213,7 @@ mod tests {
                 came += Span::from_ps(gap);
                 let allowed = free.next_pdu(came, cells).expect("shorter than the burst");
                 let (end, at) = (free.peak.next(), ticked.send_pdu(came, cells).expect("shorter than the burst"));
-                // A tick, or right behind others of it.
+                // At a tick, or directly after other PDUs of the tick.
                 prop_assert!(at.as_ps().is_multiple_of(tick.as_ps()) || at == end);
                 if at != end {
                     batch = at;
@@ -279,7 +279,7 @@ mod tests {
         let steady = begun[49].since(begun[48]);
         assert_eq!(steady, sustained.period.times(192));
         assert_eq!(shaper.next_pdu(Time::ZERO, 1_001), None);
-        // With a burst of one, all cells are that far apart.
+        // With a burst of one cell, all cells are that far apart.
         let spaced = Sustained {
             burst: 1,
             ..sustained

@@ -6,24 +6,24 @@ use crate::{Sustained, burst_size};
 const OVERHEAD: u64 = 16;
 const PAYLOAD: u64 = 48;
 
-/// A regular row of AAL5 PDUs as a host sends it: cells at the peak rate, then a pause (specs/vbr-atm-lan.md 2.3).
+/// A regular train of AAL5 PDUs as a host sends it: cells at the peak rate, then a gap (specs/vbr-atm-lan.md 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Train {
     /// Cells of a PDU.
     pub cells: u32,
-    /// From a cell to the next within a PDU.
+    /// Interval between cells of a PDU.
     pub peak: Span,
-    /// From the end of a PDU to the start of the next.
+    /// Gap from the end of a PDU to the start of the next.
     pub gap: Span,
 }
 
-/// Cells of a packet with LLC/SNAP and AAL5 around it.
+/// Number of cells of a packet with LLC/SNAP and AAL5.
 pub fn cells_of_packet(octets: u64) -> u64 {
     octets.saturating_add(OVERHEAD).div_ceil(PAYLOAD)
 }
 
 impl Train {
-    /// PDUs that conform whole from an idle bucket on, Eq (2) in closed form; none if they have no end.
+    /// Number of PDUs that conform as a whole from an idle bucket on, Eq (2) in closed form; `None` if unlimited.
     ///
     /// With `d = T_SCR - T_PCR`, the last cell of PDU `p` is `(p-1)(c d - gap) + (c-1) d` too early.
     pub fn accepted(&self, contract: &Sustained) -> Option<u64> {
@@ -41,15 +41,15 @@ impl Train {
         }
     }
 
-    /// The pause after which a full bucket takes one more PDU: `c (T_SCR - T_PCR)`.
+    /// The pause after which an exhausted bucket accepts one more PDU: `c (T_SCR - T_PCR)`.
     pub fn pause_needed(&self, contract: &Sustained) -> Span {
         let each = contract.period.saturating_sub(self.peak);
         each.times(u64::from(self.cells))
     }
 }
 
-/// Most cells of a PDU in a regular flow without end, Eq (3): they come at `peak`, and from the start of the
-/// last to the start of the first of the next PDU it is `spacing`. None if there is no limit.
+/// Largest number of cells per PDU in an unlimited regular flow, Eq (3): cells are spaced by `peak`, and `spacing` is
+/// the time from the start of the last to the start of the first of the next PDU. `None` if there is no limit.
 pub fn steady_cells(contract: &Sustained, peak: Span, spacing: Span) -> Option<u64> {
     let Sustained { period, burst } = *contract;
     if spacing < period {
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    /// PDUs whole in front of the first cell that does not conform, of at most `most`.
+    /// Number of whole PDUs before the first non-conforming cell, at most `most`.
     fn count(train: &Train, contract: &Sustained, most: u64) -> u64 {
         let mut gcra = Gcra::with_burst(contract.period, contract.burst, train.peak);
         let mut now = Time::ZERO;
@@ -119,8 +119,8 @@ mod tests {
             let gap = spacing.saturating_sub(peak);
             let flow = |cells, most| count(&Train { cells, peak, gap }, &contract, most) == most;
             prop_assert!(cells == 0 || flow(cells, 1_000));
-            // One cell more uses up the tolerance, of less than 8000 ps, by a picosecond or more each time.
-            // Closer than the peak is none of our trains.
+            // One further cell uses up the tolerance, less than 8000 ps, by at least a picosecond each time. A
+            // spacing below the peak is not a train.
             prop_assert!(spacing < peak || !flow(cells + 1, 10_000));
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn bursts_of_the_paper() {
         // specs/vbr-atm-lan.md 5.2: MTU, time from PDU to PDU, PDUs for MBS 1000 to 4000. The times are those of the
-        // paper for the two large MTUs, and for the others what a line through these gives, to 0.1 us: at 552
+        // paper for the two large MTUs, and for the others those of a line through these, to 0.1 us: at 552
         // octets a tenth more or less changes single entries by one.
         let table = [
             (9_188, 900_000, [5, 8, 10, 13, 16, 19, 21]),
@@ -156,7 +156,7 @@ mod tests {
         };
         let contract = contract(42_400_000, 1_000);
         assert_eq!(train.pause_needed(&contract).as_us(), 7_617);
-        // Start to start the same pause is a peak period longer: 7.620 ms.
+        // Start to start the same gap is a peak period longer: 7.620 ms.
         let spacing = Span::from_ns(7_617_408 + 2_726);
         assert_eq!(steady_cells(&contract, peak, spacing), Some(192));
         assert_eq!(

@@ -3,25 +3,26 @@ use serde::Serialize;
 
 use crate::{Cell, CellContract, CellContractError, CellFlags, Conformance, Gcra, Peak};
 
-/// What the sustainable rate judges (specs/vbr-atm-lan.md 2.8). Of contracts that tag, read "tagged" for "discarded".
+/// What the sustainable rate is applied to (specs/vbr-atm-lan.md 2.8). For contracts that tag, "discarded" means
+/// "tagged".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum FramePolicing {
     /// Each cell.
     #[default]
     Cells,
-    /// Each cell up to the first that is discarded; then the rest of its frame is, too, but for the last one, which
-    /// is judged again.
+    /// Each cell up to the first discarded one; then the rest of its frame is discarded, except the last cell, which
+    /// is tested again.
     Partial,
-    /// Whole frames at their first cell, as if all were as long as the longest and came at the peak rate.
+    /// Whole frames at their first cell, as if all had the maximum length and arrived at the peak rate.
     Early {
         /// Cells of the longest frame.
         longest: u32,
     },
-    /// Whole frames by their first cell, whatever follows: F-GCRA of the guaranteed frame rate (ITU-T I.371.1).
+    /// Whole frames by their first cell alone: F-GCRA of the guaranteed frame rate (ITU-T I.371.1).
     First,
 }
 
-/// Which rate a cell exceeded.
+/// The rate that a cell exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Exceeded {
     /// The peak rate.
@@ -30,43 +31,43 @@ pub enum Exceeded {
     Sustained,
 }
 
-/// What becomes of a cell.
+/// Decision about a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
-    /// It passes as it is.
+    /// It passes unchanged.
     Pass,
-    /// It passes, but was marked as CLP = 1.
+    /// It passes, tagged with CLP = 1.
     Tagged,
     /// It is discarded.
     Discard(Exceeded),
 }
 
-/// What a policer has seen. The first five add up to the cells, the three after them to the frames.
+/// Counters of a policer. The first five add up to the cells, the next three to the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct UpcStats {
-    /// Cells with CLP = 0 that passed so.
+    /// Cells that passed with CLP = 0.
     pub passed_high: u64,
-    /// Cells that came with CLP = 1 and passed.
+    /// Cells that arrived with CLP = 1 and passed.
     pub passed_low: u64,
-    /// Cells that passed with CLP = 1 instead of 0.
+    /// Cells that were tagged and passed.
     pub tagged: u64,
     /// Cells that exceeded the peak rate.
     pub discarded_peak: u64,
     /// Cells that exceeded the sustainable rate.
     pub discarded_sustained: u64,
-    /// Frames all of whose cells passed.
+    /// Frames whose cells all passed.
     pub frames_intact: u64,
-    /// Frames some of whose cells passed.
+    /// Frames of which some cells passed.
     pub frames_partial: u64,
-    /// Frames none of whose cells passed.
+    /// Frames of which no cell passed.
     pub frames_none: u64,
-    /// Of those that were discarded or tagged whole: all their cells conformed.
+    /// Frames discarded or tagged as a whole although all their cells conformed.
     pub frames_false: u64,
 }
 
-/// Usage parameter control of one circuit: is it what the contract says (specs/vbr-atm-lan.md 2.2)?
+/// Usage parameter control: polices one circuit by its contract (specs/vbr-atm-lan.md 2.2).
 ///
-/// Both rates are tested at once, and a cell counts for a rate only if it passed and was judged by it.
+/// Both rates are tested in parallel; a cell is accounted for in a rate only if it passed and was tested by it.
 #[derive(Debug)]
 pub struct Upc {
     peak: Gcra,
@@ -76,38 +77,38 @@ pub struct Upc {
     stats: UpcStats,
 }
 
-/// The frame that is passing.
+/// The frame in progress.
 #[derive(Clone, Copy, Default, Debug)]
 struct Frame {
     begun: bool,
     passed: bool,
     lost: bool,
     fate: Fate,
-    /// What would be if its cells were judged one by one, as long as they conform; of those refused.
+    /// State of cell-by-cell policing of a refused frame, as long as its cells conform.
     alone: Option<Gcra>,
 }
 
-/// What the sustainable rate said of the frame so far.
+/// Decision of the sustainable rate about the frame in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Fate {
-    /// Nothing that is for the cells to come.
+    /// No decision about later cells.
     #[default]
     Open,
     /// All its cells conform.
     Taken,
-    /// None does.
+    /// None of its cells conforms.
     Refused,
-    /// None does but maybe the last.
+    /// None of its remaining cells conforms, except possibly the last.
     Damaged,
 }
 
 impl Upc {
-    /// A policer for a contract of which nothing is used yet, cell by cell.
+    /// Creates a policer that tests cell by cell, with idle buckets.
     pub fn new(contract: &CellContract) -> Result<Upc, CellContractError> {
         Upc::with_policing(contract, FramePolicing::Cells)
     }
 
-    /// A policer for a contract of which nothing is used yet.
+    /// Creates a policer with idle buckets.
     pub fn with_policing(
         contract: &CellContract,
         policing: FramePolicing,
@@ -134,7 +135,7 @@ impl Upc {
         })
     }
 
-    /// Judges a cell, and marks it if it is to be tagged.
+    /// Polices a cell; tags it if the contract says so.
     #[inline]
     pub fn police(&mut self, now: Time, cell: &mut Cell) -> Verdict {
         let low = cell.flags.has(CellFlags::LOW);
@@ -166,7 +167,7 @@ impl Upc {
         verdict
     }
 
-    /// What it has seen.
+    /// Counters since the start.
     pub fn stats(&self) -> &UpcStats {
         &self.stats
     }
@@ -196,7 +197,7 @@ impl Upc {
 }
 
 impl Frame {
-    /// Whether the next cell of the frame conforms to the sustainable rate, which is charged then.
+    /// Whether the next cell of the frame conforms to the sustainable rate; if so, it is accounted for.
     fn conforms(
         &mut self,
         now: Time,
@@ -212,7 +213,7 @@ impl Frame {
             _ => None,
         };
         match fits {
-            // Those of the longest at the peak rate would conform: so do these, each by itself.
+            // A frame of maximum length at the peak rate would conform, so each of these cells conforms as well.
             Some(true) if policing != FramePolicing::First => {}
             Some(true) => self.fate = Fate::Taken,
             Some(false) => (self.fate, self.alone) = (Fate::Refused, Some(*gcra)),
@@ -271,7 +272,7 @@ mod tests {
         cell
     }
 
-    /// Verdicts on six cells at the peak rate: with CLP = 0, 1, 0, 1, 0, 0.
+    /// Decisions about six cells at the peak rate, with CLP = 0, 1, 0, 1, 0, 0.
     fn verdicts(conformance: Conformance) -> Vec<Verdict> {
         let mut upc = upc(contract(conformance));
         let lows = [false, true, false, true, false, false];
@@ -296,7 +297,7 @@ mod tests {
     fn three_kinds_of_vbr() {
         use Verdict::{Discard, Pass, Tagged};
         let over = Discard(Exceeded::Sustained);
-        // Bursts of three: C counts all cells, A and B only those with CLP = 0.
+        // Bursts of three cells: C counts all cells, A and B only those with CLP = 0.
         assert_eq!(
             verdicts(Conformance::C),
             [Pass, Pass, Pass, over, over, over]
@@ -345,8 +346,8 @@ mod tests {
         );
     }
 
-    /// What becomes of frames of so many cells at the peak rate, each `gap` us after the end of the one before, by
-    /// their cells: passed is 1.
+    /// Decisions about frames of given lengths at the peak rate, each `gap` us after the end of the previous one; 1
+    /// is a passed cell.
     fn fates(
         policing: FramePolicing,
         conformance: Conformance,
@@ -375,7 +376,7 @@ mod tests {
     #[test]
     fn frames_lose_cells_the_rest_or_all() {
         let longest = FramePolicing::Early { longest: 3 };
-        // Bursts of three: nine more microseconds for each further cell.
+        // Bursts of three cells: nine more microseconds for each further cell.
         let frames = [2, 12, 2, 1];
         for (policing, expected, counts) in [
             (
@@ -429,7 +430,7 @@ mod tests {
             for (cells, gap) in frames {
                 for index in 0..cells {
                     let mut cell = Cell::of(FrameId(1), Vcid(1), index, cells);
-                    // What is let in at a frame's first cell may be more than the contract, by less than a frame.
+                    // A frame accepted at its first cell may exceed the contract by less than a frame.
                     if upc.police(now, &mut cell) == Verdict::Pass && !first {
                         prop_assert!(plain.offer(now));
                     }
@@ -466,7 +467,7 @@ mod tests {
                     Verdict::Discard(_) => {}
                 }
             }
-            // What was let through keeps each rate by itself.
+            // The passed cells conform to each rate separately.
             let mut peak = Gcra::new(Span::from_us(1), Span::ZERO);
             prop_assert!(passed.iter().all(|at| peak.offer(*at)));
             let mut sustained = Gcra::with_burst(Span::from_us(10), 3, Span::from_us(1));

@@ -4,23 +4,23 @@ use crate::code::lost;
 use crate::unit::{PREFIX, unit_len};
 use crate::{Code, CodeError, Decoded};
 
-/// A block at its sender: its payloads, and any parity of it on request.
+/// The sender's side of a block: its payloads, and any of its parities on request.
 ///
-/// Parities are made a few at a time ([`Code::batch`]) and those not asked for yet are kept.
+/// Parities are made in batches ([`Code::batch`]); those not yet requested are kept.
 #[derive(Clone, Debug)]
 pub struct BlockEncoder {
     payloads: Vec<Bytes>,
-    /// Parities `first..`.
+    /// Parities from number `first` on.
     ready: Vec<Bytes>,
     first: usize,
 }
 
 impl BlockEncoder {
-    /// A block of these payloads; they are shared, not copied.
+    /// Creates a block of these payloads, which are shared, not copied.
     ///
     /// # Errors
     ///
-    /// [`CodeError::Payload`] if one is too long.
+    /// [`CodeError::Payload`] if a payload is too long.
     pub fn new(payloads: Vec<Bytes>) -> Result<BlockEncoder, CodeError> {
         unit_len(&payloads)?;
         Ok(BlockEncoder {
@@ -35,7 +35,7 @@ impl BlockEncoder {
         &self.payloads
     }
 
-    /// Parity `index`, counted from 0; the same one whenever it is asked for.
+    /// Returns parity `index`, counted from 0. Repeated calls return the same parity.
     ///
     /// # Errors
     ///
@@ -58,36 +58,35 @@ impl BlockEncoder {
     }
 }
 
-/// What became of a packet that was put into a block.
+/// Result of adding a packet to a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
-    /// It is new.
+    /// The packet is new.
     New,
-    /// It was here already, or there is nothing left to repair.
+    /// The packet is a duplicate, or nothing is left to repair.
     Known,
-    /// It cannot belong to the block: index or length are impossible.
+    /// The packet cannot belong to the block: its index or length is impossible.
     Refused,
 }
 
-/// A block at a receiver: what arrived of it, in any order, and what can be made of that.
+/// The receiver's side of a block: collects packets in any order and recovers missing sources.
 ///
-/// Holds the octets it was given, shared, and copies none before something is missing. At most N sources and N parities
-/// are kept.
+/// Shares the given octets and copies none unless something is missing. Keeps at most N sources and N parities.
 #[derive(Clone, Debug)]
 pub struct BlockDecoder {
     payloads: Vec<Option<Bytes>>,
     parities: Vec<(usize, Bytes)>,
-    /// Octets of a unit, from the first parity on.
+    /// Octets of a unit, known from the first parity on.
     unit: Option<usize>,
     longest: usize,
     arrived: usize,
     octets: usize,
-    /// Packets beyond N that a code asked for after it failed.
+    /// Packets beyond N that the code requested after a failed attempt.
     extra: usize,
 }
 
 impl BlockDecoder {
-    /// A block of `n` source packets, none of which is here.
+    /// Creates a block of `n` source packets without any of them.
     pub fn new(n: usize) -> BlockDecoder {
         BlockDecoder {
             payloads: vec![None; n],
@@ -100,7 +99,7 @@ impl BlockDecoder {
         }
     }
 
-    /// Makes it a block of `n` source packets; those that it has beyond go.
+    /// Changes the number of source packets to `n`; sources beyond are discarded.
     pub(crate) fn resize(&mut self, n: usize) {
         self.payloads.resize(n, None);
         let payloads = self.payloads.iter().flatten();
@@ -110,12 +109,12 @@ impl BlockDecoder {
         self.longest = payloads.map(Bytes::len).max().unwrap_or(0);
     }
 
-    /// Parities that are here.
+    /// Parities received.
     pub(crate) fn parities(&self) -> usize {
         self.parities.len()
     }
 
-    /// Octets that it holds.
+    /// Octets held.
     pub(crate) fn octets(&self) -> usize {
         self.octets
     }
@@ -125,17 +124,17 @@ impl BlockDecoder {
         self.payloads.len()
     }
 
-    /// Source packet `index`, if it is here.
+    /// Source packet `index`, if it is present.
     pub fn payload(&self, index: usize) -> Option<&Bytes> {
         self.payloads.get(index)?.as_ref()
     }
 
-    /// Source packets that are not here, in ascending order.
+    /// Missing source packets, in ascending order.
     pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         lost(&self.payloads)
     }
 
-    /// Packets that are needed before [`decode`](BlockDecoder::decode) can give all sources, of whatever kind; 0: it can.
+    /// Number of further packets, sources or parities, that [`decode`](BlockDecoder::decode) needs; 0 if it can run.
     pub fn needed(&self) -> usize {
         match self.is_complete() {
             true => 0,
@@ -143,12 +142,12 @@ impl BlockDecoder {
         }
     }
 
-    /// Whether all source packets are here.
+    /// Whether all source packets are present.
     pub fn is_complete(&self) -> bool {
         self.arrived == self.n()
     }
 
-    /// Takes a source packet.
+    /// Adds a source packet.
     pub fn put_source(&mut self, index: usize, payload: Bytes) -> Put {
         let fits = self.unit.is_none_or(|unit| payload.len() + PREFIX <= unit);
         match self.payloads.get_mut(index) {
@@ -164,13 +163,13 @@ impl BlockDecoder {
         }
     }
 
-    /// Takes parity `index`, counted from 0.
+    /// Adds parity `index`, counted from 0.
     pub fn put_parity(&mut self, code: &dyn Code, index: usize, octets: Bytes) -> Put {
         let n = self.n();
         if code.scheme().check(n, index).is_err() {
             return Put::Refused;
         }
-        // What a parity is longer than a unit depends on neither.
+        // The length of a parity beyond that of a unit depends on neither the unit nor the payloads.
         let Some(unit) = octets.len().checked_sub(code.parity_len(n, index, 0)) else {
             return Put::Refused;
         };
@@ -189,13 +188,13 @@ impl BlockDecoder {
         Put::New
     }
 
-    /// Fills in what is missing.
+    /// Recovers the missing source packets.
     ///
-    /// If it finds something corrupt ([`Decoded::corrupt`]), the parities are forgotten and as many are needed anew.
+    /// If it detects corruption ([`Decoded::corrupt`]), it discards the parities and needs as many new ones.
     ///
     /// # Errors
     ///
-    /// [`CodeError::TooFew`] while packets are needed; a code that is not MDS may ask for more than N.
+    /// [`CodeError::TooFew`] while packets are missing. A code that is not MDS may need more than N.
     pub fn decode(&mut self, code: &mut dyn Code) -> Result<Decoded, CodeError> {
         if self.is_complete() {
             return Ok(Decoded::default());

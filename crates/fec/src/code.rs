@@ -8,24 +8,24 @@ use thiserror::Error;
 use crate::unit::{PREFIX, read};
 use crate::{MAX_PAYLOAD, RaptorQ, ReedSolomon, XorShift};
 
-/// Which erasure code protects a block; the numbers are those of the FEC header (specs/packet-level-fec.md 2.2).
+/// The erasure code of a block; numbers are those of the FEC header (specs/packet-level-fec.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// XOR and shift by whole octets (specs/packet-level-fec.md 2.1): any N of N + M, best for small blocks.
+    /// XOR and shift by whole octets (specs/packet-level-fec.md 2.1): MDS, fastest for small blocks.
     XorShift,
-    /// Reed-Solomon over GF(2^16) (the Leopard code): any N of N + M, blocks of any size.
+    /// Reed-Solomon over GF(2^16) (the Leopard code): MDS, blocks of any size.
     ReedSolomon,
-    /// RaptorQ (RFC 6330): N packets are nearly always enough, N + 2 but for one block in millions.
+    /// RaptorQ (RFC 6330): N packets nearly always suffice; N + 2 fail for one block in millions.
     #[serde(rename = "raptorq")]
     RaptorQ,
 }
 
 impl Scheme {
-    /// All there are.
+    /// All schemes.
     pub const ALL: [Scheme; 3] = [Scheme::XorShift, Scheme::ReedSolomon, Scheme::RaptorQ];
 
-    /// Its number in the FEC header.
+    /// The number in the FEC header.
     pub const fn number(self) -> u8 {
         match self {
             Scheme::XorShift => 1,
@@ -34,7 +34,7 @@ impl Scheme {
         }
     }
 
-    /// Its name, as in configurations.
+    /// The name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Scheme::XorShift => "xor-shift",
@@ -43,14 +43,14 @@ impl Scheme {
         }
     }
 
-    /// The scheme of a number, if we have it: 0 is none, 2 (GF(2^8)) and 5 (sliding window) are not ours.
+    /// The scheme with a number, if supported: 0 is "none"; 2 (GF(2^8)) and 5 (sliding window) are not supported.
     pub fn from_number(number: u8) -> Option<Scheme> {
         Scheme::ALL
             .into_iter()
             .find(|scheme| scheme.number() == number)
     }
 
-    /// The code, ready to work on any number of blocks one after the other.
+    /// Creates the code, which can process any number of blocks in succession.
     pub fn code(self) -> Box<dyn Code> {
         match self {
             Scheme::XorShift => Box::new(XorShift::default()),
@@ -59,7 +59,7 @@ impl Scheme {
         }
     }
 
-    /// Most source packets of a block.
+    /// Largest number of source packets in a block.
     pub const fn most_sources(self) -> usize {
         match self {
             Scheme::XorShift => 255,
@@ -68,7 +68,7 @@ impl Scheme {
         }
     }
 
-    /// Most parities of a block of `n` source packets.
+    /// Largest number of parities of a block of `n` source packets.
     pub const fn most_parities(self, n: usize) -> usize {
         match self {
             Scheme::XorShift => 255,
@@ -77,7 +77,7 @@ impl Scheme {
         }
     }
 
-    /// Whether a block of `n` source packets can have parity `index`.
+    /// Checks that a block of `n` source packets can have parity `index`.
     ///
     /// # Errors
     ///
@@ -97,19 +97,19 @@ impl Scheme {
 
 /// A systematic erasure code on blocks of payloads (specs/packet-level-fec.md 2.1, 2.8).
 ///
-/// Source packets go as they are; parities are numbered from 0. Parity `index` of a block is the same however many
-/// others are made, so that more can follow later. Calls do not depend on those before: a code keeps only memory.
+/// Source packets are sent unchanged; parities are numbered from 0. A parity does not depend on how many others are
+/// made, so further ones can follow later. Calls are independent: a code keeps only working memory.
 pub trait Code: fmt::Debug + Send {
-    /// Which one it is.
+    /// The scheme of this code.
     fn scheme(&self) -> Scheme;
 
     /// Octets of parity `index` of a block of `n` units of `unit` octets each.
     fn parity_len(&self, n: usize, index: usize, unit: usize) -> usize;
 
-    /// How many parities are best made together.
+    /// Number of parities that are most efficiently made together.
     fn batch(&self) -> usize;
 
-    /// Makes the parities of a range, in order, and gives each to `put`.
+    /// Makes the parities of a range, in order, and passes each to `put`.
     ///
     /// # Errors
     ///
@@ -121,14 +121,14 @@ pub trait Code: fmt::Debug + Send {
         put: &mut dyn FnMut(&[u8]),
     ) -> Result<(), CodeError>;
 
-    /// Fills in the payloads that are `None` from the others and the parities (index and octets; none twice).
+    /// Recovers the payloads that are `None` from the others and the parities (index and octets, no duplicates).
     ///
     /// `unit` is the length of the units of the block in octets.
     ///
     /// # Errors
     ///
-    /// [`CodeError::TooFew`] if more packets are needed; [`CodeError::Length`] if a parity is not as long as the block
-    /// asks for, or a payload longer; those of [`Code::encode`].
+    /// [`CodeError::TooFew`] if more packets are needed; [`CodeError::Length`] if the length of a parity does not
+    /// match the block, or a payload is longer than a unit; those of [`Code::encode`].
     fn decode(
         &mut self,
         payloads: &mut [Option<Bytes>],
@@ -137,23 +137,23 @@ pub trait Code: fmt::Debug + Send {
     ) -> Result<Decoded, CodeError>;
 }
 
-/// What decoding gave.
+/// Result of decoding.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Decoded {
-    /// Source packets that were missing and are there now, in ascending order.
+    /// Recovered source packets, in ascending order.
     pub recovered: Vec<usize>,
-    /// Source packets that came out as no unit can be (its length or its padding): something that arrived was corrupt,
-    /// and nothing was filled in.
+    /// Source packets whose unit is invalid after decoding (length or padding). Some received packet was corrupt, and
+    /// nothing was recovered.
     pub corrupt: usize,
 }
 
-/// Why a block cannot be coded or decoded.
+/// Reason why a block cannot be encoded or decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum CodeError {
-    /// No block has so many source packets.
+    /// The number of source packets is not supported.
     #[error("a block of {n} source packets: 1 to {most} are possible")]
     Sources {
-        /// Asked for.
+        /// Requested number.
         n: usize,
         /// The limit of the code.
         most: usize,
@@ -163,36 +163,36 @@ pub enum CodeError {
     Parity {
         /// Source packets of the block.
         n: usize,
-        /// Asked for.
+        /// Requested parity.
         index: usize,
         /// The limit of the code.
         most: usize,
     },
-    /// The length does not fit its 16 bits.
+    /// The length of a payload exceeds 16 bits.
     #[error("a payload of {octets} octets: at most {MAX_PAYLOAD} can be protected")]
     Payload {
         /// Octets of the payload.
         octets: usize,
     },
-    /// A packet does not belong to units of this length.
+    /// The length of a packet does not match the units of the block.
     #[error("a packet of {octets} octets where the block asks for {expected}")]
     Length {
         /// Octets of the packet.
         octets: usize,
-        /// What they should be, or at most be.
+        /// Expected length, or the largest allowed.
         expected: usize,
     },
     /// More packets are needed.
     #[error("{have} packets of the block are here: at least {needed} are needed")]
     TooFew {
-        /// Packets here.
+        /// Packets present.
         have: usize,
         /// Packets that may suffice.
         needed: usize,
     },
 }
 
-/// What a code has to decode, checked: lengths fit, and there are packets enough.
+/// Checks the input of a decoder: lengths match, and there are enough packets.
 pub(crate) fn check_block(
     code: &dyn Code,
     payloads: &[Option<Bytes>],
@@ -224,7 +224,7 @@ pub(crate) fn check_block(
     Ok(())
 }
 
-/// Fills in the payloads of recovered units, or none of them if one is corrupt: they all come from the same packets.
+/// Stores the payloads of recovered units, or none of them if one is corrupt: all come from the same packets.
 pub(crate) fn restore<'a>(
     payloads: &mut [Option<Bytes>],
     units: impl Iterator<Item = (usize, &'a [u8])>,
@@ -247,24 +247,24 @@ pub(crate) fn restore<'a>(
     decoded
 }
 
-/// The source packets that are here, with their places.
+/// The source packets that are present, with their indices.
 pub(crate) fn present(payloads: &[Option<Bytes>]) -> impl Iterator<Item = (usize, &Bytes)> + '_ {
     let all = payloads.iter().enumerate();
     all.filter_map(|(source, it)| Some((source, it.as_ref()?)))
 }
 
-/// The places of those that are not.
+/// The indices of the missing ones.
 pub(crate) fn lost(payloads: &[Option<Bytes>]) -> impl Iterator<Item = usize> + '_ {
     let all = payloads.iter().enumerate();
     all.filter(|it| it.1.is_none()).map(|it| it.0)
 }
 
-/// Codes by their schemes, each made when it is first needed.
+/// Codes by scheme, each created on first use.
 #[derive(Default, Debug)]
 pub struct Codes(Vec<Box<dyn Code>>);
 
 impl Codes {
-    /// That of a scheme.
+    /// The code of a scheme.
     pub fn of(&mut self, scheme: Scheme) -> &mut dyn Code {
         let known = self.0.iter().position(|it| it.scheme() == scheme);
         let at = known.unwrap_or_else(|| {

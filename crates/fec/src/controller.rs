@@ -6,52 +6,53 @@ use serde::{Deserialize, Serialize};
 use crate::model::{reseq, residual, residual_cost};
 use crate::{LEAST_EXPECTED, LossCount};
 
-/// What redundancy is chosen for.
+/// Objective of the choice of redundancy.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "for")]
 pub enum Objective {
-    /// Fewest packets until all have everything.
+    /// Fewest transmissions until all receivers have everything.
     Goodput,
-    /// Least overhead that keeps delivery in order in time.
+    /// Least overhead that keeps in-order delivery within a delay budget.
     Delay {
-        /// Packets in a round trip: what a repair takes.
+        /// Packets in a round trip, the time that a repair takes.
         window: u16,
-        /// What 95 of 100 packets may wait for others, and a block may take to fill, in packet times.
+        /// Delay budget in packet times, for the 95th percentile of the resequencing delay and for the time to fill a
+        /// block.
         budget: u32,
     },
-    /// Least overhead that leaves little enough loss after decoding: live media, which nothing repairs later.
+    /// Least overhead that meets a bound on the loss after decoding: live media, without later repair.
     Live {
-        /// Most packets that may be lost after decoding, as a share of all.
+        /// Largest loss after decoding, as a share of all packets.
         loss: f64,
-        /// Packets that are sent together, such as those of a frame: the last block of each batch ends with it.
+        /// Packets that are sent together, such as those of a frame; the last block of a batch ends with it.
         batch: u32,
     },
 }
 
-/// How redundancy is chosen (specs/packet-level-fec.md 2.7).
+/// Configuration of the choice of redundancy (specs/packet-level-fec.md 2.7).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerConfig {
-    /// What for.
+    /// The objective.
     pub objective: Objective,
-    /// Most packets of a block, parities included: the memory of the receivers.
+    /// Largest block in packets, parities included: the memory of the receivers.
     pub block: u8,
-    /// Most parities of a block.
+    /// Largest number of parities of a block.
     pub parities: u8,
-    /// Most parities among all packets, so that no receiver can drive it to absurdity.
+    /// Largest share of parities among all packets, which bounds what a single receiver can cause.
     pub cap: f64,
-    /// The receivers with the highest loss that are counted as the next one below them, as a share of all, if there are
-    /// more than ten: they may lie, or be beyond help.
+    /// Share of the receivers with the highest losses that are treated like the next lower one, in groups of more
+    /// than ten: they may report falsely, or no code may help them.
     pub trim: f64,
-    /// Gain that is worth a change.
+    /// Least relative gain that justifies a change.
     pub hysteresis: f64,
-    /// Receivers that are remembered; reports of more are not.
+    /// Largest number of receivers remembered; reports of further ones are refused.
     pub receivers: usize,
 }
 
 impl Default for ControllerConfig {
-    /// Goodput, blocks of at most 8 with up to 3 parities as in the paper, at most half of all parities, the worst
-    /// twentieth trimmed, changes for 3 %, 100,000 receivers.
+    /// Goodput, blocks of at most 8 with up to 3 parities as in the paper, at most half of all packets parities, the
+    /// worst twentieth trimmed, changes for 3 %, 100,000 receivers.
     fn default() -> ControllerConfig {
         ControllerConfig {
             objective: Objective::Goodput,
@@ -65,32 +66,32 @@ impl Default for ControllerConfig {
     }
 }
 
-/// A choice, and what made it.
+/// A choice, and the receiver that determined it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Choice {
     /// Source packets of a block.
     pub n: u8,
-    /// Parities of a block; 0: no FEC.
+    /// Parities of a block; 0 means no FEC.
     pub m: u8,
-    /// Packets sent per source packet that the model expects; where the objective cannot be met, a thousand and more.
+    /// Packets sent per source packet by the model; at least a thousand if the objective cannot be met.
     pub cost: f64,
-    /// The receiver with the highest loss that counts, and that loss.
+    /// The counted receiver with the highest loss, and that loss.
     pub driver: Option<(u64, f64)>,
 }
 
-/// What is known of a receiver.
+/// State of a receiver.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Smoothed loss; `None`: too few packets so far.
+    /// Smoothed loss; `None` until enough packets were counted.
     loss: Option<f64>,
-    /// Not judged yet.
+    /// Counts that are not yet included in the loss.
     pending: LossCount,
 }
 
-/// A kind of receivers: their mean loss, and how many they are.
+/// A class of receivers: mean loss and number.
 type Kind = (f64, f64);
 
-/// Chooses N and M from what receivers report, by the cost model with the real losses of the group.
+/// Chooses N and M from the reports of the receivers, by the cost model with the actual losses of the group.
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: ControllerConfig,
@@ -102,13 +103,13 @@ pub struct Controller {
 
 /// Gain of the smoothed loss.
 const GAIN: f64 = 1.0 / 8.0;
-/// Losses are counted in this many kinds per factor of two.
+/// Classes of loss per factor of two.
 const KINDS: f64 = 8.0;
-/// Losses below are none, above are hopeless.
+/// Losses below the range count as none, above it as hopeless.
 const RANGE: (f64, f64) = (1e-7, 0.9);
 
 impl Controller {
-    /// A controller that has heard nothing, and sends without FEC.
+    /// Creates a controller without reports, which chooses no FEC.
     pub fn new(config: ControllerConfig) -> Controller {
         Controller {
             config,
@@ -119,12 +120,12 @@ impl Controller {
         }
     }
 
-    /// Goes on with what is known of the receivers, for something else.
+    /// Changes the objective; the state of the receivers is kept.
     pub fn set_config(&mut self, config: ControllerConfig) {
         self.config = config;
     }
 
-    /// Takes what a receiver saw since its last report, counted before decoding.
+    /// Processes a report: what a receiver counted before decoding since its last report.
     pub fn report(&mut self, receiver: u64, seen: LossCount) {
         if !self.receivers.contains_key(&receiver) && self.receivers.len() >= self.config.receivers
         {
@@ -140,17 +141,17 @@ impl Controller {
         known.loss = Some(known.loss.map_or(rate, |loss| loss + GAIN * (rate - loss)));
     }
 
-    /// Forgets a receiver that left.
+    /// Removes a receiver that left.
     pub fn forget(&mut self, receiver: u64) {
         self.receivers.remove(&receiver);
     }
 
-    /// Reports of receivers beyond those remembered.
+    /// Reports refused because too many receivers are remembered.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// What to send from now on; it changes for a gain that is worth it, and at most once in two round trips.
+    /// Returns the current choice, which changes only for a sufficient gain, and at most once in two round trips.
     pub fn choose(&mut self, now: Time, round_trip: Span) -> Choice {
         let (kinds, driver) = self.kinds();
         let choice = |(n, m), cost| Choice { n, m, cost, driver };
@@ -170,7 +171,7 @@ impl Controller {
         choice(best, cost)
     }
 
-    /// Receivers by loss, and who has the highest that counts.
+    /// Receivers by class of loss, and the counted receiver with the highest loss.
     fn kinds(&self) -> (Vec<Kind>, Option<(u64, f64)>) {
         let known = self.receivers.iter();
         let mut losses: Vec<(u64, f64)> =
@@ -196,7 +197,7 @@ impl Controller {
         (kinds.collect(), driver)
     }
 
-    /// The code of the least cost.
+    /// The code with the least cost.
     fn best(&self, kinds: &[Kind]) -> ((u8, u8), f64) {
         let mut best = ((1, 0), self.cost((1, 0), kinds));
         for m in 1..=self.config.parities {
@@ -213,8 +214,8 @@ impl Controller {
         best
     }
 
-    /// Packets sent per source packet; under [`Objective::Delay`] and [`Objective::Live`] the overhead, and far more if it
-    /// does not do what was asked for.
+    /// Packets sent per source packet; under [`Objective::Delay`] and [`Objective::Live`] the overhead, plus a large
+    /// penalty if the objective is not met.
     fn cost(&self, (n, m): (u8, u8), kinds: &[Kind]) -> f64 {
         let (n, m) = (usize::from(n), usize::from(m));
         let factor = (n + m) as f64 / n as f64;
@@ -244,5 +245,5 @@ impl Controller {
     }
 }
 
-/// More than any overhead costs.
+/// Penalty that exceeds any overhead.
 const LATE: f64 = 1e3;

@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::window::{Place, Slot, Window};
 use crate::{Codes, Header, LossCount, Put};
 
-/// What a decoder may hold.
+/// Limits of a decoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecoderConfig {
-    /// Blocks that are open at once, 1 to 1024; then the oldest is given up (64, or what two round trips hold).
+    /// Largest number of open blocks, 1 to 1024; beyond it the oldest is abandoned (64, or what two round trips
+    /// hold).
     pub blocks: usize,
-    /// Octets that are held at once; then the oldest blocks are given up.
+    /// Largest number of octets held; beyond it the oldest blocks are abandoned.
     pub octets: usize,
-    /// How long a block is waited for after its first packet.
+    /// Time after its first packet at which a block is abandoned.
     pub hold: Span,
 }
 
@@ -30,79 +31,79 @@ impl Default for DecoderConfig {
     }
 }
 
-/// What a decoder gives.
+/// Output of a decoder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DecoderEvent {
     /// A source packet.
     Source {
-        /// Number of its block.
+        /// Number of the block.
         block: Serial,
-        /// Place in the block.
+        /// Index in the block.
         index: u8,
-        /// What was sent.
+        /// The payload.
         payload: Bytes,
-        /// How it came.
+        /// How the packet was obtained.
         how: Arrival,
     },
-    /// A block that was given up: these source packets will not come from here; what had arrived was handed over.
+    /// A block was abandoned. These source packets are lost; those that had arrived were delivered before.
     Unrecoverable {
         /// Number of the block.
         block: Serial,
-        /// Source packets that are missing, as far as numbers tell.
+        /// Missing source packets, as far as their numbers are known.
         missing: Vec<u8>,
     },
 }
 
-/// How a source packet came.
+/// How a source packet was obtained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// By itself.
+    /// Received.
     Plain,
-    /// Out of parities.
+    /// Recovered from parities.
     Recovered,
-    /// By itself, after its block was done with: it may have been here before.
+    /// Received after its block was closed: it may be a duplicate.
     Late,
 }
 
-/// What happened to the packets of a stream.
+/// Counters of a protected stream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct DecoderStats {
-    /// No FEC header, or one that contradicts itself or its payload.
+    /// Packets without a valid FEC header, or with one that contradicts its payload.
     pub malformed: u64,
-    /// Of another shape than the block had before (N or code).
+    /// Packets that contradict the known shape of their block (N or code).
     pub conflicting: u64,
-    /// Here before.
+    /// Duplicates.
     pub duplicate: u64,
-    /// After its block was done with.
+    /// Packets that arrived after their block was closed.
     pub late: u64,
-    /// From nowhere near the blocks that are open.
+    /// Packets far from the open blocks.
     pub strange: u64,
     /// Source packets recovered.
     pub recovered: u64,
     /// Parities that were not needed.
     pub unused: u64,
-    /// Blocks in which decoding showed something corrupt.
+    /// Blocks in which decoding detected corruption.
     pub decode_corrupt: u64,
-    /// Blocks given up.
+    /// Abandoned blocks.
     pub unrecoverable: u64,
-    /// Source packets that blocks lacked when they were given up; one of which nothing came counts like that before.
+    /// Source packets missing from abandoned blocks. A block without any packet counts like the block before it.
     pub lost: u64,
-    /// Times that the sequence began anew.
+    /// Restarts of the block numbers.
     pub restarts: u64,
 }
 
-/// Takes the packets of an [`Encoder`](crate::Encoder), any order, and gives the source packets
+/// Receives the packets of an [`Encoder`](crate::Encoder) in any order and returns the source packets
 /// (specs/packet-level-fec.md 2.2, 2.8, 7); sans-I/O.
 ///
-/// Sources are handed over on arrival, recovered ones as soon as a block has enough packets. Whatever comes, memory stays
-/// within [`DecoderConfig`]; what makes no sense is counted and dropped.
+/// Sources are delivered on arrival, recovered ones as soon as a block has enough packets. Memory stays within
+/// [`DecoderConfig`] for any input; invalid packets are counted and dropped.
 #[derive(Debug)]
 pub struct Decoder {
     config: DecoderConfig,
     codes: Codes,
     window: Window,
     held: usize,
-    /// Packets of a block, and source packets among them, for blocks of which none came.
+    /// Packets of a typical block, and source packets among them, for blocks without any packet.
     usual: u64,
     usual_sources: u64,
     past: LossCount,
@@ -111,7 +112,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing; limits below the least are raised to it.
+    /// Creates a decoder; limits below the minimum are raised to it.
     pub fn new(config: DecoderConfig) -> Decoder {
         let blocks = config.blocks.clamp(1, 1_024);
         Decoder {
@@ -127,7 +128,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a packet, header and all.
+    /// Processes a packet including its header.
     pub fn handle(&mut self, now: Time, packet: &Bytes) {
         let Ok(header) = Header::decode(packet) else {
             self.stats.malformed += 1;
@@ -150,28 +151,28 @@ impl Decoder {
         self.put(now, place, &header, octets);
     }
 
-    /// The next source packet or lost block.
+    /// Returns the next source packet or abandoned block.
     pub fn poll_event(&mut self) -> Option<DecoderEvent> {
         self.events.pop_front()
     }
 
-    /// When a block is given up next.
+    /// When the next block is abandoned.
     pub fn next_timeout(&self) -> Option<Time> {
         let slots = self.window.slots.iter().flatten();
         slots.filter(|it| it.block.is_some()).map(|it| it.due).min()
     }
 
-    /// Gives up the blocks that were waited for long enough.
+    /// Abandons the blocks whose time has expired.
     pub fn on_timeout(&mut self, now: Time) {
         let due = |it: &Option<Slot>| it.as_ref().is_some_and(|it| it.due <= now);
-        // Those before the last that is due are older: nothing of them is on its way.
+        // Blocks before the last expired one are older: nothing of them is still on its way.
         let Some(last) = self.window.slots.iter().rposition(due) else {
             return;
         };
         (0..=last).for_each(|_| self.retire());
     }
 
-    /// Packets before decoding, of the blocks that are done with.
+    /// Packets before decoding, of all closed blocks.
     pub fn loss(&self) -> LossCount {
         self.past
     }
@@ -181,7 +182,7 @@ impl Decoder {
         &self.stats
     }
 
-    /// Makes room for a block that lies `by` places behind the end of the window; gives its place.
+    /// Extends the window to a block `by` places beyond its end; returns its place.
     fn advance(&mut self, by: usize, block: Serial) -> usize {
         let limit = self.config.blocks;
         if by == usize::MAX {
@@ -202,7 +203,7 @@ impl Decoder {
         self.window.slots.len() - 1
     }
 
-    /// A packet for the block at a place of the window.
+    /// Adds a packet to the block at a place of the window.
     fn put(&mut self, now: Time, place: usize, header: &Header, octets: Bytes) {
         let due = now.saturating_add(self.config.hold);
         let slot = self.window.slots[place].get_or_insert_with(|| Slot::new(due));
@@ -230,13 +231,13 @@ impl Decoder {
             }
             (Some(_), None) => Put::Refused,
         };
-        // The shape that the packet tells may have shown others to be impossible.
+        // The shape in this packet may have made earlier packets invalid.
         self.held = self
             .held
             .saturating_add_signed(block.octets() as isize - held as isize);
         match put {
             Put::Refused => self.stats.malformed += 1,
-            // A parity of a short block that is whole: the first to tell that it is.
+            // The first parity of a complete short block is the first packet to carry its size.
             Put::Known if slot.see(header.index) => {
                 self.stats.unused += 1;
                 self.decode(place, header.block);
@@ -253,7 +254,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes the block at a place, if it has enough packets now.
+    /// Decodes the block at a place if it has enough packets.
     fn decode(&mut self, place: usize, number: Serial) {
         let Some(slot) = &mut self.window.slots[place] else {
             return;
@@ -296,7 +297,7 @@ impl Decoder {
         slot.block = None;
     }
 
-    /// Is done with the oldest block.
+    /// Closes the oldest block.
     fn retire(&mut self) {
         let Some((number, slot)) = self.window.pop() else {
             return;

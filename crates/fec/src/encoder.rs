@@ -7,21 +7,21 @@ use thiserror::Error;
 use crate::unit::PREFIX;
 use crate::{Code, ConfigError, EncoderConfig, Header, Shape};
 
-/// Why an encoder cannot do what it was asked for.
+/// Reason why an encoder refuses a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum EncodeError {
-    /// Its parities would be longer than a packet may be.
+    /// The parities would exceed the longest packet.
     #[error("a payload of {octets} octets: at most {most} leave room for the parities in a packet")]
     Payload {
         /// Octets of the payload.
         octets: usize,
-        /// What fits.
+        /// Largest payload that fits.
         most: usize,
     },
-    /// The block is not kept any more, or was never closed.
+    /// The block is no longer kept, or was never closed.
     #[error("block {0} is not among those kept")]
     NotKept(u32),
-    /// Of so small a block there are no more packets.
+    /// The block cannot have that many further parities.
     #[error("block {block} can have {left} more parities")]
     Exhausted {
         /// Serial number of the block.
@@ -31,19 +31,19 @@ pub enum EncodeError {
     },
 }
 
-/// Buffers that are kept for parities to come.
+/// Largest number of spare buffers for parities.
 const MOST_SPARE: usize = 255;
 
-/// A block that fills up.
+/// A block that is being filled.
 #[derive(Debug, Default)]
 struct Lane {
     block: Serial,
     payloads: Vec<Bytes>,
-    /// When it is closed, full or not.
+    /// When the block is closed, full or not.
     due: Time,
 }
 
-/// A closed block that may be asked for more.
+/// A closed block for which further parities may be requested.
 #[derive(Debug)]
 struct Kept {
     block: Serial,
@@ -51,11 +51,11 @@ struct Kept {
     made: u8,
 }
 
-/// Puts packets into blocks and makes their parities (specs/packet-level-fec.md 2.2, 2.8); sans-I/O.
+/// Groups packets into blocks and makes their parities (specs/packet-level-fec.md 2.2, 2.8); sans-I/O.
 ///
-/// Source packets go out as they come, behind the header that [`push`](Encoder::push) returns. A block is closed when it
-/// is full or its flush timer expires, and its parities are there to be [polled](Encoder::poll_parity). In steady state
-/// nothing is allocated: buffers go round.
+/// Source packets are sent immediately, after the header that [`push`](Encoder::push) returns. A block is closed when
+/// it is full or its flush timer expires; then its parities can be [polled](Encoder::poll_parity). Buffers are
+/// reused: no allocation in steady state.
 #[derive(Debug)]
 pub struct Encoder {
     config: EncoderConfig,
@@ -65,18 +65,18 @@ pub struct Encoder {
     lanes: Vec<Lane>,
     turn: usize,
     kept: VecDeque<Kept>,
-    /// Parities of blocks that are closed, while others that are filled in turn with them are not.
+    /// Parities of closed blocks whose interleaved neighbours are still open.
     closed: VecDeque<Vec<u8>>,
     ready: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
 
 impl Encoder {
-    /// An encoder whose first block has the number 0.
+    /// Creates an encoder whose first block has number 0.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], which names the limit.
+    /// [`ConfigError`] with the violated limit.
     pub fn new(config: EncoderConfig) -> Result<Encoder, ConfigError> {
         let code = config.scheme.code();
         let most_payload = config.most_payload(&*code)?;
@@ -95,21 +95,21 @@ impl Encoder {
         })
     }
 
-    /// How it works now.
+    /// The current configuration.
     pub fn config(&self) -> &EncoderConfig {
         &self.config
     }
 
-    /// Longest payload that it takes, in octets.
+    /// Largest payload, in octets, that it accepts.
     pub fn most_payload(&self) -> usize {
         self.most_payload
     }
 
-    /// Closes open blocks and goes on with others of `n` + `m` packets.
+    /// Closes the open blocks; further blocks have `n` + `m` packets.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]; then all stays as it is.
+    /// [`ConfigError`]; the configuration is then unchanged.
     pub fn set_redundancy(&mut self, n: u8, m: u8) -> Result<(), ConfigError> {
         let config = EncoderConfig {
             n,
@@ -125,11 +125,11 @@ impl Encoder {
         Ok(())
     }
 
-    /// Takes the next source packet and gives the header to send in front of it.
+    /// Adds the next source packet and returns the header to send in front of it.
     ///
     /// # Errors
     ///
-    /// [`EncodeError::Payload`] if it is too long.
+    /// [`EncodeError::Payload`] if the payload is too long.
     pub fn push(&mut self, now: Time, payload: Bytes) -> Result<Header, EncodeError> {
         let (octets, most) = (payload.len(), self.most_payload);
         if octets > most {
@@ -166,7 +166,7 @@ impl Encoder {
         self.release();
     }
 
-    /// Puts the next parity, header and all, into `out` in place of what is there; `false` if there is none.
+    /// Replaces the content of `out` by the next parity including its header; `false` if there is none.
     pub fn poll_parity(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(packet) = self.ready.pop_front() else {
             return false;
@@ -178,20 +178,21 @@ impl Encoder {
         true
     }
 
-    /// When a block has to be closed, full or not.
+    /// When the next block must be closed, full or not.
     pub fn next_timeout(&self) -> Option<Time> {
         let open = self.lanes.iter().filter(|it| !it.payloads.is_empty());
         open.map(|it| it.due).min()
     }
 
-    /// Closes the open blocks if one has been open for too long; those filled in turn with it are hardly younger.
+    /// Closes the open blocks if one has been open for too long; blocks interleaved with it are hardly younger.
     pub fn on_timeout(&mut self, now: Time) {
         if self.next_timeout().is_some_and(|due| due <= now) {
             self.close();
         }
     }
 
-    /// Makes `count` more parities of a closed block, other than all before: the repair for whoever lost so many more.
+    /// Makes `count` further parities of a closed block, as a repair for receivers that lost more than the block's
+    /// parities cover.
     ///
     /// # Errors
     ///
@@ -227,8 +228,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Hands out the parities of the blocks that were filled in turn, in turn as well: side by side, a burst would take
-    /// those of one block together.
+    /// Releases the parities of interleaved blocks in turn as well; otherwise a burst would hit those of one block
+    /// together.
     fn release(&mut self) {
         let each = usize::from(self.config.m);
         for parity in 0..each {
@@ -271,14 +272,14 @@ impl Encoder {
     }
 }
 
-/// Where parities go.
+/// Destination of parities.
 struct Ready<'a> {
     ready: &'a mut VecDeque<Vec<u8>>,
     spare: &'a mut Vec<Vec<u8>>,
 }
 
 impl Ready<'_> {
-    /// Makes the parities of a block from `first` on.
+    /// Makes the parities of a block from number `first` on.
     fn make(
         self,
         code: &mut dyn Code,

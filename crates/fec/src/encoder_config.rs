@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::unit::PREFIX;
 use crate::{Code, Header, MAX_PAYLOAD, Scheme, Shape};
 
-/// How a stream of packets is protected.
+/// Configuration of the protection of a packet stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncoderConfig {
@@ -13,23 +13,23 @@ pub struct EncoderConfig {
     pub scheme: Scheme,
     /// Source packets of a block, at least 1.
     pub n: u8,
-    /// Parities of a block; 0: none, packets only get their headers.
+    /// Parities of a block; with 0 packets only get their headers.
     pub m: u8,
-    /// Longest packet that may be sent, in octets, FEC header included.
+    /// Longest packet in octets, FEC header included.
     pub mtu: usize,
-    /// How long a block may stay open before parities are sent for what it has: at most a round trip or half of the
-    /// delay budget (specs/packet-level-fec.md 2.2).
+    /// Time after which an open block is closed and its parities are sent: at most a round trip or half of the delay
+    /// budget (specs/packet-level-fec.md 2.2).
     pub flush: Span,
-    /// Blocks that are filled in turn, at least 1: a burst of so many lost packets costs each block one.
+    /// Number of interleaved blocks, at least 1: a burst of that many lost packets costs each block one.
     pub interleave: u8,
     /// Closed blocks that are kept for [`further`](crate::Encoder::further) parities.
     pub keep: usize,
 }
 
-/// Why packets cannot be protected so.
+/// Reason why a configuration is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
-    /// The index of a packet has eight bits.
+    /// The index of a packet has only eight bits.
     #[error("blocks of {n} + {m} packets: n must be at least 1 and n + m at most 255")]
     Block {
         /// Source packets.
@@ -37,7 +37,7 @@ pub enum ConfigError {
         /// Parities.
         m: u8,
     },
-    /// No block is filled.
+    /// The interleave is 0.
     #[error("interleave must be at least 1")]
     Interleave,
     /// Not even an empty payload fits.
@@ -47,17 +47,17 @@ pub enum ConfigError {
     Mtu {
         /// Longest packet.
         mtu: usize,
-        /// Octets that are needed besides payload.
+        /// Octets needed besides the payload.
         needed: usize,
     },
 }
 
 impl EncoderConfig {
-    /// Longest payload in octets that such packets can carry.
+    /// Largest payload, in octets, that such packets can carry.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if no packet can be protected so.
+    /// [`ConfigError`] if no packet can be protected in this way.
     pub fn most_payload(&self, code: &dyn Code) -> Result<usize, ConfigError> {
         if self.n == 0 || self.n.checked_add(self.m).is_none() {
             return Err(ConfigError::Block {
@@ -72,7 +72,7 @@ impl EncoderConfig {
         Ok(most.min(MAX_PAYLOAD))
     }
 
-    /// Octets that `parities` of a block leave for payload.
+    /// Octets left for the payload by `parities` parities of a block.
     fn room(&self, code: &dyn Code, parities: usize) -> Result<usize, ConfigError> {
         let Some(last) = parities.checked_sub(1) else {
             let needed = Header::SIZE;
@@ -83,7 +83,7 @@ impl EncoderConfig {
         };
         let len = |unit| Header::SIZE + code.parity_len(usize::from(self.n), last, unit);
         let needed = len(PREFIX);
-        // A parity may be rounded up, by an octet at most.
+        // A parity may be rounded up by one octet.
         let spare = self.mtu.checked_sub(needed);
         let spare = spare.ok_or(ConfigError::Mtu {
             mtu: self.mtu,
@@ -92,7 +92,7 @@ impl EncoderConfig {
         Ok(spare - usize::from(len(PREFIX + spare) > self.mtu))
     }
 
-    /// What a block of `n` source packets is.
+    /// The shape of a block of `n` source packets.
     pub(crate) fn shape(&self, n: u8) -> Shape {
         let scheme = (self.m > 0).then_some(self.scheme);
         Shape {

@@ -9,33 +9,33 @@ use crate::Scheme;
 pub struct Header {
     /// Serial number of the block; it wraps.
     pub block: Serial,
-    /// Below N a source packet, else parity `index - N`.
+    /// Below N the index of a source packet, else N plus that of a parity.
     pub index: u8,
-    /// What the block is; `None` while it is open: only its last source packet and its parities know.
+    /// Shape of the block; `None` while it is open: only its last source packet and its parities carry it.
     pub shape: Option<Shape>,
 }
 
-/// What a closed block is made of.
+/// Shape of a closed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Source packets, at least one.
     pub n: u8,
     /// Parities so far; `n + m` is at most 255.
     pub m: u8,
-    /// The code; `None` if there are no parities.
+    /// The code; `None` without parities.
     pub scheme: Option<Scheme>,
 }
 
-/// Why octets are no FEC header.
+/// Reason why octets are not an FEC header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HeaderError {
     /// Fewer than eight octets.
     #[error("{0} octets are no FEC header, which has eight")]
     Short(usize),
-    /// A code that we do not have.
+    /// An unsupported code.
     #[error("FEC scheme {0} is not known here")]
     Scheme(u8),
-    /// Numbers that contradict each other.
+    /// The numbers contradict each other.
     #[error("index {index} of a block of {n} + {m} packets")]
     Shape {
         /// Index of the packet.
@@ -51,12 +51,12 @@ impl Header {
     /// Octets of a header.
     pub const SIZE: usize = 8;
 
-    /// The parity that the packet is, counted from 0; `None`: it is a source packet.
+    /// Number of the parity, counted from 0; `None` for a source packet.
     pub fn parity(&self) -> Option<usize> {
         self.index.checked_sub(self.shape?.n).map(usize::from)
     }
 
-    /// The header in octets.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; Header::SIZE] {
         let [b0, b1, b2, b3] = self.block.0.to_be_bytes();
         let (n, m, scheme) = self
@@ -74,11 +74,11 @@ impl Header {
         ]
     }
 
-    /// Reads a header at the beginning of a packet.
+    /// Decodes a header at the beginning of a packet.
     ///
     /// # Errors
     ///
-    /// [`HeaderError`] for anything that no encoder makes.
+    /// [`HeaderError`] for anything that no encoder produces.
     pub fn decode(octets: &[u8]) -> Result<Header, HeaderError> {
         let Some((&[b0, b1, b2, b3, index, n, m, number], _)) = octets.split_first_chunk() else {
             return Err(HeaderError::Short(octets.len()));

@@ -1,17 +1,18 @@
-//! Packet-level forward error correction: to every N source packets M parities, so that any N of the N + M give all
-//! sources back (Huitema, "The case for packet level FEC", PfHSN'96; `specs/packet-level-fec.md`).
+//! Packet-level forward error correction: M parities for every N source packets, so that any N of the N + M packets
+//! recover all sources (Huitema, "The case for packet level FEC", PfHSN'96; `specs/packet-level-fec.md`).
 //!
-//! From below upwards:
+//! From the lowest layer up:
 //!
-//! - [`Code`] is one systematic erasure code on a block of payloads: [`Scheme`] names those there are and
-//!   [`Scheme::code`] makes one. A code remembers no block, only memory to work in; one serves all blocks of a session.
-//! - [`BlockEncoder`] is a block at its sender. It makes *any* parity on request, also long after the first ones were
-//!   sent, which is what repair by fresh parities needs. [`BlockDecoder`] is a block at a receiver: it takes sources
-//!   and parities in any order, says how many more it [needs](BlockDecoder::needed), and fills in what is missing.
+//! - [`Code`] is a systematic erasure code on a block of payloads. [`Scheme`] names the available codes, and
+//!   [`Scheme::code`] creates one. A code keeps no block, only working memory; one serves all blocks of a session.
+//! - [`BlockEncoder`] is the sender's side of a block. It makes *any* parity on request, also long after the first
+//!   ones were sent, which repair by fresh parities needs. [`BlockDecoder`] is the receiver's side: it collects
+//!   sources and parities in any order, reports how many more it [needs](BlockDecoder::needed), and recovers missing
+//!   sources.
 //!
-//! - [`Encoder`] and [`Decoder`] protect a stream of packets: each gets an FEC [`Header`], blocks are closed when they are
-//!   full or by a timer, may be interleaved, and are given up after a while. Both are sans-I/O and bounded in memory.
-//!   A decoder counts the loss before decoding ([`LossCount`]); [`LossReporter`] makes reports of it.
+//! - [`Encoder`] and [`Decoder`] protect a stream of packets: each gets an FEC [`Header`]; blocks are closed when
+//!   they are full or by a timer, may be interleaved, and are abandoned after a while. Both are sans-I/O and bounded
+//!   in memory. A decoder counts the loss before decoding ([`LossCount`]); [`LossReporter`] reports it.
 //! - [`FecEdge`] is one end of a tunnel that protects the datagrams of any program between two hosts.
 //!
 //! ```
@@ -35,8 +36,8 @@
 //! # Ok::<(), layercast_fec::CodeError>(())
 //! ```
 //!
-//! What a code protects is the *unit*, a payload behind its length in two octets and padded to the longest of its
-//! block, so payloads of any lengths up to [`MAX_PAYLOAD`] may share a block and come back as long as they were.
+//! A code protects *units*: a unit is a payload after its length in two octets, padded to the longest of its block.
+//! So payloads of any lengths up to [`MAX_PAYLOAD`] may share a block and are recovered with their lengths.
 
 mod block;
 mod code;

@@ -1,16 +1,16 @@
 use serde::{Deserialize, Serialize};
 
-/// Packets before decoding, source packets and parities alike (specs/packet-level-fec.md 2.7).
+/// Packet counts before decoding, sources and parities alike (specs/packet-level-fec.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct LossCount {
-    /// Packets that were sent, as far as numbers tell.
+    /// Packets sent, as far as numbers are known.
     pub expected: u64,
-    /// Those of them that came, each counted once.
+    /// Packets received, without duplicates.
     pub received: u64,
 }
 
 impl LossCount {
-    /// Lost packets over those sent; 0 if none was.
+    /// Share of lost packets; 0 if none was sent.
     pub fn rate(&self) -> f64 {
         match self.expected {
             0 => 0.0,
@@ -18,7 +18,7 @@ impl LossCount {
         }
     }
 
-    /// This and what was counted after it.
+    /// The sum of two counts.
     pub(crate) fn plus(&self, more: LossCount) -> LossCount {
         LossCount {
             expected: self.expected.saturating_add(more.expected),
@@ -26,7 +26,7 @@ impl LossCount {
         }
     }
 
-    /// What came since an earlier count of the same receiver.
+    /// The difference to an earlier count of the same receiver.
     pub fn since(&self, earlier: LossCount) -> LossCount {
         LossCount {
             expected: self.expected.saturating_sub(earlier.expected),
@@ -35,14 +35,14 @@ impl LossCount {
     }
 }
 
-/// What a receiver reports of the loss that it sees before decoding.
+/// A receiver's report of the loss before decoding.
 ///
-/// The counts are those since the start, so that a lost report costs nothing and a sender can derive the rate anew.
+/// Counts are cumulative since the start, so a lost report costs nothing and a sender can compute the rate itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LossReport {
-    /// Loss rate since the report before, in units of 1/65535.
+    /// Loss rate since the previous report, in units of 1/65535.
     pub observed_loss: u16,
-    /// Since the start.
+    /// Counts since the start.
     pub total: LossCount,
 }
 
@@ -52,12 +52,12 @@ pub struct LossReporter {
     last: LossCount,
 }
 
-/// Fewer packets say nothing about a loss rate (specs/packet-level-fec.md 2.7).
+/// Least number of packets for a report: fewer give no meaningful loss rate (specs/packet-level-fec.md 2.7).
 pub const LEAST_EXPECTED: u64 = 100;
 
 impl LossReporter {
-    /// A report, if at least [`LEAST_EXPECTED`] packets were expected since the last; to be asked once in a round trip or
-    /// less often.
+    /// Returns a report if at least [`LEAST_EXPECTED`] packets were expected since the last. Call it at most once in
+    /// a round trip.
     pub fn report(&mut self, total: LossCount) -> Option<LossReport> {
         let new = total.since(self.last);
         if new.expected < LEAST_EXPECTED {

@@ -10,15 +10,16 @@ use crate::code::{check_block, lost, present, restore};
 use crate::unit::{unit_len, write};
 use crate::{Code, CodeError, Decoded, Scheme};
 
-/// RaptorQ (RFC 6330), of the crate `raptorq`: each of our blocks is one source block, parity 0 its first repair symbol.
+/// RaptorQ (RFC 6330) by the crate `raptorq`: each block is one source block; parity 0 is its first repair symbol.
 ///
-/// Not MDS: N packets fail with a chance of about 1/256 if many are parities, each more divides that by 256.
+/// Not MDS: N packets, many of them parities, fail with a probability of about 1/256; each further packet divides it
+/// by 256.
 #[derive(Default, Debug)]
 pub struct RaptorQ {
     units: Vec<u8>,
 }
 
-/// What the library wants to know of a block of `n` symbols.
+/// The parameters of a block of `n` symbols for the library.
 fn parameters(n: usize, unit: usize) -> Result<ObjectTransmissionInformation, CodeError> {
     let symbol = u16::try_from(unit).map_err(|_| CodeError::Payload { octets: unit })?;
     Ok(ObjectTransmissionInformation::new(

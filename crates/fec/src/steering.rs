@@ -4,33 +4,33 @@ use layercast_core::{Span, Time};
 
 use crate::{Controller, ControllerConfig, LossCount, Objective};
 
-/// Reports that are listened to before it follows them: the first tell of a hundred packets each, and those who lose
-/// nothing may be the first to say so.
+/// Reports that are collected before they are followed: the first ones cover only a hundred packets each, and
+/// receivers without loss may report first.
 const LISTENS: u64 = 16;
 
-/// Lets the redundancy of live packets follow what receivers report (specs/packet-level-fec.md 2.7).
+/// Adapts the redundancy of live packets to the receivers' reports (specs/packet-level-fec.md 2.7).
 #[derive(Clone, Debug)]
 pub struct Steering {
     controller: Controller,
-    /// What each reported last: reports count from its start.
+    /// The last report of each receiver, cumulative since its start.
     told: BTreeMap<u64, LossCount>,
     /// Packets that are sent together.
     batch: u32,
-    /// When a report was the first that is enough to judge by.
+    /// Time of the first report with enough packets.
     began: Option<Time>,
 }
 
 impl Steering {
-    /// Most packets of a block, parities included.
+    /// Largest block in packets, parities included.
     pub const BLOCK: u8 = 20;
-    /// Most parities of a block.
+    /// Largest number of parities of a block.
     pub const PARITIES: u8 = 4;
-    /// Most parities among all packets.
+    /// Largest share of parities among all packets.
     pub const CAP: f64 = 1.0 / 3.0;
-    /// The code, N and M, before anything is known; no choice takes more.
+    /// The code, N and M, before any report; no choice has more redundancy.
     pub const FIRST: (u8, u8) = (8, 4);
 
-    /// Steers towards at most `loss` after decoding, as a share of packets, of which `batch` are sent together.
+    /// Targets a loss of at most `loss` after decoding, as a share of packets, of which `batch` are sent together.
     pub fn new(loss: f64, batch: u32) -> Steering {
         Steering {
             controller: Controller::new(controller(loss, batch)),
@@ -40,14 +40,14 @@ impl Steering {
         }
     }
 
-    /// Goes on with another aim; what was learnt of receivers stays.
+    /// Changes the target; the state of the receivers is kept.
     pub fn set(&mut self, loss: f64, batch: u32) {
         self.batch = batch;
         self.controller.set_config(controller(loss, batch));
     }
 
-    /// What a receiver saw since it began, told once in a `period`; gives N and M from here on, if they follow reports
-    /// already.
+    /// Processes a cumulative report of a receiver, sent once in a `period`; returns the new N and M once reports are
+    /// followed.
     pub fn on_report(
         &mut self,
         now: Time,
@@ -56,27 +56,27 @@ impl Steering {
         period: Span,
     ) -> Option<(u8, u8)> {
         let before = self.told.insert(receiver, total).unwrap_or_default();
-        // It began anew.
+        // The receiver restarted.
         let before = match before.expected <= total.expected {
             true => before,
             false => LossCount::default(),
         };
         self.controller.report(receiver, total.since(before));
         let choice = self.controller.choose(now, period);
-        // Nobody has told of packets enough yet.
+        // No receiver has yet reported enough packets.
         choice.driver?;
         let began = *self.began.get_or_insert(now);
         if now.since(began) < period.times(LISTENS) {
             return None;
         }
         Some(match choice.m {
-            // Without parities nobody would see loss.
+            // One parity remains: without any, receivers would not notice a loss.
             0 => (self.longest(), 1),
             m => (choice.n, m),
         })
     }
 
-    /// A receiver left: its reports count no more.
+    /// Removes a receiver that left.
     pub fn forget(&mut self, receiver: u64) {
         self.told.remove(&receiver);
         self.controller.forget(receiver);

@@ -4,10 +4,10 @@ use crate::CodeError;
 
 /// Octets of the length in front of a payload.
 pub(crate) const PREFIX: usize = 2;
-/// Longest payload in octets: with its length in front it still fits 16 bits.
+/// Largest payload in octets: with its length in front it fits 16 bits.
 pub const MAX_PAYLOAD: usize = u16::MAX as usize - PREFIX;
 
-/// The length of a payload as a unit begins with it.
+/// The length prefix of the unit of a payload.
 pub(crate) fn prefix(payload: &[u8]) -> [u8; PREFIX] {
     (payload.len() as u16).to_be_bytes()
 }
@@ -21,7 +21,7 @@ pub(crate) fn unit_len(payloads: &[Bytes]) -> Result<usize, CodeError> {
     }
 }
 
-/// Writes the unit of a payload, padded with zeros; `out` is as long as a unit of the block or longer.
+/// Writes the unit of a payload, padded with zeros; `out` is at least as long as a unit of the block.
 pub(crate) fn write(payload: &[u8], out: &mut [u8]) {
     let end = PREFIX + payload.len();
     out[..PREFIX].copy_from_slice(&prefix(payload));
@@ -29,7 +29,7 @@ pub(crate) fn write(payload: &[u8], out: &mut [u8]) {
     out[end..].fill(0);
 }
 
-/// The payload in a unit, unless the length in front is longer than the unit or the padding is not zero.
+/// Returns the payload in a unit, unless its length exceeds the unit or the padding is not zero.
 pub(crate) fn read(unit: &[u8]) -> Option<&[u8]> {
     let (prefix, rest) = unit.split_first_chunk::<PREFIX>()?;
     let (payload, padding) = rest.split_at_checked(usize::from(u16::from_be_bytes(*prefix)))?;

@@ -4,13 +4,13 @@ use layercast_core::{Serial, Time};
 
 use crate::{BlockDecoder, Header, LossCount, Shape};
 
-/// A block that something arrived of.
+/// A block of which at least one packet arrived.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Its packets; `None`: it was done with, but stays so that what comes late is known.
+    /// Its packets; `None` once it is closed: the slot stays to recognise late packets.
     pub block: Option<BlockDecoder>,
     pub shape: Option<Shape>,
-    /// Which packets came, a bit each.
+    /// Bitmap of the packets that arrived.
     seen: [u64; 4],
     pub due: Time,
 }
@@ -25,7 +25,7 @@ impl Slot {
         }
     }
 
-    /// Whether a packet agrees with those before; if so, what it tells of the block is taken over.
+    /// Whether a packet is consistent with earlier ones; if so, its shape is adopted.
     pub fn admits(&mut self, header: &Header) -> bool {
         let Some(block) = &mut self.block else {
             return false;
@@ -37,7 +37,7 @@ impl Slot {
                 if old.n != new.n || other_code {
                     return false;
                 }
-                // More parities than were told at first: they were asked for.
+                // More parities than first announced: they were requested.
                 if new.m > old.m {
                     self.shape = Some(new);
                 }
@@ -52,7 +52,7 @@ impl Slot {
         true
     }
 
-    /// Notes a packet; `false`: it was here before.
+    /// Marks a packet as seen; `false` if it is a duplicate.
     pub fn see(&mut self, index: u8) -> bool {
         let (word, bit) = (usize::from(index >> 6), 1 << (index & 63));
         let new = self.seen[word] & bit == 0;
@@ -60,7 +60,7 @@ impl Slot {
         new
     }
 
-    /// Packets that came, and that must have been sent.
+    /// Packets that arrived, and packets that must have been sent.
     pub fn count(&self) -> LossCount {
         let received = self.seen.iter().map(|it| u64::from(it.count_ones())).sum();
         let last = (0..4).rev().find(|&it| self.seen[it] != 0);
@@ -75,34 +75,34 @@ impl Slot {
     }
 }
 
-/// What a block number means to a window.
+/// Position of a block number relative to the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// It lies in it, at this place.
+    /// In the window, at this place.
     Inside(usize),
-    /// It lies so many blocks behind its end.
+    /// This many blocks beyond its end.
     Beyond(usize),
-    /// It is past.
+    /// Before the window.
     Past,
-    /// It has nothing to do with what is known: refuse it.
+    /// Unrelated to the known blocks; the packet is refused.
     Strange,
 }
 
-/// How far ahead or behind a block may be without a second packet that bears it out.
+/// Largest distance of a block that is accepted without a second packet to confirm it.
 const FAR: i64 = 1_024;
 
-/// The blocks between the oldest that is open and the newest that was heard of.
+/// The blocks from the oldest open one to the newest seen.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     base: Serial,
     started: bool,
     pub slots: VecDeque<Option<Slot>>,
-    /// The first packet of another place in the sequence: the sender began anew, or somebody lies.
+    /// The first packet of an unrelated block: the sender restarted, or the packet is forged.
     candidate: Option<(Serial, u8)>,
 }
 
 impl Window {
-    /// Where the block of a header lies; the first packet of all puts the window where it is.
+    /// Locates the block of a header; the very first packet positions the window.
     pub fn place(&mut self, header: &Header) -> Place {
         if !self.started {
             (self.base, self.started) = (header.block, true);
@@ -121,13 +121,13 @@ impl Window {
                 && (block, index) != (header.block, header.index)
         });
         match borne_out {
-            // All that is open is behind now.
+            // All open blocks are far behind.
             true => Place::Beyond(usize::MAX),
             false => Place::Strange,
         }
     }
 
-    /// Takes the oldest block out.
+    /// Removes the oldest block.
     pub fn pop(&mut self) -> Option<(Serial, Option<Slot>)> {
         let slot = self.slots.pop_front()?;
         let block = self.base;
@@ -135,7 +135,7 @@ impl Window {
         Some((block, slot))
     }
 
-    /// Begins anew at a block; the window is empty.
+    /// Restarts at a block; the window is empty.
     pub fn restart(&mut self, block: Serial) {
         debug_assert!(self.slots.is_empty());
         (self.base, self.candidate) = (block, None);

@@ -1,16 +1,16 @@
 use pulp::{Arch, NullaryFnOnce};
 
-/// Adds `src` to the beginning of `dst`, octet by octet in GF(2); `dst` must be as long or longer.
+/// XORs `src` into the beginning of `dst`, which must be at least as long.
 pub(crate) fn xor_into(dst: &mut [u8], src: &[u8]) {
     for (to, from) in dst[..src.len()].iter_mut().zip(src) {
         *to ^= from;
     }
 }
 
-/// Pieces that are added together: what they are added to is then loaded and stored once for all of them.
+/// Pieces that are XORed together: their destination is loaded and stored only once.
 const TOGETHER: usize = 8;
 
-/// Adds pieces, each from its own offset on, to `dst`.
+/// XORs pieces, each at its own offset, into `dst`.
 pub(crate) fn xor_all<'a>(dst: &mut [u8], pieces: impl Iterator<Item = (usize, &'a [u8])>) {
     let mut some = [(0, &[][..]); TOGETHER];
     let mut count = 0;
@@ -43,7 +43,7 @@ fn xor_some(dst: &mut [u8], some: &[(usize, &[u8])]) {
     }
 }
 
-/// Octets of a step: as many as fit a few registers, so that each step is without branches.
+/// Octets of a step: they fit a few registers, so that a step has no branches.
 const STEP: usize = 128;
 
 fn xor_together<const K: usize>(dst: &mut [u8], pieces: [(usize, &[u8]); K]) {
@@ -56,7 +56,7 @@ fn xor_together<const K: usize>(dst: &mut [u8], pieces: [(usize, &[u8]); K]) {
         .max(from);
     let to = end - (end - from) % STEP;
     for (offset, piece) in pieces {
-        // What sticks out at either end of what they have in common.
+        // Handles the ends outside the common range.
         let (before, after) = piece.split_at(piece.len().min(from - offset));
         xor_into(&mut dst[offset..], before);
         let begin = offset + before.len();
@@ -65,7 +65,7 @@ fn xor_together<const K: usize>(dst: &mut [u8], pieces: [(usize, &[u8]); K]) {
     }
     if from < to {
         let pieces = pieces.map(|(offset, piece)| &piece[from - offset..to - offset]);
-        // The widest registers that the processor has.
+        // Uses the widest registers of the processor.
         Arch::new().dispatch(Together {
             dst: &mut dst[from..to],
             pieces,
@@ -73,7 +73,7 @@ fn xor_together<const K: usize>(dst: &mut [u8], pieces: [(usize, &[u8]); K]) {
     }
 }
 
-/// Adds pieces as long as what they are added to, a multiple of [`STEP`].
+/// XORs pieces of the length of the destination, a multiple of [`STEP`].
 struct Together<'a, const K: usize> {
     dst: &'a mut [u8],
     pieces: [&'a [u8]; K],

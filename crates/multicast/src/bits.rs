@@ -49,7 +49,7 @@ impl Bits {
         bits
     }
 
-    /// Adds a number; gives false if it was there already or is not below the bound.
+    /// Adds a number; returns false if it was present or is not below the bound.
     #[inline]
     pub fn set(&mut self, at: u64) -> bool {
         if at >= self.len {
@@ -70,7 +70,7 @@ impl Bits {
         }
         *word |= bit;
         self.ones += 1;
-        // The bits of a chunk that is whole are not needed any more.
+        // A complete chunk does not need its bits.
         let is_word_full = *word == u64::MAX && self.len > SMALL;
         if is_word_full && bits.iter().all(|it| *it == u64::MAX) {
             *chunk = Chunk::Full;
@@ -98,13 +98,13 @@ impl Bits {
         }
     }
 
-    /// Words of a chunk.
+    /// Number of words of a chunk.
     fn words(&self, index: u64) -> usize {
         let numbers = (self.len - index * self.chunk).min(self.chunk);
         numbers.div_ceil(64) as usize
     }
 
-    /// Numbers of a chunk that are in the set, of `all`.
+    /// How many of the `all` numbers of a chunk are in the set.
     fn count_of(&self, index: u64, all: u64) -> u64 {
         match &self.chunks[index as usize] {
             Chunk::Empty => 0,
@@ -113,7 +113,7 @@ impl Bits {
         }
     }
 
-    /// Whether a number is in it.
+    /// Whether a number is in the set.
     #[inline]
     pub fn get(&self, at: u64) -> bool {
         if at >= self.len {
@@ -127,7 +127,7 @@ impl Bits {
         }
     }
 
-    /// How many are in it.
+    /// How many numbers are in the set.
     #[inline]
     pub fn count(&self) -> u64 {
         self.ones
@@ -143,28 +143,28 @@ impl Bits {
         self.len == 0
     }
 
-    /// Whether all below the bound are in it.
+    /// Whether all numbers below the bound are in the set.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.ones == self.len
     }
 
-    /// Takes all out.
+    /// Removes all numbers.
     pub fn clear(&mut self) {
         *self = Bits::new(self.len);
     }
 
-    /// The first number from `at` on that is not in it, at most the bound.
+    /// The first number from `at` on that is not in the set, or the bound.
     pub fn next_zero(&self, at: u64) -> u64 {
         self.next(at, self.len, false)
     }
 
-    /// The first number from `at` on that is in it, or the bound.
+    /// The first number from `at` on that is in the set, or the bound.
     pub fn next_one(&self, at: u64) -> u64 {
         self.next(at, self.len, true)
     }
 
-    /// The first number of `at..to` that is in it, or is not; `to` if there is none.
+    /// The first number of `at..to` that is in the set, or not in it; `to` if there is none.
     fn next(&self, at: u64, to: u64, is_in: bool) -> u64 {
         let to = to.min(self.len);
         let mut at = at;
@@ -186,7 +186,7 @@ impl Bits {
         to
     }
 
-    /// Ranges of numbers of `from..to` that are not in it.
+    /// Ranges of numbers of `from..to` that are not in the set.
     pub fn gaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let to = to.min(self.len);
         let mut at = from;
@@ -200,7 +200,7 @@ impl Bits {
         })
     }
 
-    /// Ranges of numbers of `from..to` that are in it.
+    /// Ranges of numbers of `from..to` that are in the set.
     pub fn runs(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let to = to.min(self.len);
         let mut at = from;
@@ -215,7 +215,7 @@ impl Bits {
     }
 }
 
-/// The first bit of `at..to` that is set, or is not.
+/// The first bit of `at..to` that is set, or not set.
 fn next_in(words: &[u64], at: u64, to: u64, is_set: bool) -> Option<u64> {
     let flip = if is_set { 0 } else { u64::MAX };
     let mut mask = u64::MAX << (at % 64);
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_gaps_of_every_block_of_a_large_set_are_found_without_looking_beyond_it() {
-        // The packets of 1 TB; a search that runs to the end of the set for each block takes hours.
+        // The packets of 1 TB; with a search to the end of the set for each block this takes hours.
         let bits = Bits::new(714_285_715);
         let blocks = bits.len().div_ceil(256);
         let missing: u64 = (0..blocks)

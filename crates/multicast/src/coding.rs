@@ -6,9 +6,9 @@ use layercast_wire::Payload;
 
 use crate::{Bits, ContentError, Geometry, Rebuilt};
 
-/// Makes the parities of an object's blocks; a [`Source`](crate::Source) of files or memory holds one.
+/// Makes the parities of an object's blocks, for a [`Source`](crate::Source) in files or memory.
 ///
-/// It keeps the block that it was asked about last, since parities of one block are asked for in a row.
+/// Keeps the last block, since parities of one block are requested in succession.
 #[derive(Debug)]
 pub struct ParityMaker {
     code: Box<dyn Code>,
@@ -16,7 +16,7 @@ pub struct ParityMaker {
 }
 
 impl ParityMaker {
-    /// Of this code.
+    /// Creates a maker of parities of this code.
     pub fn new(scheme: Scheme) -> ParityMaker {
         ParityMaker {
             code: scheme.code(),
@@ -24,7 +24,7 @@ impl ParityMaker {
         }
     }
 
-    /// Parity `index` of a block; `read` gives a source packet.
+    /// Returns parity `index` of a block; `read` returns a source packet.
     pub fn parity(
         &mut self,
         geometry: &Geometry,
@@ -50,7 +50,7 @@ impl ParityMaker {
     }
 }
 
-/// Keeps parities until their blocks can be rebuilt; a [`Store`](crate::Store) of files or memory holds one.
+/// Keeps parities until their blocks can be rebuilt, for a [`Store`](crate::Store) in files or memory.
 #[derive(Debug)]
 pub struct Rebuilder {
     code: Box<dyn Code>,
@@ -60,8 +60,8 @@ pub struct Rebuilder {
 }
 
 impl Rebuilder {
-    /// Of this code, with room for so many octets of parities: what comes when they are full is not kept, and asked
-    /// for again.
+    /// Creates a rebuilder with room for `most` octets of parities. Parities beyond are not kept and are requested
+    /// again.
     pub fn new(scheme: Scheme, most: usize) -> Rebuilder {
         Rebuilder {
             code: scheme.code(),
@@ -71,7 +71,7 @@ impl Rebuilder {
         }
     }
 
-    /// Keeps a parity; `false`: there is no room for it.
+    /// Keeps a parity; `false` if there is no room.
     pub fn put(&mut self, block: u32, index: u32, payload: &Payload) -> bool {
         if self.octets + payload.len() > self.most {
             return false;
@@ -85,20 +85,20 @@ impl Rebuilder {
         true
     }
 
-    /// Forgets the parities of a block, which is whole.
+    /// Discards the parities of a complete block.
     pub fn forget(&mut self, block: u32) {
         let kept = self.kept.remove(&block).unwrap_or_default();
         self.octets -= kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
     }
 
-    /// Forgets all parities.
+    /// Discards all parities.
     pub fn clear(&mut self) {
         self.kept.clear();
         self.octets = 0;
     }
 
-    /// Rebuilds what is missing of a block: `read` gives a source packet that is there, `write` takes one that was
-    /// not.
+    /// Rebuilds the missing packets of a block: `read` returns a packet that is present, `write` stores a missing
+    /// one.
     pub fn rebuild<E>(
         &mut self,
         geometry: &Geometry,
@@ -135,13 +135,13 @@ impl Rebuilder {
                 Ok(Rebuilt::Whole)
             }
             Err(CodeError::TooFew { have, needed }) if have < needed => {
-                // What was kept stays: a little more is enough.
+                // The parities are kept: a few more suffice.
                 self.octets += kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
                 self.kept.insert(block, kept);
                 Ok(Rebuilt::Lacks((needed - have).min(n) as u16))
             }
             _ => {
-                // One of the parities was no parity; without them all that is missing is needed anew.
+                // One of the parities was invalid; without them everything missing is needed again.
                 let missing = held
                     .gaps(first, end)
                     .map(|(from, to)| to - from)

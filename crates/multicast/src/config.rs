@@ -4,82 +4,82 @@ use thiserror::Error;
 
 use crate::{Completion, Deadline, Opening, RateControl, Repair, Schedule, Silence, Trigger, Weak};
 
-/// What a sender does: a policy for each step of its round.
+/// Configuration of a sender: a policy for each step of a round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SenderConfig {
-    /// Octets of payload of a data packet.
+    /// Octets of payload in a data packet.
     pub packet_size: u16,
-    /// When it asks.
+    /// When the sender polls.
     pub trigger: Trigger,
-    /// What receivers tell.
+    /// What receivers report.
     pub content: Content,
-    /// When they answer.
+    /// When receivers answer.
     pub schedule: Schedule,
-    /// Until when it waits.
+    /// How long the sender waits for answers.
     pub deadline: Deadline,
-    /// What if somebody does not answer.
+    /// What happens to receivers that do not answer.
     pub silence: Silence,
-    /// How it repairs.
+    /// How losses are repaired.
     pub repair: Repair,
-    /// What becomes of weak receivers.
+    /// What happens to weak receivers.
     pub weak: Weak,
-    /// Who must be there.
+    /// Which receivers must be complete.
     pub completion: Completion,
-    /// How fast it sends.
+    /// How fast data is sent.
     pub rate: RateControl,
-    /// How it begins.
+    /// How the session is opened.
     pub opening: Opening,
-    /// Streams: packets that are kept until everybody has them.
+    /// Streams: packets kept until all receivers have them.
     pub window: u32,
-    /// Streams: members that are not waited for.
+    /// Streams: members without a guarantee.
     pub best_effort: Vec<MemberId>,
-    /// Streams: a buffer is released once it is received, not only when it is delivered to the user
+    /// Streams: whether a buffer is released when it is received, instead of when it is delivered to the user
     /// (specs/fully-reliable-multicast.md 6).
     pub release_on_received: bool,
-    /// Objects: passes, after which who lacks something has failed.
+    /// Objects: largest number of passes; a receiver that lacks something after it has failed.
     pub rounds: u16,
-    /// Objects: source packets of a block.
+    /// Objects: source packets in a block.
     pub block: u16,
     /// Objects: number of the erasure code (specs/packet-level-fec.md 2.2); 0: none.
     pub scheme: u8,
-    /// Objects: receivers are told of the end after each pass, and their answers waited for (RMTP REL, RACK).
+    /// Objects: whether the end is announced after each pass and answers to it are collected (RMTP REL, RACK).
     pub release_each: bool,
-    /// Receivers report unasked when they heard no data for so long; zero: never.
+    /// Time without data after which receivers report by themselves; zero: never.
     pub data_wait: Span,
-    /// Receivers give up after so much silence, or four times the range of their answers if that is longer; zero: never.
+    /// Silence after which receivers leave, at least four times the range of their answers; zero: never.
     pub sender_wait: Span,
-    /// Master key of receipts; without one they prove nothing.
+    /// Master key of receipts; without one receipts prove nothing.
     pub receipts: Option<[u8; 32]>,
 }
 
-/// Why a configuration cannot be.
+/// Reason why a configuration is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
-    /// A number that must not be 0.
+    /// A value that must not be 0.
     #[error("{0} must not be 0")]
     Zero(&'static str),
-    /// Policies that do not go together.
+    /// Policies that contradict each other.
     #[error("{0}")]
     Conflict(&'static str),
-    /// The contingency factor.
+    /// An invalid contingency factor.
     #[error("the contingency factor k must be more than 1000 thousandths, not {0}")]
     Contingency(u32),
-    /// Nobody to send to.
+    /// The list of members is empty.
     #[error("the list of members is empty")]
     NoMembers,
-    /// Somebody is on the list twice.
+    /// A member is listed twice.
     #[error("member {} is listed twice", .0.0)]
     Twice(MemberId),
-    /// Too large for the packet numbers of the session.
+    /// Too many packets for the numbers of a session.
     #[error("{0} source packets are too many: more octets per packet or per block")]
     TooLarge(u64),
-    /// A stream where an object is configured, or the other way.
+    /// A trigger for streams in a session of an object, or the reverse.
     #[error("a stream asks by timer, an object after each pass")]
     Trigger,
 }
 
 impl SenderConfig {
-    /// Whether the policies go together.
+    /// Checks that the policies are consistent.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let numbers = [
             (u32::from(self.packet_size), "packet_size"),

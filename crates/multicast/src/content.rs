@@ -9,15 +9,15 @@ use crate::{Bits, Geometry};
 #[error("content cannot be read: {0}")]
 pub struct ContentError(pub String);
 
-/// Where a sender takes the packets of an object from: memory, a file, or nowhere ([`Virtual`]).
+/// Source of the packets of an object: memory, a file, or none ([`Virtual`]).
 pub trait Source {
-    /// What is announced: size, code, digest, name. `block` is set by the sender's configuration.
+    /// The announced properties: size, code, digest, name. The sender's configuration sets `block`.
     fn object(&self) -> Object;
 
-    /// Source packet `number`.
+    /// Returns source packet `number`.
     fn packet(&mut self, geometry: &Geometry, number: u64) -> Result<Payload, ContentError>;
 
-    /// Parity `index` of a block, below what the configuration says the code has.
+    /// Returns parity `index` of a block, below the configured number of parities.
     fn parity(
         &mut self,
         geometry: &Geometry,
@@ -26,38 +26,38 @@ pub trait Source {
     ) -> Result<Payload, ContentError>;
 }
 
-/// What came of an attempt to rebuild a block.
+/// Result of an attempt to rebuild a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rebuilt {
-    /// All source packets are there now.
+    /// All source packets are present.
     Whole,
-    /// So many symbols more are needed (RaptorQ now and then; a code that is not kept any more).
+    /// This many further symbols are needed (RaptorQ at times; a code that is no longer kept).
     Lacks(u16),
 }
 
-/// What came of a look at the digest.
+/// Result of verifying the digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
-    /// It is the object.
+    /// The digest is right.
     Same,
-    /// It is not.
+    /// The digest is wrong.
     Different,
-    /// Not known yet: the driver says so by `Receiver::verified`.
+    /// Not yet known; the driver reports it by `Receiver::verified`.
     Later,
 }
 
-/// Where a receiver puts the packets of an object: memory, a file, or nowhere ([`Virtual`]).
+/// Destination of the packets of an object: memory, a file, or none ([`Virtual`]).
 ///
-/// A reason in an error makes the receiver leave the session with it.
+/// If an error holds a reason, the receiver leaves the session with it.
 pub trait Store {
-    /// An object begins; gives the source packets that are there already, to resume.
+    /// Begins an object; returns the source packets that are already present, to resume.
     fn begin(&mut self, object: &Object, geometry: &Geometry) -> Result<Bits, Reason>;
 
-    /// Keeps a source packet that was not there yet; its length is right.
+    /// Stores a missing source packet of the right length.
     fn packet(&mut self, geometry: &Geometry, number: u64, payload: &Payload)
     -> Result<(), Reason>;
 
-    /// Keeps a parity of a block that is not whole yet.
+    /// Stores a parity of an incomplete block.
     fn parity(
         &mut self,
         geometry: &Geometry,
@@ -66,28 +66,28 @@ pub trait Store {
         payload: &Payload,
     ) -> Result<(), Reason>;
 
-    /// Rebuilds a block that has as many symbols as source packets; what is in `held` is there. Parities of the
-    /// block are not needed any more once it is whole.
+    /// Rebuilds a block with enough symbols; `held` lists the packets that are present. The parities of a complete
+    /// block are no longer needed.
     fn rebuild(&mut self, geometry: &Geometry, block: u32, held: &Bits) -> Result<Rebuilt, Reason>;
 
-    /// A block is whole: its parities are not needed any more.
+    /// A block is complete: its parities are no longer needed.
     fn whole(&mut self, _block: u32) {}
 
-    /// Whether the whole object, which is there, has the digest that was announced.
+    /// Verifies that the complete object has the announced digest.
     fn verify(&mut self) -> Verdict;
 
-    /// Forgets all packets: what is there is not the object.
+    /// Discards all packets: they are not the object.
     fn clear(&mut self);
 }
 
-/// An object without content: a simulator with ten thousand receivers needs no memory for it.
+/// An object without content: a simulation of ten thousand receivers needs no memory for it.
 #[derive(Clone, Debug)]
 pub struct Virtual {
     object: Object,
 }
 
 impl Virtual {
-    /// So many octets, with the number of an erasure code (0: none).
+    /// An object of `size` octets with the number of an erasure code (0: none).
     pub fn new(size: u64, scheme: u8) -> Virtual {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"layercast virtual object");
@@ -118,7 +118,7 @@ impl Source for Virtual {
     }
 }
 
-/// Keeps nothing and believes that any n symbols rebuild a block of n.
+/// Stores nothing and assumes that any n symbols rebuild a block of n.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct VirtualStore;
 

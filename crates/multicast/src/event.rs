@@ -4,21 +4,21 @@ use thiserror::Error;
 
 use crate::{ContentError, Peer};
 
-/// What the user of a sender is told.
+/// Event for the user of a sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SenderEvent {
-    /// The session runs.
+    /// The session is open.
     Opened {
-        /// Who takes part, aggregators counted with all they speak for.
+        /// Receivers that take part, including all behind aggregators.
         yes: u32,
-        /// Who refused.
+        /// Receivers that refused.
         no: u32,
-        /// Who did not answer, of those listed.
+        /// Listed receivers that did not answer.
         silent: u32,
     },
-    /// Somebody joined while the session ran.
+    /// A receiver joined the running session.
     Joined(MemberId),
-    /// A pass and its answers are over.
+    /// A pass and its answers have ended.
     PassDone {
         /// Number of the pass.
         round: u16,
@@ -27,7 +27,7 @@ pub enum SenderEvent {
         /// Receivers that lack something.
         needy: u32,
     },
-    /// Buffers of the stream below this number are free.
+    /// Buffers of the stream below this number were released.
     Released {
         /// 1 + the last.
         upto: u64,
@@ -39,179 +39,179 @@ pub enum SenderEvent {
         /// 1 + the last.
         to: u64,
     },
-    /// Somebody did not answer: the group is asked again.
+    /// An answer is missing: the group is polled again.
     Handshake {
-        /// How many did not.
+        /// Number of missing answers.
         missing: u32,
     },
-    /// A receiver cannot take data now.
+    /// A receiver cannot take data at present.
     Busy(MemberId),
-    /// A receiver is served after the others.
+    /// A receiver will be served after the others.
     Postponed(MemberId),
-    /// A receiver has everything, and its digest is right.
+    /// A receiver has everything, and the digest is right.
     Delivered(MemberId),
-    /// A receiver is expelled.
+    /// A receiver was expelled.
     Ejected {
-        /// Who.
+        /// The receiver.
         member: MemberId,
-        /// Octets per second that would have been released for it alone.
+        /// Octets per second that would have been released for this receiver alone.
         own_rate: u64,
-        /// Octets per second that were released for all.
+        /// Octets per second that were released for the group.
         group_rate: u64,
     },
-    /// A receiver does not get it.
+    /// A receiver failed.
     Failed {
-        /// Who.
+        /// The receiver.
         member: MemberId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// The group is too slow and nobody can be named.
+    /// The group is too slow, and no single receiver is the cause.
     Degraded {
         /// Octets per second that were released.
         group_rate: u64,
     },
-    /// The rate of sending changed.
+    /// The sending rate changed.
     Rate(Rate),
-    /// It is over.
+    /// The session ended.
     Closed(Result<(), Failure>),
 }
 
-/// Why a session ended without success.
+/// Reason why a session ended without success.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Failure {
-    /// Nobody took part.
+    /// No receiver took part.
     #[error("no receiver took part")]
     NoReceivers,
-    /// The group is not, or no longer, what it must be.
+    /// The group violates its completion condition.
     #[error("the group is no longer what it must be")]
     Integrity,
-    /// Nothing of two passes reached any receiver, though what is shorter does.
+    /// In two passes nothing reached any receiver, although shorter packets do.
     #[error(
         "packets with {0} octets of content reach no receiver, shorter ones do: the MTU of the path is smaller; send \
          smaller ones (--packet)"
     )]
     Mtu(u16),
-    /// The user said so.
+    /// The user aborted.
     #[error("given up by the user")]
     User,
-    /// The content cannot be read any more.
+    /// The content can no longer be read.
     #[error(transparent)]
     Content(#[from] ContentError),
 }
 
-/// What became of a receiver.
+/// Outcome of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
-    /// Still on.
+    /// Not yet known.
     Pending,
-    /// Has everything; an object with the right digest.
+    /// Complete; an object with the right digest.
     Delivered,
-    /// Has not.
+    /// Failed.
     Failed(Reason),
-    /// Never answered the announcement.
+    /// The receiver never answered the announcement.
     NeverConnected,
 }
 
-/// What a sender knows of a receiver.
+/// What the sender knows about a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// Who.
+    /// The receiver.
     pub member: MemberId,
-    /// Who speaks for it, once it has answered.
+    /// The peer that reports for it, once it has answered.
     pub peer: Option<Peer>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Receivers it speaks for.
+    /// Number of receivers it reports for.
     pub weight: u32,
-    /// Of these, complete.
+    /// How many of them are complete.
     pub complete: u32,
-    /// Objects: packets or symbols it lacked when it was last heard of. Streams: 1 + the last number delivered.
+    /// Objects: packets or symbols missing at its last report. Streams: 1 + the last number delivered.
     pub at: u64,
-    /// Last round trip, its back-off included.
+    /// Last round trip, including its back-off.
     pub round_trip: Span,
-    /// Share of packets it lost before decoding, in 1/65535.
+    /// Share of packets lost before decoding, in 1/65535.
     pub loss: u16,
 }
 
-/// What a sender counted.
+/// Counters of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SenderStats {
-    /// Data packets sent, parities and repairs among them.
+    /// Data packets sent, including parities and repairs.
     pub data: u64,
-    /// Of these, parities.
+    /// Parities among them.
     pub parities: u64,
-    /// Of these, sent before.
+    /// Repeated packets among them.
     pub again: u64,
-    /// Of these, to one receiver alone.
+    /// Packets to a single receiver among them.
     pub unicast: u64,
     /// Octets of payload.
     pub octets: u64,
     /// Polls to the group.
     pub polls: u64,
-    /// Polls to one receiver.
+    /// Polls to a single receiver.
     pub polls_each: u64,
-    /// Reports taken.
+    /// Reports received.
     pub reports: u64,
-    /// Reports that came after their deadline.
+    /// Reports received after their deadline.
     pub late: u64,
-    /// Dropped: from somebody unknown, or in another's name.
+    /// Packets dropped: from an unknown peer, or in the name of another member.
     pub strangers: u64,
-    /// Dropped: about a poll or pass that is over.
+    /// Packets dropped: about a former poll or pass.
     pub stale: u64,
-    /// Dropped: what cannot be so.
+    /// Packets dropped: impossible content.
     pub forged: u64,
     /// Handshakes.
     pub handshakes: u64,
-    /// Expelled.
+    /// Receivers expelled.
     pub ejected: u32,
     /// Passes.
     pub rounds: u32,
 }
 
-/// What the user of a receiver is told.
+/// Event for the user of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReceiverEvent {
-    /// A session began, and it takes part.
+    /// The receiver takes part in a session.
     Joined,
-    /// It refused.
+    /// The receiver refused a session.
     Refused(Reason),
-    /// Packets of the stream can be taken.
+    /// Packets of the stream can be read.
     Readable,
-    /// All packets are there: the driver looks at the digest and says so by `verified`.
+    /// All packets are present: the driver verifies the digest and reports it by `verified`.
     Verify,
-    /// The object is there, whole, and its digest is right.
+    /// The object is complete, and its digest is right.
     Complete,
-    /// The digest was wrong: all is asked for again.
+    /// The digest was wrong: everything is requested again.
     Corrupt,
-    /// It is served after the others.
+    /// The receiver will be served after the others.
     Postponed,
-    /// The session is over. Objects are complete if, and only if, it says so.
+    /// The session ended. An object is complete if and only if this says so.
     Closed {
         /// Whether everything was received.
         complete: bool,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
 }
 
-/// What a receiver counted.
+/// Counters of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReceiverStats {
-    /// Data packets that came.
+    /// Data packets received.
     pub data: u64,
-    /// Of these, not needed: there already, or of a block that is whole.
+    /// Data packets that were not needed: duplicates, or of a complete block.
     pub duplicates: u64,
-    /// Packets dropped: what cannot be so.
+    /// Packets dropped: impossible content.
     pub malformed: u64,
-    /// Packets dropped: of another session or from somebody else.
+    /// Packets dropped: of another session, or from another peer.
     pub strangers: u64,
     /// Packets dropped: no room, or out of order.
     pub overflow: u64,
     /// Reports sent.
     pub reports: u64,
-    /// Reports not sent because the sender knew already.
+    /// Reports suppressed because the sender already knew.
     pub suppressed: u64,
-    /// Blocks rebuilt by parities.
+    /// Blocks rebuilt from parities.
     pub rebuilt: u64,
 }

@@ -2,7 +2,7 @@ use layercast_wire::multicast::{Content, Object, State};
 
 use crate::ConfigError;
 
-/// How an object is cut into packets, and packets into blocks.
+/// Division of an object into packets, and of packets into blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Octets of the object.
@@ -14,12 +14,12 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Of an object in packets of so many octets; an error if the packets cannot be numbered.
+    /// The geometry of an object; an error if the packets cannot be numbered.
     pub fn of(object: &Object, packet_size: u16) -> Result<Geometry, ConfigError> {
         Geometry::new(object.size, packet_size, object.block)
     }
 
-    /// Of so many octets; an error if the packets cannot be numbered.
+    /// The geometry of `size` octets; an error if the packets cannot be numbered.
     pub fn new(size: u64, packet_size: u16, block: u16) -> Result<Geometry, ConfigError> {
         if packet_size == 0 || block == 0 {
             return Err(ConfigError::Zero("packet or block"));
@@ -51,7 +51,7 @@ impl Geometry {
         (packet / u64::from(self.block)) as u32
     }
 
-    /// First packet of a block and the first behind it.
+    /// The first packet of a block, and the first after it.
     #[inline]
     pub fn range(&self, block: u32) -> (u64, u64) {
         let first = u64::from(block) * u64::from(self.block);
@@ -66,8 +66,8 @@ impl Geometry {
         (end - first) as u16
     }
 
-    /// Whether what a receiver says that it lacks is of this object, and told as was agreed; what says nothing of
-    /// that fits.
+    /// Whether the needs in a report are possible for this object and in the agreed form; a report without needs
+    /// fits.
     pub(crate) fn fits(&self, content: Content, state: &State) -> bool {
         match state {
             State::Missing(spans) => content == Content::Ranges && spans.end() <= self.packets(),
@@ -81,20 +81,20 @@ impl Geometry {
         }
     }
 
-    /// Octet at which a packet begins.
+    /// Offset of a packet in the object, in octets.
     #[inline]
     pub fn offset(&self, packet: u64) -> u64 {
         packet * u64::from(self.packet_size)
     }
 
-    /// Octets of a packet.
+    /// Length of a packet in octets.
     #[inline]
     pub fn len(&self, packet: u64) -> usize {
         let left = self.size.saturating_sub(self.offset(packet));
         left.min(self.packet_size.into()) as usize
     }
 
-    /// Whether there is nothing to be sent.
+    /// Whether the object is empty.
     pub fn is_empty(&self) -> bool {
         self.size == 0
     }

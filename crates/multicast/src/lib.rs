@@ -1,12 +1,11 @@
-//! Reliable multicast as one sans-I/O engine: FRM, RMTP and Layercast's own profile are policies of the same
-//! machine.
+//! Reliable multicast as one sans-I/O engine: FRM, RMTP and Layercast's own profile are policies of the same machine.
 //!
 //! ```text
 //! solicit -> collect until a deadline -> evaluate the list of receivers -> act -> next round
 //! ```
 //!
-//! A [`Sender`] of an object takes its packets from a [`Source`], a [`Receiver`] puts them into a [`Store`]; both
-//! may be files, memory, or nothing ([`Virtual`], [`VirtualStore`]: for simulators with many receivers).
+//! A [`Sender`] of an object reads its packets from a [`Source`]; a [`Receiver`] writes them to a [`Store`]. Both may
+//! be files, memory, or empty ([`Virtual`], [`VirtualStore`]: for simulations of many receivers).
 //!
 //! # Driving a machine
 //!
@@ -19,16 +18,16 @@
 //! poll_timeout()                   then: when to come back; an instant in the past means at once
 //! ```
 //!
-//! - [`Peer`] numbers are the driver's: for each address it hears from, or knows, one. [`To::One`] goes there,
-//!   [`To::Group`] to the multicast address or to each receiver in turn, [`To::Side`] to a second multicast address,
-//!   or like `Group` where there is none.
-//! - Data leave at the rate of the configuration: `poll_transmit` gives `None` until it is time. A driver that
-//!   cannot send just does not ask; it keeps calling `on_timeout`.
-//! - Packets are values; their bytes are `layercast_wire::multicast`'s. What does not decode is dropped by the
-//!   driver.
+//! - [`Peer`] numbers are chosen by the driver, one for each address. [`To::One`] is sent there, [`To::Group`] to the
+//!   multicast address or to each receiver in turn, [`To::Side`] to a second multicast address, or like `Group` where
+//!   there is none.
+//! - Data leaves at the configured rate: `poll_transmit` returns `None` until it is due. A driver that cannot send
+//!   does not call it, but keeps calling `on_timeout`.
+//! - Packets are values; `layercast_wire::multicast` encodes them. The driver drops packets that do not decode.
 //! - `now` never goes backwards.
-//! - `obs` is an [`Observer`](layercast_core::Observer): packets, what was dropped and why, states and decisions; nothing
-//!   with [`Off`](layercast_core::Off). What calls without it do is told by the next with it.
+//! - `obs` is an [`Observer`](layercast_core::Observer) of packets, drops and their causes, states and decisions;
+//!   there is no observation with [`Off`](layercast_core::Off). Calls without an observer are reported by the next
+//!   call with one.
 
 mod aggregator;
 mod bits;

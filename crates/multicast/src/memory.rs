@@ -16,7 +16,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `bytes` under a name of at most 256 octets (the rest is cut off), without a code or with one.
+    /// An object of `bytes` with a name of at most 256 octets (longer names are cut off) and an optional code.
     pub fn new(name: &str, bytes: Bytes, scheme: Option<Scheme>) -> Memory {
         let name = Bytes::copy_from_slice(name.as_bytes());
         let kept = name.len().min(MAX_NAME);
@@ -62,7 +62,7 @@ impl Source for Memory {
     }
 }
 
-/// Keeps an object in memory, of at most so many octets; what is there survives the receiver that used it.
+/// Stores an object of limited size in memory; its content survives the receiver that used it.
 #[derive(Debug)]
 pub struct MemoryStore {
     most: u64,
@@ -73,7 +73,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Room for `most` octets, and for as many of parities.
+    /// Creates a store of `most` octets, plus as many for parities.
     pub fn new(most: u64) -> MemoryStore {
         MemoryStore {
             most,
@@ -84,7 +84,7 @@ impl MemoryStore {
         }
     }
 
-    /// What is there; zeros where nothing arrived.
+    /// The content; zeros where nothing has arrived.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

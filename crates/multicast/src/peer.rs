@@ -1,27 +1,27 @@
 use layercast_wire::multicast::Packet;
 
-/// The driver's name for an address: it maps sockets, nodes or ports to numbers and back.
+/// Number of an address, assigned by the driver, which maps sockets, nodes or ports to numbers and back.
 ///
-/// Machines bind a member to the peer that spoke for it first, and drop what others say in its name.
+/// Machines bind a member to the first peer that reported for it, and drop packets of others in its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Peer(pub u32);
 
-/// Where a packet goes.
+/// Destination of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum To {
-    /// All receivers: the multicast address, or each in turn where there is none.
+    /// All receivers: the multicast address, or each receiver in turn.
     Group,
-    /// Those only that were postponed: a second multicast address, or each in turn.
+    /// Only the postponed receivers: a second multicast address, or each of them in turn.
     Side,
-    /// One of them, or the sender.
+    /// One receiver, or the sender.
     One(Peer),
 }
 
-/// A packet to be sent.
+/// A packet to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// Where to.
+    /// Its destination.
     pub to: To,
-    /// What.
+    /// The packet.
     pub packet: Packet,
 }

@@ -3,39 +3,39 @@ use layercast_wire::multicast::MemberId;
 
 use crate::Peer;
 
-/// When the sender asks for reports.
+/// When the sender polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trigger {
-    /// Each time a timer runs out, while data flow (FRM): for streams.
+    /// Whenever a timer expires, while data flows (FRM): for streams.
     Timer {
-        /// The list is evaluated as soon as all have answered, not only when the timer runs out
+        /// Whether the list is evaluated as soon as all have answered, instead of only when the timer expires
         /// (specs/fully-reliable-multicast.md 8).
         on_complete: bool,
-        /// Longest time between polls when nothing is outstanding; it doubles up to here.
+        /// Longest interval between polls while nothing is outstanding; the interval doubles up to this.
         idle: Span,
     },
-    /// After each pass over what is to be sent (RMTP): for objects.
+    /// After each pass over the data to send (RMTP): for objects.
     Pass,
 }
 
-/// How receivers are kept from answering all at once.
+/// How answers are spread in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
-    /// Not at all: everybody answers a poll at once (FRM).
+    /// Not at all: every receiver answers a poll immediately (FRM).
     AtOnce,
-    /// Uniformly over `delta` for each receiver (specs/rmtp-large-scale.md 2.3).
+    /// Uniform back-off over `delta` for each receiver (specs/rmtp-large-scale.md 2.3).
     BackOff {
-        /// Mean time between answers.
+        /// Mean interval between answers.
         delta: Span,
-        /// Receivers see for themselves that a pass ends, and no poll is sent (RMTP drafts: RBOT in CONN).
+        /// Whether receivers detect the end of a pass themselves, without a poll (RMTP drafts: RBOT in CONN).
         unasked: bool,
     },
-    /// Only who lacks something that the sender does not know of yet, after a truncated exponential back-off
-    /// (Nonnenmacher and Biersack 1999, RFC 5401); at the end everybody once, with back-off.
+    /// Only receivers that lack something unknown to the sender answer, after a truncated exponential back-off
+    /// (Nonnenmacher and Biersack 1999, RFC 5401); at the end each receiver answers once, with back-off.
     Suppress {
-        /// Mean time between answers where everybody is asked.
+        /// Mean interval between answers when all are polled.
         delta: Span,
-        /// Up to so many receivers everybody is asked anyway.
+        /// Number of receivers up to which all are polled.
         above: u32,
         /// Range of the back-off.
         spread: Span,
@@ -43,7 +43,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// Mean time between answers; zero: at once.
+    /// Mean interval between answers; zero: immediately.
     pub fn delta(&self) -> Span {
         match *self {
             Schedule::AtOnce => Span::ZERO,
@@ -52,45 +52,47 @@ impl Schedule {
     }
 }
 
-/// Until when answers are waited for.
+/// How long answers are collected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deadline {
-    /// k times the smoothed largest round trip (FRM 2.4), plus the range of the back-off.
+    /// k times the smoothed largest round trip (specs/fully-reliable-multicast.md 2.4), plus the range of the
+    /// back-off.
     Rtt {
-        /// The contingency factor, in thousandths: more than 1000.
+        /// The contingency factor in thousandths, above 1000.
         k_permille: u32,
     },
-    /// TAT + delta N + alpha (RMTP 2.3).
+    /// TAT + delta N + alpha (specs/rmtp-large-scale.md 2.3).
     Linear {
         /// Turn-around time.
         tat: Span,
         /// Surplus.
         alpha: Span,
     },
-    /// The range of the back-off, and what 99 of 100 answers took beyond it lately (specs/rmtp-large-scale.md 7).
+    /// The range of the back-off, plus the recent 99th percentile of the delay beyond it (specs/rmtp-large-scale.md
+    /// 7).
     Adaptive {
-        /// What they are assumed to take at first.
+        /// The delay assumed at first.
         initial: Span,
     },
 }
 
-/// What becomes of those who did not answer in time.
+/// What happens to receivers that did not answer in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
-    /// The whole group is asked again, each time waiting twice as long (FRM's synchronising handshake).
+    /// The whole group is polled again, with a doubled wait each time (FRM's synchronising handshake).
     AskGroup {
-        /// How often.
+        /// Number of attempts.
         tries: u32,
     },
-    /// Each is asked (RMTP POLL).
+    /// Each of them is polled (RMTP POLL).
     AskEach {
-        /// How often.
+        /// Number of attempts.
         tries: u32,
     },
 }
 
 impl Silence {
-    /// How often it is asked again.
+    /// Number of further attempts.
     pub fn tries(&self) -> u32 {
         match *self {
             Silence::AskGroup { tries } | Silence::AskEach { tries } => tries,
@@ -101,60 +103,60 @@ impl Silence {
 /// How losses are repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Repair {
-    /// Everything from the first missing packet on (FRM's first version).
+    /// Everything from the first missing packet on is sent again (FRM's first version).
     GoBackN,
-    /// What anybody misses, by multicast; to those who miss something alone if they are few.
+    /// The union of the missing packets is multicast; few receivers get theirs by unicast.
     Selective {
-        /// In thousandths of the receivers: fewer than so many get theirs by unicast.
+        /// Share of the receivers, in thousandths, below which repairs are sent by unicast.
         unicast_below_permille: u32,
     },
-    /// Fresh parities, as many for each block as the worst receiver lacks (integrated FEC, Nonnenmacher, Biersack,
-    /// Towsley 1997).
+    /// Fresh parities are sent, for each block as many as the worst receiver lacks (integrated FEC, Nonnenmacher,
+    /// Biersack, Towsley 1997).
     Parity {
         /// Parities that follow each block in the first pass.
         proactive: u16,
-        /// Parities that the code has for a block.
+        /// Largest number of parities of a block in this code.
         most: u32,
     },
 }
 
-/// What becomes of receivers that hold the others back.
+/// What happens to receivers that hold up the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weak {
     /// Nothing.
     Keep,
-    /// They are expelled if buffers are released too slowly because of them (FRM 2.7).
+    /// They are expelled if they keep the release of buffers too slow (specs/fully-reliable-multicast.md 2.7).
     Eject {
-        /// Octets per second at which buffers must be released.
+        /// Least release rate of buffers, octets per second.
         min_release: u64,
-        /// Over how long.
+        /// Interval of the evaluation.
         interval: Span,
-        /// In how many rounds in a row a receiver was the slowest before it is named.
+        /// Number of successive rounds in which a receiver must be the slowest before it is expelled.
         slow_rounds: u32,
-        /// Whether a mandatory receiver is expelled too, which ends the session.
+        /// Whether mandatory receivers are expelled as well, which ends the session.
         mandatory: bool,
     },
     /// They are served after the others (RMTP separate retransmission).
     Postpone {
-        /// Polls that a receiver may leave unanswered in all.
+        /// Largest number of unanswered polls.
         polls: u32,
-        /// In thousandths of the object: more than so much missing after a pass is too much.
+        /// Largest share of the object missing after a pass, in thousandths.
         missing_permille: u32,
-        /// All of them together by a second multicast address, not one after the other.
+        /// Whether they are served together by a second multicast address, instead of one by one.
         side: bool,
     },
 }
 
-/// Which receivers must be there for the session to go on, and to be a success (FRM 2.6).
+/// Which receivers must remain and must be complete for a session to succeed (specs/fully-reliable-multicast.md 2.6).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Completion {
-    /// Every one that took part.
+    /// All that took part.
     All,
-    /// At least so many.
+    /// At least this number.
     AtLeast(u32),
     /// At least this share of those that took part, in thousandths.
     Quorum(u32),
-    /// These.
+    /// The listed members.
     Key(Vec<MemberId>),
     /// Both conditions.
     Both(Box<(Completion, Completion)>),
@@ -163,7 +165,7 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// Whether it needs this member.
+    /// Whether the condition names this member.
     pub(crate) fn names(&self, id: MemberId) -> bool {
         match self {
             Completion::All => true,
@@ -174,21 +176,21 @@ impl Completion {
     }
 }
 
-/// How fast data are sent. Rates count octets of payload.
+/// How fast data is sent. Rates count octets of payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateControl {
-    /// As fast as the driver takes them, or the window allows.
+    /// As fast as the driver sends, or the window allows.
     Free,
-    /// At this rate.
+    /// At a fixed rate.
     Fixed(Rate),
-    /// By how many packets arrive between two monitor bits (RMTP 2.5).
+    /// By the number of packets that arrive between two monitor bits (specs/rmtp-large-scale.md 2.5).
     Monitor(Monitor),
     /// By loss and round trip of the worst receiver, as TCP would (RFC 4654).
     Friendly(Monitor),
 }
 
 impl RateControl {
-    /// The numbers of its measurements, if it makes any.
+    /// The parameters of its measurements, if there are any.
     pub fn monitor(&self) -> Option<Monitor> {
         match *self {
             RateControl::Monitor(it) | RateControl::Friendly(it) => Some(it),
@@ -197,41 +199,41 @@ impl RateControl {
     }
 }
 
-/// Numbers of the rate control by monitor bits.
+/// Parameters of the rate control by monitor bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Monitor {
-    /// At the start.
+    /// Initial rate.
     pub start: Rate,
-    /// At least.
+    /// Least rate.
     pub least: Rate,
-    /// At most.
+    /// Largest rate.
     pub most: Rate,
     /// Packets of one measurement.
     pub packets: u32,
-    /// How long reports are waited for.
+    /// How long reports are collected.
     pub wait: Span,
-    /// In thousandths of what was sent: more loss is bad.
+    /// Loss above which a receiver counts as bad, in thousandths.
     pub loss_permille: u32,
-    /// In thousandths of those who report: more bad ones, and the rate is halved.
+    /// Share of bad reporters, in thousandths, above which the rate is halved.
     pub down_permille: u32,
-    /// In thousandths of those who report: no more bad ones, and the rate is raised by a tenth of the first.
+    /// Share of bad reporters, in thousandths, up to which the rate is raised by a tenth of the initial one.
     pub up_permille: u32,
-    /// Of 65535 receivers, how many report.
+    /// Number of reporters per 65535 receivers.
     pub counters: u16,
 }
 
-/// Who may take part.
+/// Which receivers may take part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Members {
-    /// These, known beforehand, with their addresses if these are known too (RMTP).
+    /// Listed members, with their addresses if known (RMTP).
     Listed(Vec<(MemberId, Option<Peer>)>),
-    /// Whoever answers (FRM).
+    /// Any receiver that answers (FRM).
     Anyone {
-        /// When so many have answered, no more are waited for.
+        /// Number of answers after which the sender stops waiting for more.
         expect: Option<u32>,
-        /// At most so many.
+        /// Largest number of receivers.
         most: u32,
-        /// Also while the session runs: later ones, and those that start anew.
+        /// Whether receivers may join the running session, including restarted ones.
         late: bool,
     },
 }
@@ -239,9 +241,9 @@ pub enum Members {
 /// How the session is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
-    /// How often it is announced, the first time included.
+    /// Number of announcements, including the first.
     pub tries: u32,
-    /// How long answers are waited for each time, beside their back-off.
+    /// How long answers are collected each time, beyond their back-off.
     pub wait: Span,
     /// Copies of the first announcement (RMTP drafts: 2).
     pub copies: u32,

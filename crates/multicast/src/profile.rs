@@ -7,9 +7,9 @@ use crate::{
 };
 
 impl SenderConfig {
-    /// FRM as in the paper (specs/fully-reliable-multicast.md): a stream, polled by a timer of k = 1.5 largest round
-    /// trips, answered at once, repaired by go-back-N; B = 32 packets of 2000 octets; slow receivers are expelled
-    /// below 180 kbytes/s.
+    /// FRM as in the paper (specs/fully-reliable-multicast.md): a stream; polls by a timer of k = 1.5 largest round
+    /// trips, answered immediately; go-back-N; B = 32 packets of 2000 octets; receivers slower than 180 kbytes/s are
+    /// expelled.
     pub fn frm() -> SenderConfig {
         SenderConfig {
             packet_size: 2_000,
@@ -48,9 +48,9 @@ impl SenderConfig {
         }
     }
 
-    /// RMTP as in the paper (specs/rmtp-large-scale.md): an object in passes, answers after a uniform back-off without
-    /// being asked, silent receivers polled one by one, the union of what is missing sent again; packets of 1024
-    /// octets at 0.8 Mbit/s, TAT 100 ms, delta 3 ms.
+    /// RMTP as in the paper (specs/rmtp-large-scale.md): an object in passes; unsolicited answers after a uniform
+    /// back-off; silent receivers are polled one by one; the union of the missing packets is repeated; packets of
+    /// 1024 octets at 0.8 Mbit/s, TAT 100 ms, delta 3 ms.
     pub fn rmtp() -> SenderConfig {
         SenderConfig {
             packet_size: 1_024,
@@ -93,9 +93,9 @@ impl SenderConfig {
         }
     }
 
-    /// Layercast's own: an object in blocks of 100, counts of what is missing, truncated exponential back-off
-    /// where there are many, repair by fresh parities, weak receivers served afterwards; packets of 1400 octets at
-    /// the rate given.
+    /// Layercast's own profile: an object in blocks of 100; receivers report counts of missing symbols, with
+    /// truncated exponential back-off in large groups; repair by fresh parities; weak receivers are served at the
+    /// end; packets of 1400 octets at the given rate.
     pub fn layercast(rate: Rate) -> SenderConfig {
         SenderConfig {
             packet_size: 1_400,
@@ -139,7 +139,7 @@ impl SenderConfig {
         }
     }
 
-    /// The rate control of RMTP's authors, from `start` upwards and downwards (specs/rmtp-large-scale.md 2.5).
+    /// The rate control of RMTP's authors, with the initial rate `start` (specs/rmtp-large-scale.md 2.5).
     pub fn monitor(start: Rate, least: Rate, most: Rate) -> Monitor {
         Monitor {
             start,

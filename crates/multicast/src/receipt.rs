@@ -1,6 +1,6 @@
 use layercast_wire::multicast::{Body, MemberId, Open, Packet};
 
-/// The key with which a member proves that it has the object, from the master key that only the sender knows.
+/// The key by which a member proves possession of the object, derived from the sender's master key.
 pub fn member_key(master: &[u8; 32], member: MemberId) -> [u8; 32] {
     *blake3::keyed_hash(master, &member.0.to_be_bytes()).as_bytes()
 }
@@ -23,12 +23,12 @@ pub(crate) fn receipt(
     core::array::from_fn(|at| hash.as_bytes()[at])
 }
 
-/// The key with which a sender proves that it is it who announces a session, from the master key of its receipts.
+/// The key by which a sender proves that it announced a session, derived from the master key of its receipts.
 pub fn announcement_key(master: &[u8; 32]) -> [u8; 32] {
     *blake3::keyed_hash(master, b"announcement").as_bytes()
 }
 
-/// Proof that whoever has the key announces this session.
+/// Proof that the holder of the key announces this session.
 pub(crate) fn announcement(key: &[u8; 32], session: u64, open: &Open) -> [u8; 16] {
     let mut bytes = Vec::new();
     let body = Body::Open(Box::new(Open {
@@ -40,7 +40,7 @@ pub(crate) fn announcement(key: &[u8; 32], session: u64, open: &Open) -> [u8; 16
     core::array::from_fn(|at| hash.as_bytes()[at])
 }
 
-/// Whether an announcement comes from who has the key; without a key anybody may announce.
+/// Whether an announcement was made with the key; without a key every announcement is accepted.
 pub(crate) fn is_believed(key: Option<&[u8; 32]>, session: u64, open: &Open) -> bool {
     key.is_none_or(|key| open.proof == Some(announcement(key, session, open)))
 }

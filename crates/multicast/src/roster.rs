@@ -5,65 +5,65 @@ use layercast_wire::multicast::{Accept, MemberId, Reason};
 
 use crate::{Completion, ConfigError, Delivery, Members, Outcome, Peer};
 
-/// Where a receiver stands.
+/// State of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
-    /// Listed, has not answered the announcement.
+    /// Listed; it has not answered the announcement.
     Invited,
     /// Takes part.
     Joined,
-    /// Cannot take data now; its own word.
+    /// Cannot take data at present, by its own report.
     Busy,
-    /// To be served after the others.
+    /// Will be served after the others.
     Postponed,
-    /// Has everything.
+    /// Complete.
     Done,
-    /// Has everything and has heard of the end.
+    /// Complete, and informed of the end.
     Released,
-    /// Is out.
+    /// Failed.
     Failed(Reason),
-    /// Did not want to.
+    /// Refused to take part.
     Refused(Reason),
     /// Never answered the announcement.
     Never,
 }
 
-/// What the sender keeps of a receiver: small, since there are many.
+/// The sender's record of a receiver, small since there are many.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub id: MemberId,
-    /// Objects: what it lacks, by its last report. Streams: unused.
+    /// Objects: missing ranges of its last report. Streams: unused.
     pub missing: Option<Box<RangeSet>>,
-    /// Objects: how much it lacks. Streams: 1 + the highest number received in order.
+    /// Objects: number of missing packets. Streams: 1 + the highest number received in order.
     pub received: u64,
-    /// Streams: 1 + the number delivered last.
+    /// Streams: 1 + the last number delivered.
     pub delivered: u64,
-    /// `delivered` when the interval of ejection began.
+    /// `delivered` at the beginning of the ejection interval.
     pub mark: u64,
     pub peer: Option<Peer>,
     pub status: Status,
     pub incarnation: u32,
-    /// Poll that it answered last.
+    /// The last poll that it answered.
     pub answered: u32,
-    /// Polls it left unanswered in all.
+    /// Total number of unanswered polls.
     pub silent: u32,
-    /// Rounds in a row in which nobody was slower.
+    /// Successive rounds in which no receiver was slower.
     pub slowest: u32,
     pub rtt_us: u32,
     pub buffer: u32,
     pub weight: u32,
-    /// Receivers that have not answered the aggregator yet.
+    /// Receivers that have not yet answered the aggregator.
     pub absent: u32,
-    /// How long it may hold its answers.
+    /// How long it may delay its answers.
     pub hold_us: u32,
     pub complete: u32,
     pub loss: u16,
-    /// Objects: passes in a row in which nothing reached it, and the packets of them.
+    /// Objects: successive passes of which nothing reached it, and their packets.
     pub barren: (u16, u64),
-    /// Objects: what it lacked before the pass that runs.
+    /// Objects: missing packets before the current pass.
     pub lacked: u64,
     pub mandatory: bool,
-    /// It has been told once that its object is corrupt.
+    /// Whether it was already told that its object is corrupt.
     pub corrupt: bool,
 }
 
@@ -95,13 +95,13 @@ impl Record {
         }
     }
 
-    /// What it says of the receivers it speaks for.
+    /// Takes over what it reports about its receivers.
     pub fn says(&mut self, accept: &Accept) {
         (self.weight, self.absent) = (accept.weight, accept.absent);
         self.hold_us = accept.hold_us;
     }
 
-    /// What the user is told of it.
+    /// The delivery state for the user.
     pub fn delivery(&self) -> Delivery {
         Delivery {
             member: self.id,
@@ -129,7 +129,7 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    /// The list before anybody answered; whom `completion` names is mandatory.
+    /// The list before any answer; members named by `completion` are mandatory.
     pub fn invited(members: &Members, completion: &Completion) -> Result<Roster, ConfigError> {
         let mut roster = Roster::default();
         if let Members::Listed(list) = members {
@@ -178,7 +178,7 @@ impl Roster {
         self.records.iter_mut()
     }
 
-    /// Receivers in a status, aggregators with all they speak for.
+    /// Receivers in matching states, including all behind aggregators.
     pub fn weigh(&self, wanted: impl Fn(Status) -> bool) -> u32 {
         let chosen = self.iter().filter(|record| wanted(record.status));
         chosen.fold(0, |sum, record| {
@@ -189,7 +189,7 @@ impl Roster {
         })
     }
 
-    /// Whether the group is what it must be; those who have everything count as there.
+    /// Whether the group satisfies the condition; complete receivers count as present.
     pub fn satisfies(&self, rule: &Completion) -> bool {
         let there = |status| {
             matches!(
@@ -200,7 +200,7 @@ impl Roster {
         self.check(rule, &there)
     }
 
-    /// Whether enough have everything.
+    /// Whether enough receivers are complete.
     pub fn delivered_to(&self, rule: &Completion) -> bool {
         self.check(rule, &|status| {
             matches!(status, Status::Done | Status::Released)

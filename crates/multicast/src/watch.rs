@@ -1,4 +1,4 @@
-//! What observers are told of packets and of what was dropped, for all three machines.
+//! Observation of packets and drops, for all three machines.
 
 use layercast_core::{Cause, FlowId, Observer, Subject, Time, TraceEvent};
 use layercast_wire::multicast::{Body, Packet, Symbol};
@@ -8,7 +8,7 @@ pub(crate) fn flow(session: u64) -> FlowId {
     FlowId(session as u32)
 }
 
-/// A packet left (`sent`) or came.
+/// Reports a packet that was sent (`sent`) or received.
 #[inline]
 pub(crate) fn packet<'a, O: Observer>(
     obs: &mut O,
@@ -29,7 +29,7 @@ pub(crate) fn packet<'a, O: Observer>(
     });
 }
 
-/// A packet's kind and number.
+/// Kind and number of a packet.
 fn about(body: &Body) -> (&'static str, u64) {
     match body {
         Body::Open(open) => ("open", open.object.as_ref().map_or(0, |it| it.size)),
@@ -50,7 +50,7 @@ fn about(body: &Body) -> (&'static str, u64) {
     }
 }
 
-/// What was dropped since a count was looked at: cause, count then, count now.
+/// Reports drops since the counters were last compared: cause, former count, current count.
 pub(crate) fn dropped<O: Observer>(
     obs: &mut O,
     now: Time,
@@ -70,7 +70,7 @@ pub(crate) fn dropped<O: Observer>(
     }
 }
 
-/// A machine is in another state.
+/// Reports a new state of a machine.
 pub(crate) fn state<'a, O: Observer>(
     obs: &mut O,
     now: Time,

@@ -3,29 +3,29 @@ use layercast_core::{RequestId, Span};
 use crate::policy::{ConversationType, FlowKey, Policy, Service};
 use crate::{AtmAddress, RejectCause, Tag, Vcid};
 
-/// A packet of the driver; the mapper never looks into it.
+/// Handle of the driver for a packet; the mapper does not read it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PacketRef(pub u32);
 
-/// How a [`FlowMapper`](crate::FlowMapper) behaves.
+/// Configuration of a [`FlowMapper`](crate::FlowMapper).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapperConfig {
-    /// Which packets share a circuit, what it asks for, how long it lives.
+    /// The policy: which packets share a circuit, its service, its life.
     pub policy: Policy,
-    /// A bound circuit is idle if unused for longer (10 s).
+    /// Time without use after which a bound circuit is idle (10 s).
     pub idle: Span,
-    /// An idle circuit is kept for so long, from when it became idle (300 s; `svccache` only).
+    /// Time for which an idle circuit is kept, from the time it became idle (300 s; `svccache` only).
     pub cached: Span,
-    /// Packets that may wait for one circuit (64).
+    /// Largest number of packets waiting for one circuit (64).
     pub pending: usize,
-    /// How long an answer of the network is waited for (75 s: longer than its own watchdog).
+    /// Time to wait for an answer of the network (75 s, longer than the network's own watchdog).
     pub patience: Span,
-    /// Conversations that may have or wait for a circuit (65,536).
+    /// Largest number of conversations with or waiting for a circuit (65,536).
     pub conversations: usize,
 }
 
 impl MapperConfig {
-    /// The values of specs/insane-simulator.md 3 under this policy.
+    /// The values of specs/insane-simulator.md 3 with this policy.
     pub fn new(policy: Policy) -> MapperConfig {
         MapperConfig {
             policy,
@@ -38,78 +38,78 @@ impl MapperConfig {
     }
 }
 
-/// What a mapper takes.
+/// Input of a mapper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapperInput {
     /// A packet to send.
     Packet {
-        /// What tells its conversation.
+        /// Identification of its conversation.
         key: FlowKey,
-        /// The router it goes to.
+        /// The next-hop router.
         next_hop: AtmAddress,
         /// The packet.
         packet: PacketRef,
     },
-    /// A circuit that was asked for is there.
+    /// A requested circuit was set up.
     Ready {
         /// The request.
         request: RequestId,
-        /// Its number on the link of this router.
+        /// Its number on this router's link.
         vc: Vcid,
     },
-    /// A circuit that was asked for is refused.
+    /// A requested circuit was refused.
     Rejected {
         /// The request.
         request: RequestId,
-        /// Why.
+        /// The cause.
         cause: RejectCause,
     },
-    /// A circuit broke; nobody needs to release it.
+    /// A circuit failed; it need not be released.
     Lost {
-        /// Which.
+        /// The circuit.
         vc: Vcid,
     },
 }
 
-/// What a mapper wants done.
+/// Output of a mapper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapperOutput {
     /// Send the packet.
     Send {
-        /// On this circuit.
+        /// The circuit.
         vc: Vcid,
-        /// Which.
+        /// The packet.
         packet: PacketRef,
     },
-    /// Ask the network for a circuit.
+    /// Request a circuit from the network.
     Setup {
-        /// To be told in the answer.
+        /// Number of the request, repeated in the answer.
         request: RequestId,
-        /// Where it goes.
+        /// Its destination.
         to: AtmAddress,
-        /// What it asks for.
+        /// Its service.
         service: Service,
-        /// Who may use it.
+        /// Its tag: which conversations may use it.
         tag: Tag,
     },
-    /// Give a circuit back; it is not used any more.
+    /// Release a circuit that is no longer used.
     Release {
-        /// Which.
+        /// The circuit.
         vc: Vcid,
     },
-    /// Forget a packet.
+    /// Discard a packet.
     Discard {
-        /// Which.
+        /// The packet.
         packet: PacketRef,
-        /// Why.
+        /// The cause.
         cause: DiscardCause,
     },
 }
 
-/// Why a mapper discards a packet.
+/// Reason why a mapper discards a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DiscardCause {
-    /// Too many wait for the same circuit.
+    /// Too many packets wait for the same circuit.
     PendingFull,
     /// There are too many conversations.
     Conversations,
@@ -119,49 +119,49 @@ pub enum DiscardCause {
     NoAnswer,
 }
 
-/// Something that happened to a circuit: the `vc` record of specs/insane-simulator.md 2.11.
+/// An event of a circuit: the `vc` record of specs/insane-simulator.md 2.11.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapperEvent {
-    /// The type of the conversation that uses the circuit, or used it last.
+    /// Type of the conversation that uses the circuit, or used it last.
     pub conversation: ConversationType,
-    /// What happened.
+    /// The event.
     pub what: VcEvent,
 }
 
-/// What happened to a circuit.
+/// Kind of a circuit event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VcEvent {
-    /// A packet without circuit found an idle one.
+    /// A packet without a circuit found an idle one.
     Hit,
-    /// A packet without circuit found none.
+    /// A packet without a circuit found no idle one.
     Miss,
-    /// The network was asked.
+    /// A circuit was requested.
     Requested,
-    /// The network gave one.
+    /// A circuit was set up.
     Ready {
-        /// Since it was asked.
+        /// Time since the request.
         took: Span,
     },
-    /// Refused; best effort is tried.
+    /// The request was refused; best effort is tried.
     Fallback {
-        /// Why.
+        /// The cause.
         cause: RejectCause,
     },
-    /// Refused, or not answered; what waited is discarded.
+    /// The request was refused or not answered; waiting packets are discarded.
     Failed {
-        /// Why.
+        /// The cause.
         cause: RejectCause,
     },
-    /// Idle, and kept for others.
+    /// The circuit became idle and is cached.
     Unbound,
-    /// Given back.
+    /// The circuit was released.
     Released,
-    /// Broken by the network.
+    /// The circuit failed.
     Lost,
 }
 
 impl VcEvent {
-    /// Its name in records.
+    /// Name in records.
     pub fn name(self) -> &'static str {
         match self {
             VcEvent::Hit => "hit",
@@ -177,42 +177,42 @@ impl VcEvent {
     }
 }
 
-/// What a mapper counted, and how much it holds now.
+/// Counters of a mapper, and its current state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MapperStats {
-    /// Packets taken.
+    /// Packets received.
     pub packets: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Packets whose conversation had no circuit and got an idle one.
+    /// Packets without a circuit that found an idle one.
     pub hits: u64,
-    /// Packets whose conversation had no circuit and found no idle one.
+    /// Packets without a circuit that found no idle one.
     pub misses: u64,
-    /// Circuits asked for, the second try of the refused included.
+    /// Circuits requested, including second requests after a refusal.
     pub requests: u64,
-    /// Those of them that asked for more than best effort.
+    /// Requests for more than best effort among them.
     pub elevated: u64,
-    /// Most circuits asked for within one second of the clock.
+    /// Largest number of requests within one second of the clock.
     pub peak_requests: u64,
-    /// Circuits given.
+    /// Circuits set up.
     pub ready: u64,
-    /// Requests for more than best effort that were refused.
+    /// Refused requests for more than best effort.
     pub fallbacks: u64,
-    /// Fallbacks that found an idle best-effort circuit; not among the hits.
+    /// Fallbacks that found an idle best-effort circuit; not included in the hits.
     pub fallback_hits: u64,
-    /// Requests for best effort that were refused.
+    /// Refused requests for best effort.
     pub failures: u64,
-    /// Requests the network did not answer in time.
+    /// Requests without an answer in time.
     pub unanswered: u64,
-    /// Circuits given back.
+    /// Circuits released.
     pub released: u64,
-    /// Circuits broken by the network.
+    /// Circuits failed.
     pub lost: u64,
-    /// Answers and losses that fit nothing here.
+    /// Answers and failures that match no request or circuit.
     pub strays: u64,
     /// Conversations between two well-known ports, whose direction is a guess.
     pub ambiguous: u64,
-    /// Packets discarded because too many waited, by type.
+    /// Packets discarded because too many were waiting, by type.
     pub pending_full: [u64; ConversationType::ALL.len()],
     /// Packets discarded because there were too many conversations.
     pub conversations_full: u64,
@@ -220,14 +220,14 @@ pub struct MapperStats {
     pub rejected: u64,
     /// Packets discarded because the network did not answer.
     pub no_answer: u64,
-    /// Circuits in use, now.
+    /// Circuits in use at present.
     pub bound: usize,
-    /// Circuits kept for others, now.
+    /// Cached circuits at present.
     pub cached: usize,
-    /// Conversations that wait for a circuit, now.
+    /// Conversations waiting for a circuit at present.
     pub waiting: usize,
-    /// Packets that wait for a circuit, now.
+    /// Packets waiting for a circuit at present.
     pub queued: usize,
-    /// Most circuits in use and kept at one time.
+    /// Largest number of circuits in use and cached at one time.
     pub max_circuits: usize,
 }

@@ -9,16 +9,16 @@ use crate::{AtmAddress, Tag, Vcid};
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Where a circuit is in its life; each stage ends a fixed time after `since`.
+/// Stage of a circuit; each stage ends a fixed time after `since`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// Asked for; packets wait.
+    /// Requested; packets wait.
     Waiting,
-    /// Asked for; the packets are given up, the answer is still awaited.
+    /// Requested; the packets were discarded, the answer is still expected.
     Abandoned,
     /// In use.
     Bound,
-    /// Idle, kept for others.
+    /// Idle, available to other conversations.
     Cached,
 }
 
@@ -31,7 +31,7 @@ impl Stage {
     ];
 }
 
-/// Who may use an idle circuit: those who go the same way with the same tag.
+/// Identifies interchangeable idle circuits: same next hop and same tag.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct PoolKey {
     pub hop: AtmAddress,
@@ -47,21 +47,21 @@ pub(super) struct Circuit {
     pub key: u128,
     pub kind: ConversationType,
     pub pool: PoolKey,
-    /// Its number, if bound or cached.
+    /// Number of the circuit, if bound or cached.
     pub vc: Vcid,
-    /// The last request for it, and when that was made.
+    /// The last request for it, and its time.
     pub request: RequestId,
     pub asked: Time,
-    /// Whether more than best effort was asked for.
+    /// Whether the request is for more than best effort.
     pub elevated: bool,
-    /// Packets that wait.
+    /// Waiting packets.
     pub queue: VecDeque<PacketRef>,
     prev: u32,
     next: u32,
 }
 
 impl Circuit {
-    /// A circuit that is asked for now.
+    /// A circuit that is being requested.
     pub(super) fn new(now: Time, key: u128, kind: ConversationType, pool: PoolKey) -> Circuit {
         Circuit {
             stage: Stage::Waiting,
@@ -80,7 +80,7 @@ impl Circuit {
     }
 }
 
-/// All circuits, and of each stage a list in order of `since`: whose time is up stands in front.
+/// All circuits, and for each stage a list in the order of `since`: the next to expire is first.
 #[derive(Debug)]
 pub(super) struct Circuits {
     slots: Vec<Circuit>,
@@ -117,12 +117,12 @@ impl Circuits {
         &mut self.slots[slot as usize]
     }
 
-    /// How many are in this stage.
+    /// Number of circuits in this stage.
     pub(super) fn count(&self, stage: Stage) -> usize {
         self.chains[stage as usize].len
     }
 
-    /// The longest in this stage.
+    /// The circuit that has been in this stage for the longest time.
     pub(super) fn oldest(&self, stage: Stage) -> Option<u32> {
         let head = self.chains[stage as usize].head;
         (head != NONE).then_some(head)
@@ -143,14 +143,14 @@ impl Circuits {
         slot
     }
 
-    /// Forgets it; its queue must be empty.
+    /// Removes a circuit with an empty queue.
     pub(super) fn remove(&mut self, slot: u32) {
         debug_assert!(self.get(slot).queue.is_empty());
         self.unlink(slot);
         self.free.push(slot);
     }
 
-    /// Puts it last into `stage`, which it enters at `since`: nobody there is later.
+    /// Appends a circuit to `stage`, which it enters at `since`, not before any other in it.
     pub(super) fn enter(&mut self, slot: u32, stage: Stage, since: Time) {
         self.unlink(slot);
         let circuit = self.get_mut(slot);
@@ -158,7 +158,7 @@ impl Circuits {
         self.link(slot);
     }
 
-    /// Notes that a bound circuit was used.
+    /// Marks a bound circuit as used.
     pub(super) fn touch(&mut self, slot: u32, now: Time) {
         if self.chains[Stage::Bound as usize].tail == slot {
             self.get_mut(slot).since = now;

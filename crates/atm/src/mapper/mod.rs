@@ -1,5 +1,5 @@
-//! The policy engine of an ATM-attached router: which circuit a packet takes, and when circuits are
-//! asked for, kept and given back (specs/insane-simulator.md 2.6, specs/insane-study.md 2.6).
+//! The policy engine of an ATM-attached router: which circuit a packet uses, and when circuits are requested, cached
+//! and released (specs/insane-simulator.md 2.6, specs/insane-study.md 2.6).
 //!
 //! ```text
 //!  packet, no circuit --> Waiting --Ready--> Bound --idle--> Cached --unused--> released
@@ -30,8 +30,8 @@ use crate::{AtmAddress, RejectCause, Tag, Vcid};
 
 /// The policy engine as a machine; see the module documentation.
 ///
-/// A stage of a circuit ends when it has lasted *longer* than its time: a packet at the very instant
-/// still finds its circuit, whether the driver brings the packet or the time first.
+/// A stage of a circuit ends when it has lasted *longer* than its time: a packet at exactly that time still finds its
+/// circuit, whatever the order of packet and timer in the driver.
 #[derive(Debug)]
 pub struct FlowMapper {
     config: MapperConfig,
@@ -42,10 +42,10 @@ pub struct FlowMapper {
     requests: FxHashMap<RequestId, u32>,
     /// Bound and cached circuits by number.
     numbers: Vec<Option<u32>>,
-    /// Cached circuits, that which was used last behind.
+    /// Cached circuits, the most recently used last.
     pool: BTreeMap<PoolKey, VecDeque<u32>>,
     next_request: RequestId,
-    /// The second of the clock in which a circuit was asked for last, and how many were in it.
+    /// The second of the clock of the last request, and the number of requests in it.
     second: (u64, u64),
     outputs: VecDeque<MapperOutput>,
     events: VecDeque<MapperEvent>,
@@ -53,7 +53,7 @@ pub struct FlowMapper {
 }
 
 impl FlowMapper {
-    /// A mapper without circuits.
+    /// Creates a mapper without circuits.
     pub fn new(config: MapperConfig) -> FlowMapper {
         FlowMapper {
             config,
@@ -70,7 +70,7 @@ impl FlowMapper {
         }
     }
 
-    /// What was counted, and what is held now.
+    /// Counters and current state.
     pub fn stats(&self) -> MapperStats {
         MapperStats {
             bound: self.circuits.count(Stage::Bound),
@@ -96,7 +96,7 @@ impl FlowMapper {
         }
     }
 
-    /// The first packet of a conversation that has no circuit.
+    /// Handles the first packet of a conversation without a circuit.
     fn open(&mut self, now: Time, mux_key: u128, key: FlowKey, hop: AtmAddress, packet: PacketRef) {
         if self.keys.len() >= self.config.conversations {
             self.stats.conversations_full += 1;
@@ -160,7 +160,7 @@ impl FlowMapper {
             return;
         }
         let Some(slot) = self.requests.remove(&request) else {
-            // Nobody waits for it any more, but the network holds it for us.
+            // No packet waits for it any more, but the network holds it for this router.
             self.stats.strays += 1;
             self.outputs.push_back(MapperOutput::Release { vc });
             return;
@@ -250,7 +250,7 @@ impl FlowMapper {
         }
     }
 
-    /// How long a stage lasts; `None` is for ever.
+    /// Duration of a stage; `None` if unlimited.
     fn time(&self, stage: Stage) -> Option<Span> {
         match stage {
             Stage::Waiting | Stage::Abandoned => Some(self.config.patience),
@@ -260,7 +260,7 @@ impl FlowMapper {
         }
     }
 
-    /// The stage of this circuit ended at `end`, which may be past.
+    /// Handles the end of a stage at `end`, possibly in the past.
     fn ended(&mut self, slot: u32, end: Time) {
         let Circuit {
             stage,
@@ -288,14 +288,14 @@ impl FlowMapper {
                 self.idle(slot, end);
             }
             Stage::Cached => {
-                // Nobody with this tag has been idle for longer.
+                // It is the circuit with this tag that has been idle for the longest time.
                 self.pool.get_mut(&pool).map(VecDeque::pop_front);
                 self.release(slot);
             }
         }
     }
 
-    /// Nobody uses this circuit since `since`.
+    /// Handles a circuit that is unused since `since`.
     fn idle(&mut self, slot: u32, since: Time) {
         if self.config.policy.management() == VcManagement::Svc {
             return self.release(slot);
@@ -306,7 +306,7 @@ impl FlowMapper {
         self.tell(kind, VcEvent::Unbound);
     }
 
-    /// An idle circuit: that which was used last, so that a surplus expires.
+    /// Takes the most recently used idle circuit, so that a surplus expires.
     fn take(&mut self, pool: PoolKey) -> Option<u32> {
         self.pool.get_mut(&pool)?.pop_back()
     }
@@ -325,7 +325,7 @@ impl FlowMapper {
         self.close(slot, VcEvent::Released);
     }
 
-    /// Forgets a circuit that had a number.
+    /// Removes a circuit that had a number.
     fn close(&mut self, slot: u32, what: VcEvent) {
         let Circuit { vc, kind, .. } = *self.circuits.get(slot);
         self.numbers[usize::from(vc.0)] = None;
@@ -348,7 +348,7 @@ impl FlowMapper {
         }
     }
 
-    /// Sends what waits at `from` on the circuit `to`.
+    /// Sends the packets waiting at `from` on the circuit `to`.
     fn flush(&mut self, from: u32, to: u32) {
         let vc = self.circuits.get(to).vc;
         while let Some(packet) = self.circuits.get_mut(from).queue.pop_front() {

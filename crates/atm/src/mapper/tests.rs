@@ -12,17 +12,17 @@ const CACHED: Span = Span::from_secs(300);
 const TICK: Span = Span::from_ps(1);
 const HOP: AtmAddress = AtmAddress(4);
 
-/// A mapper, the network behind it as its circuits, and what became of each packet.
+/// A mapper, its network of circuits, and the fate of each packet.
 struct Bench {
     mapper: FlowMapper,
     now: Time,
-    /// Requests without answer.
+    /// Unanswered requests.
     asked: Vec<(RequestId, Service, Tag)>,
-    /// Circuits the network holds, with the time of the last packet.
+    /// Circuits held by the network, with the time of the last packet.
     open: BTreeMap<Vcid, Option<Time>>,
     sent: Vec<(PacketRef, Vcid)>,
     discarded: Vec<(PacketRef, DiscardCause)>,
-    /// Released circuits: when, and when they were used last.
+    /// Released circuits: the time, and the time of their last use.
     released: Vec<(Time, Vcid, Option<Time>)>,
     events: Vec<VcEvent>,
     packets: u32,
@@ -92,7 +92,7 @@ impl Bench {
         self.packet_to(key, HOP)
     }
 
-    /// Lets time pass, with every timer at its time.
+    /// Advances the time, running every timer when it is due.
     fn pass(&mut self, span: Span) {
         let until = self.now + span;
         while let Some(due) = self.mapper.next_timeout().filter(|&due| due <= until) {
@@ -103,7 +103,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// The network gives a circuit to the `index`th request: that with the lowest free number.
+    /// The network sets up the circuit of request number `index`, with the lowest free number.
     fn ready(&mut self, index: usize) -> Vcid {
         let (request, ..) = self.asked.remove(index);
         let vc = (1..)
@@ -121,7 +121,7 @@ impl Bench {
         self.handle(MapperInput::Rejected { request, cause });
     }
 
-    /// The circuit this packet was sent on.
+    /// The circuit that this packet was sent on.
     fn vc_of(&self, packet: PacketRef) -> Option<Vcid> {
         let mut sent = self.sent.iter().filter(|(sent, _)| *sent == packet);
         sent.next().map(|&(_, vc)| vc)
@@ -132,7 +132,7 @@ impl Bench {
     }
 }
 
-/// The `n`th conversation through `port` of a server.
+/// Conversation number `n` through `port` of a server.
 fn tcp(n: u16, port: u16) -> FlowKey {
     FlowKey {
         src: Ipv4Addr::new(128, 32, 131, 10 + n as u8 / 4),
@@ -184,7 +184,7 @@ fn an_svc_is_released_after_ten_idle_seconds_and_not_before() {
     bench.packet(tcp(0, 80));
     bench.ready(0);
     bench.pass(IDLE);
-    // At the very instant the packet wins, even over a timer that is asked first.
+    // At exactly that time the packet has precedence, even over a timer that runs first.
     bench.mapper.on_timeout(bench.now, &mut Off);
     let at_the_instant = bench.packet(tcp(0, 80));
     assert!(bench.vc_of(at_the_instant).is_some());
@@ -201,7 +201,7 @@ fn a_late_driver_changes_nothing_but_the_hour_of_the_release() {
     let mut bench = Bench::new("noqos-conv-svccache");
     bench.packet(tcp(0, 80));
     bench.ready(0);
-    // Nobody calls on_timeout: idle since 10 s, expired since 310 s.
+    // Without a call of on_timeout: idle since 10 s, expired since 310 s.
     bench.now = bench.now + IDLE + CACHED + TICK;
     bench.packet(tcp(1, 80));
     assert_eq!((bench.stats().hits, bench.stats().released), (0, 1));
@@ -254,7 +254,7 @@ fn only_the_same_tag_and_the_same_router_may_use_a_circuit_again() {
     bench.packet(tcp(0, 25));
     bench.ready(0);
     bench.pass(IDLE + TICK);
-    // Tags hold for types that are not elevated, too.
+    // Tags also apply to types that are not elevated.
     for (key, hop) in [
         (tcp(1, 119), HOP),
         (tcp(1, 23), HOP),
@@ -304,7 +304,7 @@ fn the_refused_get_best_effort_which_is_no_use_for_a_guarantee() {
     let vc = bench.ready(0);
     assert_eq!(bench.vc_of(first), Some(vc));
     bench.pass(IDLE + TICK);
-    // A new request asks for its guarantee although the fallback is idle, and takes it if refused.
+    // A new request asks for its guarantee although the fallback is idle, and uses the fallback if refused.
     let second = bench.packet(video(1));
     assert_eq!(bench.vc_of(second), None);
     bench.reject(0);
@@ -314,7 +314,7 @@ fn the_refused_get_best_effort_which_is_no_use_for_a_guarantee() {
     assert_eq!((stats.hits, stats.misses, stats.requests), (0, 2, 3));
     assert_eq!(stats.elevated, 2);
     assert_eq!((stats.waiting, stats.queued, stats.bound), (0, 0, 1));
-    // A fallback is no circuit for others, best effort though they are.
+    // A fallback circuit is not used by other conversations, even best-effort ones.
     bench.pass(IDLE + TICK);
     let mail = bench.packet(tcp(3, 25));
     assert_eq!(bench.vc_of(mail), None);
@@ -328,7 +328,7 @@ fn the_busiest_second_is_one_of_the_clock() {
         bench.packet(tcp(n, 80));
         bench.stats().peak_requests
     };
-    // Four within a second, but two and two of the clock.
+    // Four within one second, but two in each second of the clock.
     let peaks: Vec<u64> = (0..)
         .zip([1_600, 1_999, 2_000, 2_100, 7_000, 7_500, 7_999])
         .map(|(n, at)| ask(at, n))
@@ -410,7 +410,7 @@ fn answers_that_fit_nothing_are_counted() {
     let vc = bench.ready(0);
     bench.packet(tcp(1, 80));
     let request = bench.asked[0].0;
-    // The number of a circuit that is in use, twice; refusals of nothing.
+    // The number of a circuit in use, twice; refusals of unknown requests.
     bench.handle(MapperInput::Ready { request, vc });
     let request = RequestId(77);
     bench.handle(MapperInput::Ready { request, vc });
@@ -447,7 +447,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
         .prop_map(|(n, port)| if port == 5004 { video(n) } else { tcp(n, port) });
     let hop = (1..3u16).prop_map(AtmAddress);
-    // Whole seconds, so that packets and timers often meet.
+    // Whole seconds, so that packets and timers often coincide.
     let span = prop_oneof![
         8 => (0..3u64).prop_map(Span::from_secs),
         2 => (8..12u64).prop_map(Span::from_secs),
@@ -502,7 +502,7 @@ proptest! {
                 _ => {}
             }
             let stats = bench.stats();
-            // Every packet is sent, discarded, or waits.
+            // Every packet is sent, discarded, or waiting.
             prop_assert_eq!(stats.packets, u64::from(bench.packets));
             prop_assert_eq!(stats.sent, bench.sent.len() as u64);
             let discards = bench.discarded.len();
@@ -512,7 +512,7 @@ proptest! {
             let gone = stats.released + stats.lost;
             prop_assert_eq!(stats.ready, gone + bench.open.len() as u64);
         }
-        // Once each, and in order inside a conversation.
+        // Each packet once, and in order within a conversation.
         let ends: BTreeSet<PacketRef> = bench.sent.iter().map(|end| end.0)
             .chain(bench.discarded.iter().map(|end| end.0)).collect();
         prop_assert_eq!(ends.len(), bench.sent.len() + bench.discarded.len());
@@ -522,7 +522,7 @@ proptest! {
             prop_assert!(before < Some(packet), "{packet:?} after {before:?}");
         }
 
-        // A circuit that was used is released by its policy's clock alone.
+        // A circuit in use is released only by the timers of its policy.
         let life = match policy.management() {
             VcManagement::Pvc => None,
             VcManagement::Svc => Some(IDLE),
@@ -535,7 +535,7 @@ proptest! {
             return Ok(());
         }
 
-        // When all is quiet nothing remains; late answers do not help a leak.
+        // Nothing is left after a quiet time; late answers do not cause a leak.
         bench.pass(Span::from_secs(200));
         while !bench.asked.is_empty() {
             bench.ready(0);

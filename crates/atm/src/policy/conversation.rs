@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Mux;
 use crate::AtmAddress;
 
-/// What the header of a media packet says it carries.
+/// Media type in the header of a media packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaKind {
@@ -16,10 +16,9 @@ pub enum MediaKind {
     Video,
 }
 
-/// What of a packet tells its conversation (specs/insane-study.md 2.4).
+/// Identification of a packet's conversation (specs/insane-study.md 2.4).
 ///
-/// Fragments but the first have no ports: whoever makes the key keeps those of the first, or leaves
-/// them zero.
+/// Only the first fragment has ports: the caller keeps those of the first fragment, or leaves them zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
     /// Source address.
@@ -34,11 +33,11 @@ pub struct FlowKey {
     pub src_port: u16,
     /// Destination port; zero if the protocol has none.
     pub dst_port: u16,
-    /// Media type of a UDP payload; not a part of the conversation's name.
+    /// Media type of a UDP payload; not part of the identification.
     pub media: Option<MediaKind>,
 }
 
-/// What a conversation is, with its direction: up goes to the server.
+/// Type of a conversation, with its direction; "up" is toward the server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -61,7 +60,7 @@ pub enum ConversationType {
     NntpDown,
     Audio,
     Video,
-    /// All the rest, and what could not be told.
+    /// Other or unknown types.
     Other,
 }
 
@@ -87,7 +86,7 @@ impl ConversationType {
         Other,
     ];
 
-    /// Its name in records, as in `ftpctl-up`.
+    /// Name in records, for example `ftpctl-up`.
     pub fn name(self) -> &'static str {
         match self {
             TelnetUp => "telnet-up",
@@ -108,7 +107,7 @@ impl ConversationType {
         }
     }
 
-    /// Its place in [`ConversationType::ALL`], for tables.
+    /// Index in [`ConversationType::ALL`], for tables.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -126,10 +125,10 @@ impl FlowKey {
     /// IP protocol number of UDP.
     pub const UDP: u8 = 17;
 
-    /// The type of the conversation this packet belongs to.
+    /// Returns the type of the packet's conversation.
     ///
-    /// A well-known source port comes first: what leaves it goes down to a client, whoever opened the
-    /// connection. The port of the other end is looked at only then.
+    /// A well-known source port has precedence: packets from it go down to a client, whichever side opened the
+    /// connection. The destination port counts otherwise.
     pub fn classify(&self) -> ConversationType {
         match self.protocol {
             Self::TCP => well_known(self.src_port)
@@ -151,9 +150,9 @@ impl FlowKey {
         self.protocol == Self::TCP && known(self.src_port) && known(self.dst_port)
     }
 
-    /// The name of what shares a circuit, packed: comparing one number is cheap.
+    /// The packed identification of packets that share a circuit, for fast comparison.
     ///
-    /// All have the next hop in them, so that a changed route takes another circuit.
+    /// All include the next hop, so that a changed route uses another circuit.
     pub(crate) fn packed(&self, mux: Mux, hop: AtmAddress) -> u128 {
         let hop = u128::from(hop.0);
         let hosts = u128::from(self.src.to_bits()) << 96 | u128::from(self.dst.to_bits()) << 64;
@@ -169,7 +168,7 @@ impl FlowKey {
     }
 }
 
-/// The types of what goes to and comes from a well-known port.
+/// The types of packets to and from a well-known port.
 fn well_known(port: u16) -> Option<(ConversationType, ConversationType)> {
     Some(match port {
         20 => (FtpDataUp, FtpDataDown),

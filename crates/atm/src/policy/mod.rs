@@ -1,6 +1,5 @@
-//! The policy space of IP over ATM: 103 names, the types of conversation, and what each is given
-//! (specs/insane-study.md 2.1, 2.4, 3.1, 3.2);
-//! and 64 more with disciplines of today.
+//! The policy space of IP over ATM: the 103 policies of the study with types of conversation and their services
+//! (specs/insane-study.md 2.1, 2.4, 3.1, 3.2), and 64 policies with modern disciplines.
 
 mod conversation;
 mod name;
@@ -17,22 +16,22 @@ use thiserror::Error;
 
 use crate::Discipline;
 
-/// The scheduler that keeps the promises of a QoS policy (specs/insane-study.md 2.2).
+/// The scheduler of a QoS policy (specs/insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scheduler {
-    /// Static priority: a level and no contract.
+    /// Static priority: levels without contracts.
     Sp,
     /// Work-conserving RCSP.
     Wc,
     /// RCSP with rate-jitter control, not work-conserving.
     Nwc,
-    /// Deficit round robin with weights: no part of the study.
+    /// Deficit round robin with weights; not in the study.
     Drr,
-    /// Earliest deadline first without contracts: no part of the study.
+    /// Earliest deadline first without contracts; not in the study.
     Edf,
 }
 
-/// The applications a QoS policy elevates (Table 4-6).
+/// The applications that a QoS policy elevates (Table 4-6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AppSet {
     /// Telnet.
@@ -56,28 +55,29 @@ pub enum AppSet {
 /// Which packets share a circuit (specs/insane-study.md 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mux {
-    /// Those of one direction of a conversation.
+    /// Packets of one direction of a conversation.
     Conv,
-    /// Those of one type between one pair of hosts.
+    /// Packets of one type between one pair of hosts.
     App,
-    /// All that go to the same router.
+    /// All packets to the same router.
     Router,
 }
 
-/// When a circuit is opened, kept and closed (specs/insane-study.md 2.6).
+/// When a circuit is opened, cached and closed (specs/insane-study.md 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum VcManagement {
     /// Opened by the first packet, never closed.
     Pvc,
     /// Closed when idle.
     Svc,
-    /// Kept for others when idle, closed if none wants it.
+    /// Cached for other conversations when idle, closed if not reused.
     SvcCache,
 }
 
-/// How IP uses ATM: one point of the space, written `<qos>-<mux>-<vc>`.
+/// A policy of IP over ATM, written `<qos>-<mux>-<vc>`.
 ///
-/// Only points that make sense can be made; [`Policy::all`] gives the 103 of the study, [`Policy::later`] the rest.
+/// Only valid policies can be constructed; [`Policy::all`] returns the 103 of the study, [`Policy::later`] the
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Policy {
@@ -86,7 +86,7 @@ pub struct Policy {
     management: VcManagement,
 }
 
-/// Why three choices do not go together (specs/insane-study.md 2.1).
+/// Reason why a combination of choices is invalid (specs/insane-study.md 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Rule {
     /// An aggregate has no meaningful contract.
@@ -98,7 +98,7 @@ pub enum Rule {
 }
 
 impl Policy {
-    /// The policy of these three choices; `None` elevates nobody.
+    /// The policy of three choices; `None` elevates no application.
     pub fn new(
         qos: Option<(Scheduler, AppSet)>,
         mux: Mux,
@@ -117,24 +117,24 @@ impl Policy {
         })
     }
 
-    /// All policies of the study: those without QoS first.
+    /// All policies of the study, those without QoS first.
     pub fn all() -> impl Iterator<Item = Policy> {
         std::iter::once(None)
             .chain(sets(|scheduler| !scheduler.is_later()))
             .flat_map(points)
     }
 
-    /// Those with the schedulers of today.
+    /// The policies with modern schedulers.
     pub fn later() -> impl Iterator<Item = Policy> {
         sets(Scheduler::is_later).flat_map(points)
     }
 
-    /// The scheduler and whom it elevates; `None` is `noqos`.
+    /// The scheduler and the elevated applications; `None` is `noqos`.
     pub fn qos(self) -> Option<(Scheduler, AppSet)> {
         self.qos
     }
 
-    /// The order in which the ports of the network send.
+    /// The discipline of the network's output ports.
     pub fn discipline(self) -> Discipline {
         match self.qos {
             None => Discipline::Fcfs,
@@ -151,14 +151,14 @@ impl Policy {
         self.mux
     }
 
-    /// How long a circuit lives.
+    /// The management of circuits.
     pub fn management(self) -> VcManagement {
         self.management
     }
 }
 
 impl Scheduler {
-    /// Whether the study does not have it.
+    /// Whether the policy is not in the study.
     fn is_later(self) -> bool {
         matches!(self, Scheduler::Drr | Scheduler::Edf)
     }
@@ -166,13 +166,13 @@ impl Scheduler {
 
 type Qos = Option<(Scheduler, AppSet)>;
 
-/// These schedulers with whom they may elevate.
+/// Combinations of matching schedulers and application sets.
 fn sets(which: fn(Scheduler) -> bool) -> impl Iterator<Item = Qos> {
     let schedulers = Scheduler::ALL.iter().copied().filter(move |&it| which(it));
     schedulers.flat_map(|scheduler| AppSet::ALL.iter().map(move |&apps| Some((scheduler, apps))))
 }
 
-/// The policies of a QoS.
+/// The policies of a QoS choice.
 fn points(qos: Qos) -> impl Iterator<Item = Policy> {
     Mux::ALL.iter().flat_map(move |&mux| {
         VcManagement::ALL

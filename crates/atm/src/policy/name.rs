@@ -7,47 +7,47 @@ use super::{AppSet, Mux, Policy, Rule, Scheduler, VcManagement};
 
 /// Longest name that is compared and shown.
 const LONGEST: usize = 64;
-/// Valid names offered in place of a wrong one.
+/// Number of similar names offered for a wrong one.
 const OFFERED: usize = 3;
 
-/// A name that is no policy, why, and what was perhaps meant.
+/// An invalid policy name, with the problem and similar names.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("policy {name:?}: {problem}; nearest: {}", list(.nearest))]
 pub struct PolicyNameError {
-    /// What was read (its start, if it is long).
+    /// The name, truncated if it is long.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: NameProblem,
-    /// Valid names, the nearest first.
+    /// Valid names, the most similar first.
     pub nearest: Vec<Policy>,
 }
 
-/// What is wrong with the name of a policy.
+/// Problem of a policy name.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NameProblem {
-    /// Not of the form of a name.
+    /// The name does not have three parts.
     #[error(
         "a name is <qos>-<mux>-<vc> with qos = noqos or \
          (sp|wc|nwc|drr|edf)-(telnet|ftp|http|audio|video|isp|av|qos1), mux = conv|app|router, \
          vc = pvc|svc|svccache"
     )]
     Form,
-    /// A part that does not exist.
+    /// A part has an unknown value.
     #[error("{found:?} is no {part}; there are {known}")]
     Part {
-        /// Which part.
+        /// The part.
         part: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// What may stand there.
+        /// The allowed values.
         known: &'static str,
     },
-    /// The parts exist and do not go together.
+    /// The parts are valid, but not their combination.
     #[error("{0}")]
     Rule(#[from] Rule),
 }
 
-/// The words of one axis.
+/// The names of one axis.
 macro_rules! words {
     ($type:ident, $part:literal, $known:literal, $($variant:ident = $word:literal),+) => {
         impl $type {
@@ -116,8 +116,8 @@ words!(
 impl FromStr for Policy {
     type Err = PolicyNameError;
 
-    /// Reads a name, or one of its old spellings: `sp-noqos-*`, `noqos-*-pvc-router` (with a star or
-    /// without), and `qosl` for `qos1`.
+    /// Parses a name, or an alias: `sp-noqos-*`, `noqos-*-pvc-router` (with or without a star), and `qosl` for
+    /// `qos1`.
     fn from_str(name: &str) -> Result<Policy, PolicyNameError> {
         parse(name).map_err(|problem| {
             let name: String = name.chars().take(LONGEST).collect();
@@ -174,7 +174,7 @@ fn nearest(name: &str) -> Vec<Policy> {
     all
 }
 
-/// Characters to insert, remove or replace to get from one word to the other (Levenshtein).
+/// Number of characters to insert, remove or replace to turn one word into the other (Levenshtein distance).
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -4,19 +4,19 @@ use super::ConversationType::{self, *};
 use super::{AppSet, Policy, Scheduler};
 use crate::{Contract, TrafficSpec};
 
-/// What a circuit asks of the network.
+/// Service that a circuit requests from the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// Nothing.
+    /// Best effort.
     BestEffort,
-    /// A delay level (0 first) without contract: nobody is refused, nobody is held to a rate.
+    /// A delay level (0 first) without a contract: never refused, not regulated.
     Priority(u8),
-    /// A contract, admitted or refused by every queue on the way.
+    /// A contract, which every queue on the path admits or refuses.
     Guaranteed(Contract),
 }
 
 impl Policy {
-    /// What a circuit for this type of conversation asks for.
+    /// The service of circuits for this type of conversation.
     pub fn service(self, kind: ConversationType) -> Service {
         let Some((scheduler, apps)) = self.qos() else {
             return Service::BestEffort;
@@ -32,7 +32,7 @@ impl Policy {
 }
 
 impl AppSet {
-    /// Whether conversations of this type are more than best effort (Table 4-6).
+    /// Whether conversations of this type get more than best effort (Table 4-6).
     pub fn elevates(self, kind: ConversationType) -> bool {
         let alone = match kind {
             TelnetUp | TelnetDown => AppSet::Telnet,
@@ -52,7 +52,7 @@ impl AppSet {
 }
 
 impl ConversationType {
-    /// The contract it gets if it is elevated (Table 4-5); mail, news and the rest have none.
+    /// The contract of an elevated type (Table 4-5); mail, news and other types have none.
     pub fn contract(self) -> Option<Contract> {
         let contract = |delay, x_min, x_ave, interval| Contract {
             traffic: TrafficSpec {
@@ -77,7 +77,7 @@ impl ConversationType {
         })
     }
 
-    /// The delay level it gets if it is elevated (Table 4-6).
+    /// The delay level of an elevated type (Table 4-6).
     pub fn level(self) -> Option<u8> {
         Some(match self {
             TelnetUp | TelnetDown => 1,

@@ -3,7 +3,7 @@ use layercast_core::{Span, Time};
 use super::regulator::Regulator;
 use super::{BEST_EFFORT, Discipline, QueueConfig, on_grid};
 
-/// How the frame that is passing fares.
+/// State of the frame in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Fate {
     #[default]
@@ -12,17 +12,17 @@ pub(super) enum Fate {
     Refused,
 }
 
-/// What the queue knows of a circuit.
+/// A queue's state of a circuit.
 #[derive(Debug)]
 pub(super) struct Circuit {
     pub open: bool,
-    /// Its cells have a contract. Its regulator may outlive that for cells held before.
+    /// Whether its cells have a contract. The regulator may exist longer, for cells held before.
     pub regulated: bool,
     pub ring: u8,
     pub fate: Fate,
-    /// Cells in the queue, those of the regulator included.
+    /// Cells in the queue, including the regulator.
     pub count: u32,
-    /// Most cells in the queue if it has a contract.
+    /// Largest number of cells in the queue under a contract.
     pub reserved: u32,
     pub regulator: Option<Box<Regulator>>,
 }
@@ -38,8 +38,8 @@ impl Circuit {
         regulator: None,
     };
 
-    /// Where a cell that comes now should go, and what is in the way inside its own circuit; `limit` is for those
-    /// without contract.
+    /// Determines the destination of a cell that arrives now, and obstacles within its own circuit; `limit` applies
+    /// to circuits without a contract.
     #[inline]
     pub fn wish(&mut self, now: Time, config: &QueueConfig, limit: u32, grid: Span) -> Wish {
         let regulator = match &mut self.regulator {
@@ -72,20 +72,20 @@ impl Circuit {
     }
 }
 
-/// What a cell would need.
+/// Requirements of a cell.
 pub(super) struct Wish {
     pub place: Place,
-    /// Room in the shared buffer.
+    /// A place in the shared buffer.
     pub shared: bool,
-    /// It would wait longer than the horizon.
+    /// Whether it would wait longer than the horizon.
     pub late: bool,
-    /// Its circuit has all its room.
+    /// Whether its circuit has used all its places.
     pub full: bool,
-    /// What to charge its contract with.
+    /// Eligibility to account for in its contract.
     pub eligible: Option<Time>,
 }
 
-/// Where a cell goes.
+/// Destination of a cell.
 pub(super) enum Place {
     Ring,
     Regulator(Time),

@@ -5,14 +5,14 @@ use thiserror::Error;
 /// Octets of a cell on the line.
 const CELL_OCTETS: u64 = 53;
 
-/// In which order a port sends (specs/insane-study.md 2.2).
+/// Service discipline of a port (specs/insane-study.md 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub enum Discipline {
-    /// All data is best effort; signalling still goes first (the thesis' `noqos`).
+    /// All data is best effort; only signalling has priority (the thesis' `noqos`).
     #[default]
     #[serde(rename = "fcfs")]
     Fcfs,
-    /// Static priority, neither regulated nor admitted.
+    /// Static priority without regulation and admission.
     #[serde(rename = "sp")]
     Sp,
     /// Rate-controlled static priority that sends ineligible cells when nothing else waits.
@@ -21,13 +21,14 @@ pub enum Discipline {
     /// Rate-controlled static priority with rate-jitter control: ineligible cells are held.
     #[serde(rename = "nwc")]
     RcspNwc,
-    /// Circuits take turns of a cell, or of [`QueueConfig::drr_weight`] cells if they have a delay level; neither
-    /// regulated nor admitted. A circuit may hold as many cells as the shared buffer has free, so that long
-    /// queues leave room for short ones (Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2), 1998).
+    /// Deficit round robin: each circuit sends one cell in its turn, or [`QueueConfig::drr_weight`] cells if it has a
+    /// delay level; without regulation and admission. A circuit may hold as many cells as the shared buffer has free
+    /// places, so that long queues leave room for short ones (Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2),
+    /// 1998).
     #[serde(rename = "drr")]
     Drr,
-    /// Earliest deadline first, neither regulated nor admitted: cells are due the bound of their delay level
-    /// after they came, those of best effort twice that of the slowest level.
+    /// Earliest deadline first, without regulation and admission. The deadline of a cell is its arrival plus the
+    /// bound of its delay level; for best effort twice the bound of the slowest level.
     #[serde(rename = "edf")]
     Edf,
 }
@@ -38,7 +39,7 @@ impl Discipline {
         matches!(self, Discipline::RcspWc | Discipline::RcspNwc)
     }
 
-    /// Whether a delay level needs no contract.
+    /// Whether delay levels need no contract.
     pub const fn trusts(self) -> bool {
         matches!(self, Discipline::Sp | Discipline::Drr | Discipline::Edf)
     }
@@ -48,55 +49,56 @@ impl Discipline {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discard {
-    /// Nothing: the rest of it is queued.
+    /// The remaining cells are queued.
     None,
-    /// The rest of it is discarded, except its last cell, which delimits the next frame.
+    /// The remaining cells are discarded (partial packet discard), except the last, which delimits the next frame.
     #[default]
     Ppd,
-    /// As [`Discard::Ppd`]; and frames that begin while more than `threshold` cells wait are refused whole.
+    /// As [`Discard::Ppd`]; in addition, new frames are refused while more than `threshold` cells wait (early packet
+    /// discard).
     Epd {
-        /// Cells of the shared buffer.
+        /// Threshold in cells of the shared buffer.
         threshold: u32,
     },
 }
 
-/// The buffer and the scheduler of a port.
+/// Configuration of the buffer and the scheduler of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueConfig {
-    /// The order of sending.
+    /// The service discipline.
     pub discipline: Discipline,
-    /// What becomes of a frame that lost a cell.
+    /// What happens to a frame that lost a cell.
     pub discard: Discard,
-    /// Most cells of one circuit in the shared buffer.
+    /// Largest number of cells of one circuit in the shared buffer.
     pub per_vc_limit: u32,
-    /// Cells of the shared buffer.
+    /// Size of the shared buffer in cells.
     pub port_limit: u32,
-    /// Above so many cells in the shared buffer those with CLP = 1 find no room.
+    /// Number of cells in the shared buffer above which cells with CLP = 1 are dropped.
     pub low_limit: u32,
-    /// How long the link takes for a cell.
+    /// Transmission time of a cell.
     pub cell_time: Span,
-    /// How far ahead of now a regulator may put a cell.
+    /// Longest time that a regulator may delay a cell.
     pub horizon: Span,
-    /// Cell times from one instant at which regulators release cells to the next.
+    /// Interval at which regulators release cells, in cell times.
     pub grid_cells: u32,
-    /// Circuits a port can have; their numbers are below it.
+    /// Number of circuits of a port; their numbers are below it.
     pub max_vcs: u16,
-    /// Cells of a turn of a circuit with a delay level under [`Discipline::Drr`]; others have one.
+    /// Cells in a turn of a circuit with a delay level under [`Discipline::Drr`]; other circuits send one.
     pub drr_weight: u32,
 }
 
-/// Why a configuration is none.
+/// Reason why a configuration is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum QueueConfigError {
-    /// A quantity is zero.
+    /// A value is zero.
     #[error("{0} must be more than zero")]
     Zero(&'static str),
-    /// A cell takes so long that the grid of the regulators has no end.
+    /// The grid of the regulators is too long.
     #[error("a grid of {cells} times {cell_time} is too long")]
     Grid {
-        /// Cell times.
+        /// The grid in cell times.
         cells: u32,
-        /// Time of a cell.
+        /// Transmission time of a cell.
         cell_time: Span,
     },
 }
@@ -118,7 +120,7 @@ impl QueueConfig {
         }
     }
 
-    /// Whether a queue can work with it.
+    /// Checks that a queue can work with the configuration.
     pub fn validate(&self) -> Result<(), QueueConfigError> {
         let zero = [
             ("per_vc_limit", self.per_vc_limit == 0),
@@ -142,7 +144,7 @@ impl QueueConfig {
         Ok(())
     }
 
-    /// From one instant at which regulators release cells to the next.
+    /// Interval at which regulators release cells.
     pub fn grid(&self) -> Span {
         self.cell_time.times(u64::from(self.grid_cells))
     }

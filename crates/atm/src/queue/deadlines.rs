@@ -6,27 +6,28 @@ use super::{BEST_EFFORT, RINGS};
 use crate::Cell;
 use crate::level::{LEVELS, level_bound};
 
-/// Cells that go in the order of their deadlines (Liu and Layland, JACM 20(1), 1973), of those with one deadline
-/// the first that came: a deadline is the arrival and the bound of the class.
+/// Cells in the order of their deadlines (Liu and Layland, JACM 20(1), 1973), among equal deadlines in the order of
+/// arrival. A deadline is the arrival plus the bound of the class.
 ///
-/// Nobody is held to a contract, so that deadlines are kept only as long as all that comes can be sent in time.
-/// Past that the classes are ahead of each other by the difference of their bounds and no more.
+/// There are no contracts, so deadlines are met only as long as all arrivals can be sent in time. Under overload the
+/// classes differ by their bounds and no more.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
-    /// Of each class, with their deadlines. Those of one class come in the order of their deadlines.
+    /// For each class the cells with their deadlines, in ascending order.
     rings: [VecDeque<(Time, Cell)>; RINGS],
 }
 
 impl Deadlines {
-    /// A cell of a class comes.
+    /// Adds a cell of a class.
     pub fn put(&mut self, now: Time, cell: Cell, ring: u8, cell_time: Span) {
         let deadline = now.saturating_add(bound(ring, cell_time));
         self.rings[usize::from(ring)].push_back((deadline, cell));
     }
 
-    /// Takes the cell with the earliest deadline, with its class.
+    /// Removes the cell with the earliest deadline; returns it with its class.
     pub fn take(&mut self) -> Option<(Cell, u8)> {
-        // Of classes with one deadline the one with the longer bound came first: it stands behind.
+        // Among classes with the same deadline the one with the longer bound arrived first; it comes later in the
+        // list.
         let heads = self.rings.iter_mut().enumerate().rev();
         let heads = heads.filter_map(|(class, ring)| Some((ring.front()?.0, class, ring)));
         let (_, class, ring) = heads.min_by_key(|&(deadline, ..)| deadline)?;
@@ -34,15 +35,15 @@ impl Deadlines {
         Some((cell, class as u8))
     }
 
-    /// Cells found by counting, for the tests of conservation.
+    /// Counts the cells held, for the tests of conservation.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.rings.iter().map(VecDeque::len).sum()
     }
 }
 
-/// Best effort is promised nothing: its bound, twice that of the slowest level, says only for how long others
-/// may overtake it.
+/// Best effort has no guarantee: its bound, twice that of the slowest level, only limits how long other classes
+/// overtake it.
 fn bound(ring: u8, cell_time: Span) -> Span {
     match ring {
         BEST_EFFORT => level_bound(LEVELS as u8 - 1, cell_time).times(2),

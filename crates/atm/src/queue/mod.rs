@@ -27,54 +27,54 @@ pub use config::{Discard, Discipline, QueueConfig, QueueConfigError};
 pub use runs::{Departures, RunQueue};
 pub use stats::{ClassStats, DropCause, Dropped, Drops, QueueStats};
 
-/// One ring of cells for each delay level, then signalling, then best effort; served in this order.
+/// One ring of cells for each delay level, then signalling, then best effort, in the order of service.
 const RINGS: usize = LEVELS + 2;
 const SIGNALLING: u8 = LEVELS as u8;
 const BEST_EFFORT: u8 = SIGNALLING + 1;
 
-/// The cells that wait for one link, and which goes next (specs/insane-simulator.md 2.4, specs/insane-study.md 2.2).
+/// The buffer and scheduler of one link (specs/insane-simulator.md 2.4, specs/insane-study.md 2.2).
 ///
-/// It is not the transmitter: whoever drives the link calls [`OutputQueue::dequeue`] when it is free. Not
-/// preemptive, first come first served inside a class. Under the two RCSP disciplines a circuit has a delay
-/// level only with a valid contract, and its cells have buffers of their own; all other cells, and those that
-/// wait ineligible in the work-conserving form, share the buffer of the port.
+/// The transmitter is outside: the driver of the link calls [`OutputQueue::dequeue`] when it is free. Service is not
+/// preemptive, and first come, first served within a class. Under the two RCSP disciplines a circuit has a delay
+/// level only with a valid contract, and its cells have reserved buffers; all other cells, including ineligible ones
+/// of the work-conserving form, use the shared buffer.
 ///
-/// Under [`Discipline::Drr`] circuits take turns, and under [`Discipline::Edf`] cells go by their deadlines;
-/// signalling goes before both.
+/// Under [`Discipline::Drr`] circuits take turns, and under [`Discipline::Edf`] cells are sent by deadline;
+/// signalling precedes both.
 ///
-/// Cells that become eligible in one slot of the grid go in the order of their exact eligibility, then of
+/// Cells that become eligible in one slot of the grid are sent in the order of their exact eligibility, then of
 /// arrival. `now` never goes backwards.
 #[derive(Debug)]
 pub struct OutputQueue {
     config: QueueConfig,
     grid: Span,
     rings: [VecDeque<Cell>; RINGS],
-    /// Bit `i` is set while ring `i` holds a cell.
+    /// Bit `i` is set while ring `i` is not empty.
     waiting: u8,
-    /// Holds what is no signalling, if the rings do not.
+    /// Holds the data cells instead of the rings, under disciplines other than priority.
     order: Option<Box<Order>>,
-    /// The first held cell of each circuit that has one.
+    /// The first held cell of each circuit that has any.
     heads: BinaryHeap<Reverse<Head>>,
-    /// When the first of them goes to its ring.
+    /// When the first of them becomes eligible.
     due: Time,
     circuits: Vec<Circuit>,
-    /// Regulators that no circuit needs any more, for those to come.
+    /// Unused regulators, for reuse.
     #[expect(clippy::vec_box, reason = "a circuit has its regulator in a box")]
     spare: Vec<Box<Regulator>>,
     len: u32,
     /// Cells in the shared buffer.
     shared: u32,
-    /// Most cells of one circuit in the shared buffer, now.
+    /// Current limit of cells of one circuit in the shared buffer.
     limit: u32,
-    /// With less than so many cells there, nobody has to ask whether there is room for one more.
+    /// Below this number of cells in the shared buffer there is always room for one more.
     ample: u32,
-    /// Bit `i` is set if the cells of ring `i` are in the shared buffer.
+    /// Bit `i` is set if the cells of ring `i` use the shared buffer.
     shares: u8,
     stats: QueueStats,
 }
 
 impl OutputQueue {
-    /// An empty queue without circuits.
+    /// Creates an empty queue without circuits.
     pub fn new(config: QueueConfig) -> Result<OutputQueue, QueueConfigError> {
         config.validate()?;
         let ample = config.port_limit.min(config.low_limit);
@@ -104,11 +104,10 @@ impl OutputQueue {
         })
     }
 
-    /// Cells of this circuit may come; `vc` is its number on the link that this queue serves.
+    /// Opens a circuit; `vc` is its number on the link of this queue.
     ///
-    /// An open circuit gets the new class and contract for the cells to come. A contract that does not
-    /// validate counts as none, and a number from `max_vcs` on is not opened: its cells are dropped as
-    /// [`DropCause::UnknownVc`].
+    /// If it is already open, the new class and contract apply to later cells. An invalid contract counts as none.
+    /// Numbers from `max_vcs` on are not opened: their cells are dropped as [`DropCause::UnknownVc`].
     pub fn open(&mut self, vc: Vcid, class: Class, traffic: Option<TrafficSpec>) {
         if vc.0 >= self.config.max_vcs {
             return;
@@ -148,7 +147,7 @@ impl OutputQueue {
         }
     }
 
-    /// No more cells of this circuit: those still queued are sent, then it is forgotten.
+    /// Closes a circuit: queued cells are still sent, then it is removed.
     pub fn close(&mut self, vc: Vcid) {
         if let Some(circuit) = self.circuits.get_mut(usize::from(vc.0)) {
             circuit.open = false;
@@ -158,14 +157,14 @@ impl OutputQueue {
         }
     }
 
-    /// A circuit is closed and has no cells.
+    /// Removes a closed circuit without cells.
     fn forget(&mut self, vc: Vcid) {
         let circuit = &mut self.circuits[usize::from(vc.0)];
         let circuit = std::mem::replace(circuit, Circuit::CLOSED);
         self.spare.extend(circuit.regulator.map(Regulator::spare));
     }
 
-    /// Takes a cell, or drops it and says why.
+    /// Adds a cell, or drops it with a cause.
     #[inline]
     pub fn enqueue(&mut self, now: Time, cell: Cell) -> Result<(), Dropped> {
         if self.due <= now {
@@ -182,7 +181,7 @@ impl OutputQueue {
         };
         let ring = circuit.ring;
         self.stats.classes[usize::from(ring)].received += 1;
-        // What most cells are: there is room for them, whatever the rules.
+        // The common case: there is room for the cell under any rule.
         let is_plain = circuit.fate == Fate::Whole && !circuit.regulated && self.order.is_none();
         if is_plain && circuit.count < self.limit && self.shared < self.ample {
             circuit.count += 1;
@@ -196,7 +195,7 @@ impl OutputQueue {
         Ok(())
     }
 
-    /// Puts a cell into its ring.
+    /// Adds a cell to its ring.
     #[inline]
     fn put(&mut self, cell: Cell, ring: u8) {
         self.rings[usize::from(ring)].push_back(cell);
@@ -204,7 +203,7 @@ impl OutputQueue {
         self.shared += self.share(ring);
     }
 
-    /// Takes a cell of this ring to where it belongs, if there is room.
+    /// Places a cell of this ring, if there is room.
     fn judge(&mut self, now: Time, cell: Cell, ring: u8) -> Result<(), Dropped> {
         let place = match self.find_room(now, cell) {
             Ok(place) => place,
@@ -226,7 +225,7 @@ impl OutputQueue {
         Ok(())
     }
 
-    /// Whether a cell of this circuit would be sent on at once if it came while the link is free, whatever it is.
+    /// Whether any cell of this circuit would be sent immediately if it arrived while the link is free.
     #[inline]
     pub fn passes(&self, vc: Vcid) -> bool {
         // A limit is one cell at least.
@@ -235,8 +234,8 @@ impl OutputQueue {
             && circuit.is_some_and(|it| it.open && !it.regulated && it.fate == Fate::Whole)
     }
 
-    /// Sends on a cell of this circuit at once, as [`OutputQueue::enqueue`] and [`OutputQueue::dequeue`] would; not if
-    /// it has to wait, may have to, or is dropped, and then nothing has happened.
+    /// Sends a cell of this circuit immediately, like [`OutputQueue::enqueue`] and [`OutputQueue::dequeue`]; returns
+    /// `false` and changes nothing if it might have to wait or be dropped.
     #[inline]
     pub fn pass(&mut self, vc: Vcid) -> bool {
         let passes = self.passes(vc);
@@ -246,7 +245,7 @@ impl OutputQueue {
         passes
     }
 
-    /// So many cells of a circuit were sent on, each of which [`OutputQueue::passes`].
+    /// Accounts for `count` cells of a circuit that were sent immediately, each with [`OutputQueue::passes`].
     #[inline]
     pub fn passed(&mut self, vc: Vcid, count: u64) {
         let ring = self.circuits[usize::from(vc.0)].ring;
@@ -258,7 +257,7 @@ impl OutputQueue {
         self.stats.max_len = self.stats.max_len.max(1);
     }
 
-    /// The next cell to send now; none if nothing is held or nothing may go yet.
+    /// Returns the next cell to send now; `None` if none is held or eligible.
     #[inline]
     pub fn dequeue(&mut self, now: Time) -> Option<Cell> {
         if self.due <= now {
@@ -288,7 +287,7 @@ impl OutputQueue {
         Some(cell)
     }
 
-    /// The next cell to send while none waits in a ring, and its class.
+    /// The next cell to send while all rings are empty, with its class.
     fn choose(&mut self) -> Option<(Cell, u8)> {
         if let Some(order) = &mut self.order {
             let (cell, ring, limit) = order.take(&self.circuits, &self.config)?;
@@ -303,8 +302,8 @@ impl OutputQueue {
         }
     }
 
-    /// Sends cells, the first at `at`, the others as soon as the link is free and they may go, but none at `until` or
-    /// later; `out` is told of each. When the next one is to be sent, or asked for, if any is held.
+    /// Sends cells, the first at `at`, the others as soon as the link is free and they are eligible, before `until`;
+    /// each is passed to `out`. Returns when the next one is to be sent or requested, if any is held.
     #[inline]
     pub fn drain(&mut self, at: Time, until: Time, mut out: impl FnMut(Time, Cell)) -> Time {
         let mut at = at;
@@ -323,13 +322,13 @@ impl OutputQueue {
         at
     }
 
-    /// When to ask again after [`OutputQueue::dequeue`] gave nothing, though cells are held: only under
-    /// [`Discipline::RcspNwc`]. A cell that comes in between may go earlier.
+    /// When to retry after [`OutputQueue::dequeue`] returned `None` although cells are held: only under
+    /// [`Discipline::RcspNwc`]. A cell that arrives meanwhile may be sent earlier.
     pub fn next_eligible(&self) -> Option<Time> {
         (self.waiting == 0 && !self.heads.is_empty()).then_some(self.due)
     }
 
-    /// How many of the cells held leave before the last that came of a circuit, at least.
+    /// Lower bound of the number of held cells that leave before the last cell of a circuit.
     pub fn ahead(&self, vc: Vcid) -> u32 {
         let circuit = match self.circuits.get(usize::from(vc.0)) {
             Some(circuit) if !circuit.regulated => circuit,
@@ -343,7 +342,7 @@ impl OutputQueue {
         cells.saturating_sub(1) as u32
     }
 
-    /// How many of the cells held leave before the first of some kind, at least.
+    /// Lower bound of the number of held cells that leave before the first cell of a kind.
     pub fn ahead_of(&self, kind: impl Fn(Cell) -> bool) -> u32 {
         if self.order.is_some() || !self.heads.is_empty() {
             return 0;
@@ -352,7 +351,7 @@ impl OutputQueue {
         cells.take_while(|&&cell| !kind(cell)).count() as u32
     }
 
-    /// Cells held, ineligible ones included.
+    /// Cells held, including ineligible ones.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -362,7 +361,7 @@ impl OutputQueue {
         self.len == 0
     }
 
-    /// What it has seen.
+    /// Counters since the start.
     pub fn stats(&self) -> &QueueStats {
         &self.stats
     }
@@ -372,8 +371,8 @@ impl OutputQueue {
         &self.config
     }
 
-    /// Buffers of a circuit with a contract: what may come within this bound and the one before, and what a
-    /// regulator may hold up to its horizon (specs/insane-study.md 6).
+    /// Buffer of a circuit with a contract: the arrivals within its bound and that of the previous switch, plus what
+    /// a regulator may hold up to its horizon (specs/insane-study.md 6).
     fn reserved(&self, ring: u8, traffic: &TrafficSpec) -> u32 {
         let bound = level_bound(ring, self.config.cell_time).times(2);
         let x_min = traffic.x_min.as_ps();
@@ -382,20 +381,20 @@ impl OutputQueue {
         in_bounds.max(in_horizon).min(u64::from(u32::MAX)) as u32
     }
 
-    /// How much of the shared buffer a cell of this ring takes: one cell, or nothing.
+    /// Places in the shared buffer for a cell of this ring: one or none.
     #[inline]
     fn share(&self, ring: u8) -> u32 {
         u32::from(self.shares >> ring & 1)
     }
 
-    /// Where the cell of an open circuit goes, if anywhere. Only a cell that is taken counts for its contract.
+    /// Determines the place of a cell of an open circuit. Only an accepted cell is accounted for in its contract.
     #[inline]
     fn find_room(&mut self, now: Time, cell: Cell) -> Result<Place, DropCause> {
         let config = &self.config;
         let circuit = &mut self.circuits[usize::from(cell.vc.0)];
         match circuit.fate {
             Fate::Whole => {}
-            // The last cell delimits the next frame, so it has its chance.
+            // The last cell delimits the next frame, so it is not discarded with the frame.
             _ if cell.is_last() => circuit.fate = Fate::Whole,
             Fate::Damaged => return Err(DropCause::Ppd),
             Fate::Refused => return Err(DropCause::Epd),
@@ -445,7 +444,7 @@ impl OutputQueue {
         self.shared += u32::from(self.config.discipline == Discipline::RcspWc);
     }
 
-    /// Cells that are eligible by now go to their rings.
+    /// Moves eligible cells to their rings.
     fn promote(&mut self, now: Time) {
         while self.due <= now {
             let Some(held) = self.take_held() else { return };
@@ -454,7 +453,7 @@ impl OutputQueue {
         }
     }
 
-    /// The held cell that is eligible first.
+    /// Removes the held cell with the earliest eligibility.
     fn take_held(&mut self) -> Option<Held> {
         let mut head = self.heads.peek_mut()?;
         let circuit = &mut self.circuits[usize::from(head.0.vc.0)];
@@ -485,7 +484,7 @@ impl OutputQueue {
         );
     }
 
-    /// Cells found by counting, for the tests of conservation.
+    /// Counts the cells held, for the tests of conservation.
     #[cfg(test)]
     fn count_held(&self) -> usize {
         let rings: usize = self.rings.iter().map(VecDeque::len).sum();
@@ -495,7 +494,7 @@ impl OutputQueue {
     }
 }
 
-/// The first instant of the grid not before `at`: regulators work in slots.
+/// The first time on the grid at or after `at`: regulators work in slots.
 fn on_grid(grid: Span, at: Time) -> Time {
     let slots = at.as_ps().div_ceil(grid.as_ps());
     Time::from_ps(slots.saturating_mul(grid.as_ps()))

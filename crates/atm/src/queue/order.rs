@@ -6,7 +6,7 @@ use super::turns::Turns;
 use super::{Discipline, QueueConfig, SIGNALLING};
 use crate::{Cell, Vcid};
 
-/// Where data waits under a discipline that does not serve one class after the other.
+/// Buffer of data under a discipline other than priority of classes.
 #[derive(Debug)]
 pub(super) enum Order {
     Turns(Turns),
@@ -14,7 +14,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// None if the rings are served in their order.
+    /// The buffer of a discipline; `None` if the rings are served in order.
     pub fn of(discipline: Discipline) -> Option<Box<Order>> {
         Some(Box::new(match discipline {
             Discipline::Drr => Order::Turns(Turns::default()),
@@ -23,7 +23,7 @@ impl Order {
         }))
     }
 
-    /// A cell of a class comes; how many of one circuit may be there then.
+    /// Adds a cell of a class; returns the new limit of cells of one circuit.
     pub fn put(&mut self, now: Time, cell: Cell, ring: u8, config: &QueueConfig) -> u32 {
         match self {
             Order::Turns(turns) => turns.put(cell, ring, quantum(ring, config)),
@@ -32,7 +32,7 @@ impl Order {
         self.limit(config)
     }
 
-    /// Takes the next cell, with its class; and how many of one circuit may be there then.
+    /// Removes the next cell with its class; returns the new limit of cells of one circuit as well.
     pub fn take(&mut self, circuits: &[Circuit], config: &QueueConfig) -> Option<(Cell, u8, u32)> {
         let quantum = |vc: Vcid| quantum(circuits[usize::from(vc.0)].ring, config);
         let (cell, ring) = match self {
@@ -42,8 +42,7 @@ impl Order {
         Some((cell, ring, self.limit(config)))
     }
 
-    /// Those who take turns may have as many cells as there are places free, so that long queues leave some for
-    /// short ones.
+    /// The limit of a circuit is the number of free places, so that long queues leave room for short ones.
     fn limit(&self, config: &QueueConfig) -> u32 {
         match self {
             Order::Turns(turns) => {
@@ -54,7 +53,7 @@ impl Order {
         }
     }
 
-    /// Cells found by counting, for the tests of conservation.
+    /// Counts the cells held, for the tests of conservation.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         match self {
@@ -64,7 +63,7 @@ impl Order {
     }
 }
 
-/// Cells of a turn.
+/// Cells in a turn.
 fn quantum(ring: u8, config: &QueueConfig) -> u32 {
     match ring < SIGNALLING {
         true => config.drr_weight,

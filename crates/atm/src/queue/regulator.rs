@@ -4,18 +4,18 @@ use layercast_core::{Span, Time};
 
 use crate::{Cell, TrafficSpec, Vcid};
 
-/// Most instants a regulator remembers. A contract with more cells per interval is held to a part of its
-/// interval with this many: the mean is the same, the burst smaller.
+/// Largest number of remembered times. A contract with more cells per interval is enforced on a part of the interval
+/// with this number of cells: the mean is the same, the burst is smaller.
 const MEMORY: u64 = 65_536;
 
-/// A cell that waits until it is eligible.
+/// A cell that waits for its eligibility.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub cell: Cell,
     pub eligible: Time,
-    /// How many cells came to the queue before it: the order among cells eligible at one instant.
+    /// Number of cells that arrived before it: the order among cells with the same eligibility.
     pub order: u64,
-    /// Where it goes when it is eligible.
+    /// Its ring once it is eligible.
     pub ring: u8,
 }
 
@@ -29,7 +29,7 @@ impl Held {
     }
 }
 
-/// The first cell that a regulator holds, in the order of eligibility.
+/// The first cell held by a regulator, ordered by eligibility.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Head {
     pub eligible: Time,
@@ -40,22 +40,22 @@ pub(super) struct Head {
 /// The rate controller of a circuit (Zhang and Ferrari 1993, rate-jitter form; specs/insane-study.md 2.2):
 /// `ET(k) = max(AT(k), ET(k-1) + X_min, ET(k-n) + I)` with `n = floor(I / X_ave)`.
 ///
-/// The grid is no concern of this recursion: a cell waits for the next instant of the grid after its ET,
-/// but the next cell counts from the ET itself. Otherwise a contract would lose up to a grid for each cell.
+/// The recursion ignores the grid: a cell waits for the next time on the grid after its ET, but the next cell counts
+/// from the ET itself. Otherwise a contract would lose up to one grid interval per cell.
 #[derive(Default, Debug)]
 pub(super) struct Regulator {
     x_min: Span,
     interval: Span,
     per_interval: usize,
     last: Option<Time>,
-    /// Eligibility of the last cells, not more than `per_interval`; those that bind nobody any more are gone.
+    /// Eligibility times of the last cells, at most `per_interval`; those without influence are removed.
     recent: VecDeque<Time>,
-    /// Ineligible cells in the order in which they came.
+    /// Ineligible cells in the order of arrival.
     pub held: VecDeque<Held>,
 }
 
 impl Regulator {
-    /// As new, for any other circuit.
+    /// Resets the regulator for another circuit.
     pub fn spare(mut self: Box<Regulator>) -> Box<Regulator> {
         self.last = None;
         self.recent.clear();
@@ -63,7 +63,7 @@ impl Regulator {
         self
     }
 
-    /// A valid contract for the cells to come.
+    /// Sets a valid contract for later cells.
     pub fn change(&mut self, traffic: &TrafficSpec) {
         let cells = traffic.cells_per_interval();
         let kept = cells.clamp(1, MEMORY);
@@ -79,7 +79,7 @@ impl Regulator {
         }
     }
 
-    /// When a cell that comes now is eligible.
+    /// Eligibility of a cell that arrives now.
     pub fn eligible(&mut self, now: Time) -> Time {
         while let Some(oldest) = self.recent.front()
             && oldest.saturating_add(self.interval) <= now
@@ -98,7 +98,7 @@ impl Regulator {
         at
     }
 
-    /// A cell with this eligibility was taken.
+    /// Accounts for an accepted cell with this eligibility.
     pub fn charge(&mut self, eligible: Time) {
         if self.recent.len() == self.per_interval {
             self.recent.pop_front();
@@ -126,7 +126,7 @@ mod tests {
             regulator.charge(eligible);
         }
         assert_eq!(regulator.recent.len() as u64, MEMORY);
-        // Three bursts of `MEMORY` cells wait before the last one, which itself goes at x_min.
+        // Three bursts of `MEMORY` cells precede the last one, whose cells are spaced by x_min.
         let before = Span::from_ns(1).times(3 * MEMORY);
         assert_eq!(eligible, Time::ZERO + before + Span::from_ps(MEMORY - 1));
     }

@@ -8,60 +8,60 @@ use super::{
 };
 use crate::{Class, Run, Vcid};
 
-/// An [`OutputQueue`](super::OutputQueue) under [`Discipline::Fcfs`](super::Discipline::Fcfs) with its
-/// transmitter, for many cells at a time.
+/// An [`OutputQueue`](super::OutputQueue) under [`Discipline::Fcfs`](super::Discipline::Fcfs) with its transmitter,
+/// for many cells at a time.
 ///
-/// Best effort goes as it came, and only signalling goes before it. So it holds no cells: when one leaves is known
-/// when it comes, but for the signalling that still may come. The discipline of the configuration is of no account.
-/// Instants never go backwards, from call to call.
+/// Best effort is first come, first served, and only signalling has priority. So it stores no cells: the departure of
+/// a cell is known on its arrival, except for later signalling. The configured discipline is ignored. Times never go
+/// backwards between calls.
 #[derive(Debug)]
 pub struct RunQueue {
     config: QueueConfig,
     rooms: Rooms,
     circuits: Vec<Circuit>,
-    /// When the link is free again.
+    /// When the link becomes free.
     free: Time,
-    /// When the last cell of signalling has left it.
+    /// Departure of the last signalling cell.
     signalled: Time,
-    /// How long cells have been put off, in all.
+    /// Total delay by signalling.
     put_off: Span,
-    /// The longest that the link had before it when a cell came.
+    /// Longest backlog of the link at an arrival.
     longest: Span,
-    /// But for what has left, and how many waited at most.
+    /// Counters, without departures and the largest length.
     stats: QueueStats,
 }
 
-/// Where a [`RunQueue`] puts what leaves it. It is told before that happens, and what has not left yet may be put off.
+/// Destination of departures. It is informed in advance, and departures may be delayed later.
 pub trait Departures {
-    /// Cells begin to leave at the instants of the run.
+    /// Adds cells that begin to leave at the times of the run.
     fn add(&mut self, run: Run);
 
-    /// All cells of best effort that begin to leave after an instant do so later by this.
+    /// Delays all best-effort cells that begin to leave after a time.
     fn put_off(&mut self, after: Time, by: Span);
 
-    /// How many cells of a circuit begin to leave after an instant.
+    /// Number of a circuit's cells that begin to leave after a time.
     fn count_after(&self, vc: Vcid, after: Time) -> u32;
 }
 
-/// How long the link may be busy yet when a cell comes for which there is room, by what limits that.
+/// Longest backlog of the link at which there is room for a cell, by limiting rule.
 #[derive(Clone, Copy, Debug)]
 struct Rooms {
     port: Span,
     low: Span,
     first: Span,
-    /// Whatever the cell.
+    /// For any cell.
     all: Span,
 }
 
-/// What the queue knows of a circuit.
+/// The queue's state of a circuit.
 #[derive(Clone, Copy, Debug)]
 struct Circuit {
     open: bool,
     signals: bool,
     fate: Fate,
-    /// How many of its cells wait at most.
+    /// Upper bound of its waiting cells.
     count: u32,
-    /// When the last of them has left at the latest if cells have not been put off in all; as much later as they have.
+    /// Latest departure of the last of them without delays; actual delays are added.
     left: Time,
 }
 
@@ -74,7 +74,7 @@ const CLOSED: Circuit = Circuit {
 };
 
 impl RunQueue {
-    /// An empty queue without circuits, before an idle link.
+    /// Creates an empty queue without circuits, with an idle link.
     pub fn new(config: QueueConfig) -> Result<RunQueue, QueueConfigError> {
         config.validate()?;
         let room = |cells: u32| config.cell_time.times(u64::from(cells));
@@ -123,7 +123,7 @@ impl RunQueue {
         }
     }
 
-    /// Takes cells that come at the instants of the run, and drops those without room; how many.
+    /// Adds cells that arrive at the times of the run and drops those without room; returns the number dropped.
     #[inline(always)]
     pub fn put(&mut self, run: Run, out: &mut impl Departures) -> u32 {
         let count = u64::from(run.count);
@@ -146,7 +146,7 @@ impl RunQueue {
         0
     }
 
-    /// Takes cells that may have to be dropped, or are of signalling.
+    /// Handles cells of which some may have to be dropped.
     #[inline(never)]
     fn judge(&mut self, run: Run, most: Span, out: &mut impl Departures) -> u32 {
         let circuit = &self.circuits[usize::from(run.vc.0)];
@@ -160,20 +160,20 @@ impl RunQueue {
         self.sift(run, out)
     }
 
-    /// How long the link is busy yet at most when one of these comes, if all are taken.
+    /// Upper bound of the backlog when one of these cells arrives, if all are accepted.
     #[inline]
     fn most_before(&self, run: &Run) -> Span {
         let first = self.free.since(run.at);
         if run.gap >= self.config.cell_time || run.count == 1 {
             return first;
         }
-        // Faster than they leave it is longest when the last comes.
+        // If they arrive faster than they leave, the backlog is largest at the last.
         let begins = self.free.max(run.at);
         let last = begins + self.config.cell_time.times(u64::from(run.count - 1));
         first.max(last.since(run.last_at()))
     }
 
-    /// Whether there is room for all of these at once.
+    /// Whether there is room for all of these cells.
     fn admits(&mut self, run: &Run, most: Span, out: &impl Departures) -> bool {
         let rooms = &self.rooms;
         let is_refused = run.is_first() && self.free.since(run.at) > rooms.first;
@@ -183,7 +183,7 @@ impl RunQueue {
             && self.has_room(run, out)
     }
 
-    /// Whether a circuit may have as many more cells.
+    /// Whether a circuit may have that many further cells.
     fn has_room(&mut self, run: &Run, out: &impl Departures) -> bool {
         let put_off = self.put_off;
         let circuit = &mut self.circuits[usize::from(run.vc.0)];
@@ -196,7 +196,7 @@ impl RunQueue {
         fits(circuit.count)
     }
 
-    /// Each cell on its own.
+    /// Handles each cell separately.
     fn sift(&mut self, run: Run, out: &mut impl Departures) -> u32 {
         let mut dropped = 0;
         for cell in run.cells() {
@@ -216,13 +216,13 @@ impl RunQueue {
         dropped
     }
 
-    /// Why there is no room for a cell.
+    /// Reason why there is no room for a cell.
     fn refuses(&mut self, cell: &Run, out: &impl Departures) -> Option<DropCause> {
         let before = self.free.since(cell.at);
         let circuit = &mut self.circuits[usize::from(cell.vc.0)];
         match circuit.fate {
             Fate::Whole => {}
-            // The last cell delimits the next frame, so it has its chance.
+            // The last cell delimits the next frame, so it is not discarded with the frame.
             _ if cell.is_last() => circuit.fate = Fate::Whole,
             Fate::Damaged => return Some(DropCause::Ppd),
             Fate::Refused => return Some(DropCause::Epd),
@@ -244,18 +244,18 @@ impl RunQueue {
         Some(cause)
     }
 
-    /// Cells for all of which there is room.
+    /// Accepts cells that all have room.
     fn take(&mut self, run: Run, out: &mut impl Departures) {
         if self.circuits[usize::from(run.vc.0)].signals {
             run.cells().for_each(|cell| self.signal(cell, out));
         } else {
             follow(&mut self.free, self.config.cell_time, run, out);
         }
-        // Of signalling that is later than it is.
+        // For signalling this is later than the actual departure.
         self.circuits[usize::from(run.vc.0)].add(&run, self.free, self.put_off);
     }
 
-    /// A cell of signalling leaves before all of best effort that have not begun to.
+    /// A signalling cell leaves before all best-effort cells that have not begun to.
     fn signal(&mut self, cell: Run, out: &mut impl Departures) {
         let cell_time = self.config.cell_time;
         let waiting = cell_time.times(u64::from(self.len(cell.at)));
@@ -270,13 +270,13 @@ impl RunQueue {
         out.add(cell.leaving(start, cell_time));
     }
 
-    /// Cells that wait at an instant, before which all came that did.
+    /// Cells waiting at a time, after all earlier arrivals.
     #[inline]
     pub fn len(&self, now: Time) -> u32 {
         self.waiting(self.free, now)
     }
 
-    /// How many begin to leave back to back after an instant if the last has left at another.
+    /// Number of cells that begin to leave back to back after a time, if the last one has left at another.
     fn waiting(&self, left: Time, now: Time) -> u32 {
         let cells = left
             .since(now)
@@ -285,7 +285,7 @@ impl RunQueue {
         cells.saturating_sub(1) as u32
     }
 
-    /// What it has seen until an instant, before which all came that did.
+    /// Counters up to a time, after all earlier arrivals.
     pub fn stats(&self, now: Time) -> QueueStats {
         let mut stats = self.stats;
         let waiting = self.len(now);
@@ -310,14 +310,14 @@ impl RunQueue {
 }
 
 impl Circuit {
-    /// None of its cells wait if all have left, which they have at the latest if each time they were put off.
+    /// Clears the count of a circuit whose cells have all left, even with all delays.
     #[inline(always)]
     fn refresh(&mut self, now: Time, put_off: Span) {
         let none = self.left + put_off <= now;
         self.count = select_unpredictable(none, 0, self.count);
     }
 
-    /// Cells come, of which the last has left at the latest when the link is free.
+    /// Adds cells, of which the last has left when the link becomes free.
     #[inline(always)]
     fn add(&mut self, run: &Run, free: Time, put_off: Span) {
         self.refresh(run.at, put_off);
@@ -334,12 +334,12 @@ impl Circuit {
     }
 }
 
-/// Cells of best effort leave after all others, when the link is free.
+/// Best-effort cells leave after all others, when the link is free.
 #[inline(always)]
 fn follow(free: &mut Time, cell_time: Span, mut run: Run, out: &mut impl Departures) {
     let start = (*free).max(run.at);
     if run.gap > cell_time && run.count > 1 {
-        // So many leave back to back until one comes to an idle link.
+        // Number of cells that leave back to back until one arrives at an idle link.
         let gain = run.gap.as_ps() - cell_time.as_ps();
         let close = match start == run.at {
             true => 0,

@@ -4,31 +4,31 @@ use thiserror::Error;
 use super::RINGS;
 use crate::level::LEVELS;
 
-/// Why a cell did not get into a queue.
+/// Reason why a cell was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropCause {
-    /// Its circuit has as many cells in the queue as it may.
+    /// Its circuit has reached its limit.
     VcLimit,
     /// The shared buffer is full.
     PortLimit,
-    /// It may be discarded first (CLP = 1), and the shared buffer has more than is for such.
+    /// It has CLP = 1, and the shared buffer is above the limit for such cells.
     Low,
-    /// Its frame has lost a cell before.
+    /// Its frame has already lost a cell.
     Ppd,
     /// Its frame was refused at its first cell.
     Epd,
-    /// Its contract would have it sent only after the horizon.
+    /// Its contract would delay it beyond the horizon.
     Regulator,
-    /// Its circuit is not open here.
+    /// Its circuit is not open.
     UnknownVc,
 }
 
-/// A cell that did not get into a queue.
+/// A dropped cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("cell dropped: {cause:?}")]
 pub struct Dropped {
-    /// Why.
+    /// The cause.
     pub cause: DropCause,
 }
 
@@ -52,7 +52,7 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// Of all causes.
+    /// Sum over all causes.
     pub fn total(&self) -> u64 {
         let Drops {
             vc_limit,
@@ -80,34 +80,34 @@ impl Drops {
     }
 }
 
-/// The cells of one class.
+/// Counters of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct ClassStats {
-    /// Cells that came.
+    /// Cells received.
     pub received: u64,
-    /// Cells that left for the link.
+    /// Cells sent.
     pub sent: u64,
-    /// Cells that found no room.
+    /// Cells dropped.
     pub dropped: u64,
 }
 
-/// What a queue has seen: received = sent + dropped + held, always.
+/// Counters of a queue; always received = sent + dropped + held.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct QueueStats {
-    /// Cells that came.
+    /// Cells received.
     pub received: u64,
-    /// Cells that left for the link.
+    /// Cells sent.
     pub sent: u64,
-    /// Cells that found no room.
+    /// Cells dropped.
     pub dropped: Drops,
-    /// Most cells held at a time.
+    /// Largest number of cells held.
     pub max_len: u32,
-    /// By class as served here: the four levels, signalling, best effort. Cells of unknown circuits have none.
+    /// By class of service here: the four levels, signalling, best effort. Cells of unknown circuits belong to none.
     pub classes: [ClassStats; RINGS],
 }
 
 impl QueueStats {
-    /// The cells of the four levels together.
+    /// The sum of the four levels.
     pub fn levels(&self) -> ClassStats {
         let mut sum = ClassStats::default();
         for class in &self.classes[..LEVELS] {

@@ -28,14 +28,14 @@ fn queue_with(config: QueueConfig) -> OutputQueue {
     OutputQueue::new(config).expect("a good configuration")
 }
 
-/// Cells of a frame, put in one by one at an instant; how many got in.
+/// Adds the cells of a frame one by one at one time; returns how many were accepted.
 fn put(queue: &mut OutputQueue, now: Time, vc: Vcid, frame: u32, cells: u32) -> u32 {
     let each = (0..cells).map(|index| Cell::of(FrameId(frame), vc, index, cells));
     each.map(|cell| u32::from(queue.enqueue(now, cell).is_ok()))
         .sum()
 }
 
-/// The frames of the cells sent back to back from `now` on, and when each was begun.
+/// The frames of the cells sent back to back from `now` on, and when each began.
 fn drain(queue: &mut OutputQueue, mut now: Time) -> Vec<(u32, Time)> {
     let mut sent = Vec::new();
     loop {
@@ -100,7 +100,7 @@ fn levels_go_before_signalling_and_signalling_before_best_effort() {
             "{discipline:?}"
         );
     }
-    // Without priorities data goes as it came; signalling is no data.
+    // Without priorities data is sent in the order of arrival; signalling is not data.
     assert_eq!(one_of_each(Discipline::Fcfs), [4, 5, 3, 2, 1, 0]);
 }
 
@@ -126,7 +126,7 @@ fn a_damaged_frame_is_discarded_but_for_its_delimiter() {
         "the last finds no room"
     );
     queue.dequeue(Time::ZERO);
-    // One place is left: the first cell gets it, the second damages the frame.
+    // One place is left: the first cell gets it, the loss of the second damages the frame.
     let cell = |index| Cell::of(FrameId(2), A, index, 6);
     let cause = |dropped: Result<(), Dropped>| dropped.map_err(|dropped| dropped.cause);
     assert_eq!(cause(queue.enqueue(Time::ZERO, cell(0))), Ok(()));
@@ -233,7 +233,7 @@ fn a_contract_has_room_in_a_full_port() {
     queue.open(A, Class::Level(1), Some(traffic(20, 50, 500)));
     queue.open(B, Class::BestEffort, None);
     assert_eq!(put(&mut queue, Time::ZERO, B, 1, 9), 3);
-    // Ten cells at 20 ms, the eleventh half a second after the first, and so on up to two seconds.
+    // Ten cells spaced by 20 ms, the eleventh half a second after the first, and so on up to two seconds.
     assert_eq!(
         put(&mut queue, Time::ZERO, A, 2, 60),
         41,
@@ -336,7 +336,7 @@ fn a_closed_circuit_is_sent_and_forgotten() {
         assert_eq!(put(&mut queue, Time::ZERO, A, 2, 1), 0);
         assert_eq!(queue.stats().dropped.unknown_vc, 1);
         assert_eq!(frames(&drain(&mut queue, Time::ZERO)), [1, 1, 1]);
-        // Forgotten: the new circuit of that number starts with a fresh contract.
+        // Removed: the new circuit of that number starts with a fresh contract.
         queue.open(A, Class::Level(1), Some(traffic(20, 20, 1_000)));
         put(&mut queue, Time::ZERO, A, 3, 1);
         assert_eq!(drain(&mut queue, Time::ZERO), [(3, Time::ZERO)]);
@@ -396,7 +396,7 @@ fn numbers_beyond_the_port_and_unknown_ones_are_counted() {
 }
 
 /// Fig. 5-9 of the thesis (specs/insane-study.md 2.5): a burst of one conversation delays the next one on its
-/// circuit, though the two do not overlap in time.
+/// circuit, although they do not overlap in time.
 #[test]
 fn conversations_interfere_on_a_shared_regulated_circuit() {
     const FTP_DOWN: (u64, u64, u64) = (20, 20, 2_000);
@@ -406,7 +406,7 @@ fn conversations_interfere_on_a_shared_regulated_circuit() {
             let (x_min, x_ave, interval) = FTP_DOWN;
             queue.open(vc, Class::Level(3), Some(traffic(x_min, x_ave, interval)));
         }
-        // A burst of 60 cells, 1.2 s of contract, comes within 60 ms.
+        // A burst of 60 cells, 1.2 s of contract, arrives within 60 ms.
         let mut now = Time::ZERO;
         for index in 0..60 {
             let cell = Cell::of(FrameId(1), A, index, 60);
@@ -421,7 +421,7 @@ fn conversations_interfere_on_a_shared_regulated_circuit() {
     };
     let grid = QueueConfig::new(T1).grid() + QueueConfig::new(T1).cell_time;
     let pause = Span::from_ms(440);
-    // The burst owes its contract 60 times 20 ms, of which 500 ms have passed.
+    // The burst uses 60 times 20 ms of its contract, of which 500 ms have passed.
     let owed = Span::from_ms(700);
     let shared = late(A, pause);
     assert!(

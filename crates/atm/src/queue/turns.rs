@@ -2,36 +2,36 @@ use std::collections::VecDeque;
 
 use crate::{Cell, Vcid};
 
-/// Cells of circuits that take turns: deficit round robin (Shreedhar and Varghese, IEEE/ACM Trans. Networking
-/// 4(3), 1996) for cells, which are of one size, so that no deficit is left over but what a circuit did not use.
+/// Deficit round robin of circuits (Shreedhar and Varghese, IEEE/ACM Trans. Networking 4(3), 1996) for cells. Cells
+/// have one size, so the deficit is only what a circuit did not use.
 ///
-/// As in FQ-CoDel (RFC 8290, 4.2) a circuit that had nothing to send has its first turn before those that wait
-/// for another; and one that has sent all it had in that turn waits for its place among them before it is new
-/// again. Otherwise one whose cells come singly would always be new, and keep the rest waiting for ever.
+/// As in FQ-CoDel (RFC 8290, 4.2), a circuit that was empty has its first turn before the waiting ones. A circuit
+/// that became empty in that turn must wait for its place among the others before it counts as new again; otherwise a
+/// circuit with single cells would always be new and starve the others.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// By number.
+    /// State by circuit number.
     circuits: Vec<Turn>,
-    /// Those that have their first turn.
+    /// Circuits in their first turn.
     new: VecDeque<Vcid>,
-    /// Those that have had it.
+    /// Circuits after their first turn.
     old: VecDeque<Vcid>,
-    /// Cells of all.
+    /// Number of cells held.
     len: u32,
 }
 
 #[derive(Debug, Default)]
 struct Turn {
-    /// Each with its class when it came.
+    /// Cells with their class at arrival.
     cells: VecDeque<(Cell, u8)>,
-    /// What it may yet send in this turn; not of this turn any more if it is in no list.
+    /// Cells that it may still send in this turn; the value of a former turn if it is in no list.
     credit: u32,
-    /// It is in one of the lists. A circuit with cells is.
+    /// Whether it is in one of the lists, as all circuits with cells are.
     listed: bool,
 }
 
 impl Turns {
-    /// A cell comes; a turn of its circuit is of so many cells, one at least.
+    /// Adds a cell; a turn of its circuit has `quantum` cells, at least one.
     pub fn put(&mut self, cell: Cell, ring: u8, quantum: u32) {
         let index = usize::from(cell.vc.0);
         if self.circuits.len() <= index {
@@ -46,7 +46,7 @@ impl Turns {
         self.len += 1;
     }
 
-    /// Takes the cell whose turn it is, with its class.
+    /// Removes the next cell; returns it with its class.
     pub fn take(&mut self, quantum: impl Fn(Vcid) -> u32) -> Option<(Cell, u8)> {
         loop {
             let first = !self.new.is_empty();
@@ -75,19 +75,19 @@ impl Turns {
         }
     }
 
-    /// Cells of all.
+    /// Number of cells held.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Nobody waits: who comes next owes nobody anything.
+    /// Resets all turns when no cell is held.
     fn forget(&mut self) {
         for vc in self.new.drain(..).chain(self.old.drain(..)) {
             self.circuits[usize::from(vc.0)].listed = false;
         }
     }
 
-    /// Cells found by counting, for the tests of conservation.
+    /// Counts the cells held, for the tests of conservation.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.circuits.iter().map(|turn| turn.cells.len()).sum()

@@ -6,8 +6,8 @@ use crate::{AtmAddress, Class, RejectCause, Tag, Vcid};
 
 /// The admission tests of the output queues of a node.
 pub trait PortAdmission {
-    /// Reserves at `port` what the call asks for and gives the class of its cells there, or refuses and
-    /// reserves nothing.
+    /// Reserves the resources of a call at `port` and returns the class of its cells there; a refusal reserves
+    /// nothing.
     fn reserve(
         &mut self,
         port: PortId,
@@ -15,26 +15,26 @@ pub trait PortAdmission {
         service: Service,
     ) -> Result<Class, RejectCause>;
 
-    /// Gives back what [`reserve`](PortAdmission::reserve) gave this call.
+    /// Releases the resources of this call.
     fn release(&mut self, port: PortId, call: CallId);
 }
 
-/// How a [`Controller`](crate::Controller) behaves.
+/// Configuration of a [`Controller`](crate::Controller).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControllerConfig {
-    /// The address of a host adapter, where calls begin and end; a switch has none.
+    /// The address of a host adapter, where calls begin and end; `None` for a switch.
     pub address: Option<AtmAddress>,
-    /// Circuits in each direction of a link (8,192).
+    /// Number of circuits in each direction of a link (8,192).
     pub max_vcs: u16,
-    /// How long a circuit number is not used again (5 s: longer than a cell stays in a queue).
+    /// Time before a circuit number is reused (5 s, longer than a cell stays in a queue).
     pub vcid_rest: Span,
-    /// How long an answer is waited for (60 s).
+    /// Time to wait for an answer (60 s).
     pub watchdog: Span,
-    /// How long each message takes to be understood (0); messages do not wait for each other.
+    /// Processing time of a message (0); messages are processed in parallel.
     pub processing: Span,
-    /// Messages that may be in the process of being understood (4,096).
+    /// Largest number of messages being processed (4,096).
     pub backlog: usize,
-    /// The channels to the neighbours.
+    /// Configuration of the channels to the neighbours.
     pub channel: GoBackNConfig,
 }
 
@@ -53,140 +53,140 @@ impl Default for ControllerConfig {
     }
 }
 
-/// What a controller takes.
+/// Input of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControllerInput {
-    /// A cell of the signalling circuit of a link.
+    /// A cell of a link's signalling circuit.
     Cell {
-        /// Which link.
+        /// The link.
         port: PortId,
         /// The cell.
         cell: SignalCell,
     },
-    /// The host wants a circuit.
+    /// The host requests a circuit.
     Setup {
-        /// To be told in the answer.
+        /// Number of the request, repeated in the answer.
         request: RequestId,
-        /// Where it ends.
+        /// Its destination.
         to: AtmAddress,
-        /// What it asks for.
+        /// Its service.
         service: Service,
-        /// Who may use it.
+        /// Its tag: which conversations may use it.
         tag: Tag,
     },
-    /// The host gives a circuit back.
+    /// The host releases a circuit.
     Release {
         /// Its link.
         port: PortId,
-        /// Its number there.
+        /// The number of the circuit there.
         vc: Vcid,
     },
 }
 
-/// A line of the table of a node, or of the adapter of a host.
+/// An entry of the switching table of a node, or of a host adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// Where its cells come in; [`PortId::LOCAL`] if they begin here.
+    /// Input port; [`PortId::LOCAL`] if the circuit begins here.
     pub in_port: PortId,
-    /// Its number there; that of the output if they begin here.
+    /// Circuit number at the input; that of the output if the circuit begins here.
     pub in_vc: Vcid,
-    /// Where its cells go out.
+    /// Output port.
     pub out_port: PortId,
-    /// Its number there.
+    /// Circuit number at the output.
     pub out_vc: Vcid,
-    /// The class of its cells in the output queue.
+    /// Class of its cells in the output queue.
     pub class: Class,
-    /// What it asked for: with a contract, its cells may have to be held to it.
+    /// Requested service; cells under a contract may have to be regulated.
     pub service: Service,
 }
 
-/// What a controller tells the node it sits on.
+/// Output of a controller to its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControllerEvent {
-    /// Cells of this circuit are to be sent on.
+    /// Add this circuit to the switching table.
     Install(Connection),
-    /// And no longer.
+    /// Remove this circuit from the switching table.
     Remove(Connection),
-    /// A circuit the host asked for is there.
+    /// A circuit requested by the host was set up.
     Ready {
         /// The request.
         request: RequestId,
         /// Its link.
         port: PortId,
-        /// Its number there.
+        /// The number of the circuit there.
         vc: Vcid,
     },
-    /// A circuit the host asked for is refused.
+    /// A circuit requested by the host was refused.
     Rejected {
         /// The request.
         request: RequestId,
-        /// Why.
+        /// The cause.
         cause: RejectCause,
     },
-    /// A circuit of the host is no more.
+    /// A circuit of the host failed.
     Lost {
         /// Its link.
         port: PortId,
-        /// Its number there.
+        /// The number of the circuit there.
         vc: Vcid,
     },
-    /// A circuit ends here: what comes by it is for the host.
+    /// A circuit ends here: its cells are for the host.
     Incoming {
         /// Its link.
         port: PortId,
-        /// Its number there.
+        /// The number of the circuit there.
         vc: Vcid,
-        /// Where it begins.
+        /// Address where it begins.
         from: AtmAddress,
-        /// Who uses it.
+        /// Its tag.
         tag: Tag,
     },
-    /// A circuit that ends here was given back.
+    /// A circuit that ends here was released.
     Released {
         /// Its link.
         port: PortId,
-        /// Its number there.
+        /// The number of the circuit there.
         vc: Vcid,
     },
 }
 
-/// What a controller counted, and what it holds now.
+/// Counters of a controller, and its current state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ControllerStats {
-    /// Calls begun here or arrived.
+    /// Calls that began or arrived here.
     pub setups: u64,
-    /// Calls that got their circuit.
+    /// Calls whose circuit was set up.
     pub connects: u64,
     /// Calls refused here, timeouts included.
     pub refused: u64,
-    /// Calls refused farther on.
+    /// Calls refused further on.
     pub rejects: u64,
-    /// Calls given back.
+    /// Calls released.
     pub releases: u64,
-    /// Calls nobody answered in time.
+    /// Calls without an answer in time.
     pub timeouts: u64,
-    /// Messages about calls that are not, as happens when messages cross.
+    /// Messages about unknown calls, as happens when messages cross.
     pub unknown_call: u64,
-    /// Messages about a call from a neighbour who has no say in it.
+    /// Messages about a call from a neighbour that is not on its path.
     pub wrong_port: u64,
-    /// Set-ups of calls that are, and answers given twice.
+    /// Repeated set-ups and answers.
     pub duplicate: u64,
-    /// Set-ups with a circuit number that is in use or cannot be.
+    /// Set-ups with a circuit number that is in use or invalid.
     pub bad_vcid: u64,
-    /// Cells of a link that is not.
+    /// Cells of an unknown link.
     pub unknown_port: u64,
-    /// Requests of the host that are none: releases of what it does not have.
+    /// Invalid requests of the host: releases of circuits that it does not have.
     pub bad_request: u64,
-    /// Answers not given because the channel is full; the watchdog of the neighbour sees to it.
+    /// Answers not sent because the channel is full; the neighbour's watchdog handles that.
     pub unanswered: u64,
-    /// Messages not taken because too many are being understood; they come again.
+    /// Messages refused because too many are being processed; the channel repeats them.
     pub backlog_full: u64,
-    /// All channels together.
+    /// Counters of all channels.
     pub channels: GoBackNStats,
-    /// Calls that have or wait for a circuit here, now.
+    /// Calls with or waiting for a circuit here at present.
     pub calls: usize,
-    /// Circuit numbers of outgoing links in use, now.
+    /// Circuit numbers of outgoing links in use at present.
     pub vcids: usize,
-    /// Most calls at one time.
+    /// Largest number of calls at one time.
     pub max_calls: usize,
 }

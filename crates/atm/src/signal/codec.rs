@@ -1,4 +1,4 @@
-//! A cell of the channel as the 48 octets it carries. The simulator passes values; this is for those who look at cells.
+//! Encoding of a signalling cell in 48 octets. The simulator passes values; the encoding is for captures of cells.
 //!
 //! ```text
 //!  0  channel: 0 data, 1 acknowledgement    1  sequence number    the rest only of data:
@@ -33,34 +33,34 @@ const CONTRACT: u8 = 2;
 
 const ANY: u8 = 0;
 const FALLBACK: u8 = 1;
-/// The tag of the first type of conversation.
+/// The tag number of the first type of conversation.
 const FIRST_TYPE: u8 = 2;
 
-/// Why octets are no cell of the channel.
+/// Reason why octets are not a signalling cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SignalCellError {
     /// Neither data nor an acknowledgement.
     #[error("signalling cell of kind {0}, which there is not")]
     Kind(u8),
-    /// No message has this number.
+    /// Unknown message number.
     #[error("signalling message {0}, which there is not")]
     Message(u8),
-    /// A circuit for nobody.
+    /// Unknown tag.
     #[error("set-up with tag {0}, which there is not")]
     Tag(u8),
-    /// A service that nobody offers.
+    /// Unknown service.
     #[error("set-up that asks for service {0}, which there is not")]
     Service(u8),
-    /// A refusal without a reason.
+    /// Unknown cause.
     #[error("reject with cause {0}, which there is not")]
     Cause(u8),
-    /// Octets that mean nothing are not zero.
+    /// Unused octets are not zero.
     #[error("signalling cell with something where nothing should be")]
     Padding,
 }
 
 impl SignalCell {
-    /// The 48 octets.
+    /// Encodes the cell.
     pub fn encode(&self) -> [u8; CELL_PAYLOAD] {
         let mut out = [0; CELL_PAYLOAD];
         match *self {
@@ -73,7 +73,7 @@ impl SignalCell {
         out
     }
 
-    /// What these octets say; what does not mean anything must be zero.
+    /// Decodes a cell; unused octets must be zero.
     pub fn decode(octets: &[u8; CELL_PAYLOAD]) -> Result<SignalCell, SignalCellError> {
         let seq = octets[1];
         let cell = match octets[0] {
@@ -133,7 +133,7 @@ impl Setup {
         out[13] = match self.tag {
             Tag::Any => ANY,
             Tag::Fallback => FALLBACK,
-            // In the order of `ConversationType::ALL`, which the round trip in the tests holds it to.
+            // In the order of `ConversationType::ALL`; the round trip in the tests checks this.
             Tag::Type(kind) => FIRST_TYPE + kind as u8,
         };
         match self.service {

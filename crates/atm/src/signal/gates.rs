@@ -6,7 +6,7 @@ use super::{CallId, PortAdmission};
 use crate::policy::Service;
 use crate::{Admission, AdmissionError, Class, RejectCause, Reservation};
 
-/// The admission by delay level of all ports of a node; best effort and priorities pass.
+/// Admission to delay levels for all ports of a node; best effort and priorities are always admitted.
 #[derive(Debug)]
 pub struct Gates {
     ports: Vec<Admission>,
@@ -14,7 +14,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Unused ports, the `n`th of which takes the `n`th of these times for a cell.
+    /// Creates unused ports; `cell_times` lists their transmission times of a cell.
     pub fn new(cell_times: impl IntoIterator<Item = Span>) -> Gates {
         Gates {
             ports: cell_times.into_iter().map(Admission::new).collect(),
@@ -22,7 +22,7 @@ impl Gates {
         }
     }
 
-    /// Contracts that are being kept, on all ports.
+    /// Number of contracts admitted on all ports.
     pub fn reservations(&self) -> usize {
         self.reservations.len()
     }
@@ -97,7 +97,7 @@ mod tests {
         }
         let full = Err(RejectCause::Capacity(3));
         assert_eq!(gates.reserve(PORT, call(14), service(HttpDown)), full);
-        // The other port, and who asks for no guarantee, do not mind.
+        // Other ports, and requests without a guarantee, are not affected.
         let elsewhere = gates.reserve(PortId(0), call(14), service(HttpDown));
         assert_eq!(elsewhere, Ok(Class::Level(3)));
         let no_contract = [

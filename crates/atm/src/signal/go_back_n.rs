@@ -5,16 +5,16 @@ use thiserror::Error;
 
 use super::{Message, SignalCell};
 
-/// How a channel between neighbours behaves.
+/// Configuration of a channel between neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GoBackNConfig {
-    /// Messages under way at one time (8; at least 1, at most 127).
+    /// Largest number of unacknowledged messages (8; at least 1, at most 127).
     pub window: u8,
-    /// First wait for an acknowledgement (250 ms).
+    /// Initial retransmission time-out (250 ms).
     pub timeout: Span,
-    /// Longest wait; each failure doubles it (2 s).
+    /// Longest time-out; each expiry doubles it (2 s).
     pub max_timeout: Span,
-    /// Messages that may wait or be under way (1,024).
+    /// Largest number of queued messages, including unacknowledged ones (1,024).
     pub queue: usize,
 }
 
@@ -34,23 +34,23 @@ impl Default for GoBackNConfig {
 #[error("the signalling channel has {0} messages waiting")]
 pub struct ChannelFull(pub usize);
 
-/// What a channel counted.
+/// Counters of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GoBackNStats {
-    /// Messages sent, repetitions not counted.
+    /// Messages sent, without retransmissions.
     pub sent: u64,
-    /// Messages sent again.
+    /// Retransmissions.
     pub repeated: u64,
     /// Messages received in order.
     pub received: u64,
-    /// Messages received again, or before their turn.
+    /// Duplicates, and messages out of order.
     pub out_of_order: u64,
-    /// Acknowledgements of nothing.
+    /// Acknowledgements of messages that were not sent.
     pub bad_acks: u64,
 }
 
 impl GoBackNStats {
-    /// Adds what another channel counted.
+    /// Adds the counters of another channel.
     pub(super) fn add(&mut self, other: GoBackNStats) {
         self.sent += other.sent;
         self.repeated += other.repeated;
@@ -60,17 +60,17 @@ impl GoBackNStats {
     }
 }
 
-/// A reliable channel to the neighbour: one message per cell, in order, sent again until it is
-/// acknowledged (specs/insane-simulator.md 2.5).
+/// A reliable channel to the neighbour: one message per cell, in order, retransmitted until it is acknowledged
+/// (specs/insane-simulator.md 2.5).
 #[derive(Debug)]
 pub struct GoBackN {
     config: GoBackNConfig,
-    /// What is not acknowledged: `sent` under way, then those that wait.
+    /// Unacknowledged messages: `sent` in transit, then those that wait.
     queue: VecDeque<Message>,
     sent: usize,
-    /// The next to send; behind `sent` after a timeout.
+    /// Index of the next message to send; less than `sent` after a time-out.
     next: usize,
-    /// Sequence number of the first of the queue.
+    /// Sequence number of the first message in the queue.
     base: u8,
     timeout: Span,
     timer: Option<Time>,
@@ -81,10 +81,10 @@ pub struct GoBackN {
 }
 
 impl GoBackN {
-    /// A channel whose both ends start at zero.
+    /// Creates a channel; both ends start at sequence number zero.
     pub fn new(mut config: GoBackNConfig) -> GoBackN {
         config.window = config.window.clamp(1, 127);
-        // Waiting no time at all would repeat for ever at one instant.
+        // A time-out of zero would repeat for ever at one time.
         config.timeout = config.timeout.max(Span::from_us(1));
         config.max_timeout = config.max_timeout.max(config.timeout);
         GoBackN {
@@ -101,27 +101,27 @@ impl GoBackN {
         }
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub fn stats(&self) -> GoBackNStats {
         self.stats
     }
 
-    /// Messages that wait or are not acknowledged.
+    /// Number of waiting and unacknowledged messages.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether all is acknowledged.
+    /// Whether all messages are acknowledged.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether it takes no further message.
+    /// Whether the queue is full.
     pub fn is_full(&self) -> bool {
         self.queue.len() >= self.config.queue
     }
 
-    /// Takes a message to send, unless the queue is full.
+    /// Queues a message, unless the queue is full.
     pub fn send(&mut self, message: Message) -> Result<(), ChannelFull> {
         if self.is_full() {
             return Err(ChannelFull(self.queue.len()));
@@ -130,12 +130,12 @@ impl GoBackN {
         Ok(())
     }
 
-    /// Takes a message to send: for those whose number is bounded by other means.
+    /// Queues a message in any case, for messages whose number is bounded otherwise.
     pub(super) fn send_always(&mut self, message: Message) {
         self.queue.push_back(message);
     }
 
-    /// Takes a cell from the neighbour; gives the message if it is the next one.
+    /// Processes a cell from the neighbour; returns its message if it is the next one.
     pub fn receive(&mut self, now: Time, cell: SignalCell) -> Option<Message> {
         match cell {
             SignalCell::Data { seq, message } => {
@@ -168,7 +168,7 @@ impl GoBackN {
         }
     }
 
-    /// Goes back to the first that is not acknowledged, if its time is up.
+    /// Goes back to the first unacknowledged message if the time-out has expired.
     pub fn on_timeout(&mut self, now: Time) {
         if self.timer.is_some_and(|due| due <= now) {
             self.next = 0;
@@ -177,7 +177,7 @@ impl GoBackN {
         }
     }
 
-    /// The next cell to send.
+    /// Returns the next cell to send.
     pub fn poll(&mut self, now: Time) -> Option<SignalCell> {
         if self.ack_due {
             self.ack_due = false;
@@ -201,7 +201,7 @@ impl GoBackN {
         Some(SignalCell::Data { seq, message })
     }
 
-    /// When [`GoBackN::on_timeout`] wants to be called.
+    /// When [`GoBackN::on_timeout`] must be called.
     pub fn next_timeout(&self) -> Option<Time> {
         self.timer
     }
@@ -247,7 +247,7 @@ mod tests {
             channel.on_timeout(now);
         }
         assert_eq!(waits, [250, 500, 1_000, 2_000, 2_000, 2_000]);
-        // Progress makes it quick again, and opens the window.
+        // Progress resets the time-out and opens the window.
         assert_eq!(channel.receive(now, SignalCell::Ack { seq: 3 }), None);
         assert_eq!(channel.next_timeout(), Some(now + Span::from_ms(250)));
         assert_eq!(std::iter::from_fn(|| channel.poll(now)).count(), 8);

@@ -6,50 +6,50 @@ use serde::{Deserialize, Serialize};
 use crate::policy::Service;
 use crate::{AtmAddress, RejectCause, Tag, Vcid};
 
-/// A call: who made it, and the number it has there.
+/// A call: its origin, and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct CallId {
-    /// Whose call it is.
+    /// The node that made the call.
     pub origin: AtmAddress,
     /// Its number among the calls of the origin.
     pub number: u32,
 }
 
-/// What neighbouring controllers tell each other (specs/insane-simulator.md 2.5).
+/// A message between neighbouring controllers (specs/insane-simulator.md 2.5).
 ///
-/// Each fits into the payload of one cell: the longest, a set-up, takes 45 octets (call 6, address 2,
-/// circuit 2, tag 1, service 1 + 4 * 8 and its kind 1), the channel 2 more for kind and sequence number.
+/// Each message fits into the payload of one cell: the longest, a set-up, takes 45 octets (call 6, address 2, circuit
+/// 2, tag 1, service 1 + 4 * 8 and its kind 1); the channel takes 2 more for kind and sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The call it is about.
+    /// The call.
     pub call: CallId,
-    /// What it says.
+    /// The content.
     pub body: Body,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// Forward: a circuit is wanted.
+    /// Forward: requests a circuit.
     Setup(Setup),
-    /// Backward: it is there.
+    /// Backward: the circuit was set up.
     Connect,
-    /// Backward: it is not, or no longer.
+    /// Backward: the circuit was refused or has failed.
     Reject(RejectCause),
-    /// Forward: it is not wanted any more.
+    /// Forward: the circuit is released.
     Release,
 }
 
-/// What a set-up asks for.
+/// Content of a set-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// Where the circuit ends.
+    /// Destination of the circuit.
     pub to: AtmAddress,
-    /// What it asks of each output queue.
+    /// Service requested from each output queue.
     pub service: Service,
-    /// Who may use it.
+    /// Its tag: which conversations may use it.
     pub tag: Tag,
-    /// Its number on the link this message came by.
+    /// Its number on the link that this message arrived on.
     pub vc: Vcid,
 }
 
@@ -58,20 +58,20 @@ pub struct Setup {
 pub enum SignalCell {
     /// A message.
     Data {
-        /// Its place in the sequence.
+        /// Sequence number.
         seq: u8,
         /// The message.
         message: Message,
     },
-    /// All before `seq` has arrived.
+    /// Acknowledges all messages before `seq`.
     Ack {
-        /// The next that is expected.
+        /// The next expected sequence number.
         seq: u8,
     },
 }
 
 impl Ord for CallId {
-    /// By origin, then number: one comparison, as maps of calls are searched for every message.
+    /// By origin, then number, in one comparison: maps of calls are searched for every message.
     #[inline]
     fn cmp(&self, other: &CallId) -> Ordering {
         let key = |call: &CallId| u64::from(call.origin.0) << 32 | u64::from(call.number);

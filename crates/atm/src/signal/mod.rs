@@ -1,5 +1,5 @@
-//! Signalling in the way of the Tenet suite's RCAP, simplified: one round trip sets a circuit up
-//! (specs/insane-simulator.md 2.5).
+//! Signalling, simplified from the Tenet suite's RCAP: one round trip sets up a circuit (specs/insane-simulator.md
+//! 2.5).
 //!
 //! ```text
 //!  host          switch        switch          host
@@ -9,8 +9,8 @@
 //!   | RELEASE ----> | RELEASE ----> | RELEASE ----> |   given back as it passes
 //! ```
 //!
-//! Neighbours talk through a [`GoBackN`] channel, so that no message is lost or comes twice; what goes
-//! wrong beyond that ends with the watchdog, which undoes both directions. Circuits are simplex.
+//! Neighbours communicate through a [`GoBackN`] channel, so that no message is lost or duplicated. Other failures end
+//! with the watchdog, which undoes both directions. Circuits are simplex.
 
 mod api;
 mod codec;

@@ -7,15 +7,15 @@ use crate::Vcid;
 
 /// The circuit numbers of one direction of a link, from 1 up.
 ///
-/// A number that is given back rests a while: cells of the old circuit may still be on their way, and
-/// would be taken for cells of the new one. Low numbers come first, so that tables stay short.
+/// A released number is not reused for a while: cells of the old circuit may still be in transit and would be taken
+/// for cells of the new one. Low numbers are used first, so that tables stay short.
 #[derive(Debug)]
 pub(super) struct Vcids {
     limit: u16,
     rest: Span,
-    /// The call of each number, `[0]` that of number 1.
+    /// The call of each number; `[0]` is that of number 1.
     calls: Vec<Option<CallId>>,
-    /// Numbers given back, with the end of their rest.
+    /// Released numbers, with the time from which they may be reused.
     resting: VecDeque<(Time, Vcid)>,
     used: usize,
 }
@@ -31,7 +31,7 @@ impl Vcids {
         }
     }
 
-    /// A free number, if any.
+    /// Allocates a free number.
     pub(super) fn take(&mut self, now: Time, call: CallId) -> Option<Vcid> {
         let vc = match self.resting.front() {
             Some(&(end, vc)) if end <= now => {
@@ -49,7 +49,7 @@ impl Vcids {
         Some(vc)
     }
 
-    /// Gives back a number; `tired` if cells may have used it.
+    /// Releases a number; `tired` if cells may have used it.
     pub(super) fn give_back(&mut self, now: Time, vc: Vcid, tired: bool) {
         if self.calls[usize::from(vc.0) - 1].take().is_some() {
             self.used -= 1;
@@ -61,7 +61,7 @@ impl Vcids {
         }
     }
 
-    /// The call that has this number.
+    /// The call with this number.
     pub(super) fn call(&self, vc: Vcid) -> Option<CallId> {
         let index = usize::from(vc.0).checked_sub(1)?;
         self.calls.get(index).copied().flatten()
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(take(&mut vcids, 4), Some(3), "1 is still resting");
         assert_eq!(take(&mut vcids, 4), None);
         assert_eq!(take(&mut vcids, 5), Some(1));
-        // What no cell has used need not rest.
+        // A number that no cell has used can be reused immediately.
         vcids.give_back(Time::ZERO, Vcid(2), false);
         assert_eq!(take(&mut vcids, 6), Some(2));
         assert_eq!((vcids.call(Vcid(0)), vcids.call(Vcid(9))), (None, None));

@@ -1,4 +1,4 @@
-//! One end of a tunnel that protects packets by parities.
+//! One end of a tunnel that protects packets by FEC.
 
 mod receiving;
 mod sending;
@@ -15,43 +15,43 @@ use wire::{Datagram, Session};
 
 pub use stats::{EdgeReceived, EdgeSent, EdgeStats};
 
-/// Blocks that are open at once: more than are reordered on any path, few enough to look through.
+/// Largest number of open blocks: more than any path reorders, few enough to search.
 const BLOCKS: usize = 256;
-/// How long a block is waited for beyond what it may stay open at the sender.
+/// Time that a block is kept beyond the time that it may stay open at the sender.
 const HOLD: Span = Span::from_secs(1);
 
-/// How an edge protects what it sends; what it receives tells for itself.
+/// Configuration of the sending side of an edge; the receiving side learns everything from the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FecEdgeConfig {
     /// The code.
     pub scheme: Scheme,
-    /// Source packets and parities of a block; `None`: as few parities as leave one packet in a thousand lost, by what the
-    /// peer reports.
+    /// Source packets and parities of a block; `None` adapts the code to the peer's reports, for at most one lost
+    /// packet in a thousand.
     pub code: Option<(u8, u8)>,
     /// Longest datagram of the tunnel, in octets.
     pub mtu: usize,
-    /// How long a block may stay open before parities are sent for what it has.
+    /// Time after which an open block is closed and its parities are sent.
     pub flush: Span,
-    /// Blocks that are filled in turn, so that a burst of losses hits several of them; 1: one after the other.
+    /// Blocks that are filled in turn, so that a burst of losses is spread over them; 1 is no interleaving.
     pub interleave: u8,
-    /// A number that this edge did not have at its last start; 24 bits of it count.
+    /// A number that differs from that of the last start of this edge; the low 24 bits count.
     pub session: u32,
 }
 
-/// Octets of a packet that an edge takes at most, with datagrams of `mtu` octets.
+/// Largest packet, in octets, that a tunnel with datagrams of `mtu` octets accepts.
 pub fn longest_packet(mtu: usize) -> usize {
     mtu.saturating_sub(wire::ENVELOPE)
 }
 
-/// One end of a tunnel between two hosts, both ways (specs/where-to-use-fec.md 2.5, 8): packets of any content go in,
-/// datagrams with parities cross the path between, and what comes out at the other end are packets that went in,
-/// unaltered and each at most once; sans-I/O.
+/// One end of a tunnel between two hosts, both directions (specs/where-to-use-fec.md 2.5, 8): packets of any content
+/// go in, datagrams with parities cross the path, and the other end returns the original packets, unaltered and each
+/// at most once; sans-I/O.
 ///
-/// Packets leave at once both ways, only what is recovered comes later. Poll all after each input: memory then stays
-/// within what the decoder may hold (8 MiB) and one block. A packet whose parities would not fit into the tunnel's
-/// datagrams goes without protection (and if the network duplicates it, comes twice); one that is itself too long is
-/// refused, as IP would cut it up and lose it with any of its parts. Whoever can send datagrams in the peer's name can
-/// insert packets: protect what is in them.
+/// Packets leave immediately in both directions; only recovered ones are late. Poll everything after each input:
+/// memory then stays within the limit of the decoder (8 MiB) and one block. A packet whose parities would not fit
+/// into the tunnel's datagrams is sent unprotected (and may be duplicated by the network). A packet that is itself
+/// too long is refused, since IP would fragment it and lose it with any fragment. An attacker that can send datagrams
+/// in the peer's name can insert packets: protect the content.
 ///
 /// | octets | of a datagram |
 /// |---|---|
@@ -67,11 +67,11 @@ pub struct FecEdge {
 }
 
 impl FecEdge {
-    /// An edge that has heard nothing of its peer.
+    /// Creates an edge.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], which names the limit.
+    /// [`ConfigError`] with the violated limit.
     pub fn new(config: FecEdgeConfig) -> Result<FecEdge, ConfigError> {
         let (n, m) = config.code.unwrap_or(Steering::FIRST);
         let encoder = EncoderConfig {
@@ -95,12 +95,12 @@ impl FecEdge {
         })
     }
 
-    /// Takes a packet of the user, for the other end.
+    /// Sends a packet of the user to the other end.
     pub fn send(&mut self, now: Time, packet: Bytes) {
         self.sending.push(now, packet);
     }
 
-    /// Takes a datagram from the peer; what is none of the tunnel is counted and dropped.
+    /// Processes a datagram from the peer; datagrams that do not belong to the tunnel are counted and dropped.
     pub fn receive(&mut self, now: Time, datagram: &Bytes) {
         match wire::open(datagram) {
             Some(Datagram::Coded(session, packet)) => self.receiving.coded(now, session, &packet),
@@ -115,22 +115,22 @@ impl FecEdge {
         }
     }
 
-    /// Puts the next datagram for the peer into `out` in place of what is there; `false` if there is none.
+    /// Replaces the content of `out` by the next datagram for the peer; `false` if there is none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         self.sending.poll_transmit(out)
     }
 
-    /// The next packet for the user.
+    /// Returns the next packet for the user.
     pub fn poll_packet(&mut self) -> Option<Bytes> {
         self.receiving.poll_packet()
     }
 
-    /// When [`on_timeout`](FecEdge::on_timeout) has something to do: a block to close or to give up, a report to send.
+    /// When [`on_timeout`](FecEdge::on_timeout) must be called: to close or abandon a block, or to send a report.
     pub fn next_timeout(&self) -> Option<Time> {
         earliest(self.sending.next_timeout(), self.receiving.next_timeout())
     }
 
-    /// Does what is due.
+    /// Executes all expired timers.
     pub fn on_timeout(&mut self, now: Time) {
         self.sending.on_timeout(now);
         if let Some((session, total)) = self.receiving.on_timeout(now) {
@@ -138,13 +138,13 @@ impl FecEdge {
         }
     }
 
-    /// Hands packets on as they come, without decoding (`true`): for an end that cannot keep up
-    /// (specs/where-to-use-fec.md 7). Meanwhile nothing is recovered and duplicates made by the network pass.
+    /// Switches decoding off (`true`), for an end that cannot keep up (specs/where-to-use-fec.md 7). Then nothing is
+    /// recovered, and duplicates made by the network are delivered.
     pub fn set_bypass(&mut self, bypass: bool) {
         self.receiving.set_bypass(bypass);
     }
 
-    /// What was done since the start.
+    /// Counters since the start.
     pub fn stats(&self) -> EdgeStats {
         EdgeStats {
             sent: self.sending.stats(),

@@ -7,38 +7,39 @@ use super::stats::EdgeReceived;
 use super::wire::Session;
 use crate::{Arrival, Decoder, DecoderConfig, DecoderEvent, Header, LossCount};
 
-/// Arrivals that are remembered for the delay of recovered packets.
+/// Arrivals that are remembered to compute the delay of recovered packets.
 const ARRIVALS: usize = 1_024;
-/// Blocks behind those that were handed on without decoding.
+/// Blocks after the last undecoded one in which recovered packets may be duplicates.
 const FAR: i32 = 1_024;
 
-/// The end of a tunnel that takes packets out.
+/// The receiving side of a tunnel.
 #[derive(Debug)]
 pub(super) struct Receiving {
     config: DecoderConfig,
     decoder: Decoder,
-    /// The session of the peer, and that before: its last datagrams may come later than the first of the next.
+    /// The session of the peer, and the one before: its last datagrams may arrive after the first of the next.
     session: Option<Session>,
     before: Option<Session>,
     bypass: bool,
-    /// The newest block of which something was handed on without decoding: what is recovered of it could be known.
+    /// The newest block from which a packet was delivered without decoding: packets recovered from it may be
+    /// duplicates.
     bypassed: Option<Serial>,
     arrivals: VecDeque<(Serial, u8, Time)>,
     packets: VecDeque<Bytes>,
     added: Span,
-    /// What was counted, by decoders that are gone and without any.
+    /// Counters of former decoders and of packets without a decoder.
     past: EdgeReceived,
-    /// When the peer is told what came.
+    /// When the next report is sent.
     report_at: Option<Time>,
-    /// Something came since it was told.
+    /// Whether packets arrived since the last report.
     heard: bool,
-    /// Of decoders of the session that are gone; and what was told last.
+    /// Counts of former decoders of the session, and the last reported counts.
     session_past: LossCount,
     told: LossCount,
 }
 
 impl Receiving {
-    /// How often the peer is told what came.
+    /// Interval of the reports to the peer.
     pub const PERIOD: Span = Span::from_secs(1);
 
     pub fn new(config: DecoderConfig) -> Receiving {
@@ -60,7 +61,7 @@ impl Receiving {
         }
     }
 
-    /// Takes a packet of the code.
+    /// Processes a packet of the code.
     pub fn coded(&mut self, now: Time, session: Session, packet: &Bytes) {
         let Ok(header) = Header::decode(packet) else {
             self.malformed();
@@ -86,7 +87,7 @@ impl Receiving {
         self.take_events(now);
     }
 
-    /// Takes a packet without protection.
+    /// Processes an unprotected packet.
     pub fn plain(&mut self, session: Session, packet: Bytes) {
         if self.admits(session) {
             self.hand_over(packet);
@@ -105,14 +106,14 @@ impl Receiving {
         earliest(self.decoder.next_timeout(), self.report_at)
     }
 
-    /// Gives up what was waited for long enough; gives what the peer is to be told, if anything.
+    /// Abandons expired blocks; returns the report to send, if one is due.
     pub fn on_timeout(&mut self, now: Time) -> Option<(Session, LossCount)> {
         self.decoder.on_timeout(now);
         self.take_events(now);
         if self.report_at.is_none_or(|at| at > now) {
             return None;
         }
-        // Once more after the last that came, when its block is done with.
+        // One more report follows the last packet, once its block is closed.
         let heard = std::mem::take(&mut self.heard);
         self.report_at = heard.then_some(now + Receiving::PERIOD);
         let total = self.session_past.plus(self.decoder.loss());
@@ -120,10 +121,10 @@ impl Receiving {
         self.session.zip((told != total).then_some(total))
     }
 
-    /// Hands packets on without decoding, or decodes again.
+    /// Switches decoding off or on.
     pub fn set_bypass(&mut self, bypass: bool) {
         if self.bypass && !bypass {
-            // What passed by was not lost: a decoder that begins here does not count it so.
+            // Packets delivered without decoding were not lost; a new decoder does not count them so.
             self.renew();
         }
         self.bypass = bypass;
@@ -138,7 +139,7 @@ impl Receiving {
         stats
     }
 
-    /// Whether a datagram belongs to the peer as it is now; one of a new session makes it so.
+    /// Whether a datagram belongs to the current peer session; a datagram of a new session replaces it.
     fn admits(&mut self, session: Session) -> bool {
         if self.session == Some(session) {
             return true;
@@ -157,7 +158,7 @@ impl Receiving {
         true
     }
 
-    /// Whether a packet is handed on without decoding.
+    /// Whether a packet is delivered without decoding.
     fn passes_by(&mut self, header: &Header) -> bool {
         let ahead = self.bypassed.map(|it| header.block.diff(it));
         if self.bypass {
@@ -172,7 +173,7 @@ impl Receiving {
         ahead.is_some_and(|ahead| ahead <= 0)
     }
 
-    /// Begins with a decoder that knows nothing.
+    /// Replaces the decoder by a new one.
     fn renew(&mut self) {
         self.decoder.on_timeout(Time::MAX);
         while self.decoder.poll_event().is_some() {}
@@ -195,7 +196,7 @@ impl Receiving {
                 continue;
             };
             match how {
-                // It may have been here: the user is to get it once.
+                // It may be a duplicate: the user must receive it only once.
                 Arrival::Late => continue,
                 Arrival::Recovered => self.note_delay(now, block, index),
                 Arrival::Plain => {}

@@ -7,10 +7,10 @@ use super::stats::EdgeSent;
 use super::wire::{ENVELOPE, Session};
 use crate::{ConfigError, Encoder, EncoderConfig, Header, LossCount, Steering};
 
-/// Packets that may stay lost where the code follows the peer's reports.
+/// Target loss after decoding in adaptive mode.
 const LOSS: f64 = 1e-3;
 
-/// What waits to be sent.
+/// Output waiting to be sent.
 #[derive(Debug)]
 enum Outgoing {
     Source(Header, Bytes),
@@ -19,7 +19,7 @@ enum Outgoing {
     Report(Session, LossCount),
 }
 
-/// The end of a tunnel that puts packets in.
+/// The sending side of a tunnel.
 #[derive(Debug)]
 pub(super) struct Sending {
     encoder: Encoder,
@@ -28,15 +28,15 @@ pub(super) struct Sending {
     /// Longest datagram.
     mtu: usize,
     queue: VecDeque<Outgoing>,
-    /// Buffers for parities to come.
+    /// Spare buffers for parities.
     spare: Vec<Vec<u8>>,
     stats: EdgeSent,
-    /// Packets when the last report came, and when that was.
+    /// Time and packet count of the last report.
     before: (Time, u64),
 }
 
 impl Sending {
-    /// `auto`: the code follows what the peer reports.
+    /// `auto`: the code adapts to the peer's reports.
     pub fn new(
         config: EncoderConfig,
         auto: bool,
@@ -66,7 +66,7 @@ impl Sending {
         })
     }
 
-    /// Takes a packet of the user.
+    /// Sends a packet of the user.
     pub fn push(&mut self, now: Time, packet: Bytes) {
         if packet.len() + ENVELOPE > self.mtu {
             self.stats.refused += 1;
@@ -85,12 +85,12 @@ impl Sending {
         self.take_parities();
     }
 
-    /// The peer is told what came of its session.
+    /// Queues a report to the peer about its session.
     pub fn report(&mut self, session: Session, total: LossCount) {
         self.queue.push_back(Outgoing::Report(session, total));
     }
 
-    /// The peer tells what came of a session; `false` if it is not this one.
+    /// Processes a report from the peer; `false` if it is about another session.
     pub fn on_report(
         &mut self,
         now: Time,
@@ -107,21 +107,21 @@ impl Sending {
         let Some(steering) = &mut self.steering else {
             return true;
         };
-        // As many packets as come while a block may stay open share one.
-        // Reports may come at one instant; honest ones do not.
+        // A batch is the number of packets within the time that a block may stay open. Forged reports may arrive at
+        // the same instant; the time is at least a millisecond.
         let time = now.since(then).as_secs_f64().max(1e-3);
         let rate = (self.stats.packets - packets) as f64 / time;
         let batch = rate * self.encoder.config().flush.as_secs_f64();
         steering.set(LOSS, batch.clamp(1.0, 1e6) as u32);
         if let Some((n, m)) = steering.on_report(now, 0, total, period) {
-            // One for which packets are too short is not taken.
+            // A code whose parities do not fit the packets is refused.
             let _ = self.encoder.set_redundancy(n, m);
             self.take_parities();
         }
         true
     }
 
-    /// Puts the next datagram into `out` in place of what is there; `false` if there is none.
+    /// Replaces the content of `out` by the next datagram; `false` if there is none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(next) = self.queue.pop_front() else {
             return false;
@@ -140,7 +140,7 @@ impl Sending {
             Outgoing::Parity(parity) => {
                 out.extend_from_slice(&self.session.coded());
                 out.extend_from_slice(&parity);
-                // No more than there were parities at once.
+                // Bounded by the largest number of parities at one time.
                 self.spare.push(parity);
             }
             Outgoing::Report(session, total) => out.extend_from_slice(&session.report(total)),
@@ -166,7 +166,7 @@ impl Sending {
         }
     }
 
-    /// Parities leave behind the packets of their block, before those of the next.
+    /// Parities are sent after the packets of their block, before those of the next.
     fn take_parities(&mut self) {
         loop {
             let mut parity = self.spare.pop().unwrap_or_default();

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DecoderStats, LossCount};
 
-/// What an edge did since its start, each way.
+/// Counters of an edge since its start, for each direction.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct EdgeStats {
     /// Into the tunnel.
@@ -11,67 +11,67 @@ pub struct EdgeStats {
     pub received: EdgeReceived,
 }
 
-/// What went into a tunnel.
+/// Counters of the sending side.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct EdgeSent {
     /// Packets of the user that were protected.
     pub packets: u64,
-    /// Packets too long for parities of them to fit, sent without protection.
+    /// Packets sent unprotected because their parities would not fit.
     pub unprotected: u64,
-    /// Packets too long for the tunnel, dropped.
+    /// Packets dropped because they are too long for the tunnel.
     pub refused: u64,
-    /// Octets of the longest of these.
+    /// Octets of the longest dropped packet.
     pub longest_refused: u64,
-    /// Octets of the packets that were sent.
+    /// Octets of the packets sent.
     pub octets: u64,
     /// Parities made.
     pub parities: u64,
     /// Octets of all datagrams of the tunnel, reports included.
     pub tunnel_octets: u64,
-    /// Source packets and parities of a block now.
+    /// Current source packets and parities of a block.
     pub code: (u8, u8),
-    /// Loss before decoding that the peer tells of, from the start of this edge; `None`: it has told nothing.
+    /// Loss before decoding reported by the peer, since the start of this edge; `None` without a report.
     pub peer_loss: Option<f64>,
-    /// Reports of the peer about this edge.
+    /// Reports received from the peer.
     pub reports: u64,
 }
 
-/// What came out of a tunnel.
+/// Counters of the receiving side.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct EdgeReceived {
-    /// Packets handed to the user, those recovered among them.
+    /// Packets delivered to the user, including recovered ones.
     pub packets: u64,
-    /// Octets of them.
+    /// Octets of the packets delivered.
     pub octets: u64,
     /// Packets recovered from parities.
     pub recovered: u64,
-    /// Packets that stayed lost, in blocks that are done with.
+    /// Packets that were not recovered, in closed blocks.
     pub lost: u64,
-    /// Packets and parities of blocks that are done with: those that were sent, as far as numbers tell, and that came.
+    /// Packets and parities of closed blocks: those sent, as far as numbers are known, and those received.
     pub before_decoding: LossCount,
-    /// The share lost before decoding; `None`: no block is done with, so nothing is known.
+    /// Share lost before decoding; `None` before the first closed block.
     pub raw_loss: Option<f64>,
-    /// The share lost after it; `None`: no packet came out and none is known to be lost.
+    /// Share lost after decoding; `None` if no packet was delivered and none is known to be lost.
     pub residual_loss: Option<f64>,
-    /// How much later recovered packets came than they would have, in milliseconds: from the arrival of the packet before
-    /// in their block, or of the block's first if there is none.
+    /// Mean delay of recovered packets in milliseconds, relative to the arrival of the packet before in their block,
+    /// or of the block's first packet.
     pub added_ms: f64,
-    /// The greatest.
+    /// The largest such delay.
     pub most_added_ms: f64,
-    /// Came before, dropped.
+    /// Duplicates, dropped.
     pub duplicate: u64,
-    /// After their block was done with, dropped: they may have been recovered.
+    /// Packets that arrived after their block was closed, dropped: they may have been recovered.
     pub late: u64,
-    /// No datagrams of a tunnel, or not of the session; dropped.
+    /// Datagrams that do not belong to the tunnel or the session, dropped.
     pub malformed: u64,
-    /// Handed on (parities: dropped) without decoding, for want of time.
+    /// Packets delivered without decoding (parities dropped) because the end could not keep up.
     pub bypassed: u64,
-    /// Times that the peer began anew.
+    /// Restarts of the peer.
     pub restarts: u64,
 }
 
 impl EdgeSent {
-    /// Octets of the tunnel beyond those of the user, as a share of these; 0 if the user sent nothing.
+    /// Octets of the tunnel beyond those of the user, relative to these; 0 if the user sent nothing.
     pub fn overhead(&self) -> f64 {
         match self.octets {
             0 => 0.0,
@@ -81,7 +81,7 @@ impl EdgeSent {
 }
 
 impl EdgeReceived {
-    /// With what a decoder counted.
+    /// Adds the counters of a decoder.
     pub(super) fn with(mut self, stats: &DecoderStats, loss: LossCount) -> EdgeReceived {
         self.recovered += stats.recovered;
         self.lost += stats.lost;
@@ -93,7 +93,7 @@ impl EdgeReceived {
         self
     }
 
-    /// With the shares that follow from the counts.
+    /// Computes the shares from the counts.
     pub(super) fn rated(mut self) -> EdgeReceived {
         let expected = self.before_decoding.expected;
         self.raw_loss = (expected > 0).then(|| self.before_decoding.rate());

@@ -2,23 +2,23 @@ use bytes::Bytes;
 
 use crate::LossCount;
 
-/// Octets in front of what a datagram of a tunnel carries: its kind, and the session of its sender.
+/// Octets in front of the content of a tunnel datagram: its kind and the session of its sender.
 pub(super) const ENVELOPE: usize = 4;
 /// Octets of a report.
 pub(super) const REPORT: usize = ENVELOPE + 16;
 
-/// Which start of an edge: its blocks have nothing to do with those of the start before. 24 bits.
+/// Identifies a start of an edge, 24 bits: blocks of different starts are unrelated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Session(u32);
 
-/// What a datagram of a tunnel is.
+/// A datagram of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Datagram {
-    /// A packet of the code, FEC header in front.
+    /// A packet of the code, with its FEC header.
     Coded(Session, Bytes),
-    /// A packet without protection.
+    /// An unprotected packet.
     Plain(Session, Bytes),
-    /// What came of the session before decoding, since its start.
+    /// Counts before decoding, since the start of the session.
     Report(Session, LossCount),
 }
 
@@ -39,7 +39,7 @@ impl Session {
         self.envelope(PLAIN)
     }
 
-    /// The report on this session.
+    /// Encodes the report on this session.
     pub fn report(self, total: LossCount) -> [u8; REPORT] {
         let mut out = [0; REPORT];
         out[..4].copy_from_slice(&self.envelope(TOLD));
@@ -54,7 +54,7 @@ impl Session {
     }
 }
 
-/// Reads a datagram of a tunnel; `None` if it is none.
+/// Decodes a datagram of a tunnel; `None` if it is not one.
 pub(super) fn open(datagram: &Bytes) -> Option<Datagram> {
     let (&[kind, a, b, c], rest) = datagram.split_first_chunk()?;
     let session = Session(u32::from_be_bytes([0, a, b, c]));

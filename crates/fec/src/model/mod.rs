@@ -1,10 +1,10 @@
-//! What redundancy gains and costs, in closed form: the loss after decoding, the cost of reliable multicast to a star
-//! and to any tree, timer-driven and selective transports, resequencing delay, and where in a tree to put codes
+//! Closed-form models of redundancy: loss after decoding, cost of reliable multicast to a star and to any tree,
+//! transports with timers and with selective acknowledgements, resequencing delay, and placement of codes in a tree
 //! (specs/packet-level-fec.md 2.3 to 2.6; specs/where-to-use-fec.md).
 //!
-//! All is computed from complements (the chance that something is *not* there yet) and with `log1p` and `expm1`, so that
-//! neither a million receivers nor a loss rate of 1e-12 costs digits. The functions of `libm` make the results the
-//! same on every machine.
+//! All values are computed from complements (the probability that something is *not* yet there) with `log1p` and
+//! `expm1`, so that they stay accurate for a million receivers and for loss rates of 1e-12. The functions of `libm`
+//! give the same results on every machine.
 
 mod numeric;
 mod placement;

@@ -1,21 +1,21 @@
 use libm::{exp, expm1, lgamma, log, log1p};
 
-/// What loses more than this is taken for unreachable: no repair reaches it in less than hundreds of tries.
+/// Losses above this are treated as unreachable: a repair would need hundreds of attempts.
 pub(super) const MOST_LOSS: f64 = 0.995;
 
-/// The chance that at least one of so many independent things, each with this chance, happens.
+/// The probability that at least one of `count` independent events, each of probability `chance`, happens.
 pub(super) fn any(chance: f64, count: f64) -> f64 {
     -expm1(count * log1p(-chance))
 }
 
-/// ln of the binomial coefficient.
+/// The logarithm of the binomial coefficient.
 pub(super) fn ln_choose(n: f64, k: f64) -> f64 {
     lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
 }
 
-/// The chance of at least `least` losses among `n` packets that are each lost with the chance `e`.
+/// The probability of at least `least` losses among `n` packets, each lost with probability `e`.
 ///
-/// Sums the tail itself, so that it is as exact when it is 1e-30.
+/// Sums the tail itself, so that it is accurate even at 1e-30.
 pub(super) fn at_least(n: usize, least: usize, e: f64) -> f64 {
     if least == 0 {
         return 1.0;
@@ -27,7 +27,7 @@ pub(super) fn at_least(n: usize, least: usize, e: f64) -> f64 {
         return 1.0;
     }
     let (count, odds) = (n as f64, e / (1.0 - e));
-    // The tail that is small is summed: its terms fall from the first on.
+    // Sums the smaller tail: its terms decrease from the first on.
     let upper = least as f64 > (count + 1.0) * e;
     let start = if upper { least } else { least - 1 };
     let at = start as f64;
@@ -53,7 +53,7 @@ pub(super) fn at_least(n: usize, least: usize, e: f64) -> f64 {
     }
 }
 
-/// Adds `term(0) + term(1) + ...`, which fall towards zero, until they no longer matter.
+/// Sums `term(0) + term(1) + ...`, decreasing towards zero, until the terms are negligible.
 pub(super) fn series(mut term: impl FnMut(u32) -> f64) -> f64 {
     let (mut sum, mut least) = (0.0, f64::INFINITY);
     for x in 0.. {

@@ -3,46 +3,46 @@ use thiserror::Error;
 
 use super::{Branch, Tree, TreeError, residual};
 
-/// What a code does to the part of a tree that it protects.
+/// Effect of FEC on the protected part of a tree.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// Each link loses so many times less, at no cost: the paper's abstraction, by 100.
+    /// Divides each link's loss by this factor, at zero overhead: the paper's abstraction, with factor 100.
     Factor(f64),
-    /// An encoder at the beginning and a decoder at the end of each branch, blocks of `n + m` packets.
+    /// An encoder at the beginning and a decoder at the end of each branch, with blocks of `n + m` packets.
     Code {
         /// Source packets.
         n: usize,
         /// Parities.
         m: usize,
     },
-    /// On each part the code `n + m` with the best net gain, `m` up to 4 and `n + m` up to this.
+    /// For each part the code `n + m` with the best net gain; `m` is at most 4 and `n + m` at most this.
     Best {
         /// Longest block in packets.
         block: usize,
     },
 }
 
-/// What a placement gives.
+/// Result of a placement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Ranked {
-    /// The parts of the tree that are protected.
+    /// The protected parts of the tree.
     pub parts: Vec<String>,
-    /// The code of each part as `[n, m]`, if the effect is that of codes.
+    /// The code of each part as `[n, m]`, if the effect uses codes.
     pub codes: Vec<[usize; 2]>,
-    /// Transmissions per packet until all have it.
+    /// Transmissions per packet until all receivers have it.
     pub expected: f64,
-    /// Those without any FEC over that.
+    /// Transmissions without FEC, divided by `expected`.
     pub gain: f64,
-    /// The gain with the parities counted on the links that carry them.
+    /// The gain, counting parities on the links that carry them.
     pub net_gain: f64,
-    /// Packets on all links, with FEC, over the same without parities.
+    /// Packets on all links, divided by those without parities.
     pub overhead: f64,
     /// Links that carry parities.
     pub parity_links: f64,
 }
 
-/// What [`plan`] found.
+/// Result of [`plan`].
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Plan {
     /// Receivers of the tree.
@@ -51,32 +51,32 @@ pub struct Plan {
     pub links: f64,
     /// Transmissions per packet without FEC.
     pub expected: f64,
-    /// Placements, that of the highest net gain first.
+    /// Placements in descending order of net gain.
     pub placements: Vec<Ranked>,
 }
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum PlanError {
-    /// The tree itself.
+    /// The tree is invalid.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// Placements are all sets of parts.
+    /// There are too many parts: placements are all subsets of the parts.
     #[error("the tree has {0} parts of different names: placements of at most 10 are compared")]
     Parts(usize),
-    /// No code, or no improvement.
+    /// The effect is invalid: no code, or no improvement.
     #[error("an effect of FEC that is none: {0}")]
     Effect(&'static str),
 }
 
-/// Parts whose sets are all tried.
+/// Largest number of parts of which all subsets are evaluated.
 const MOST_PARTS: usize = 10;
 
 /// Compares all placements of FEC on the named parts of a tree (specs/where-to-use-fec.md 2.4, 2.5).
 ///
 /// # Errors
 ///
-/// [`PlanError`] if tree or effect make no sense, or there are too many parts.
+/// [`PlanError`] if the tree or the effect is invalid, or there are too many parts.
 pub fn plan(tree: &Tree, effect: Effect) -> Result<Plan, PlanError> {
     let reason = match effect {
         Effect::Factor(by) if by.is_nan() || by < 1.0 => Some("the factor must be at least 1"),
@@ -106,7 +106,7 @@ pub fn plan(tree: &Tree, effect: Effect) -> Result<Plan, PlanError> {
         let chosen: Vec<&str> = chosen.map(|it| it.1.as_str()).collect();
         placements.push(rank(tree, expected, &chosen, effect)?);
     }
-    // Of equals the one with fewer parts: it is cheaper to run.
+    // Among equal placements the one with fewer parts comes first: it is cheaper to operate.
     placements.sort_by(|a, b| {
         b.net_gain
             .total_cmp(&a.net_gain)
@@ -120,7 +120,7 @@ pub fn plan(tree: &Tree, effect: Effect) -> Result<Plan, PlanError> {
     })
 }
 
-/// The names of parts that have links, in the order from the source on.
+/// Collects the names of the parts that have links, starting at the source.
 fn names(branch: &Branch, found: &mut Vec<String>) {
     if branch.hops > 0 && branch.receivers() > 0 && !found.contains(&branch.name) {
         found.push(branch.name.clone());
@@ -140,7 +140,7 @@ fn rank(tree: &Tree, without: f64, parts: &[&str], effect: Effect) -> Result<Ran
         };
         return evaluate(tree, without, parts, &vec![code; parts.len()], by);
     };
-    // Part by part, and again, as what is best for one depends a little on the others.
+    // Optimises part by part, repeatedly, since the best code of a part depends slightly on the others.
     let mut codes = vec![[1, 0]; parts.len()];
     let mut best = evaluate(tree, without, parts, &codes, None)?;
     for _ in 0..2 {
@@ -158,7 +158,7 @@ fn rank(tree: &Tree, without: f64, parts: &[&str], effect: Effect) -> Result<Ran
     Ok(best)
 }
 
-/// Codes worth trying in blocks of a length: block sizes in steps of an eighth.
+/// Candidate codes for blocks up to a length; block sizes in steps of an eighth.
 fn candidates(block: usize) -> impl Iterator<Item = [usize; 2]> {
     (1..=4_usize).flat_map(move |m| {
         let most = block.saturating_sub(m);
@@ -169,7 +169,7 @@ fn candidates(block: usize) -> impl Iterator<Item = [usize; 2]> {
     })
 }
 
-/// One placement; `by`: each link is better by that, else codes work from end to end of branches.
+/// Evaluates a placement: with `by` each link's loss is divided by it, else codes work end to end on each branch.
 fn evaluate(
     tree: &Tree,
     without: f64,
@@ -189,7 +189,7 @@ fn evaluate(
             match by {
                 Some(by) => branch.loss /= by,
                 None if m > 0 => {
-                    // One link as good as the whole path after decoding.
+                    // Replaces the path by one link with the loss after decoding.
                     branch.loss = residual(n, m, branch.path_loss());
                     branch.hops = branch.hops.min(1);
                 }
@@ -217,7 +217,7 @@ fn evaluate(
     })
 }
 
-/// Calls `change` for a branch and all below it, each with how many of it there are.
+/// Calls `change` for a branch and all branches below it, with the number of copies of each.
 fn protect(branch: &mut Branch, above: f64, change: &mut impl FnMut(&mut Branch, f64)) {
     let times = above * branch.count as f64;
     change(branch, times);

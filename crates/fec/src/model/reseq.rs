@@ -3,21 +3,21 @@ use serde::Serialize;
 
 use super::numeric::MOST_LOSS;
 
-/// How long packets wait for those before them, beyond the least delay, in packet times.
+/// Waiting time of packets for those before them, beyond the least delay, in packet times.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Resequencing {
     /// Mean.
     pub mean: f64,
     /// Standard deviation.
     pub deviation: f64,
-    /// Not exceeded by 95 of 100 packets.
+    /// 95th percentile.
     pub p95: f64,
 }
 
-/// The delay of delivery in order, if a packet is lost with the chance `e` (with FEC: after decoding) and each repair takes
-/// a window of `window` packet times; until all of `group` receivers have it (specs/packet-level-fec.md 2.5).
+/// The delay of in-order delivery to all of `group` receivers, if a packet is lost with probability `e` (with FEC:
+/// after decoding) and each repair takes `window` packet times (specs/packet-level-fec.md 2.5).
 ///
-/// Losses are independent, also those in a block: the simulation beside it tells what that is worth.
+/// Assumes independent losses, also within a block; the simulation shows how far that holds.
 pub fn reseq(e: f64, window: u16, group: f64) -> Resequencing {
     if e <= 0.0 {
         return Resequencing {
@@ -38,7 +38,7 @@ pub fn reseq(e: f64, window: u16, group: f64) -> Resequencing {
     let w = f64::from(window);
     let ln_arrived = |tries: f64| group * log1p(-pow(e, tries));
     let (mut mean, mut square, mut p95) = (0.0, 0.0, None);
-    // While the delay is in the `round`-th window, packets sent that many windows ago matter most.
+    // While the delay is in the `round`-th window, packets sent that many windows ago dominate.
     for round in 0_u32.. {
         let tries = f64::from(round) + 1.0;
         let here = ln_arrived(tries);

@@ -3,14 +3,14 @@ use serde::{Deserialize, Serialize};
 
 use super::numeric::{MOST_LOSS, any, at_least, series};
 
-/// The chance that a source packet is still lost after decoding, if each packet of its block of `n + m` is lost with the
-/// chance `e` (specs/packet-level-fec.md 2.3): it is lost, and so are at least `m` of the others.
+/// The probability that a source packet is lost after decoding, if each packet of its block of `n + m` is lost with
+/// probability `e` (specs/packet-level-fec.md 2.3): it is lost, and so are at least `m` of the others.
 pub fn residual(n: usize, m: usize, e: f64) -> f64 {
     e * at_least(n + m - 1, m, e)
 }
 
-/// Transmissions until all of `group` receivers have a packet that each loses with the chance `e`, repairs to all
-/// (specs/packet-level-fec.md 2.4); infinite from a loss of 99.5 % on.
+/// Transmissions until all of `group` receivers have a packet, each losing it with probability `e`, with repairs to
+/// all (specs/packet-level-fec.md 2.4); infinite for losses of 99.5 % and above.
 pub fn expected(e: f64, group: f64) -> f64 {
     match e {
         e if e > MOST_LOSS => f64::INFINITY,
@@ -25,16 +25,17 @@ pub fn expected(e: f64, group: f64) -> f64 {
     }
 }
 
-/// What is taken for the cost of multicast with FEC (specs/packet-level-fec.md 2.4).
+/// The cost model of multicast with FEC (specs/packet-level-fec.md 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CostKind {
-    /// Each transmission is coded: the curves of the paper.
+    /// Every transmission is coded, as in the paper's curves.
     A,
-    /// The first is coded, repairs are not: what really happens.
+    /// The first transmission is coded, repairs are not, as in a real protocol.
     B,
 }
 
-/// Packets sent per source packet until all of `group` receivers have it, with blocks of `n + m`; `m = 0`: no FEC.
+/// Packets sent per source packet until all of `group` receivers have it, with blocks of `n + m`; without FEC `m =
+/// 0`.
 pub fn cost(n: usize, m: usize, e: f64, group: f64, kind: CostKind) -> f64 {
     let factor = (n + m) as f64 / n as f64;
     let left = residual(n, m, e);
@@ -44,8 +45,8 @@ pub fn cost(n: usize, m: usize, e: f64, group: f64, kind: CostKind) -> f64 {
     }
 }
 
-/// Repairs per source packet, one by one and uncoded, until all receivers have it: of each kind of receivers the loss
-/// rate, the loss after decoding of the first pass, and their number.
+/// Uncoded repairs per source packet until all receivers have it. Each class of receivers has a loss rate, a loss
+/// after decoding of the first pass, and a number.
 pub fn residual_cost(receivers: &[(f64, f64, f64)]) -> f64 {
     if receivers.iter().any(|it| it.0 > MOST_LOSS) {
         return f64::INFINITY;
@@ -64,9 +65,9 @@ pub fn residual_cost(receivers: &[(f64, f64, f64)]) -> f64 {
 }
 
 /// Packets sent per source packet if repairs are fresh parities (Nonnenmacher, Biersack and Towsley 1997): blocks of
-/// `k` with `proactive` parities at once, and then as many as the worst of `group` receivers still needs.
+/// `k` with `proactive` parities, then as many parities as the worst of `group` receivers needs.
 ///
-/// Of the packets of a block any `k` suffice; a receiver needs `x` more than `k` if it loses at least `x` of `k + x - 1`.
+/// Any `k` packets of a block suffice; a receiver needs `x` beyond `k` if it loses at least `x` of `k + x - 1`.
 pub fn integrated(k: usize, proactive: usize, e: f64, group: f64) -> f64 {
     if e > MOST_LOSS {
         return f64::INFINITY;

@@ -3,57 +3,57 @@ use thiserror::Error;
 
 use super::numeric::{MOST_LOSS, ln_choose};
 
-/// Links in a row with what hangs at their end, so many times alike.
+/// A chain of links and the subtree at its end, replicated `count` times.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Branch {
-    /// What it is called in placements; alike branches share a name.
+    /// Name in placements; similar branches share a name.
     pub name: String,
-    /// The chance that one link loses a packet, `0 <= loss < 1`.
+    /// Loss probability of one link, `0 <= loss < 1`.
     pub loss: f64,
-    /// Links in a row; 0: the node above is the end itself.
+    /// Links in the chain; 0 if the node above is the end itself.
     pub hops: u32,
-    /// How many of it there are.
+    /// Number of copies.
     pub count: u64,
-    /// What is below; nothing: the end is a receiver.
+    /// Branches at the end; without any, the end is a receiver.
     pub below: Vec<Branch>,
 }
 
-/// A multicast tree: what hangs at the source.
+/// A multicast tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tree {
     /// Branches at the source.
     pub below: Vec<Branch>,
 }
 
-/// Why a tree cannot be evaluated.
+/// Reason why a tree cannot be evaluated.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum TreeError {
-    /// No chance can be so.
+    /// The loss is not a probability below 1.
     #[error("branch {name}: a link loses a packet with a chance in [0, 1), not {loss}")]
     Loss {
         /// The branch.
         name: String,
-        /// What it says.
+        /// The given loss.
         loss: f64,
     },
-    /// Practically nothing gets there.
+    /// Practically no packet arrives.
     #[error("branch {name} loses {loss} of all packets: its receivers are unreachable")]
     Unreachable {
         /// The branch.
         name: String,
-        /// The chance of loss over all of its links.
+        /// The loss probability of all its links together.
         loss: f64,
     },
-    /// Nobody is there.
+    /// The tree has no receiver.
     #[error("the tree has no receivers")]
     Empty,
 }
 
-/// The expectation stops at a chance below this.
+/// The sum for the expectation ends at a probability below this.
 const NEGLIGIBLE: f64 = 1e-13;
 
 impl Branch {
-    /// A branch of one link with a receiver at its end.
+    /// Creates a branch with receivers at its end.
     pub fn leaf(name: &str, loss: f64, hops: u32, count: u64) -> Branch {
         Branch {
             name: name.to_owned(),
@@ -64,18 +64,18 @@ impl Branch {
         }
     }
 
-    /// The chance of loss over all of its links.
+    /// The loss probability of all its links together.
     pub fn path_loss(&self) -> f64 {
         -expm1(f64::from(self.hops) * log1p(-self.loss))
     }
 
-    /// Links of all of it, the same ones of its copies included.
+    /// Number of links, all copies included.
     pub fn links(&self) -> f64 {
         let below: f64 = self.below.iter().map(Branch::links).sum();
         self.count as f64 * (f64::from(self.hops) + below)
     }
 
-    /// Receivers of all of it.
+    /// Number of receivers, all copies included.
     pub fn receivers(&self) -> u64 {
         let each = match self.below.is_empty() {
             true => 1,
@@ -105,8 +105,8 @@ impl Branch {
 }
 
 impl Tree {
-    /// Tree 3 of the paper: `height - branch` shared links that lose `shared_loss` each, then `receivers` branches of
-    /// `branch` links that lose `branch_loss` each. The parts are called `shared` and `branch`.
+    /// Tree 3 of the paper: `height - branch` shared links with loss `shared_loss` each, then `receivers` branches of
+    /// `branch` links with loss `branch_loss` each. The parts are named `shared` and `branch`.
     pub fn tree3(
         height: u32,
         branch: u32,
@@ -124,9 +124,9 @@ impl Tree {
         }
     }
 
-    /// Tree 4 of the paper: a shared part of the WAN, its branches of `branch` links, and at the end of each a LAN of
-    /// `lan_size` receivers behind `lan` links; losses per link of the shared part, WAN branches and LANs. The parts are
-    /// called `shared`, `wan` and `lan`. If the receivers do not fill the last LAN, it is smaller.
+    /// Tree 4 of the paper: a shared path of the WAN, its branches of `branch` links, and at the end of each a LAN of
+    /// `lan_size` receivers behind `lan` links. Losses are per link of the shared path, the WAN branches and the
+    /// LANs. The parts are named `shared`, `wan` and `lan`. The last LAN may be smaller.
     pub fn tree4(
         height: u32,
         branch: u32,
@@ -154,12 +154,12 @@ impl Tree {
         }
     }
 
-    /// Transmissions by the source until every receiver has a packet, each repair to all: exact
+    /// Transmissions by the source until every receiver has a packet, with repairs to all: exact
     /// (specs/where-to-use-fec.md 2.2).
     ///
     /// # Errors
     ///
-    /// [`TreeError`] if a loss is no chance, or so near to 1 that hardly anything arrives.
+    /// [`TreeError`] if a loss is not a probability, or so near to 1 that hardly anything arrives.
     pub fn expected(&self) -> Result<f64, TreeError> {
         self.below.iter().try_for_each(Branch::check)?;
         if self.receivers() == 0 {
@@ -196,12 +196,13 @@ impl Tree {
     }
 }
 
-/// A branch while it is evaluated.
+/// A branch during the evaluation.
 struct Node {
     loss: f64,
     count: f64,
     below: Vec<Node>,
-    /// The chance that after `j` packets at the end of the branch somebody below lacks it; from `j = 0` on.
+    /// Element `j`: the probability that a receiver below lacks the packet after `j` arrivals at the end of the
+    /// branch.
     beyond: Vec<f64>,
 }
 
@@ -216,8 +217,8 @@ impl Node {
         }
     }
 
-    /// The chance that after `i` packets at its beginning somebody on one such branch lacks it: 1 - F(i) of
-    /// specs/where-to-use-fec.md 2.2, formula (3) and (4).
+    /// The probability that a receiver of one copy of the branch lacks the packet after `i` transmissions at its
+    /// beginning: 1 - F(i) of specs/where-to-use-fec.md 2.2, formula (3) and (4).
     fn lacks(&mut self, i: usize) -> f64 {
         if self.below.is_empty() {
             return pow(self.loss, i as f64);
@@ -240,7 +241,7 @@ impl Node {
     }
 }
 
-/// The chance that after `i` packets at the beginning of these branches somebody lacks it.
+/// The probability that a receiver of these branches lacks the packet after `i` transmissions at their beginning.
 fn lacking(nodes: &mut [Node], i: usize) -> f64 {
     let ln_all: f64 = nodes
         .iter_mut()

@@ -5,12 +5,12 @@ use thiserror::Error;
 
 use super::{Branch, Tree};
 
-/// A tree as a file describes it: `[[branch]]` tables, each with its `name`, the branch it hangs on (`parent`, none: the
-/// source), `loss` per link, `hops` and `count`.
+/// A tree in a file: `[[branch]]` tables with `name`, `parent` (none: the source), `loss` per link, `hops` and
+/// `count`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeFile {
-    /// In any order.
+    /// The branches, in any order.
     #[serde(default)]
     pub branch: Vec<BranchEntry>,
 }
@@ -21,15 +21,15 @@ pub struct TreeFile {
 pub struct BranchEntry {
     name: String,
     parent: Option<String>,
-    /// Of one link.
+    /// Loss of one link.
     loss: f64,
     #[serde(default = "one")]
     hops: u32,
     #[serde(default = "one_branch")]
     count: u64,
-    /// What placements call it, if several are to be protected together.
+    /// Name in placements, to protect several branches together.
     part: Option<String>,
-    /// `false`: with nothing below there is nobody at its end.
+    /// `false`: an end without branches below is not a receiver.
     #[serde(default = "yes")]
     receiver: bool,
 }
@@ -46,24 +46,24 @@ fn yes() -> bool {
     true
 }
 
-/// Why a file describes no tree.
+/// Reason why a file does not describe a tree.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum TreeFileError {
-    /// Two branches of one name.
+    /// Two branches have the same name.
     #[error("branch {0} is there twice: a branch has one name and one parent")]
     Twice(String),
-    /// It hangs on nothing.
+    /// The parent of a branch does not exist.
     #[error("branch {name}: there is no branch {parent} for it to hang on")]
     Parent {
         /// The branch.
         name: String,
-        /// What it hangs on.
+        /// The missing parent.
         parent: String,
     },
-    /// It hangs on itself.
+    /// A branch is its own ancestor.
     #[error("branch {0} hangs on itself, over its parents")]
     Cycle(String),
-    /// More branches one behind the other than anybody needs.
+    /// The branches are nested too deeply.
     #[error("branch {0} has more than {MOST_DEPTH} branches between itself and the source")]
     Deep(String),
 }
@@ -71,11 +71,11 @@ pub enum TreeFileError {
 const MOST_DEPTH: usize = 256;
 
 impl TreeFile {
-    /// The tree, and a line for each branch that was left out as nobody is there.
+    /// Returns the tree, and a line for each branch that was left out because it has no receivers.
     ///
     /// # Errors
     ///
-    /// [`TreeFileError`], which names the branch.
+    /// [`TreeFileError`] with the name of the branch.
     pub fn tree(&self) -> Result<(Tree, Vec<String>), TreeFileError> {
         let mut places = HashMap::new();
         for (place, entry) in self.branch.iter().enumerate() {
@@ -109,7 +109,7 @@ impl TreeFile {
         Ok((tree, warnings))
     }
 
-    /// Whether a branch leads up to the source.
+    /// Checks that a branch leads to the source.
     fn check_depth(
         &self,
         entry: &BranchEntry,

@@ -1,9 +1,10 @@
-//! Few missing sources, without the transform over the whole field that the crate's decoder needs for each block.
+//! Recovers few missing sources without the transform over the whole field that the crate's decoder needs for each
+//! block.
 //!
-//! The code is linear: what the parities of the sources that are here lack to the parities that came are those of the
-//! missing sources alone. So e parities are e equations for e missing sources, and their coefficients are the parities
-//! of blocks in which all but one source is zero. A code in which any n symbols suffice leaves no choice of equations
-//! that cannot be solved.
+//! The code is linear: the difference between the received parities and the parities of the present sources is the
+//! parity of the missing sources alone. So e parities are e equations for e missing sources; their coefficients are
+//! the parities of blocks in which all but one source are zero. Since the code is MDS, every such system can be
+//! solved.
 
 use bytes::Bytes;
 use reed_solomon_simd::engine::tables::{self, ExpLog};
@@ -14,17 +15,17 @@ use super::encoder;
 use crate::code::{lost, present};
 use crate::unit::write;
 
-/// Octets that the engine multiplies together: 32 words of the field, their low octets, then their high ones.
+/// Octets that the engine multiplies together: 32 words of the field, first their low octets, then their high ones.
 const CHUNK: usize = 64;
-/// Missing sources at most: coefficients take a word for each.
+/// Largest number of missing sources: each needs one word for its coefficients.
 pub const MOST: usize = CHUNK / 2;
-/// A shard as the engine has it.
+/// A shard in the form of the engine.
 type Shard = Vec<[u8; CHUNK]>;
 
-/// Solves for few missing sources; keeps what it needs for the next block.
+/// Solves for few missing sources; keeps working memory for the next block.
 #[derive(Default)]
 pub struct Few {
-    /// Of coefficients: blocks of one chunk.
+    /// Encoder of coefficients, for blocks of one chunk.
     unknown: Option<LowRateEncoder<DefaultEngine>>,
     lacking: Vec<Shard>,
     product: Shard,
@@ -32,7 +33,8 @@ pub struct Few {
 }
 
 impl Few {
-    /// The missing sources with their units, from as many parities; `None`: impossible. `unit` is as long as a parity.
+    /// Returns the missing sources with their units, from as many parities; `None` if impossible. `unit` is the
+    /// length of a parity.
     pub fn solve(
         &mut self,
         known: &mut Option<LowRateEncoder<DefaultEngine>>,
@@ -64,7 +66,7 @@ impl Few {
         Some(units)
     }
 
-    /// What the parities of the sources that are here lack to those that came.
+    /// The differences between the received parities and those of the present sources.
     fn lack(
         &mut self,
         slot: &mut Option<LowRateEncoder<DefaultEngine>>,
@@ -102,7 +104,7 @@ impl Few {
         Some(())
     }
 
-    /// By what the lacks are multiplied, a row for each missing source.
+    /// The factors of the differences, one row for each missing source.
     fn inverse(
         &mut self,
         n: usize,
@@ -113,7 +115,7 @@ impl Few {
         let field = tables::get_exp_log();
         let one = field.exp[0].to_le_bytes();
         let encoder = encoder(&mut self.unknown, n, last + 1, CHUNK)?;
-        // Each missing source has a word of its own in which it alone is one.
+        // Each missing source has a word in which it alone is one.
         let mut words = missing.iter().enumerate().peekable();
         for source in 0..n {
             let mut shard = [0; CHUNK];
@@ -133,7 +135,7 @@ impl Few {
     }
 }
 
-/// The inverse of a square matrix, by rows; `None`: there is none.
+/// Inverts a square matrix given by rows; `None` if it is singular.
 fn invert(field: &ExpLog, mut matrix: Vec<GfElement>, size: usize) -> Option<Vec<GfElement>> {
     let times = |a: GfElement, b: GfElement| match b {
         0 => 0,
@@ -169,7 +171,8 @@ fn add(sum: &mut [[u8; CHUNK]], other: &[[u8; CHUNK]]) {
     octets.zip(other.as_flattened()).for_each(|(a, b)| *a ^= b);
 }
 
-/// Octets of a shard as chunks: of a last one that is not full, the first half are low octets, the others high.
+/// Converts the octets of a shard to chunks; in a last partial chunk the first half are low octets, the second high
+/// ones.
 fn pack(octets: &[u8], shard: &mut [[u8; CHUNK]]) {
     let (full, rest) = octets.as_chunks::<CHUNK>();
     shard[..full.len()].copy_from_slice(full);
@@ -182,7 +185,7 @@ fn pack(octets: &[u8], shard: &mut [[u8; CHUNK]]) {
     }
 }
 
-/// Chunks as octets of a shard.
+/// Converts chunks to the octets of a shard.
 fn unpack(shard: &[[u8; CHUNK]], octets: &mut [u8]) {
     let (full, rest) = octets.as_chunks_mut::<CHUNK>();
     full.copy_from_slice(&shard[..full.len()]);

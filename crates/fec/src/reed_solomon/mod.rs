@@ -12,11 +12,11 @@ use crate::code::{check_block, lost, present, restore};
 use crate::unit::{unit_len, write};
 use crate::{Code, CodeError, Decoded, Scheme};
 
-/// Reed-Solomon over GF(2^16) by FFT, of the crate `reed-solomon-simd` (the code of Leopard).
+/// Reed-Solomon over GF(2^16) by FFT, of the crate `reed-solomon-simd` (the Leopard code).
 ///
-/// Always the variant in which a parity does not depend on how many there are ("low rate"), so that more can follow.
-/// Parities are a unit long, rounded up to an even number of octets. The first use in a process fills tables of the
-/// field, which takes some tens of milliseconds.
+/// Always uses the variant in which a parity does not depend on the number of parities ("low rate"), so that further
+/// ones can follow. Parities have the length of a unit, rounded up to an even number of octets. The first use in a
+/// process fills the tables of the field, which takes some tens of milliseconds.
 #[derive(Default)]
 pub struct ReedSolomon {
     encoder: Option<LowRateEncoder<DefaultEngine>>,
@@ -36,7 +36,7 @@ fn even(octets: usize) -> usize {
     octets.next_multiple_of(2)
 }
 
-/// An encoder for blocks of `n`, of which the first parities are wanted; `None`: impossible.
+/// An encoder for blocks of `n`, for the first parities; `None` if impossible.
 fn encoder(
     slot: &mut Option<LowRateEncoder<DefaultEngine>>,
     n: usize,
@@ -50,7 +50,7 @@ fn encoder(
     slot.as_mut()
 }
 
-/// The same for a decoder.
+/// A decoder for the same blocks.
 fn decoder(
     slot: &mut Option<LowRateDecoder<DefaultEngine>>,
     n: usize,
@@ -132,7 +132,7 @@ impl Code for ReedSolomon {
 }
 
 impl ReedSolomon {
-    /// Decodes by transforms of all there is.
+    /// Decodes by the transform of the whole block.
     fn transform(
         &mut self,
         payloads: &mut [Option<Bytes>],
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Payloads of several lengths, some of them missing, and parities of any numbers.
+    /// Payloads of several lengths, some missing, and parities with arbitrary numbers.
     fn blocks() -> impl Strategy<Value = (Vec<Bytes>, Vec<usize>, Vec<usize>)> {
         let payload = vec(any::<u8>(), 0..150).prop_map(Bytes::from);
         vec(payload, 1..40).prop_flat_map(|payloads| {

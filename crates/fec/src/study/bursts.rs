@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{StudyError, ends, payloads};
 use crate::{Arrival, DecoderEvent, Header, Scheme};
 
-/// A protected stream over a path that loses packets in bursts (S3): the channel of Gilbert, good or bad, all is lost while
-/// it is bad.
+/// A protected stream over a path with bursts of losses (S3): Gilbert's channel, which loses every packet while in
+/// its bad state.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
@@ -16,11 +16,11 @@ pub struct Bursts {
     pub n: u8,
     /// Parities of a block.
     pub m: u8,
-    /// Blocks that are filled in turn.
+    /// Number of interleaved blocks.
     pub interleave: u8,
     /// Loss rate.
     pub e: f64,
-    /// Mean packets of a burst, at least 1; `None`: losses are independent.
+    /// Mean length of a burst in packets, at least 1; `None` for independent losses.
     pub burst: Option<f64>,
     /// Source packets to send.
     pub packets: u32,
@@ -28,14 +28,14 @@ pub struct Bursts {
     pub seed: u64,
 }
 
-/// What was counted.
+/// Measured values.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct BurstsFound {
-    /// Packets lost on the path, over those sent.
+    /// Share of packets lost on the path.
     pub raw: f64,
-    /// Source packets lost after decoding, over those sent.
+    /// Share of source packets lost after decoding.
     pub residual: f64,
-    /// Source packets in a row that are lost after decoding, on average.
+    /// Mean number of source packets lost in a row after decoding.
     pub run: f64,
 }
 
@@ -44,7 +44,7 @@ impl Bursts {
     ///
     /// # Errors
     ///
-    /// [`StudyError`] if there is nothing to send, or no such block or channel.
+    /// [`StudyError`] if there is nothing to send, or the block or channel is invalid.
     pub fn run(&self) -> Result<BurstsFound, StudyError> {
         let (mut encoder, mut decoder) = ends(self.scheme, self.n, self.m, self.interleave)?;
         let mut channel = Channel::new(self)?;
@@ -98,7 +98,7 @@ impl Bursts {
 struct Channel {
     stream: Stream,
     bad: bool,
-    /// The chances to become bad, and to stay so.
+    /// The probabilities to enter the bad state and to stay in it.
     to_bad: f64,
     stays_bad: f64,
 }
@@ -109,7 +109,7 @@ impl Channel {
         if study.packets == 0 {
             return Err(StudyError::Nothing);
         }
-        // Bursts as short as that leave no room for so much loss.
+        // Bursts that short cannot reach the loss rate.
         let burst = study.burst.unwrap_or(1.0 / (1.0 - e));
         let to_bad = e / (burst * (1.0 - e));
         if !(0.0..=0.9).contains(&e) || !(1.0..=1e6).contains(&burst) || to_bad > 1.0 {

@@ -1,6 +1,6 @@
-//! Real blocks through simulated losses, beside what the models say: cost of multicast to a star, bursts, resequencing,
-//! what a transport loses to its timer above a code, how a controller follows its group, and how a protected transfer shares a line. Seeded: the same study gives the same
-//! numbers everywhere.
+//! Simulations of real blocks with losses, to compare with the models: cost of multicast to a star, bursts,
+//! resequencing, stalls of a transport above a code, reaction of the controller, and a protected transfer that shares
+//! a link. Seeded: a study gives the same numbers on every machine.
 
 mod bursts;
 mod order;
@@ -22,21 +22,21 @@ use thiserror::Error;
 
 use crate::{Decoder, DecoderConfig, Encoder, EncoderConfig, Scheme};
 
-/// Why a study cannot be run.
+/// Reason why a study cannot run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum StudyError {
-    /// Too much loss, or none that is a loss.
+    /// The loss rate is out of range.
     #[error("a loss rate in [0, 0.9] is needed")]
     Loss,
-    /// No code, or none that fits a block.
+    /// The block is invalid.
     #[error("blocks have at least one source packet and at most 255 packets")]
     Block,
-    /// Nothing to count.
+    /// Nothing to send or nobody to receive.
     #[error("at least one packet and one receiver are needed")]
     Nothing,
 }
 
-/// Octets of the payloads: what they are does not matter, but they are compared.
+/// Octets of the payloads, which are compared after decoding.
 const PAYLOAD: usize = 8;
 
 fn payloads(n: usize, stream: &mut Stream) -> Vec<Bytes> {
@@ -44,7 +44,7 @@ fn payloads(n: usize, stream: &mut Stream) -> Vec<Bytes> {
     (0..n).map(|_| payload()).collect()
 }
 
-/// A code at both ends of a path, as long as nothing but losses befalls its packets.
+/// An encoder and a decoder for a path that only loses packets.
 fn ends(scheme: Scheme, n: u8, m: u8, interleave: u8) -> Result<(Encoder, Decoder), StudyError> {
     let encoder = Encoder::new(EncoderConfig {
         scheme,
@@ -62,10 +62,10 @@ fn ends(scheme: Scheme, n: u8, m: u8, interleave: u8) -> Result<(Encoder, Decode
     Ok((encoder.map_err(|_| StudyError::Block)?, decoder))
 }
 
-/// Independent losses, drawn as the distance from one to the next.
+/// Independent losses, drawn as the distance to the next loss.
 struct Losses {
     stream: Stream,
-    /// 1 / ln of the chance to arrive; `None`: nothing is lost.
+    /// 1 / ln of the probability to arrive; `None` without loss.
     scale: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ impl Losses {
         }
     }
 
-    /// Calls `lost` with each of `count` packets that is lost, in ascending order.
+    /// Calls `lost` for each lost packet of `count`, in ascending order.
     fn each(&mut self, count: u64, mut lost: impl FnMut(u64)) {
         let Some(scale) = self.scale else {
             return;
@@ -94,7 +94,7 @@ impl Losses {
         }
     }
 
-    /// How many of so many are lost.
+    /// The number of lost packets among `of`.
     fn count(&mut self, of: u64) -> u64 {
         let mut lost = 0;
         self.each(of, |_| lost += 1);

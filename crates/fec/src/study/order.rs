@@ -2,9 +2,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Losses, StudyError};
 
-/// Delivery in order of a protected stream, each repair a window later (specs/packet-level-fec.md 2.5, F6).
+/// In-order delivery of a protected stream, with each repair a window later (specs/packet-level-fec.md 2.5, F6).
 ///
-/// What decodes is counted, not decoded: the codes in use are MDS.
+/// Decoding is counted, not executed: the codes in use are MDS.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -14,7 +14,7 @@ pub struct Order {
     pub m: usize,
     /// Loss rate.
     pub e: f64,
-    /// Packet times until a repair is there.
+    /// Packet times until a repair arrives.
     pub window: u32,
     /// Source packets to send.
     pub packets: u64,
@@ -25,11 +25,11 @@ pub struct Order {
 /// Delay beyond the least, in packet times.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct OrderFound {
-    /// Mean, if what is recovered is there at once as the model has it.
+    /// Mean, if recovered packets are available immediately, as in the model.
     pub mean: f64,
     /// Standard deviation of that.
     pub deviation: f64,
-    /// Mean, if what is recovered is there with the packet that completes its block.
+    /// Mean, if recovered packets are available with the packet that completes their block.
     pub mean_with_fill: f64,
 }
 
@@ -38,7 +38,7 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// [`StudyError`] if there is nothing to send, or no such block or loss.
+    /// [`StudyError`] if there is nothing to send, or the block or loss is invalid.
     pub fn run(&self) -> Result<OrderFound, StudyError> {
         if !(0.0..=0.9).contains(&self.e) {
             return Err(StudyError::Loss);

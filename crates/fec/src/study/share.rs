@@ -7,68 +7,68 @@ use serde::{Deserialize, Serialize};
 use super::{StudyError, ends};
 use crate::{Decoder, DecoderEvent, Encoder, Scheme};
 
-/// A protected transfer beside an unprotected one, through one queue that drops what it has no room for (S4). Both halve
-/// their windows at most once in a round trip when they hear of a loss, and open them by a packet in each other.
+/// A protected transfer beside an unprotected one through a drop-tail queue (S4). Both halve their windows at most
+/// once in a round trip on a loss, and increase them by one packet in each other round trip.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// Source packets of a block of the protected one.
+    /// Source packets of a block of the protected transfer.
     pub n: u8,
-    /// Parities of a block; 0: it is not protected either.
+    /// Parities of a block; 0 means unprotected as well.
     pub m: u8,
-    /// Parities take their part of the window (specs/packet-level-fec.md 2.7).
+    /// Whether parities count in the window (specs/packet-level-fec.md 2.7).
     pub window: bool,
-    /// What is lost before decoding halves the window (2.7), not what is left after it.
+    /// Whether losses before decoding halve the window (2.7), instead of those that remain after it.
     pub signal: bool,
-    /// Packets that find room in the queue.
+    /// Capacity of the queue in packets.
     pub queue: u32,
-    /// Round trip without waiting, in packet times of the line.
+    /// Round trip without queueing, in packet times of the link.
     pub round_trip: u32,
-    /// Chance of a packet to be lost behind the queue.
+    /// Probability that a packet is lost after the queue.
     pub e: f64,
-    /// Packet times to run.
+    /// Duration in packet times.
     pub packets: u32,
     /// Seed of the run.
     pub seed: u64,
 }
 
-/// What was counted; of pairs the first is the protected transfer.
+/// Measured values; the first of a pair is the protected transfer.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct ShareFound {
-    /// Share of the line's time that each had.
+    /// Share of the link's time used by each.
     pub load: [f64; 2],
-    /// Source packets that arrived or were recovered, over what the line can carry.
+    /// Source packets that arrived or were recovered, relative to the capacity of the link.
     pub goodput: [f64; 2],
-    /// Share of the packets of each that the queue dropped.
+    /// Share of each transfer's packets that the queue dropped.
     pub dropped: [f64; 2],
-    /// Packets in the queue, mean over time.
+    /// Mean queue length in packets.
     pub queue: f64,
-    /// Share of the protected source packets that decoding left lost.
+    /// Share of the protected source packets lost after decoding.
     pub residual: f64,
 }
 
-/// Packets of a window at least.
+/// Least window in packets.
 const LEAST: f64 = 2.0;
 
-/// A packet under way.
+/// A packet in transit.
 #[derive(Clone, Debug)]
 struct Packet {
     transfer: usize,
     number: u64,
-    /// Whether the window counts it.
+    /// Whether it counts in the window.
     counts: bool,
-    /// Its block, and what is sent, of a protected one.
+    /// Block and octets of a protected packet.
     coded: Option<(u64, Bytes)>,
     arrived: bool,
 }
 
-/// A transfer that always has something to send.
+/// A transfer that always has data to send.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     window: f64,
     outstanding: u64,
     next: u64,
-    /// Losses of packets before this one have been answered.
+    /// Losses of packets before this one have been reacted to.
     answered: u64,
     served: u64,
     dropped: u64,
@@ -94,13 +94,13 @@ impl Transfer {
     }
 }
 
-/// The code of the protected transfer, at both of its ends.
+/// Both ends of the code of the protected transfer.
 struct Coded {
     encoder: Encoder,
     decoder: Decoder,
     pushed: u64,
     parities: VecDeque<Bytes>,
-    /// Of each open block: packets that were heard of, and sources that are there.
+    /// For each open block: packets acknowledged or lost, and sources present.
     blocks: BTreeMap<u64, (u16, u16)>,
     left: u64,
 }
@@ -111,16 +111,16 @@ struct Line<'a> {
     transfers: [Transfer; 2],
     coded: Option<Coded>,
     queue: VecDeque<Packet>,
-    /// What senders hear, by the packet time in which they do.
+    /// Feedback to the senders, by the packet time of its arrival.
     told: BTreeMap<u64, Vec<Packet>>,
 }
 
 impl Share {
-    /// Runs both.
+    /// Runs both transfers.
     ///
     /// # Errors
     ///
-    /// [`StudyError`] if there is nothing to send, or no such block or loss.
+    /// [`StudyError`] if there is nothing to send, or the block or loss is invalid.
     pub fn run(&self) -> Result<ShareFound, StudyError> {
         if !(0.0..=0.9).contains(&self.e) {
             return Err(StudyError::Loss);
@@ -171,7 +171,7 @@ impl Line<'_> {
             let room = (it.outstanding as f64) < it.window.floor();
             let coded = self.coded.as_mut().filter(|_| transfer == 0);
             let extra = coded.as_ref().is_some_and(|it| !it.parities.is_empty());
-            // Parities outside of the window leave at once.
+            // Parities outside the window leave immediately.
             let counts = !extra || self.study.window;
             if counts && !room {
                 return Ok(());
@@ -191,7 +191,7 @@ impl Line<'_> {
                 continue;
             }
             self.transfers[transfer].dropped += 1;
-            // It is missed when those around it are heard of.
+            // Its loss is noticed when the feedback of its neighbours arrives.
             let due = now + u64::from(self.study.queue) + u64::from(self.study.round_trip);
             self.tell(due, packet, false);
         }
@@ -210,7 +210,7 @@ impl Line<'_> {
         self.told.entry(due).or_default().push(packet);
     }
 
-    /// A sender hears what became of a packet.
+    /// Processes the feedback on a packet at its sender.
     fn hear(&mut self, packet: Packet) {
         let raw = self.study.signal || packet.coded.is_none();
         let transfer = &mut self.transfers[packet.transfer];
@@ -250,7 +250,7 @@ impl Line<'_> {
 }
 
 impl Coded {
-    /// The next packet to be sent, with its block.
+    /// Returns the next packet to send, with its block.
     fn next(&mut self, n: u8) -> Result<(u64, Bytes), StudyError> {
         if let Some(parity) = self.parities.pop_front() {
             return Ok(((self.pushed - 1) / u64::from(n), parity));
@@ -267,7 +267,8 @@ impl Coded {
         Ok((block, [&header.encode()[..], &payload].concat().into()))
     }
 
-    /// What became of a packet of a block: sources that are there now, and whether some of the block never will be.
+    /// Processes the fate of a packet of a block; returns the sources now present, and whether the block has
+    /// unrecoverable losses.
     fn heard(&mut self, study: &Share, block: u64, octets: &Bytes, arrived: bool) -> (u64, bool) {
         if arrived {
             self.decoder.handle(Time::ZERO, octets);

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Losses, StudyError, ends};
 use crate::{Arrival, Decoder, DecoderEvent, Encoder, Scheme};
 
-/// A transport with a constant window above a code, which stalls for a window when it has to wait for its timer
-/// (specs/packet-level-fec.md 2.6): at every loss that decoding leaves, or only if the repair is lost, too.
+/// A transport with a constant window above a code, which stalls for a window whenever it waits for its timer
+/// (specs/packet-level-fec.md 2.6): at every loss that remains after decoding, or only if the repair is lost as well.
 ///
-/// Blocks are really encoded and decoded, repairs among them: they go through the code like everything else.
+/// Blocks are really encoded and decoded; repairs pass the code like all packets.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stalls {
@@ -22,7 +22,7 @@ pub struct Stalls {
     pub m: u8,
     /// Loss rate.
     pub e: f64,
-    /// Packet times until a loss is noticed, and that a stall lasts.
+    /// Packet times until a loss is noticed, and duration of a stall.
     pub window: u32,
     /// Selective acknowledgements: the first repair needs no timer.
     pub sack: bool,
@@ -32,23 +32,23 @@ pub struct Stalls {
     pub seed: u64,
 }
 
-/// What came of it.
+/// Measured values.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct StallsFound {
-    /// Packets for each packet time.
+    /// Packets per packet time.
     pub efficiency: f64,
-    /// Stalls for each packet.
+    /// Stalls per packet.
     pub stalls: f64,
 }
 
-/// The path with the code below, and who waits for packets at its end.
+/// The path with the code, and the receiver at its end.
 struct Path {
     encoder: Encoder,
     decoder: Decoder,
     losses: Losses,
     /// Packets that arrived or were recovered.
     here: Vec<bool>,
-    /// Packet times until now.
+    /// Elapsed packet times.
     slot: u64,
 }
 
@@ -64,7 +64,7 @@ impl Path {
         Ok(())
     }
 
-    /// What is open is closed: nothing follows for a while.
+    /// Closes the open blocks: no packet follows for a while.
     fn flush(&mut self) {
         self.encoder.close();
         self.parities();
@@ -93,11 +93,11 @@ impl Path {
 }
 
 impl Stalls {
-    /// Sends all of it.
+    /// Sends all packets.
     ///
     /// # Errors
     ///
-    /// [`StudyError`] if there is nothing to send, or no such block or loss.
+    /// [`StudyError`] if there is nothing to send, or the block or loss is invalid.
     pub fn run(&self) -> Result<StallsFound, StudyError> {
         if !(0.0..=0.9).contains(&self.e) {
             return Err(StudyError::Loss);
@@ -116,7 +116,7 @@ impl Stalls {
         let window = u64::from(self.window);
         let free = 1 + u32::from(self.sack);
         let (mut new, mut stalls) = (0..self.packets, 0_u64);
-        // When it is known whether a packet came, and how often it was sent.
+        // When the fate of a packet is known, and how often it was sent.
         let mut flying: VecDeque<(u64, u32, u32)> = VecDeque::new();
         let mut again: VecDeque<(u32, u32)> = VecDeque::new();
         loop {
@@ -124,7 +124,7 @@ impl Stalls {
                 path.flush();
                 path.slot += window;
                 stalls += 1;
-                // Whatever is noticed meanwhile is repaired with it.
+                // All losses noticed during the stall are repaired with it.
                 noticed(&mut flying, &mut again, &path, u32::MAX);
             }
             let next = again
@@ -150,7 +150,7 @@ impl Stalls {
     }
 }
 
-/// What should have come by now and has not is sent again; gives whether one of it was sent `free` times already.
+/// Sends overdue packets again; returns whether one of them was already sent `free` times.
 fn noticed(
     flying: &mut VecDeque<(u64, u32, u32)>,
     again: &mut VecDeque<(u32, u32)>,

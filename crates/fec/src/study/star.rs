@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use super::{Losses, StudyError, payloads};
 use crate::{BlockDecoder, BlockEncoder, Code, Scheme};
 
-/// How what is still missing is repaired.
+/// Kind of repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
-    /// The lost sources themselves, one by one.
+    /// The lost sources themselves.
     Raw,
     /// Fresh parities of their block, as many as the worst receiver needs.
     Parities,
@@ -30,28 +30,28 @@ pub struct Star {
     pub group: u64,
     /// Source packets to send; blocks are sent whole.
     pub packets: u64,
-    /// What becomes of losses that decoding leaves.
+    /// Repair of losses that remain after decoding.
     pub repair: Repair,
     /// Seed of the run.
     pub seed: u64,
 }
 
-/// What was counted.
+/// Measured values.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct StarFound {
     /// Source packets sent.
     pub packets: u64,
-    /// Packets sent in all, per source packet.
+    /// Packets sent per source packet.
     pub cost: f64,
-    /// Source packets missing after decoding of the first pass, over those of all receivers.
+    /// Share of source packets missing after decoding of the first pass, over all receivers.
     pub residual: f64,
     /// Blocks decoded by receivers.
     pub decoded: u64,
-    /// Source packets that came out of a decoder other than they were sent.
+    /// Source packets that were decoded incorrectly.
     pub wrong: u64,
 }
 
-/// A receiver that lacks something of a block.
+/// A receiver that lacks sources of a block.
 struct Lacking {
     lost: Vec<usize>,
     block: Option<BlockDecoder>,
@@ -103,7 +103,7 @@ impl Star {
         Ok(found)
     }
 
-    /// The receivers that lack sources after the packets of a block were sent once, and decoded where possible.
+    /// The receivers that lack sources after one transmission of a block and decoding.
     fn first_pass(
         &self,
         code: &mut dyn Code,
@@ -149,7 +149,7 @@ impl Star {
         lacking
     }
 
-    /// Repairs source by source, each to all until nobody lacks it; gives the packets that took.
+    /// Repairs source by source, each to all receivers until none lacks it; returns the number of packets.
     fn raw(&self, lacking: &[Lacking], losses: &mut Losses) -> u64 {
         let mut wanted = vec![0; self.n];
         for source in lacking.iter().flat_map(|it| &it.lost) {
@@ -165,7 +165,7 @@ impl Star {
         sent
     }
 
-    /// Repairs the block by parities that were not sent before; gives their number.
+    /// Repairs the block by new parities; returns their number.
     fn parities(
         &self,
         code: &mut dyn Code,
@@ -204,7 +204,7 @@ impl Star {
     }
 }
 
-/// A receiver that has all sources but those.
+/// A receiver that has all sources except `lost`.
 fn arrived(block: &BlockEncoder, lost: &[usize]) -> BlockDecoder {
     let mut decoder = BlockDecoder::new(block.payloads().len());
     for (index, payload) in block.payloads().iter().enumerate() {
@@ -221,7 +221,7 @@ fn put(code: &mut dyn Code, block: &mut BlockEncoder, decoder: &mut BlockDecoder
     }
 }
 
-/// Decodes; whether all is there then.
+/// Decodes; returns whether the block is complete.
 fn decoded(
     code: &mut dyn Code,
     block: &BlockEncoder,

@@ -5,13 +5,13 @@ use super::{Losses, StudyError};
 use crate::model::{CostKind, cost};
 use crate::{Controller, ControllerConfig, LossCount};
 
-/// A controller whose group and loss change (S2).
+/// A controller under changes of group and loss (S2).
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steps {
     /// The controller.
     pub controller: ControllerConfig,
-    /// One after the other.
+    /// The phases, in succession.
     pub phases: Vec<Phase>,
     /// Packets of a round trip, after which all receivers report.
     pub window: u64,
@@ -19,7 +19,7 @@ pub struct Steps {
     pub seed: u64,
 }
 
-/// So many round trips with the same group and loss.
+/// A number of round trips with the same group and loss.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -31,18 +31,18 @@ pub struct Phase {
     pub loss: f64,
 }
 
-/// What was so in a round trip.
+/// Values of a round trip.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Step {
     /// Source packets of a block.
     pub n: u8,
     /// Parities of a block.
     pub m: u8,
-    /// Packets per source packet that this really costs.
+    /// Actual packets per source packet.
     pub cost: f64,
-    /// Packets per source packet with the best code of all.
+    /// Packets per source packet with the best code.
     pub best: f64,
-    /// Packets sent in the round trip over the window: at most 1, as the window is shared by parities.
+    /// Packets sent in the round trip relative to the window: at most 1, since parities share the window.
     pub load: f64,
 }
 
@@ -51,7 +51,7 @@ impl Steps {
     ///
     /// # Errors
     ///
-    /// [`StudyError::Loss`] for a loss that is none.
+    /// [`StudyError::Loss`] if a loss is out of range.
     pub fn run(&self) -> Result<Vec<Step>, StudyError> {
         let round_trip = Span::from_ms(100);
         let mut controller = Controller::new(self.controller);
@@ -75,7 +75,7 @@ impl Steps {
             };
             let best = self.best(of);
             for _ in 0..phase.rounds {
-                // The window holds sources and parities: with FEC the load is the same as without.
+                // The window holds sources and parities: FEC does not change the load.
                 let (n, m) = code;
                 let share = f64::from(n) / f64::from(n + m);
                 let sources = (self.window as f64 * share).floor();

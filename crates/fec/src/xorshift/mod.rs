@@ -9,13 +9,13 @@ use crate::{Code, CodeError, Decoded, Scheme};
 
 mod peel;
 
-/// Huitema's code of XOR and shift, by whole octets: parity `j` is the sum of all units, that of source `i` shifted by
-/// `i * j` octets, both counted from 0 (specs/packet-level-fec.md 2.1).
+/// Huitema's code of XOR and shift, in whole octets: parity `j` is the XOR of all units, that of source `i` shifted
+/// by `i * j` octets, both counted from 0 (specs/packet-level-fec.md 2.1).
 ///
 /// Parity 0 is the plain XOR; parity `j` is `(n - 1) * j` octets longer than a unit.
 #[derive(Default, Debug)]
 pub struct XorShift {
-    /// The parity that is being made, or what is left of the parities that decode.
+    /// The parity being made, or the remainders of the parities being decoded.
     work: Vec<Vec<u8>>,
     /// Recovered units.
     units: Vec<Vec<u8>>,
@@ -92,7 +92,7 @@ impl Code for XorShift {
     }
 }
 
-/// So many empty buffers, whose memory is that of earlier ones.
+/// Returns `count` empty buffers that reuse earlier memory.
 fn buffers(pool: &mut Vec<Vec<u8>>, count: usize) -> &mut [Vec<u8>] {
     if pool.len() < count {
         pool.resize_with(count, Vec::new);

@@ -1,22 +1,22 @@
-//! Solving for what is missing, without inverting anything: octets that stand alone in a parity are read off, and
-//! taken out of the other parities, until all are known.
+//! Solves for the missing sources without a matrix inversion: octets that stand alone in a parity are read off and
+//! removed from the other parities, until all are known.
 //!
-//! Which octet stands alone when need not be found out at run time. Let the missing sources be `a_1 < ... < a_m`, the
-//! parities `e_1 < ... < e_m`, and let source `k` be read off parity `b_k = e_{m+1-k}`, its octet `t` at the time
-//! `t + phi_k`, where `phi_1 = 0` and `phi_{k+1} = phi_k + (a_{k+1} - a_k) * b_{k+1}`. Of another missing source `l`,
-//! parity `b_k` holds at that place the octet `t + (a_k - a_l) * b_k`. Since `b` falls with `k`,
+//! The order of the octets is known in advance. Let the missing sources be `a_1 < ... < a_m`, the parities `e_1 < ...
+//! < e_m`, and let source `k` be read off parity `b_k = e_{m+1-k}`, its octet `t` at time `t + phi_k`, where `phi_1 =
+//! 0` and `phi_{k+1} = phi_k + (a_{k+1} - a_k) * b_{k+1}`. Of another missing source `l`, parity `b_k` holds at that
+//! place the octet `t + (a_k - a_l) * b_k`. Since `b` decreases with `k`,
 //!
 //! - for `l < k`, `phi_k - phi_l >= (a_k - a_l) * b_k`: that octet was read off before or, by then, at the same time;
 //! - for `l > k`, `phi_l - phi_k < (a_l - a_k) * b_k`: it was read off before.
 //!
-//! So one sweep in the order of time, and within one instant in the order of the sources, solves *every* pattern: the
-//! code is MDS. How much the second inequality leaves is the number of octets that can be done in one go.
+//! So one sweep in the order of time, and at one instant in the order of the sources, solves *every* pattern: the
+//! code is MDS. The slack of the second inequality is the number of octets that can be processed in one step.
 
 use crate::xor::xor_into;
 
-/// Finds the units of the sources `lost` from as many parities, out of which all other sources were taken.
+/// Computes the units of the sources `lost` from as many parities, from which all other sources were removed.
 ///
-/// Both lists ascend; `units` are zero and of the length of a unit each.
+/// Both lists are ascending; `units` are zero and each as long as a unit.
 pub(super) fn peel(
     lost: &[usize],
     parities: &[usize],
@@ -60,7 +60,7 @@ pub(super) fn peel(
     }
 }
 
-/// Two missing sources without a sweep, in whole vectors.
+/// Solves for two missing sources without a sweep, in whole vectors.
 ///
 /// Counted from where the first of them begins, the parities hold `A + z^(de) B` and `A + z^(df) B`, as polynomials in `z`
 /// with `d` the distance of the sources. Their sum is `z^(de) (1 + z^s) B`, `s = d (f - e)`, and over GF(2) `1 / (1 + z^s)`

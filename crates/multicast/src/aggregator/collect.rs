@@ -2,44 +2,44 @@ use layercast_wire::multicast::{Ask, Needs, Poll, Report, State};
 
 use super::*;
 
-/// Ranges that are kept of what is missing: what says more is forged.
+/// Largest number of missing ranges that are kept; a report with more is forged.
 const MAX_RANGES: usize = 1 << 16;
 
-/// Answers that are waited for.
+/// Answers being collected.
 #[derive(Clone, Debug)]
 pub(super) struct Collecting {
-    /// Tells this collection from others.
+    /// Identifies this collection.
     pub token: u64,
-    /// Number of the poll that is answered; 0: none, a pass ended.
+    /// Number of the poll being answered; 0 at the end of a pass without a poll.
     pub sync: u32,
     pub round: u16,
-    /// The poll; none: it was not heard, or there is none.
+    /// The poll; `None` if it was not received, or there is none.
     pub poll: Option<Box<Poll>>,
-    /// Of the poll that came last, and when that was.
+    /// Stamp of the last poll, and the time of its arrival.
     pub stamp: u64,
     pub since: Time,
     pub deadline: Time,
-    /// How often the silent were asked.
+    /// How often silent receivers were polled.
     pub asked: u32,
     pub summary: Summary,
-    /// The sender has been told.
+    /// Whether the sender has received the result.
     pub told: bool,
 }
 
 impl Collecting {
-    /// When answers are waited for no longer.
+    /// When collection ends.
     pub fn deadline(&self) -> Option<Time> {
         (!self.told && self.deadline < Time::MAX).then_some(self.deadline)
     }
 
-    /// Whether only those are asked who lack more than the sender knows of.
+    /// Whether only receivers that lack more than the sender knows are polled.
     fn needy(&self) -> bool {
         let poll = self.poll.as_ref();
         poll.is_some_and(|poll| poll.ask == Ask::Needy && !poll.handshake)
     }
 
-    /// Whether a report answers what is asked. Between the end of a pass and a poll after it nothing is sent: what is
-    /// said of the one answers the other.
+    /// Whether a report answers the current request. Nothing is sent between the end of a pass and the poll after it,
+    /// so a report about the one answers the other.
     fn is_answered_by(&self, report: &Report) -> bool {
         match report.sync {
             0 => report.round == self.round,
@@ -47,7 +47,7 @@ impl Collecting {
         }
     }
 
-    /// Whether something else was asked later.
+    /// Whether something else was requested later.
     fn is_older_than(&self, sync: u32, round: u16) -> bool {
         match sync {
             0 => round > self.round,
@@ -62,7 +62,7 @@ impl Aggregator {
             return self.close();
         }
         let same = self.collecting.as_ref().is_some_and(|it| {
-            // A pass that ended unasked is asked for by name if its answers are late.
+            // An unsolicited report of the end of a pass is polled explicitly if it is late.
             let late = it.sync == 0 && it.round == poll.round && poll.handshake;
             it.sync == poll.sync || late
         });
@@ -79,7 +79,7 @@ impl Aggregator {
         }
         collecting.poll = Some(Box::new(poll.clone()));
         if poll.handshake && collecting.told {
-            // What it was told was lost.
+            // The report to the sender was lost.
             return self.tell(now);
         }
         self.look(now);
@@ -102,12 +102,12 @@ impl Aggregator {
         });
     }
 
-    /// A pass is over, or somebody answers what was not heard here.
+    /// A pass has ended, or a report answers a poll that was not received here.
     pub(super) fn begin_unheard(&mut self, now: Time, sync: u32, round: u16, stamp: u64) {
         let Some(session) = &self.session else {
             return;
         };
-        // What a stream is asked is in its poll.
+        // The request of a stream is in its poll.
         let known = session.geometry.is_some() && (sync > 0 || session.terms.unasked);
         let current = self.collecting.as_ref();
         if known && current.is_none_or(|it| it.is_older_than(sync, round)) {
@@ -154,7 +154,7 @@ impl Aggregator {
             }
             _ => {}
         }
-        // Who is complete says so in the middle of a pass, too.
+        // Complete receivers report this in the middle of a pass as well.
         let complete = matches!(report.state, State::Complete { .. });
         if report.sync > 0 || !complete || self.is_complete() {
             self.begin_unheard(now, report.sync, report.round, report.stamp);
@@ -165,7 +165,7 @@ impl Aggregator {
         if !collecting.is_answered_by(report) {
             return self.look(now);
         }
-        // Who was busy says what it lacks once it is asked again.
+        // A receiver that was busy reports what it lacks at the next poll.
         if !report.more && !matches!(report.state, State::Ready(_)) {
             self.children[at].answered = collecting.token;
         }
@@ -188,7 +188,7 @@ impl Aggregator {
         }
     }
 
-    /// Somebody's object was corrupt: it lacks everything.
+    /// The object of a receiver is corrupt: it lacks everything.
     fn lacks_all(&mut self) {
         let geometry = self.session.as_ref().and_then(|it| it.geometry);
         let (Some(geometry), Some(collecting)) = (geometry, &mut self.collecting) else {
@@ -200,7 +200,7 @@ impl Aggregator {
         }
     }
 
-    /// Whether a report says what can be so.
+    /// Whether the content of a report is possible.
     fn believable(&self, report: &Report) -> bool {
         let Some(session) = &self.session else {
             return false;
@@ -219,7 +219,7 @@ impl Aggregator {
             && geometry.fits(session.terms.content, &report.state)
     }
 
-    /// Whether all of its receivers have everything.
+    /// Whether all of its receivers are complete.
     fn is_complete(&self) -> bool {
         let tally = self.tally();
         tally.complete == tally.alive
@@ -230,13 +230,13 @@ impl Aggregator {
         child.status == Status::Joined && child.answered != token
     }
 
-    /// If all have answered, the sender is told.
+    /// Reports to the sender if all receivers have answered.
     pub(super) fn look(&mut self, now: Time) {
         let pending = self
             .collecting
             .as_ref()
             .is_some_and(|it| !it.told && !it.needy());
-        // Who began to speak in the middle of a session does not know of all yet.
+        // An aggregator that joined in the middle of a session does not know all receivers yet.
         let all = self
             .config
             .expect
@@ -264,7 +264,7 @@ impl Aggregator {
         let token = collecting.token;
         let silent = |it: &Child| it.status == Status::Joined && it.answered != token;
         if self.children.iter().any(silent) && collecting.asked < self.config.tries {
-            // One that loses much is not dead: it is asked more often each time, and waited for longer.
+            // A receiver with high loss is not dead: it is polled more often each time, with a longer wait.
             collecting.asked += 1;
             let asked = collecting.asked;
             collecting.deadline = now + self.config.wait.times(asked.into());
@@ -288,13 +288,13 @@ impl Aggregator {
         self.tell(now);
     }
 
-    /// Asks the next of those who are silent.
+    /// Polls the next silent receiver.
     pub(super) fn poll_child(&mut self, now: Time) {
         let at = loop {
             let Some(at) = self.polls.pop_front() else {
                 return;
             };
-            // Who has answered an earlier copy is not asked again.
+            // A receiver that answered an earlier copy is not polled again.
             if self.waits_for(&self.children[at as usize]) {
                 break at;
             }

@@ -3,31 +3,31 @@ use layercast_wire::multicast::MemberId;
 
 use crate::receipt::{announcement_key, member_key};
 
-/// What an aggregator is.
+/// Configuration of an aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregatorConfig {
-    /// Its own name, towards the sender.
+    /// Its own member id, towards the sender.
     pub member: MemberId,
-    /// Distinguishes its lives.
+    /// Incarnation number: another one after each restart.
     pub incarnation: u32,
-    /// When so many receivers take part, no more are waited for; none: as long as `wait`.
+    /// Number of receivers after which it stops waiting for more; `None`: it waits for `wait`.
     pub expect: Option<u32>,
-    /// At most so many receivers.
+    /// Largest number of receivers.
     pub most: u32,
-    /// How long it waits for answers, beside their back-off; n times as long when it has asked n times.
+    /// Time to wait for answers beyond their back-off; multiplied by the number of polls so far.
     pub wait: Span,
-    /// Polls to single receivers are so far apart.
+    /// Interval between polls to single receivers.
     pub delta: Span,
-    /// How often a silent receiver is asked: the nth time by n polls.
+    /// How often a silent receiver is polled; the n-th time by n polls.
     pub tries: u32,
-    /// Key of its receipts: those of its receivers end here.
+    /// Key of its receipts; receipts of its receivers end here.
     pub receipt_key: Option<[u8; 32]>,
-    /// Key of announcements ([`announcement_key`](crate::announcement_key)): others are not believed.
+    /// Key of announcements ([`announcement_key`](crate::announcement_key)); others are rejected.
     pub announcement_key: Option<[u8; 32]>,
 }
 
 impl AggregatorConfig {
-    /// An aggregator of this name for so many receivers: waits 100 ms, asks six times, 200 µs apart.
+    /// An aggregator for `expect` receivers that waits 100 ms and polls six times, 200 µs apart.
     pub fn new(member: MemberId, expect: u32) -> AggregatorConfig {
         AggregatorConfig {
             member,
@@ -42,8 +42,7 @@ impl AggregatorConfig {
         }
     }
 
-    /// With the master key that it shares with senders, if it does: of its receipts, and of the announcements that it
-    /// believes.
+    /// Sets the keys of receipts and announcements from the master key shared with senders, if there is one.
     pub fn with_key(self, master: Option<&[u8; 32]>) -> AggregatorConfig {
         AggregatorConfig {
             receipt_key: master.map(|key| member_key(key, self.member)),

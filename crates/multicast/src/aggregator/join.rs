@@ -9,7 +9,7 @@ impl Aggregator {
         }
         if let Some(session) = self.session.as_mut().filter(|it| it.id == id) {
             if session.sender == from && session.accepted && !self.closed {
-                // A repetition: the answer was lost.
+                // A repeated announcement: the answer was lost.
                 session.stamp = open.stamp;
                 self.accept_now();
             }
@@ -30,7 +30,7 @@ impl Aggregator {
             self.stats.strangers += 1;
             return;
         }
-        // A sender that starts anew hears from all of them again.
+        // A restarted sender needs the answers of all receivers again.
         self.children.clear();
         self.index.clear();
         self.collecting = None;
@@ -58,7 +58,7 @@ impl Aggregator {
         if let Some(at) = found {
             let child = &mut self.children[at];
             if child.incarnation == 0 && child.peer == from {
-                // It was known by its reports only.
+                // It was known only from its reports.
                 child.incarnation = accept.incarnation;
             }
             if child.incarnation == accept.incarnation {
@@ -73,7 +73,7 @@ impl Aggregator {
             return;
         };
         if session.complete {
-            // It had spoken for all already: with this one it begins another life.
+            // The aggregator had already answered for all; the new receiver makes the session incomplete again.
             session.complete = false;
             self.config.incarnation = self.config.incarnation.wrapping_add(1);
         }
@@ -83,7 +83,7 @@ impl Aggregator {
         }
     }
 
-    /// A receiver begins a life, if there is room for it.
+    /// Adds a receiver, or a new incarnation of it, if there is room.
     pub(super) fn add(
         &mut self,
         now: Time,
@@ -120,13 +120,13 @@ impl Aggregator {
         if let Some(session) = &mut self.session
             && session.accept_at.is_none()
         {
-            // A little later, with others that come late too.
+            // Slightly later, together with other late receivers.
             session.accept_at = Some(now + self.config.wait);
         }
         true
     }
 
-    /// Tells the sender for how many it speaks.
+    /// Reports the number of its receivers to the sender.
     pub(super) fn accept_now(&mut self) {
         let weight = self.tally().alive;
         let children = self.children.iter();

@@ -1,5 +1,5 @@
-//! The aggregator: speaks for many receivers with one voice, so that a sender of a hundred of them reaches a hundred
-//! thousand.
+//! The aggregator: answers for many receivers, so that a sender with a hundred aggregators reaches a hundred thousand
+//! receivers.
 
 mod collect;
 mod config;
@@ -21,18 +21,18 @@ pub use self::summary::Summary;
 use self::watch::Seen;
 use crate::{Delivery, Geometry, Outcome, Peer, To, Transmit};
 
-/// What an aggregator counted.
+/// Counters of an aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AggregatorStats {
-    /// Reports taken.
+    /// Reports received.
     pub reports: u64,
     /// Reports sent.
     pub sent: u64,
     /// Polls sent.
     pub polls: u64,
-    /// Dropped: from somebody unknown, or in another's name.
+    /// Packets dropped: from an unknown peer, or in the name of another member.
     pub strangers: u64,
-    /// Dropped: what cannot be so.
+    /// Packets dropped: impossible content.
     pub forged: u64,
 }
 
@@ -49,38 +49,38 @@ struct Child {
     peer: Peer,
     incarnation: u32,
     status: Status,
-    /// What it answered last.
+    /// Number of its last answer.
     answered: u64,
     levels: (u64, u64),
     buffer: u32,
     loss: u16,
     held: u64,
     corrupt: bool,
-    /// It could not take data: whether it cannot still.
+    /// `Some` after it reported that it cannot take data: whether that still holds.
     busy: Option<bool>,
 }
 
-/// The session it takes part in.
+/// The current session.
 #[derive(Clone, Debug)]
 struct Session {
     id: u64,
     sender: Peer,
     terms: Terms,
     stamp: u64,
-    /// The object's; none: a stream.
+    /// Geometry of the object; `None` for a stream.
     geometry: Option<Geometry>,
     digest: [u8; 32],
-    /// When it speaks for those that have answered by then.
+    /// When it answers for the receivers that have answered by then.
     accept_at: Option<Time>,
     accepted: bool,
-    /// The sender has been told that all are complete.
+    /// Whether the sender knows that all are complete.
     complete: bool,
 }
 
-/// Speaks for many receivers with one voice, sans-I/O: towards the sender it is a member of some weight, towards
-/// its receivers whom they report to (`report_to`).
+/// Answers for many receivers, sans-I/O. For the sender it is a member with a weight; its receivers report to it
+/// (`report_to`).
 ///
-/// Data, announcements and polls to the group do not pass through it: its receivers hear them from the group.
+/// Data, announcements and polls to the group do not pass through it: its receivers get them from the group.
 #[derive(Debug)]
 pub struct Aggregator {
     config: AggregatorConfig,
@@ -88,25 +88,25 @@ pub struct Aggregator {
     children: Vec<Child>,
     index: BTreeMap<MemberId, u32>,
     collecting: Option<Collecting>,
-    /// Collections so far.
+    /// Number of collections so far.
     collections: u64,
-    /// The sender was told that it waits for receivers that are busy.
+    /// Whether the sender knows that busy receivers are waited for.
     busy: bool,
-    /// Last measurement of the sender's rate that was passed on.
+    /// The last measurement of the sender's rate that was forwarded.
     counted: Option<(u16, layercast_wire::multicast::Symbol)>,
-    /// Children to be asked one by one, and when the next may be.
+    /// Receivers to poll one by one, and when the next poll may be sent.
     polls: VecDeque<u32>,
     next_poll: Time,
     out: VecDeque<Transmit>,
     closed: bool,
     stats: AggregatorStats,
-    /// Its name to observers, and what they have seen.
+    /// Name for observers, and the state that they know.
     name: Box<str>,
     seen: Seen,
 }
 
 impl Aggregator {
-    /// Waits for a session.
+    /// Creates an aggregator that waits for a session.
     pub fn new(config: AggregatorConfig) -> Aggregator {
         Aggregator {
             config,
@@ -127,12 +127,12 @@ impl Aggregator {
         }
     }
 
-    /// Is called so in what observers are told; nothing otherwise.
+    /// Sets the name for observers, empty by default.
     pub fn set_name(&mut self, name: &str) {
         self.name = name.into();
     }
 
-    /// Takes a packet that came from `from`: the sender or a receiver.
+    /// Processes a packet from the peer `from`, the sender or a receiver.
     pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
         crate::watch::packet(obs, now, self.subject(), packet, false);
         self.hear(now, from, packet);
@@ -158,7 +158,7 @@ impl Aggregator {
             Body::Accept(accept) => self.on_accept(now, from, accept),
             Body::Report(report) => {
                 if !self.index.contains_key(&report.member) {
-                    // It takes part: only its answer to the announcement was lost.
+                    // It takes part; only its answer to the announcement was lost.
                     self.add(now, report.member, from, 0, report.buffer, 0);
                 }
                 if let Some(at) = self.known(report.member, from) {
@@ -172,7 +172,7 @@ impl Aggregator {
                 }
             }
             Body::Count(count) => {
-                // One of a subnet speaks for it (specs/rmtp-large-scale.md 2.5).
+                // One receiver of a subnet reports for all (specs/rmtp-large-scale.md 2.5).
                 let measurement = Some((count.round, count.start));
                 if self.known(count.member, from).is_some() && self.counted != measurement {
                     self.counted = measurement;
@@ -215,7 +215,7 @@ impl Aggregator {
             Body::Suspend { member } if *member == self.config.member => {
                 self.tell_all(|member| Body::Suspend { member });
             }
-            // Data are for the receivers; they say when a pass ends.
+            // Data is for the receivers, which report the end of a pass.
             Body::Data(data)
                 if data.flags.has(DataFlags::LAST) && !data.flags.has(DataFlags::SEPARATE) =>
             {
@@ -225,7 +225,7 @@ impl Aggregator {
         }
     }
 
-    /// Runs what is due.
+    /// Executes all expired timers.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         self.run_due(now);
         self.watch(now, obs);
@@ -239,7 +239,7 @@ impl Aggregator {
         self.collect_over(now);
     }
 
-    /// The next packet that may leave now.
+    /// Returns the next packet that may be sent now.
     pub fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Transmit> {
         if self.out.is_empty() && self.next_poll <= now {
             self.poll_child(now);
@@ -252,7 +252,7 @@ impl Aggregator {
         transmit
     }
 
-    /// When to come back: then call [`on_timeout`](Aggregator::on_timeout) and drain
+    /// When to call [`on_timeout`](Aggregator::on_timeout) and then drain
     /// [`poll_transmit`](Aggregator::poll_transmit).
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.out.is_empty() {
@@ -264,17 +264,17 @@ impl Aggregator {
         earliest(earliest(poll, accept), collect)
     }
 
-    /// Whether the session is over.
+    /// Whether the session has ended.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub fn stats(&self) -> &AggregatorStats {
         &self.stats
     }
 
-    /// Receivers it speaks for.
+    /// Number of its receivers by state.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for child in &self.children {
@@ -290,7 +290,7 @@ impl Aggregator {
         tally
     }
 
-    /// What is known of each receiver.
+    /// State of each receiver.
     pub fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
         self.children.iter().map(|child| Delivery {
             member: child.id,
@@ -308,7 +308,7 @@ impl Aggregator {
         })
     }
 
-    /// How long it may hold its answers beyond their back-off: as long as it takes to give up all its receivers.
+    /// How long it may delay its answers beyond their back-off: until it has given up all its receivers.
     pub fn hold(&self) -> Span {
         let tries = u64::from(self.config.tries);
         let asked = tries * (tries + 1) / 2;
@@ -325,7 +325,7 @@ impl Aggregator {
         }
     }
 
-    /// The receiver, if it is this peer who may speak for it.
+    /// The receiver, if this peer may report for it.
     fn known(&mut self, member: MemberId, from: Peer) -> Option<usize> {
         let found = self.index.get(&member).map(|at| *at as usize);
         let found = found.filter(|&at| self.children[at].peer == from);

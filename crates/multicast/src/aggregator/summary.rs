@@ -3,26 +3,26 @@ use std::collections::BTreeMap;
 use layercast_core::RangeSet;
 use layercast_wire::multicast::{MAX_LIST, Needs, Spans, State, Tally};
 
-/// What a set of receivers has or lacks, as far as their reports say: the merge of two sets is that of their reports,
-/// in any order and however they are grouped.
+/// What a set of receivers has and lacks, according to its reports. Merging is associative and commutative: the order
+/// and grouping of the reports do not matter.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Summary {
-    /// Receivers spoken for.
+    /// Receivers by state.
     pub tally: Tally,
-    /// Largest share of packets lost, in 1/65535.
+    /// Largest share of lost packets, in 1/65535.
     pub loss: u16,
-    /// Least room of a receiver, in packets; none: nobody said.
+    /// Least free buffer of a receiver in packets; `None` if none reported it.
     pub buffer: Option<u32>,
-    /// Smallest rseq and dseq.
+    /// Least rseq and dseq.
     pub levels: Option<(u64, u64)>,
-    /// Source packets that anybody misses.
+    /// Source packets that at least one receiver misses.
     pub missing: RangeSet,
-    /// Symbols that the worst receiver lacks of each block.
+    /// For each block, the symbols that the worst receiver lacks.
     pub needs: BTreeMap<u32, u16>,
 }
 
 impl Summary {
-    /// Takes another set in.
+    /// Merges another set into this one.
     pub fn merge(&mut self, other: &Summary) {
         self.tally.alive = self.tally.alive.saturating_add(other.tally.alive);
         self.tally.complete = self.tally.complete.saturating_add(other.tally.complete);
@@ -39,7 +39,7 @@ impl Summary {
         }
     }
 
-    /// Takes what a report says it has or lacks; gives the blocks that lack more than before.
+    /// Adds the state in a report; returns the blocks whose need has grown.
     pub fn add(&mut self, state: &State) -> Needs {
         let mut news = Needs::new();
         match state {
@@ -60,7 +60,7 @@ impl Summary {
                     }
                 }
             }
-            // Who was busy says the same again when its turn comes.
+            // A receiver that was busy repeats this at its next poll.
             State::Ready(_) | State::Complete { .. } | State::Busy | State::Corrupt => {}
         }
         news
@@ -72,12 +72,12 @@ impl Summary {
         }
     }
 
-    /// Whether nobody lacks anything.
+    /// Whether no receiver lacks anything.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.needs.values().all(|count| *count == 0)
     }
 
-    /// A block lacks so much; gives whether that is more than before.
+    /// Records the need of a block; returns whether it has grown.
     pub(super) fn need(&mut self, block: u32, count: u16) -> bool {
         let known = self.needs.entry(block).or_default();
         let more = count > *known;
@@ -85,7 +85,7 @@ impl Summary {
         more
     }
 
-    /// What is missing, in as many states as it takes to say; one at least.
+    /// What is missing, split into as many states as needed, at least one.
     pub fn states(&self, counts: bool) -> Vec<State> {
         if counts {
             let needs: Vec<(u32, u16)> = self.needs.iter().map(|(a, b)| (*a, *b)).collect();

@@ -1,4 +1,4 @@
-//! What the sender is told.
+//! Reports of an aggregator to the sender.
 
 use layercast_wire::multicast::{Content, Report, Spans, State};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::receipt::receipt;
 
 impl Aggregator {
-    /// A receiver can take data again. If the sender waits for that, it is told.
+    /// A receiver can take data again; reports it if the sender waits for it.
     pub(super) fn ready(&mut self, missing: Spans) {
         let Some(collecting) = &self.collecting else {
             return;
@@ -17,7 +17,7 @@ impl Aggregator {
         }
     }
 
-    /// The sender does not know that a receiver lacks so much.
+    /// Forwards a need that the sender does not know yet.
     pub(super) fn pass_on(&mut self, report: &Report, state: State) {
         let Some(collecting) = &self.collecting else {
             return;
@@ -31,7 +31,7 @@ impl Aggregator {
         self.upstream(Body::Report(Box::new(report)));
     }
 
-    /// A report of this collection.
+    /// Makes a report of this collection.
     fn report(&self, collecting: &Collecting, state: State) -> Report {
         let alive = self.children.iter();
         let alive = alive.filter(|it| !matches!(it.status, Status::Failed(_)));
@@ -49,7 +49,7 @@ impl Aggregator {
         }
     }
 
-    /// Tells the sender what its receivers have and lack.
+    /// Reports what the receivers have and lack.
     pub(super) fn tell(&mut self, now: Time) {
         let tally = self.tally();
         let (Some(session), Some(collecting)) = (&mut self.session, &mut self.collecting) else {
@@ -76,7 +76,7 @@ impl Aggregator {
             let receipt = receipt(key, session.id, member, &session.digest);
             states = vec![State::Complete { receipt }];
         } else if busy && collecting.summary.is_whole() {
-            // Nobody else needs anything.
+            // No other receiver needs anything.
             self.busy = true;
             states = vec![State::Busy];
         }

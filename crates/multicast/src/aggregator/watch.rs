@@ -1,11 +1,11 @@
-//! What an aggregator tells an observer.
+//! Observation of an aggregator.
 
 use layercast_core::{Cause, Observer, Subject, TraceEvent};
 
 use super::*;
 use crate::watch;
 
-/// What the observer has been told.
+/// The state that the observer knows.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     state: &'static str,
@@ -41,7 +41,7 @@ impl Aggregator {
         }
     }
 
-    /// Tells what has changed since the observer was told last.
+    /// Reports the changes since the last call to the observer.
     #[inline]
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if !obs.enabled() {

@@ -2,27 +2,26 @@ use serde::Serialize;
 
 use super::{ModelError, RmtpModel, mean_rounds};
 
-/// What to expect of a session before it begins.
+/// Prediction for a session.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Estimate {
-    /// Until all have everything, seconds.
+    /// Time until all receivers have everything, in seconds.
     pub seconds: f64,
-    /// Of these, until all are connected.
+    /// Time until all are connected, in seconds; included in `seconds`.
     pub connection: f64,
-    /// Passes beside the first.
+    /// Passes beyond the first.
     pub rounds: f64,
-    /// Data packets sent per packet of the object, if the union of what is missing is sent again.
+    /// Data packets sent per packet of the object, if the union of the missing packets is repeated.
     pub transmissions: f64,
-    /// The same if fresh parities of blocks of 100 are sent instead.
+    /// The same with fresh parities of blocks of 100 as repairs.
     pub with_parities: f64,
 }
 
-/// Packets of a block for which [`Estimate::with_parities`] stands.
+/// Block size of [`Estimate::with_parities`].
 const BLOCK: u64 = 100;
 
-/// What delivery of `packets` to `receivers` takes that lose each packet with the chance `loss`, at `rate` packets per
-/// second, with a turn-around time of `tat` and `delta` seconds between responses (specs/rmtp-large-scale.md 8: the
-/// ETA).
+/// Predicts the delivery of `packets` to `receivers` that lose each packet with probability `loss`, at `rate` packets
+/// per second, with turn-around time `tat` and `delta` seconds between responses (specs/rmtp-large-scale.md 8).
 ///
 /// Errors: a number out of range.
 pub fn estimate(

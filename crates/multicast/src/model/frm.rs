@@ -2,24 +2,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{ModelError, within};
 
-/// Until which group size FRM's sender keeps up (specs/fully-reliable-multicast.md 5, the sanity model): it must
-/// release buffers as fast as the source fills them, but echoes take its processor and lengthen the round.
+/// Largest group that FRM's sender can serve (specs/fully-reliable-multicast.md 5): it must release buffers as fast
+/// as the source fills them, but echoes take processor time and lengthen the round.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrmModel {
-    /// To process a data packet, seconds (D).
+    /// Processing time of a data packet, seconds (D).
     pub data: f64,
-    /// To process an echo, seconds (E).
+    /// Processing time of an echo, seconds (E).
     pub echo: f64,
-    /// To send a CNTL, seconds (C).
+    /// Time to send a CNTL, seconds (C).
     pub control: f64,
-    /// To evaluate the list, seconds (A).
+    /// Time to evaluate the list, seconds (A).
     pub evaluate: f64,
-    /// The longest way to a receiver, seconds (Dmax).
+    /// Largest one-way delay to a receiver, seconds (Dmax).
     pub delay: f64,
-    /// Between two packets of the source, seconds (SData).
+    /// Interval between two packets of the source, seconds (SData).
     pub spacing: f64,
-    /// Packets kept (B).
+    /// Buffer in packets (B).
     pub buffer: u32,
     /// Contingency factor of the poll timer (k).
     pub k: f64,
@@ -38,17 +38,17 @@ impl FrmModel {
         k: 1.5,
     };
 
-    /// The share of its processor that data leave the sender.
+    /// Share of the sender's processor that data leaves free.
     fn left(&self) -> f64 {
         1.0 - self.data / self.spacing
     }
 
-    /// Seconds of the sender's processor that a round of `receivers` takes beside data.
+    /// Processor time of a round of `receivers` beyond data, seconds.
     pub fn management(&self, receivers: f64) -> f64 {
         receivers * self.echo + self.control + self.evaluate
     }
 
-    /// Largest round trip as the sender measures it with `receivers` echoes queued, seconds (smaxRTT).
+    /// Largest round trip measured by the sender with `receivers` queued echoes, seconds (smaxRTT).
     ///
     /// Errors: a number out of range.
     pub fn round_trip(&self, receivers: f64) -> Result<f64, ModelError> {
@@ -56,15 +56,15 @@ impl FrmModel {
         Ok(2.0 * self.delay + self.data + receivers * self.echo / self.left())
     }
 
-    /// The longest that a packet waits for its release, seconds: two rounds of k round trips.
+    /// Longest time that a packet waits for its release, seconds: two rounds of k round trips.
     ///
     /// Errors: a number out of range.
     pub fn release(&self, receivers: f64) -> Result<f64, ModelError> {
         Ok(2.0 * self.k * self.round_trip(receivers)?)
     }
 
-    /// Receivers at which the buffer is full before the first packet in it is released; 0 if no number is small
-    /// enough. A lower bound, as the wait is the longest.
+    /// Number of receivers at which the buffer is full before its first packet is released; 0 if no group is small
+    /// enough. A lower bound, since the wait is the longest.
     ///
     /// Errors: a number out of range.
     pub fn knee(&self) -> Result<f64, ModelError> {

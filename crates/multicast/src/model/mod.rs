@@ -1,9 +1,10 @@
-//! What a reliable multicast session takes before it begins, in closed form: passes, packets, seconds and processor
-//! of RMTP (specs/rmtp-large-scale.md 2.7, 2.8), and the group size up to which FRM's sender keeps up
+//! Closed-form models of reliable multicast: passes, packets, transfer time and processor load of RMTP
+//! (specs/rmtp-large-scale.md 2.7, 2.8), and the largest group that FRM's sender can serve
 //! (specs/fully-reliable-multicast.md 5).
 //!
-//! Seconds, packets per second and numbers of receivers are plain `f64`: these are means. Chances are computed from
-//! their complements with `log1p` and `expm1`, so that neither a million receivers nor a loss of 1e-12 costs digits.
+//! Seconds, packets per second and numbers of receivers are plain `f64`, since they are means. Probabilities are
+//! computed from their complements with `log1p` and `expm1`, so that they stay accurate for a million receivers and a
+//! loss of 1e-12.
 
 mod estimate;
 mod frm;
@@ -21,27 +22,27 @@ pub use rounds::{Round, mean_rounds, recursion, round, rule_of_thumb};
 
 use thiserror::Error;
 
-/// Why there is no answer.
+/// Reason why a model gives no result.
 #[derive(Clone, Copy, PartialEq, Debug, Error)]
 pub enum ModelError {
-    /// A number out of range.
+    /// A value is out of range.
     #[error("{name} is {value}; it must be {must}")]
     Range {
-        /// Which.
+        /// Name of the value.
         name: &'static str,
-        /// What it is.
+        /// The value.
         value: f64,
-        /// What it must be.
+        /// The allowed range.
         must: &'static str,
     },
 }
 
-/// The loss rate up to which the models answer: above, passes would be counted in thousands.
+/// Largest loss rate of the models; above it passes are counted in thousands.
 pub const MOST_LOSS: f64 = 0.99;
-/// The most receivers, and the most packets, that the models answer for.
+/// Largest number of receivers and of packets of the models.
 pub const MOST: u64 = 1_000_000_000;
 
-/// The chance that at least one of `count` independent things, each with this chance, happens.
+/// The probability that at least one of `count` independent events, each of probability `chance`, happens.
 fn any(chance: f64, count: f64) -> f64 {
     match chance {
         chance if chance >= 1.0 && count > 0.0 => 1.0,

@@ -1,16 +1,16 @@
 use serde::{Deserialize, Serialize};
 
-/// The buffer of a server that takes in responses one by one.
+/// Buffer of a server that processes responses one by one.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Buffer {
-    /// Packets it holds, with the one in service; at least 1.
+    /// Capacity in packets, including the one in service; at least 1.
     pub packets: u32,
     /// Packets served per second.
     pub service: f64,
 }
 
-/// V(x): the mean number of responses that overflow the buffer when `x` come, with exponential gaps and exponential
-/// service (specs/rmtp-large-scale.md 2.8). The closed form in print is unreadable; this is the exact program.
+/// V(x): the mean number of responses that overflow the buffer when `x` arrive, with exponential gaps and exponential
+/// service (specs/rmtp-large-scale.md 2.8). The printed closed form is illegible; this is the exact recursion.
 #[derive(Clone, Debug)]
 pub struct Overflow {
     /// `lost[x]` is V(x).
@@ -18,15 +18,15 @@ pub struct Overflow {
 }
 
 impl Overflow {
-    /// For up to `most` responses to a buffer of `packets`, where `load` is the mean number of arrivals in the mean
-    /// time of a service (rho = 1 / (delta mu)); infinite if all come at once.
+    /// Computes V up to `most` responses for a buffer of `packets`; `load` is the mean number of arrivals in a mean
+    /// service time (rho = 1 / (delta mu)), infinite for simultaneous arrivals.
     ///
     /// Takes time proportional to `most` times `packets`.
     pub fn new(most: u32, packets: u32, load: f64) -> Overflow {
-        // Of services and arrivals, whichever comes next, this share is services.
+        // Share of services among services and arrivals, whichever comes next.
         let service = 1.0 / (1.0 + load);
         let room = packets.min(most) as usize;
-        // In the system just before an arrival: the chance of each number.
+        // Distribution of the number in the system just before an arrival.
         let mut before = vec![0.0; room + 1];
         before[0] = 1.0;
         let mut lost = vec![0.0];
@@ -51,8 +51,7 @@ impl Overflow {
         Overflow { lost }
     }
 
-    /// V of `x` responses, between whole numbers in a straight line; beyond the most it was made for, that of the
-    /// most.
+    /// V of `x` responses, interpolated linearly; beyond the computed range the last value.
     pub fn of(&self, x: f64) -> f64 {
         let last = self.lost.len() - 1;
         let x = x.clamp(0.0, last as f64);

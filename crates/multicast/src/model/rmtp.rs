@@ -2,23 +2,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Buffer, ModelError, Overflow, Round, any, check_group, round, within};
 
-/// A pass in which less than half a packet is to be sent, in the mean, is not counted.
+/// A pass counts only if at least half a packet is to be sent, on average.
 const LEAST_PACKETS: f64 = 0.5;
-/// The buffer and the group up to which overflow is computed.
+/// Largest buffer and group for which overflow is computed.
 const MOST_OVERFLOW: u64 = 1_000_000;
 
-/// A session of RMTP as the paper's model sees it (specs/rmtp-large-scale.md 2.8).
+/// A session of RMTP in the paper's model (specs/rmtp-large-scale.md 2.8).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmtpModel {
     /// Receivers (N).
     pub receivers: u64,
-    /// Of these, so many lose packets: 100 in the paper's tests; all without.
+    /// Receivers among them that lose packets, 100 in the paper's tests; `None`: all.
     #[serde(default)]
     pub lossy: Option<u64>,
     /// Packets of the object (M).
     pub packets: u64,
-    /// The chance that a packet is lost on its way to a receiver that loses (e).
+    /// Probability that a packet to a lossy receiver is lost (e).
     pub loss: f64,
     /// Packets per second (v).
     pub rate: f64,
@@ -29,21 +29,21 @@ pub struct RmtpModel {
     /// Surplus of the response timer, seconds (alpha).
     #[serde(default)]
     pub alpha: f64,
-    /// Where responses wait; without, none overflows.
+    /// Buffer of the server; `None`: nothing overflows.
     #[serde(default)]
     pub buffer: Option<Buffer>,
 }
 
-/// A pass, or the connection.
+/// A pass, or the connection phase.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pass {
     /// Packets sent to all.
     pub packets: f64,
     /// Receivers that respond.
     pub receivers: f64,
-    /// Polls, of both tries.
+    /// Polls of both attempts.
     pub polls: f64,
-    /// How long it takes, seconds.
+    /// Duration, seconds.
     pub seconds: f64,
     /// Packets that the server sends.
     pub sent: f64,
@@ -51,41 +51,41 @@ pub struct Pass {
     pub received: f64,
 }
 
-/// A whole session.
+/// A complete session.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Session {
-    /// Until all have answered CONN.
+    /// The connection phase.
     pub connection: Pass,
-    /// Each pass, the first included.
+    /// The passes, including the first.
     pub passes: Vec<Pass>,
-    /// Until all have everything, seconds; the last release is not in it (T).
+    /// Time until all have everything, seconds, without the last release (T).
     pub seconds: f64,
-    /// Packets that the server sends, releases too (PS).
+    /// Packets that the server sends, including releases (PS).
     pub sent: f64,
     /// Packets that the server receives (PR).
     pub received: f64,
 }
 
-/// What packets cost the server's processor.
+/// Cost of packets for the server's processor.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CpuCost {
-    /// To send one, seconds.
+    /// Time to send a packet, seconds.
     pub send: f64,
-    /// To receive one, seconds.
+    /// Time to receive a packet, seconds.
     pub receive: f64,
-    /// Once, seconds.
+    /// Fixed cost, seconds.
     pub once: f64,
 }
 
 impl CpuCost {
-    /// System time of the paper's Sun workstation: receiving costs 3.3 times sending.
+    /// System time of the paper's Sun workstation: receiving costs 3.3 times as much as sending.
     pub const SUN_1996: CpuCost = CpuCost {
         send: 7.0e-5,
         receive: 2.3e-4,
         once: 0.1,
     };
 
-    /// Seconds of the processor for `session` (8).
+    /// Processor time of `session`, seconds (8).
     pub fn of(&self, session: &Session) -> f64 {
         self.send * session.sent + self.receive * session.received + self.once
     }
@@ -108,7 +108,7 @@ impl RmtpModel {
         }
     }
 
-    /// The whole session.
+    /// Computes the session.
     ///
     /// Errors: a number out of range.
     pub fn session(&self) -> Result<Session, ModelError> {
@@ -127,7 +127,7 @@ impl RmtpModel {
         let sum = |of: fn(&Pass) -> f64| passes.iter().map(of).sum::<f64>();
         Ok(Session {
             seconds: connection.seconds + sum(|it| it.seconds),
-            // Of releases there is one after each pass, and every receiver answers one.
+            // There is a release after each pass, and every receiver answers one.
             sent: connection.sent + sum(|it| it.sent) + passes.len() as f64,
             received: connection.received + sum(|it| it.received) + all,
             connection,
@@ -135,12 +135,12 @@ impl RmtpModel {
         })
     }
 
-    /// What those that lose packets lack before pass `k`.
+    /// What the lossy receivers lack before pass `k`.
     pub fn round(&self, k: u32) -> Round {
         round(self.packets as f64, self.lossy() as f64, self.loss, k)
     }
 
-    /// The share of responses that overflow, or are lost, if `responses` come: Pol (1), at least one of them.
+    /// The probability that at least one of `responses` overflows or is lost: Pol (1).
     fn any_missing(&self, responses: f64, lossy: f64, overflow: &Overflow) -> f64 {
         let lost = any(self.loss, lossy);
         let overflows = match responses > 0.0 {
@@ -150,10 +150,12 @@ impl RmtpModel {
         lost + (1.0 - lost) * overflows
     }
 
-    /// `packets` to all, and a response of each of `receivers`, of whom `lossy` lose packets: (2), (3), (5) and (6).
+    /// Sends `packets` to all, with a response of each of `receivers`, of which `lossy` lose packets: (2), (3), (5)
+    /// and (6).
     fn pass(&self, packets: f64, receivers: f64, lossy: f64, overflow: &Overflow) -> Pass {
         let (e, v) = (self.loss, |x: f64| overflow.of(x));
-        // Of the polls one in e is lost with its answer, whoever is polled: all of them lose packets, or overflowed.
+        // One in e of the polls is lost with its answer: all polled receivers lose packets, or their answer
+        // overflowed.
         let first = e * lossy + (1.0 - e) * v(receivers);
         let again = e * lossy + v(receivers) + v(first);
         let responses = receivers + v(receivers) + v(first);

@@ -2,19 +2,19 @@ use serde::Serialize;
 
 use super::{MOST_LOSS, any};
 
-/// What is left before a pass (specs/rmtp-large-scale.md 2.7): S, M and N of the paper's appendix A.
+/// What is missing before a pass (specs/rmtp-large-scale.md 2.7): S, M and N of the paper's appendix A.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Round {
-    /// Pairs of a receiver and a packet that it lacks.
+    /// Pairs of a receiver and a packet it lacks.
     pub pairs: f64,
-    /// Packets that somebody lacks: those that are sent.
+    /// Packets that at least one receiver lacks, which are sent.
     pub packets: f64,
     /// Receivers that lack something.
     pub receivers: f64,
 }
 
-/// What is left before pass `k` (0: the first) of `packets` to `receivers` that lose each packet with the chance
-/// `loss`, independently: the exact mean.
+/// The exact mean of what is missing before pass `k` (0: the first) of `packets` to `receivers` that lose each packet
+/// independently with probability `loss`.
 pub fn round(packets: f64, receivers: f64, loss: f64, k: u32) -> Round {
     let missing = libm::pow(loss, f64::from(k));
     Round {
@@ -24,8 +24,8 @@ pub fn round(packets: f64, receivers: f64, loss: f64, k: u32) -> Round {
     }
 }
 
-/// The first `passes` of the recursion that the paper prints (a2): its table is not from it, but from the exact
-/// formula; for comparison.
+/// The first `passes` of the recursion printed in the paper (a2), for comparison: the paper's table follows the exact
+/// formula instead.
 pub fn recursion(packets: f64, receivers: f64, loss: f64, passes: u8) -> Vec<Round> {
     let first = round(packets, receivers, loss, 0);
     let next = |before: &Round| {
@@ -44,7 +44,7 @@ pub fn recursion(packets: f64, receivers: f64, loss: f64, passes: u8) -> Vec<Rou
         .collect()
 }
 
-/// Passes beside the first, by the paper's rule of thumb: ln(M N) / ln(1/e).
+/// Passes beyond the first by the paper's rule of thumb: ln(M N) / ln(1/e).
 pub fn rule_of_thumb(packets: f64, receivers: f64, loss: f64) -> f64 {
     match loss > 0.0 {
         true => libm::log(packets * receivers) / -libm::log(loss),
@@ -52,7 +52,7 @@ pub fn rule_of_thumb(packets: f64, receivers: f64, loss: f64) -> f64 {
     }
 }
 
-/// Passes beside the first until all receivers have all packets: the exact mean; infinite above [`MOST_LOSS`].
+/// Mean number of passes beyond the first until all receivers have all packets: exact; infinite above [`MOST_LOSS`].
 pub fn mean_rounds(packets: f64, receivers: f64, loss: f64) -> f64 {
     if loss > MOST_LOSS {
         return f64::INFINITY;

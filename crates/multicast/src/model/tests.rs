@@ -1,8 +1,8 @@
-//! The values that specs/rmtp-large-scale.md and specs/fully-reliable-multicast.md print or computed.
+//! Values printed or computed in specs/rmtp-large-scale.md and specs/fully-reliable-multicast.md.
 
 use super::*;
 
-/// Equal in the digits that the specification gives.
+/// Asserts equality in the given digits.
 #[track_caller]
 fn near(value: f64, printed: f64, digits: i32) {
     let half = 0.5 * 10f64.powi(-digits);
@@ -14,7 +14,7 @@ fn near(value: f64, printed: f64, digits: i32) {
 
 const M: f64 = 2_000.0;
 
-/// Table A of the paper: its order of M and N is mended, its values are those of the exact formula.
+/// Table A of the paper with the corrected order of M and N; its values follow the exact formula.
 #[test]
 fn table_a() {
     for (loss, rows) in [
@@ -45,7 +45,7 @@ fn table_a() {
     }
 }
 
-/// Of the recursion that is printed the second retransmission at 1 % would need 790 packets, not 787.
+/// The printed recursion would need 790 packets for the second retransmission at 1 %, not 787.
 #[test]
 fn the_printed_recursion_is_not_that_of_its_table() {
     let rounds = recursion(M, 5_000.0, 1e-2, 4);
@@ -74,7 +74,7 @@ fn rounds_needed() {
     assert_eq!(rule_of_thumb(M, 5_000.0, 0.0), 0.0);
 }
 
-/// The specification has 1.89 and 2.89 for 10 and 1000 receivers; exactly it is 1.8847 and 2.8847.
+/// The specification has 1.89 and 2.89 for 10 and 1000 receivers; the exact values are 1.8847 and 2.8847.
 #[test]
 fn receivers_hardly_matter() {
     for (receivers, exact) in [
@@ -117,7 +117,7 @@ fn seconds(model: RmtpModel) -> f64 {
     model.session().expect("numbers in range").seconds
 }
 
-/// 100 of the receivers lose 1 %, alpha = 0 and 1.9 s.
+/// 100 of the receivers lose 1 %; alpha = 0 and 1.9 s.
 #[test]
 fn transfer_time_where_a_hundred_lose() {
     for (receivers, bare, with_surplus) in [
@@ -141,7 +141,7 @@ fn transfer_time_where_a_hundred_lose() {
     }
 }
 
-/// All lose 1 %, delta = 2, 3, 4 ms (for 100,000 the specification has 1053 s; with its formulas it is 1052.48);
+/// All receivers lose 1 %; delta = 2, 3, 4 ms (for 100,000 the specification has 1053 s; its formulas give 1052.48);
 /// "2 Mbyte to 5000 receivers within 3 minutes"; TAT = 600 ms.
 #[test]
 fn transfer_time_where_all_lose() {
@@ -167,7 +167,7 @@ fn transfer_time_where_all_lose() {
     near(seconds(RmtpModel { tat: 0.6, ..model }), 104.7, 1);
 }
 
-/// 100 receivers: 22 s, 40 s, 68 s were measured; 2 s for each pass beside the packets explain them.
+/// 100 receivers: 22 s, 40 s, 68 s were measured; 2 s for each pass beyond the packets explain them.
 #[test]
 fn a_hundred_receivers_at_three_loss_rates() {
     for (loss, packets, passes, seconds) in [
@@ -199,7 +199,7 @@ fn processor_of_the_server() {
     }
 }
 
-/// With delta of 2 ms and services of at most 1 ms hardly anything overflows, so that the curves do not depend on V.
+/// With delta of 2 ms and services of at most 1 ms hardly anything overflows, so the curves do not depend on V.
 #[test]
 fn overflow_costs_polls() {
     let bare = RmtpModel::paper(5_000, None, 0.01);

@@ -2,23 +2,23 @@ use super::*;
 use crate::receipt::receipt;
 use layercast_wire::multicast::{Ask, Content, Count, DataFlags, Needs, Report, Spans};
 
-/// Reports of one answer at most. What is missing beyond them is reported after the repair of what they say: an answer
-/// must not take memory, or the sender's time, by the size of the object.
+/// Largest number of reports in one answer. What is missing beyond them is reported after their repair, so that
+/// memory and the sender's time do not depend on the size of the object.
 const MAX_REPORTS: usize = 1_024;
 
-/// Blocks that are remembered of what the sender has heard of in a round.
+/// Largest number of blocks known to the sender that are remembered in a round.
 const MAX_HEARD: usize = 1 << 14;
 
 /// An answer that waits for its back-off.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub at: Time,
-    /// When it was asked for.
+    /// When it was requested.
     asked: Time,
     what: What,
 }
 
-/// Which poll is answered: its number and its stamp, and how many microseconds after it came; zeros: none.
+/// The poll being answered: its number, its stamp, and the microseconds since its arrival; zeros without a poll.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Asked {
     sync: u32,
@@ -28,11 +28,11 @@ pub(super) struct Asked {
 
 #[derive(Clone, Debug)]
 enum What {
-    /// To the announcement.
+    /// Answer to the announcement.
     Accept(Box<Body>),
-    /// To a poll or the end of a pass.
+    /// Answer to a poll or to the end of a pass.
     Report { sync: u32, stamp: u64 },
-    /// To a poll, if it lacks more than the sender knows of.
+    /// Answer to a poll, only if more is missing than the sender knows.
     Needy {
         sync: u32,
         stamp: u64,
@@ -55,11 +55,11 @@ impl<T: Store> Receiver<T> {
         if poll.ejected.contains(&self.config.member) {
             return self.closed(Reason::Slow);
         }
-        // The session runs already: first it has to take part.
+        // The session is already running: the receiver must join first.
         self.accept_now();
         self.count_loss(poll);
         if poll.round < self.object.round {
-            // Of a pass that is over: what is missing now is on its way.
+            // About a former pass: what is missing is already on its way.
             return;
         }
         if poll.separate != self.postponed && !poll.handshake {
@@ -89,7 +89,7 @@ impl<T: Store> Receiver<T> {
         if poll.ask == Ask::Needy && !poll.handshake {
             return self.on_needy(now, poll);
         }
-        // An answer that waits already is given up: this one is newer, or asked for at once.
+        // Replaces a waiting answer: the new one is newer, or requested immediately.
         let delay = self.uniform(poll.spread_us);
         self.answer = Some(Answer {
             at: now + delay,
@@ -101,7 +101,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Answers only if it lacks more than others do.
+    /// Answers only if it lacks more than other receivers.
     fn on_needy(&mut self, now: Time, poll: &Poll) {
         if let Some(Answer {
             what: What::Needy { sync, heard, .. },
@@ -130,7 +130,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// What it lacks more of than the sender knows.
+    /// What it lacks beyond the sender's knowledge.
     fn unheard(&self) -> Needs {
         let Some(Answer {
             what: What::Needy { heard, .. },
@@ -147,7 +147,8 @@ impl<T: Store> Receiver<T> {
         Needs::of(lacking.filter(|&(block, count)| count > known(block))).0
     }
 
-    /// Between 0 and `range`, late ones exponentially more likely: few of many answer early (RFC 5401 6.1).
+    /// Draws a back-off between 0 and `range`, exponentially more likely late, so that few of many answer early (RFC
+    /// 5401 6.1).
     fn truncated_exponential(&mut self, range: Span, group: u32) -> Span {
         let lambda = libm::log(f64::from(group.max(1))) + 1.0;
         let uniform = self.random.unit();
@@ -155,7 +156,7 @@ impl<T: Store> Receiver<T> {
         Span::from_secs_f64(range.as_secs_f64() * share)
     }
 
-    /// Counts packets between two monitor bits, if it is one of those who do (RMTP FREPO).
+    /// Counts packets between two monitor bits, if this receiver is a reporter (RMTP FREPO).
     pub(super) fn count(&mut self, data: &Data) {
         if let Some(counting) = &mut self.counting {
             counting.received += 1;
@@ -183,7 +184,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Share of packets lost between this poll and the one heard before it.
+    /// Share of packets lost between the last two received polls.
     fn count_loss(&mut self, poll: &Poll) {
         let Some(session) = &mut self.session else {
             return;
@@ -205,7 +206,7 @@ impl<T: Store> Receiver<T> {
         session.at_poll = Some(now);
     }
 
-    /// A pass is over, as far as can be seen: it is reported on if that is expected, once.
+    /// A pass has apparently ended: reports it once, if an unsolicited report is expected.
     pub(super) fn pass_over(&mut self, now: Time, guard: Span) {
         let Some(terms) = self.session.as_ref().map(|session| session.terms) else {
             return;
@@ -224,7 +225,7 @@ impl<T: Store> Receiver<T> {
         });
     }
 
-    /// Answers the announcement at once, if that is still to be done.
+    /// Answers the announcement immediately, if that is pending.
     pub(super) fn accept_now(&mut self) {
         if matches!(&self.answer, Some(it) if matches!(it.what, What::Accept(_)))
             && let Some(Answer {
@@ -289,10 +290,10 @@ impl<T: Store> Receiver<T> {
         self.report_missing(asked);
     }
 
-    /// What is missing, in as many reports as it takes.
+    /// Reports what is missing, in as many reports as needed.
     fn report_missing(&mut self, asked: Asked) {
         if self.out.len() >= MAX_REPORTS {
-            // The answer to an earlier poll has not left: polls must not fill the memory.
+            // The answer to an earlier poll is still queued: polls must not fill the memory.
             return;
         }
         let terms = self.session.as_ref().map(|session| session.terms);
@@ -306,7 +307,7 @@ impl<T: Store> Receiver<T> {
                 self.report(asked, State::Need(needs), at < last);
             }
             if lacking.is_empty() {
-                // Everything is there, and the digest is still looked at.
+                // Everything is present, and the digest is being verified.
                 self.report(asked, State::Need(Needs::new()), false);
             }
             return;
@@ -327,7 +328,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// The first of what is missing.
+    /// The first missing ranges.
     pub(super) fn missing_at_once(&self) -> Spans {
         Spans::of(self.object.held.gaps(0, self.object.held.len())).0
     }
@@ -349,7 +350,7 @@ impl<T: Store> Receiver<T> {
     }
 }
 
-/// Adds what the sender has heard of to what it had heard of before.
+/// Merges the sender's new knowledge into the known one.
 fn merge(heard: &mut Vec<(u32, u16)>, news: &Needs) {
     for (block, count) in news.iter() {
         match heard.binary_search_by_key(&block, |&(block, _)| block) {

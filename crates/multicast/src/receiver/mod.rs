@@ -1,4 +1,4 @@
-//! The receiver: keeps what arrives, and answers when it is asked or when a pass ends.
+//! The receiver: stores what arrives, and answers polls and the end of passes.
 
 mod answer;
 mod object;
@@ -20,37 +20,37 @@ use self::watch::Seen;
 use crate::receipt::{announcement_key, is_believed, member_key};
 use crate::{Bits, Geometry, Peer, ReceiverEvent, ReceiverStats, Store, To, Transmit};
 
-/// What a receiver is.
+/// Configuration of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverConfig {
-    /// Its name.
+    /// Its member id.
     pub member: MemberId,
-    /// Distinguishes lives of one member: another number after each restart.
+    /// Incarnation number: another one after each restart.
     pub incarnation: u32,
-    /// Tells receivers of one name apart: random, and the same in each life.
+    /// Distinguishes receivers with the same name: random, and constant over restarts.
     pub identity: Option<u64>,
-    /// Streams: packets that it holds until its user takes them.
+    /// Streams: packets held until the user reads them.
     pub buffer: u32,
-    /// To whom it reports, if not to the sender: an aggregator.
+    /// The aggregator that it reports to, instead of the sender.
     pub report_to: Option<Peer>,
     /// Key of its receipts ([`member_key`](crate::member_key)).
     pub receipt_key: Option<[u8; 32]>,
-    /// Key of announcements ([`announcement_key`](crate::announcement_key)): others are not believed.
+    /// Key of announcements ([`announcement_key`](crate::announcement_key)); others are rejected.
     pub announcement_key: Option<[u8; 32]>,
-    /// Seed of its back-off.
+    /// Seed of the back-off.
     pub seed: u64,
-    /// What it takes at most: larger objects are refused before anything is allocated for them.
+    /// Limits: larger objects are refused before any allocation.
     pub limits: Limits,
 }
 
-/// The largest object that a receiver takes.
+/// Limits of the objects that a receiver accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Source packets of an object at most.
+    /// Largest number of source packets.
     pub packets: u64,
-    /// Blocks of an object with an erasure code at most.
+    /// Largest number of blocks of an object with an erasure code.
     pub blocks: u32,
-    /// Octets of a full packet at least, if the object has several.
+    /// Least octets of a full packet, if the object has several.
     pub packet_size: u16,
 }
 
@@ -71,7 +71,7 @@ impl Limits {
 }
 
 impl ReceiverConfig {
-    /// A receiver of this name, first life, 32 packets of buffer.
+    /// A receiver in its first incarnation, with a buffer of 32 packets.
     pub fn new(member: MemberId, seed: u64) -> ReceiverConfig {
         ReceiverConfig {
             member,
@@ -86,8 +86,7 @@ impl ReceiverConfig {
         }
     }
 
-    /// With the master key that it shares with senders, if it does: of its receipts, and of the announcements that it
-    /// believes.
+    /// Sets the keys of receipts and announcements from the master key shared with senders, if there is one.
     pub fn with_key(self, master: Option<&[u8; 32]>) -> ReceiverConfig {
         ReceiverConfig {
             receipt_key: master.map(|key| member_key(key, self.member)),
@@ -96,26 +95,26 @@ impl ReceiverConfig {
         }
     }
 
-    /// Whether an announcement comes from who has the key; without a key anybody may announce.
+    /// Whether an announcement was made with the key; without a key every announcement is accepted.
     pub fn believes(&self, session: u64, open: &Open) -> bool {
         is_believed(self.announcement_key.as_ref(), session, open)
     }
 }
 
-/// Where it stands.
+/// Phase of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// No session.
     Idle,
-    /// Taking part.
+    /// Takes part in a session.
     Joined,
-    /// Has all of the object.
+    /// Has the complete object.
     Complete,
-    /// Over.
+    /// The session has ended.
     Closed,
 }
 
-/// A measurement of the sender's rate that runs.
+/// A running measurement of the sender's rate.
 #[derive(Clone, Copy, Debug)]
 struct Counting {
     round: u16,
@@ -123,21 +122,21 @@ struct Counting {
     received: u32,
 }
 
-/// The session it takes part in.
+/// The current session.
 #[derive(Clone, Debug)]
 struct Session {
     id: u64,
     sender: Peer,
     terms: Terms,
-    /// When the sender was heard last.
+    /// When the sender was last heard.
     heard: Time,
-    /// Data packets that came, and at the last poll: as said by the sender, as counted here.
+    /// Data packets sent according to the last poll, and those received by then.
     came: u32,
     at_poll: Option<(u32, u32)>,
     loss: u16,
 }
 
-/// The receiver of one session, sans-I/O; see the crate's page for how it is driven.
+/// The receiver of one session, sans-I/O; the crate's page describes how to drive it.
 #[derive(Debug)]
 pub struct Receiver<T> {
     config: ReceiverConfig,
@@ -147,31 +146,31 @@ pub struct Receiver<T> {
     object: ObjectState,
     stream: Option<Box<StreamState>>,
     packet_size: u16,
-    /// What the last poll said was sent.
+    /// Number of packets sent, according to the last poll.
     upto: u64,
-    /// It cannot take data now.
+    /// Whether it cannot take data at present.
     busy: bool,
-    /// It could not, and the sender has not shown that it knows better.
+    /// Whether it was unable to, and the sender may not know that this has ended.
     was_busy: bool,
     postponed: bool,
     answer: Option<Answer>,
-    /// The good-bye, after its back-off.
+    /// When the good-bye is sent, after its back-off.
     goodbye: Option<Time>,
-    /// When it reports unasked because nothing comes.
+    /// When it reports by itself because no data arrives.
     data_wait: Option<Time>,
-    /// Packets since the monitor bit that started counting.
+    /// Packets since the monitor bit that started the measurement.
     counting: Option<Counting>,
     random: Stream,
     out: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
     stats: ReceiverStats,
-    /// Its name to observers, and what they have seen, if there are any: simulators have many receivers.
+    /// Name for observers, and the state that they know, if there are any: simulations have many receivers.
     name: Box<str>,
     seen: Option<Box<Seen>>,
 }
 
 impl<T: Store> Receiver<T> {
-    /// Waits for a session; what arrives goes into `store`.
+    /// Creates a receiver that waits for a session and writes to `store`.
     pub fn new(config: ReceiverConfig, store: T) -> Receiver<T> {
         Receiver {
             random: Stream::new(config.seed ^ config.member.0, "multicast/back-off"),
@@ -198,12 +197,12 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Is called so in what observers are told; nothing otherwise.
+    /// Sets the name for observers, empty by default.
     pub fn set_name(&mut self, name: &str) {
         self.name = name.into();
     }
 
-    /// Takes a packet that came from `from`.
+    /// Processes a packet from the peer `from`.
     pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
         crate::watch::packet(obs, now, self.subject(), packet, false);
         self.hear(now, from, packet);
@@ -244,7 +243,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Runs what is due.
+    /// Executes all expired timers.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         self.run_due(now);
         self.watch(now, obs);
@@ -269,7 +268,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// The next packet to be sent.
+    /// Returns the next packet to send.
     pub fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Transmit> {
         let transmit = self.out.pop_front();
         if let Some(transmit) = &transmit {
@@ -279,7 +278,7 @@ impl<T: Store> Receiver<T> {
         transmit
     }
 
-    /// The next thing to tell the user.
+    /// Returns the next event for the user.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
         if let Some(seen) = &mut self.seen {
             seen.taken();
@@ -287,8 +286,7 @@ impl<T: Store> Receiver<T> {
         self.events.pop_front()
     }
 
-    /// When to come back: then call [`on_timeout`](Receiver::on_timeout) and drain
-    /// [`poll_transmit`](Receiver::poll_transmit).
+    /// When to call [`on_timeout`](Receiver::on_timeout) and then drain [`poll_transmit`](Receiver::poll_transmit).
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.out.is_empty() {
             return Some(Time::ZERO);
@@ -301,7 +299,7 @@ impl<T: Store> Receiver<T> {
     /// Leaves the session.
     pub fn leave(&mut self, reason: Reason) {
         if matches!(self.phase, Phase::Joined | Phase::Complete) {
-            // Who is not known to take part cannot leave.
+            // The sender must know that it takes part before it can leave.
             self.accept_now();
             let member = self.config.member;
             self.send(Body::Leave { member, reason });
@@ -309,52 +307,52 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Whether the object is there, whole, with the right digest.
+    /// Whether the object is complete, with the right digest.
     pub fn is_complete(&self) -> bool {
         self.object.verified
     }
 
-    /// Whether it takes part and is served after the others: what is for it may come by a second multicast address.
+    /// Whether it takes part and is served after the others: its data may come by a second multicast address.
     pub fn is_postponed(&self) -> bool {
         self.postponed && self.phase == Phase::Joined
     }
 
-    /// Whether the session is over.
+    /// Whether the session has ended.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub fn stats(&self) -> &ReceiverStats {
         &self.stats
     }
 
-    /// Source packets of the object that are there, and of how many.
+    /// Source packets present, and their total number.
     pub fn progress(&self) -> (u64, u64) {
         (self.object.held.count(), self.object.held.len())
     }
 
-    /// Where the object is kept.
+    /// The store of the object.
     pub fn store(&self) -> &T {
         &self.store
     }
 
-    /// Where the object is kept, to work on it between packets: hash, save.
+    /// The store of the object, to work on it between packets: hash, save.
     pub fn store_mut(&mut self) -> &mut T {
         &mut self.store
     }
 
-    /// Where the object is kept, and which of its source packets are there: to save both.
+    /// The store of the object, and which source packets it holds: to save both.
     pub fn store_and_held(&mut self) -> (&mut T, &Bits) {
         (&mut self.store, &self.object.held)
     }
 
-    /// Gives the store back, for another life or session.
+    /// Returns the store, for another session.
     pub fn into_store(self) -> T {
         self.store
     }
 
-    /// Uniform in a range of so many microseconds.
+    /// A uniform time in a range of microseconds.
     fn uniform(&mut self, range_us: u32) -> Span {
         let range = Span::from_us(range_us.into());
         Span::from_ps(self.random.below(range.as_ps()))
@@ -364,7 +362,7 @@ impl<T: Store> Receiver<T> {
         let session = self.session.as_ref()?;
         let on = matches!(self.phase, Phase::Joined | Phase::Complete);
         let wait = Span::from_ms(session.terms.sender_wait_ms.into());
-        // Who has said that all is there waits for a good-bye only, which may have been lost.
+        // A complete receiver waits only for a good-bye, which may have been lost.
         let wait = match self.phase == Phase::Complete && self.object.reported {
             true => wait.mul_div(1, 4),
             false => wait,
@@ -386,7 +384,7 @@ impl<T: Store> Receiver<T> {
         });
     }
 
-    /// Sends to whom it reports.
+    /// Sends to its sender or aggregator.
     fn send(&mut self, body: Body) {
         let Some(session) = &self.session else {
             return;

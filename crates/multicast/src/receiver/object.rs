@@ -5,33 +5,33 @@ use super::*;
 use crate::{Bits, Rebuilt, Verdict};
 use layercast_wire::multicast::{DataFlags, Object, Symbol};
 
-/// Packets that come after the last of a pass are waited for so long (specs/rmtp-large-scale.md 2.3).
+/// Time to wait for reordered packets after the last of a pass (specs/rmtp-large-scale.md 2.3).
 const REORDERED: Span = Span::from_ms(10);
-/// Parities that are kept of a block beyond those it lacks: codes may need a few more.
+/// Parities kept beyond the missing packets of a block: some codes need a few more.
 const SPARE: usize = 16;
 
-/// What is there of an object.
+/// State of an object.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ObjectState {
     geometry: Option<Geometry>,
     pub digest: [u8; 32],
     pub held: Bits,
-    /// Symbols of blocks that are there; empty without a code. Zeros take no memory until they are written to.
+    /// Symbols present of each block; empty without a code. Zero pages take no memory until they are written.
     there: Box<[u16]>,
-    /// Numbers of the parities that are there, of blocks that are not whole, in order.
+    /// Numbers of the parities present, of incomplete blocks, sorted.
     parities: Vec<(u32, u32)>,
-    /// Number of the pass that runs.
+    /// Number of the current pass.
     pub round: u16,
-    /// Pass that was reported on last.
+    /// The last pass that was reported.
     pub answered: Option<u16>,
-    /// What it is going to say is because no data came.
+    /// Whether the pending answer is caused by a lack of data.
     pub waited: bool,
-    /// The digest is looked at, or is to be.
+    /// Whether the digest is being verified, or will be.
     pub verifying: bool,
     pub verified: bool,
-    /// The sender has been told that all is there.
+    /// Whether the sender knows that everything is present.
     pub reported: bool,
-    /// How often the digest was wrong, and whether the sender is to be told.
+    /// How often the digest was wrong, and whether the sender must be told.
     wrong: u32,
     pub tell_corrupt: bool,
 }
@@ -45,7 +45,7 @@ impl ObjectState {
         })
     }
 
-    /// Symbols that blocks lack.
+    /// Symbols that the blocks lack.
     pub fn lacking(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
         let blocks = 0..self.there.len() as u32;
         let lacking = blocks.map(|block| (block, self.lacks_of(block)));
@@ -60,20 +60,20 @@ impl ObjectState {
         })
     }
 
-    /// Where the parities of a block are.
+    /// The range of a block's parities.
     fn parities_of(&self, block: u32) -> Range<usize> {
         let first = self.parities.partition_point(|&(at, _)| at < block);
         let end = first + self.parities[first..].partition_point(|&(at, _)| at == block);
         first..end
     }
 
-    /// Numbers of parities of this block may come again.
+    /// Forgets the numbers of a block's parities, so that they are accepted again.
     fn forget_parities(&mut self, block: u32) {
         let those = self.parities_of(block);
         self.parities.drain(those);
     }
 
-    /// What the sender was told it was told in another session.
+    /// Resets what the sender of a former session knew.
     pub fn new_session(&mut self) {
         (self.round, self.answered, self.reported) = (0, None, false);
     }
@@ -119,7 +119,7 @@ impl<T: Store> Receiver<T> {
         self.data_wait = on.then(|| now + wait);
     }
 
-    /// The pass goes on: what was to be said because it seemed to be over is not said.
+    /// The pass continues: cancels the report of its end.
     fn data_came(&mut self, now: Time) {
         self.rearm(now);
         if core::mem::take(&mut self.object.waited) && self.answer.take().is_some() {
@@ -206,7 +206,7 @@ impl<T: Store> Receiver<T> {
         self.symbol_came(block)
     }
 
-    /// A block has one symbol more: if it has enough, it is rebuilt.
+    /// A block has one more symbol; it is rebuilt if it has enough.
     fn symbol_came(&mut self, block: u32) -> Result<(), Reason> {
         let geometry = self.object.geometry();
         let all = geometry.packets_of(block);
@@ -225,7 +225,7 @@ impl<T: Store> Receiver<T> {
                     self.stats.rebuilt += 1;
                 }
                 Rebuilt::Lacks(more) => {
-                    // Numbers of parities that turned out to be none may come again.
+                    // The numbers of invalid parities are accepted again.
                     let gaps = self.object.held.gaps(first, end);
                     let missing: u64 = gaps.map(|(from, to)| to - from).sum();
                     if u64::from(more) >= missing {
@@ -241,7 +241,7 @@ impl<T: Store> Receiver<T> {
         Ok(())
     }
 
-    /// If all packets are there, the digest is looked at.
+    /// Verifies the digest if all packets are present.
     pub(super) fn all_there(&mut self, now: Time) {
         if self.phase != Phase::Joined
             || self.stream.is_some()
@@ -258,7 +258,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// The driver has looked at the digest, after [`Verify`](ReceiverEvent::Verify).
+    /// The driver reports the result of the verification after [`Verify`](ReceiverEvent::Verify).
     pub fn verified(&mut self, now: Time, same: bool) {
         if !self.object.verifying || self.phase != Phase::Joined {
             return;
@@ -274,7 +274,7 @@ impl<T: Store> Receiver<T> {
         }
         self.object.wrong += 1;
         self.events.push_back(ReceiverEvent::Corrupt);
-        // Of an empty object nothing could come that makes it right.
+        // No further packet can repair an empty object.
         if self.object.wrong > 1 || self.object.held.is_empty() {
             self.leave(Reason::Corrupt);
             return;
@@ -288,7 +288,7 @@ impl<T: Store> Receiver<T> {
         self.pass_over(now, Span::ZERO);
     }
 
-    /// It cannot take data for now, and says so (RMTP BUSY).
+    /// Reports that it cannot take data at present (RMTP BUSY).
     pub fn busy(&mut self) {
         if self.phase == Phase::Joined && !self.busy && self.stream.is_none() {
             self.busy = true;
@@ -299,7 +299,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// It can take data again, and says so (RMTP RRDY).
+    /// Reports that it can take data again (RMTP RRDY).
     pub fn ready(&mut self, now: Time) {
         if self.busy {
             self.busy = false;

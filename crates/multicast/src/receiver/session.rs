@@ -11,7 +11,7 @@ impl<T: Store> Receiver<T> {
         let resumed = match (&known, self.phase) {
             (Some(session), Phase::Joined | Phase::Complete) => {
                 if session.sender == from {
-                    // A repetition: the answer was lost. A report that waits is not given up for it.
+                    // A repeated announcement: the answer was lost. A waiting report is not replaced by it.
                     if self.answer.is_none() {
                         self.accept(now, open, None);
                     }
@@ -21,7 +21,7 @@ impl<T: Store> Receiver<T> {
                 return;
             }
             (None, Phase::Idle) => false,
-            // The sender has started anew with the same object.
+            // The sender restarted with the same object.
             (None, Phase::Joined | Phase::Complete) => {
                 let same = open.object.as_ref().is_some_and(|object| {
                     object.digest == self.object.digest
@@ -70,7 +70,8 @@ impl<T: Store> Receiver<T> {
                     self.phase = Phase::Joined;
                     self.events.push_back(ReceiverEvent::Joined);
                 }
-                // The wait for data begins with the first of them: until then others may still be asked to take part.
+                // The wait for data begins with the first data packet: until then other receivers may still be
+                // joining.
                 self.data_wait = None;
                 self.all_there(now);
                 if self.phase == Phase::Complete {
@@ -80,7 +81,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Answers the announcement, after its back-off.
+    /// Answers the announcement after its back-off.
     pub(super) fn accept(&mut self, now: Time, open: &Open, refuses: Option<Reason>) {
         let accept = Body::Accept(Accept {
             incarnation: self.config.incarnation,
@@ -101,7 +102,7 @@ impl<T: Store> Receiver<T> {
 
     pub(super) fn on_release(&mut self, now: Time) {
         if let Some(stream) = &self.stream {
-            // The sender closes when everybody that counts has everything.
+            // The sender closes when all counted receivers have everything.
             let whole = stream.is_whole();
             return self.closed(if whole { Reason::Normal } else { Reason::Late });
         }

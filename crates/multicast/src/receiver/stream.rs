@@ -3,16 +3,16 @@ use layercast_wire::multicast::{Spans, Symbol};
 
 use super::*;
 
-/// What is there of a stream.
+/// State of a stream.
 #[derive(Clone, Default, Debug)]
 pub(super) struct StreamState {
     /// 1 + the highest number received in order (FRM rseq).
     received: u64,
-    /// 1 + the number handed to the user last (FRM dseq).
+    /// 1 + the last number delivered to the user (FRM dseq).
     delivered: u64,
     /// Packets from `delivered` on.
     slots: VecDeque<Option<Payload>>,
-    /// The sender has said that nothing follows, and what was the last.
+    /// The last number, once the sender has ended the stream.
     pub end: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl StreamState {
                     }
                     from = number + 1;
                 }
-                // What lies beyond the slots is one gap.
+                // Everything beyond the slots is one gap.
                 if place >= self.slots.len() {
                     break;
                 }
@@ -51,7 +51,7 @@ impl StreamState {
 }
 
 impl<T: Store> Receiver<T> {
-    /// The next packet of the stream, if it is there.
+    /// Returns the next packet of the stream, if it has arrived.
     pub fn take(&mut self) -> Option<Payload> {
         let stream = self.stream.as_mut()?;
         if stream.delivered == stream.received {
@@ -61,7 +61,7 @@ impl<T: Store> Receiver<T> {
         stream.slots.pop_front().flatten()
     }
 
-    /// Packets that can be taken.
+    /// Number of packets that can be read.
     pub fn readable(&self) -> u64 {
         let stream = self.stream.as_ref();
         stream.map_or(0, |it| it.received - it.delivered)

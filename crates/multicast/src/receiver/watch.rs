@@ -1,15 +1,15 @@
-//! What a receiver tells an observer.
+//! Observation of a receiver.
 
 use layercast_core::{Cause, Observer, Subject, TraceEvent};
 
 use super::*;
 use crate::watch;
 
-/// What the observer has been told.
+/// The state that the observer knows.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     phase: Phase,
-    /// Events that wait for the user, of those that it has seen.
+    /// Pending events for the user that the observer knows.
     events: usize,
     stats: ReceiverStats,
 }
@@ -23,7 +23,7 @@ impl Seen {
         }
     }
 
-    /// The user has taken an event.
+    /// The user has read an event.
     pub fn taken(&mut self) {
         self.events = self.events.saturating_sub(1);
     }
@@ -48,7 +48,7 @@ impl<T: Store> Receiver<T> {
         }
     }
 
-    /// Tells what has changed since the observer was told last.
+    /// Reports the changes since the last call to the observer.
     #[inline]
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if !obs.enabled() {
@@ -101,12 +101,12 @@ impl<T: Store> Receiver<T> {
     }
 }
 
-/// An event as a decision: what, the number that goes with it, and why.
+/// Describes an event as a decision: name, number, reason.
 fn words(event: &ReceiverEvent) -> Option<(&'static str, i64, &'static str)> {
     Some(match event {
         ReceiverEvent::Joined => ("join", 0, "announced"),
         ReceiverEvent::Refused(reason) => ("refuse", 0, reason.name()),
-        // One for nearly each packet of a stream.
+        // Such an event comes for nearly each packet of a stream.
         ReceiverEvent::Readable => return None,
         ReceiverEvent::Verify => ("verify", 0, "all is there"),
         ReceiverEvent::Complete => ("complete", 0, "the digest is right"),

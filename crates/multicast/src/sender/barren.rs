@@ -1,13 +1,13 @@
 use super::*;
 
-/// Passes in a row of which nothing reaches a receiver, and packets of them, after which its path is taken to carry no
-/// packets of this size: what is lost by chance is not lost so often.
+/// Successive passes without any arrival, and their packets, after which a path is taken to drop packets of this
+/// size: random loss is not that frequent.
 const PASSES: u16 = 2;
 const PACKETS: u64 = 200;
 
 impl<S: Source> Sender<S> {
-    /// Finds receivers that answer, which takes short packets, and that no data packet reaches: on paths that drop large
-    /// packets silently each pass would be lost (RFC 4821, 1.1). They have failed; `true`: that was the end.
+    /// Finds receivers that answer, with short packets, but receive no data: a path that drops large packets silently
+    /// would waste each pass (RFC 4821, 1.1). They fail; returns `true` if that ended the session.
     pub(super) fn barren(&mut self) -> bool {
         let (sync, packets) = (self.round.sync, self.round.packets);
         if self.stream.is_some() || packets == 0 || self.round.ask != Ask::Everyone {
@@ -36,7 +36,7 @@ impl<S: Source> Sender<S> {
                 others += 1;
                 continue;
             }
-            // Where receivers are asked they count what came, too: of a large object they report a part at a time.
+            // Polled receivers count arrivals as well: of a large object they report one part at a time.
             let counted = unasked || record.loss == u16::MAX;
             let nothing_came = counted && record.received >= record.lacked && record.received > 0;
             record.barren = match (nothing_came, record.barren) {
@@ -67,7 +67,7 @@ impl<S: Source> Sender<S> {
         false
     }
 
-    /// A member is told that it is out, and why.
+    /// Informs a member that it was removed, and why.
     fn expel(&mut self, at: usize, reason: Reason) {
         let record = self.roster.get(at);
         let (member, peer) = (record.id, record.peer);

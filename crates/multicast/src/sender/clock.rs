@@ -4,26 +4,26 @@ use layercast_core::{Span, Time};
 
 use crate::{Deadline, Schedule};
 
-/// Stamps that are believed when they come back: a bogus one must not poison the estimate. Members that are asked one
-/// by one are so many in flight.
+/// Number of remembered stamps; other stamps are rejected, since a forged one would distort the estimate. As many
+/// members are polled individually at a time.
 const STAMPS: usize = 8_192;
-/// Rounds of which the one that took least is looked for.
+/// Number of rounds from which the fastest is taken.
 const LATELY: usize = 8;
 /// Bounds of the largest round trip (specs/fully-reliable-multicast.md 7).
 const LEAST: Span = Span::from_ms(1);
 const MOST: Span = Span::from_secs(30);
-/// Answers are waited for at least so long beyond the range of their back-off.
+/// Least wait for answers beyond the range of their back-off.
 const FLOOR: Span = Span::from_ms(10);
 
-/// Until when answers are waited for: stamps, round trips, lateness.
+/// Deadlines of answers: stamps, round trips, delays beyond the back-off.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     deadline: Deadline,
     delta: Span,
     stamps: VecDeque<Time>,
-    /// smaxRTT of FRM 2.4.
+    /// smaxRTT (specs/fully-reliable-multicast.md 2.4).
     largest: Option<Span>,
-    /// What the slowest answer of the round that runs took beyond its back-off, and those of the rounds before.
+    /// Largest delay beyond the back-off in the current round, and those of former rounds.
     latest: Option<Span>,
     late: VecDeque<Span>,
 }
@@ -40,7 +40,7 @@ impl Clock {
         }
     }
 
-    /// The stamp of something that is sent now.
+    /// Issues a stamp for a packet sent now.
     pub fn stamp(&mut self, now: Time) -> u64 {
         if self.stamps.back() != Some(&now) {
             if self.stamps.len() == STAMPS {
@@ -51,14 +51,15 @@ impl Clock {
         now.as_ps()
     }
 
-    /// How long ago a stamp was issued, if it was lately.
+    /// Time since a stamp was issued, if that was recent.
     pub fn round_trip(&self, now: Time, stamp: u64) -> Option<Span> {
         let then = Time::from_ps(stamp);
         let known = self.stamps.binary_search(&then).is_ok();
         known.then(|| now.since(then))
     }
 
-    /// The largest round trip of a round is known (FRM 2.4): grows at once, falls by a sixteenth.
+    /// Updates smaxRTT with a round's largest round trip: it grows at once and falls by a sixteenth
+    /// (specs/fully-reliable-multicast.md 2.4).
     pub fn largest_was(&mut self, round_trip: Span) {
         self.largest = Some(match self.largest {
             Some(smoothed) if smoothed > round_trip => {
@@ -73,12 +74,12 @@ impl Clock {
         self.largest.unwrap_or(LEAST).clamp(LEAST, MOST)
     }
 
-    /// An answer took so long beyond its back-off.
+    /// Records the delay of an answer beyond its back-off.
     pub fn answered(&mut self, late: Span) {
         self.latest = Some(self.latest.map_or(late, |latest| latest.max(late)));
     }
 
-    /// A round is over.
+    /// Ends a round.
     pub fn round_over(&mut self) {
         if let Some(latest) = self.latest.take() {
             if self.late.len() == LATELY {
@@ -88,12 +89,12 @@ impl Clock {
         }
     }
 
-    /// Range of the back-off of so many receivers.
+    /// Range of the back-off of `receivers`.
     pub fn spread(&self, receivers: u32) -> Span {
         self.delta.times(receivers.into())
     }
 
-    /// How long answers with a back-off up to `spread` are waited for.
+    /// How long to wait for answers with a back-off up to `spread`.
     pub fn wait(&self, spread: Span) -> Span {
         match self.deadline {
             Deadline::Rtt { k_permille } => {
@@ -104,9 +105,9 @@ impl Clock {
         }
     }
 
-    /// A quarter more than all answers took beyond their back-off in the best round of late: what the path takes. In
-    /// others somebody was busy, or had to be asked again, and if that were waited for whenever a poll is lost it would
-    /// cost more than to ask a busy host twice.
+    /// A quarter above the largest delay beyond the back-off in the best recent round, which is due to the path. In
+    /// other rounds a host was busy or had to be polled again; waiting for that after each lost poll would cost more
+    /// than polling a busy host twice.
     fn lateness(&self, initial: Span) -> Span {
         let best = self.late.iter().min();
         best.map_or(initial, |best| best.mul_div(5, 4))
@@ -164,9 +165,9 @@ mod tests {
         };
         assert_eq!(round(&[40, 100, 2_000]), Span::from_ms(2_500));
         assert_eq!(round(&[40, 30, 80]), Span::from_ms(100));
-        // One who was busy once is not waited for ever after.
+        // One slow answer does not lengthen the wait for ever.
         assert_eq!(round(&[40, 3_000]), Span::from_ms(100));
-        // Nobody answered.
+        // No answer.
         assert_eq!(round(&[]), Span::from_ms(100));
         // The path has become longer.
         for _ in 0..LATELY {

@@ -2,7 +2,7 @@ use super::*;
 use crate::{Deadline, Silence};
 
 impl<S: Source> Sender<S> {
-    /// Whether a member belongs to those the rounds are with.
+    /// Whether a member belongs to the current scope.
     pub(super) fn in_scope(&self, at: usize) -> bool {
         let status = self.roster.get(at).status;
         match self.round.scope {
@@ -12,12 +12,12 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Whether an answer of it is waited for.
+    /// Whether its answer is awaited.
     pub(super) fn counts_now(&self, at: usize) -> bool {
         self.roster.get(at).answered != self.round.sync && self.in_scope(at)
     }
 
-    /// Where packets of the scope go.
+    /// Destination of packets to the scope.
     pub(super) fn destination(&self) -> To {
         match self.round.scope {
             Scope::Main => To::Group,
@@ -26,7 +26,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// A round begins: who is in scope has to answer.
+    /// Begins a round: all in scope have to answer.
     pub(super) fn begin_round(&mut self) {
         self.round.sync = self.round.sync.wrapping_add(1).max(1);
         self.round.tries = 0;
@@ -41,7 +41,7 @@ impl<S: Source> Sender<S> {
         self.polls.clear();
     }
 
-    /// Asks those in scope.
+    /// Polls the scope.
     pub(super) fn solicit(&mut self, now: Time, ask: Ask) {
         self.round.ask = ask;
         self.round.asked = now;
@@ -52,7 +52,7 @@ impl<S: Source> Sender<S> {
             && self.round.packets > 0;
         self.round.spread = match (ask, self.config.schedule) {
             (Ask::Needy, Schedule::Suppress { spread, .. }) => spread,
-            // Who is asked alone in the middle of its back-off answers at once; an aggregator cannot.
+            // A receiver polled alone in the middle of its back-off answers immediately; an aggregator cannot.
             _ if unasked && self.aggregated() => self.announced(),
             _ => self.range(),
         };
@@ -64,7 +64,7 @@ impl<S: Source> Sender<S> {
         self.after_answer(now);
     }
 
-    /// Range of the back-off of those who are asked. Behind an aggregator, its receivers all answer to it.
+    /// Range of the back-off of polled receivers. Behind an aggregator, all its receivers answer it.
     pub(super) fn range(&self) -> Span {
         let asked = (0..self.roster.len()).filter(|&at| self.in_scope(at));
         let behind = asked.map(|at| self.roster.get(at).weight).max();
@@ -72,12 +72,12 @@ impl<S: Source> Sender<S> {
         self.clock.spread(direct.max(behind.unwrap_or(0)))
     }
 
-    /// Whether there are aggregators among those in scope.
+    /// Whether aggregators are in scope.
     fn aggregated(&self) -> bool {
         (0..self.roster.len()).any(|at| self.in_scope(at) && self.roster.get(at).hold_us > 0)
     }
 
-    /// How long aggregators may hold what is waited for.
+    /// How long aggregators may delay awaited answers.
     fn hold(&self, silent: &[usize]) -> Span {
         let holds = silent.iter().map(|&at| self.roster.get(at).hold_us);
         Span::from_us(holds.max().unwrap_or(0).into())
@@ -114,11 +114,11 @@ impl<S: Source> Sender<S> {
         self.send(self.destination(), Body::Poll(Box::new(poll)));
     }
 
-    /// The next of those who are asked, or told of the session, one by one.
+    /// The next individual poll or announcement.
     pub(super) fn poll_one(&mut self, now: Time) -> Option<Transmit> {
         let at = loop {
             let at = self.polls.pop_front()? as usize;
-            // Who has answered an earlier copy is not asked again.
+            // A member that answered an earlier copy is not polled again.
             if self.phase != Phase::Collecting || self.counts_now(at) {
                 break at;
             }
@@ -136,7 +136,8 @@ impl<S: Source> Sender<S> {
         self.out.pop_front()
     }
 
-    /// Most are silent at once: that is the path, or the rate is too much for it (specs/rmtp-large-scale.md 7).
+    /// Handles silence of most receivers: the path has failed, or the rate is too high for it
+    /// (specs/rmtp-large-scale.md 7).
     fn path_failed(&mut self) {
         if let Some(rate) = self.pacer.rate()
             && self.round.packets > 0
@@ -152,7 +153,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// All of a pass have answered: if it was all of them at once, the path is well again, and has its rate.
+    /// All receivers of a pass have answered: restores the rate if the path had failed.
     pub(super) fn path_works(&mut self) {
         if self.round.tries == 0
             && self.round.packets > 0
@@ -163,7 +164,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Tells those who wait for their back-off what the sender has heard of.
+    /// Tells receivers in their back-off what the sender already knows.
     pub(super) fn hint(&mut self, now: Time) -> Option<Transmit> {
         let heard = self.object.heard(now + self.round.spread.mul_div(1, 16));
         let mut poll = self.poll(now, false, self.round.spread);
@@ -173,7 +174,7 @@ impl<S: Source> Sender<S> {
         self.out.pop_front()
     }
 
-    /// A member of the scope has answered, or is out.
+    /// A member of the scope has answered, or was removed.
     pub(super) fn settle(&mut self, at: usize) {
         if self.counts_now(at) {
             self.roster.get_mut(at).answered = self.round.sync;
@@ -181,7 +182,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// A member is out.
+    /// Removes a member.
     pub(super) fn lose(&mut self, at: usize, reason: Reason) {
         let status = self.roster.get(at).status;
         match status {
@@ -202,7 +203,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The round is evaluated once all have answered.
+    /// Evaluates the round once all have answered.
     pub(super) fn after_answer(&mut self, now: Time) {
         if self.phase == Phase::Collecting
             && self.round.waiting == 0
@@ -218,7 +219,7 @@ impl<S: Source> Sender<S> {
             return self.evaluate(now);
         }
         if !self.polls.is_empty() {
-            // Not all have been asked yet.
+            // Not all have been polled yet.
             self.round.deadline = now + self.clock.wait(Span::ZERO);
             return;
         }
@@ -231,7 +232,7 @@ impl<S: Source> Sender<S> {
         let hold = self.hold(&silent);
         let group = matches!(self.config.silence, Silence::AskGroup { .. });
         if group && hold > Span::ZERO && !self.round.patient {
-            // All would answer again: the group is asked only if an aggregator is late, too.
+            // All would answer again: the group is polled only if an aggregator is late as well.
             self.round.patient = true;
             self.round.deadline = now + hold;
             return;
@@ -255,13 +256,13 @@ impl<S: Source> Sender<S> {
         let first = self.round.tries == 1;
         for &at in silent {
             let record = self.roster.get_mut(at);
-            // An aggregator may still wait for its own.
+            // An aggregator may still wait for its receivers.
             record.silent += u32::from(!first || record.hold_us == 0);
         }
-        // What is waited first with an adaptive deadline is short: busy hosts miss that, and it is not the path.
+        // The first wait with an adaptive deadline is short: busy hosts exceed it, without a fault of the path.
         let patience = match self.config.deadline {
             Deadline::Adaptive { .. } => 3,
-            // An aggregator may still wait for its own.
+            // An aggregator may still wait for its receivers.
             _ if hold > Span::ZERO => 2,
             _ => 1,
         };
@@ -272,9 +273,10 @@ impl<S: Source> Sender<S> {
         match self.config.silence {
             Silence::AskEach { .. } => {
                 self.next_poll = self.next_poll.max(now);
-                // A host that is busy for a while is not dead: what answers took lately says nothing of it. Nor is one
-                // that loses much: with half of all lost each way, one poll in four is answered, and ten fail in one
-                // round of 18. So it is waited for longer each time, and asked more often.
+                // A host that is busy for a while is not dead, and the recent delays of answers say nothing about it.
+                // Nor is a receiver with high loss dead: with half of all packets lost each way one poll in four is
+                // answered, and ten fail in one round of 18. So it is polled more often, with a longer wait each
+                // time.
                 let patient = matches!(self.config.deadline, Deadline::Adaptive { .. });
                 let tries = self.round.tries;
                 for _ in 0..if patient { tries.min(10) } else { 1 } {
@@ -284,13 +286,13 @@ impl<S: Source> Sender<S> {
                 let paced = self.clock.spread(asked);
                 let mut wait = self.clock.wait(Span::ZERO);
                 let all = self.config.silence.tries();
-                // The others hear nothing meanwhile, and must not take the sender for dead.
+                // The other receivers get nothing meanwhile, and must not consider the sender dead.
                 let most = match self.config.sender_wait {
                     Span::ZERO => Span::MAX,
                     theirs => theirs.mul_div(1, 2 * u64::from(all)),
                 };
                 if patient {
-                    // However short the path is, who does not answer for some seconds may still be at work.
+                    // Even on a short path a receiver that is silent for some seconds may still be busy.
                     let left = all.saturating_sub(tries).min(32);
                     let least = self.config.sender_wait.mul_div(1, 8 << left);
                     let longer = wait.times(1 << (tries - 1).min(10)).min(most);

@@ -3,11 +3,12 @@ use layercast_wire::multicast::Eject;
 use super::*;
 use crate::Weak;
 
-/// Polls that repeat who was expelled (specs/fully-reliable-multicast.md 7).
+/// Number of polls that repeat the list of expelled receivers (specs/fully-reliable-multicast.md 7).
 const EJECTED_IN_POLLS: u32 = 3;
 
 impl<S: Source> Sender<S> {
-    /// If buffers are released too slowly, and it can be said because of whom, they are expelled (FRM 2.7).
+    /// Expels the receivers that keep the release of buffers too slow, if they can be identified
+    /// (specs/fully-reliable-multicast.md 2.7).
     pub(super) fn check_ejection(&mut self, now: Time, delivered: u64) {
         let Weak::Eject {
             min_release,

@@ -1,7 +1,7 @@
 use super::*;
 
 impl<S: Source> Sender<S> {
-    /// Whoever should have everything has said so, or not: the end.
+    /// Ends the session once all counted receivers have confirmed, or failed.
     pub(super) fn conclude(&mut self) {
         match self.roster.delivered_to(&self.config.completion) {
             true => self.close(Ok(())),
@@ -9,7 +9,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// It ends without success: everybody is told.
+    /// Ends the session without success and informs all receivers.
     pub(super) fn give_up(&mut self, reason: Reason, failure: Failure) {
         self.out.clear();
         self.polls.clear();

@@ -1,4 +1,4 @@
-//! The sender: solicit, collect until a deadline, evaluate the list, act, next round.
+//! The sender: poll, collect until a deadline, evaluate the list, act, next round.
 
 mod barren;
 mod clock;
@@ -39,10 +39,10 @@ use crate::{
     SenderEvent, SenderStats, Source, To, Transmit, Trigger,
 };
 
-/// Where receivers may come late, the session is announced so often.
+/// Interval of announcements in sessions that receivers may join late.
 const ANNOUNCED: Span = Span::from_secs(1);
 
-/// The sender of a session, sans-I/O; see the crate's page for how it is driven.
+/// The sender of a session, sans-I/O; the crate's page describes how to drive it.
 #[derive(Debug)]
 pub struct Sender<S> {
     config: SenderConfig,
@@ -54,12 +54,12 @@ pub struct Sender<S> {
     round: Round,
     pacer: Pacer,
     out: VecDeque<Transmit>,
-    /// Members to be asked one by one, and when the next may be.
+    /// Members to poll individually, and when the next poll may be sent.
     polls: VecDeque<u32>,
     next_poll: Time,
-    /// When the session is announced again, to those who come late.
+    /// Time of the next announcement for late receivers.
     next_open: Time,
-    /// Receivers that take part: when the session opened, then at the last poll of the group.
+    /// Receivers that took part when the session opened, then at the last poll of the group.
     group: u32,
     ejected: VecDeque<(MemberId, u32)>,
     events: VecDeque<SenderEvent>,
@@ -69,13 +69,13 @@ pub struct Sender<S> {
     measurement: Option<Measurement>,
     /// The rate before the path failed.
     well: Option<Rate>,
-    /// Its name to observers, and what they have seen.
+    /// Name for observers, and the state that they know.
     name: Box<str>,
     seen: Seen,
 }
 
 impl<S: Source> Sender<S> {
-    /// A sender of one object. `session` tells sessions apart: let it be random.
+    /// Creates a sender of one object. `session` distinguishes sessions and should be random.
     pub fn object(
         session: u64,
         config: SenderConfig,
@@ -138,12 +138,12 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Is called so in what observers are told; `sender` otherwise.
+    /// Sets the name for observers, `sender` by default.
     pub fn set_name(&mut self, name: &str) {
         self.name = name.into();
     }
 
-    /// Takes a packet that came from `from`.
+    /// Processes a packet from the peer `from`.
     pub fn handle<O: Observer>(&mut self, now: Time, from: Peer, packet: &Packet, obs: &mut O) {
         crate::watch::packet(obs, now, self.subject(), packet, false);
         self.take(now, from, packet);
@@ -175,12 +175,12 @@ impl<S: Source> Sender<S> {
                     self.on_count(at, count);
                 }
             }
-            // Our own packets, looped back by the network.
+            // Own packets, looped back by the network.
             _ => self.stats.strangers += 1,
         }
     }
 
-    /// Runs what is due.
+    /// Executes all expired timers.
     pub fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
         self.run_due(now);
         self.watch(now, obs);
@@ -207,7 +207,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The next packet that may leave now.
+    /// Returns the next packet that may be sent now.
     pub fn poll_transmit<O: Observer>(&mut self, now: Time, obs: &mut O) -> Option<Transmit> {
         let transmit = self.next_packet(now);
         if let Some(transmit) = &transmit {
@@ -243,14 +243,13 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The next thing to tell the user.
+    /// Returns the next event for the user.
     pub fn poll_event(&mut self) -> Option<SenderEvent> {
         self.seen.taken();
         self.events.pop_front()
     }
 
-    /// When to come back: then call [`on_timeout`](Sender::on_timeout) and drain
-    /// [`poll_transmit`](Sender::poll_transmit).
+    /// When to call [`on_timeout`](Sender::on_timeout) and then drain [`poll_transmit`](Sender::poll_transmit).
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.out.is_empty() {
             return Some(Time::ZERO);
@@ -272,51 +271,51 @@ impl<S: Source> Sender<S> {
             .fold(None, earliest)
     }
 
-    /// Gives up: everybody is told.
+    /// Aborts the session and informs all receivers.
     pub fn abort(&mut self, reason: Reason) {
         if self.phase != Phase::Closed {
             self.give_up(reason, Failure::User);
         }
     }
 
-    /// Whether it is over; what is left in [`poll_transmit`](Sender::poll_transmit) still wants to be sent.
+    /// Whether the session has ended; packets left in [`poll_transmit`](Sender::poll_transmit) must still be sent.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub fn stats(&self) -> &SenderStats {
         &self.stats
     }
 
-    /// What is known of each receiver.
+    /// State of each receiver.
     pub fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
         self.roster.iter().map(Record::delivery)
     }
 
-    /// What is known of one receiver.
+    /// State of one receiver.
     pub fn delivery(&self, member: MemberId) -> Option<Delivery> {
         let at = self.roster.find(member)?;
         Some(self.roster.get(at).delivery())
     }
 
-    /// The rate of sending; none: as fast as it goes.
+    /// The sending rate; `None` if unlimited.
     pub fn rate(&self) -> Option<Rate> {
         self.pacer.rate()
     }
 
-    /// Sends at another rate from now on, whatever the rate control says until its next decision.
+    /// Sets the sending rate, until the next decision of the rate control.
     pub fn set_rate(&mut self, rate: Rate) {
         self.well = None;
         self.pacer.set_rate(rate);
     }
 
-    /// Packets of the pass that runs which are not sent yet.
+    /// Packets of the current pass that are not yet sent.
     pub fn left_of_pass(&self) -> u64 {
         self.object.plan.left()
     }
 
-    /// Number of the pass that runs.
+    /// Number of the current pass.
     pub fn pass(&self) -> u16 {
         self.round.number
     }
@@ -331,7 +330,7 @@ impl<S: Source> Sender<S> {
         });
     }
 
-    /// A data packet leaves.
+    /// Sends a data packet.
     fn data(&mut self, now: Time, to: To, data: Data) -> Transmit {
         let octets = data.payload.len() as u64;
         self.stats.data += 1;
@@ -349,7 +348,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The member, if it is this peer who may speak for it.
+    /// The member, if this peer may report for it.
     fn known(&mut self, member: MemberId, from: Peer) -> Option<usize> {
         let found = self.roster.find(member);
         let found = found.filter(|&at| self.roster.get(at).peer == Some(from));

@@ -6,13 +6,13 @@ use super::plan::{Fresh, Plan};
 use super::*;
 use crate::{Repair, Weak};
 
-/// Receivers that have everything and still look at it are asked again after so long at first, then half as often each
-/// time, and so often at most: for ten minutes.
+/// Interval after which complete receivers that still verify the digest are polled again: it starts here, doubles
+/// each time, and ends after ten minutes.
 const PAUSE: Span = Span::from_ms(2);
 const LONGEST_PAUSE: Span = Span::from_ms(500);
 const PAUSES: u16 = 1_200;
 
-/// An object and what of it is to be sent.
+/// An object, and what is to be sent of it.
 #[derive(Debug)]
 pub(super) struct ObjectWork<S> {
     source: S,
@@ -20,14 +20,14 @@ pub(super) struct ObjectWork<S> {
     pub geometry: Geometry,
     pub plan: Plan,
     fresh: Fresh,
-    /// Symbols that the worst receiver lacks of each block, heard in this round.
+    /// For each block, the symbols that the worst receiver lacks, by the reports of this round.
     pub needs: Vec<u16>,
-    /// The same by those who lack too much, in case they are not postponed.
+    /// The same for receivers that lack too much, in case they are not postponed.
     pub weak_needs: Vec<u16>,
-    /// Blocks whose need grew since the last hint, and when the next hint may leave.
+    /// Blocks whose need grew since the last hint, and when the next hint may be sent.
     pub raised: BTreeSet<u32>,
     hint: Time,
-    /// Since the last good-bye somebody got everything.
+    /// Whether a receiver completed since the last good-bye.
     pub newly_done: bool,
 }
 
@@ -57,12 +57,12 @@ impl<S: Source> ObjectWork<S> {
         }
     }
 
-    /// When a hint wants to leave.
+    /// When a hint is due.
     pub fn hint_at(&self) -> Option<Time> {
         (!self.raised.is_empty()).then_some(self.hint)
     }
 
-    /// Whether a hint may leave.
+    /// Whether a hint may be sent.
     pub fn next_hint(&self, now: Time) -> bool {
         !self.raised.is_empty() && self.hint <= now
     }
@@ -71,12 +71,12 @@ impl<S: Source> ObjectWork<S> {
         self.raised.clear();
     }
 
-    /// What the sender has heard of since it said so last; the next time is at `next`.
+    /// The needs learnt since the last hint; the next hint is due at `next`.
     pub fn heard(&mut self, next: Time) -> Needs {
         let mut heard = Needs::new();
         while let Some(&block) = self.raised.first() {
             if !heard.push(block, self.needs[block as usize]) {
-                // The rest follows at once.
+                // The rest follows immediately.
                 return heard;
             }
             self.raised.pop_first();
@@ -87,7 +87,7 @@ impl<S: Source> ObjectWork<S> {
 }
 
 impl<S: Source> Sender<S> {
-    /// The first pass, or first a look at who has what already.
+    /// Begins the first pass, or first asks what receivers already have.
     pub(super) fn begin(&mut self, now: Time) {
         let fresh = self
             .roster
@@ -129,7 +129,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The next packet of the pass.
+    /// Returns the next packet of the pass.
     pub(super) fn next_data(&mut self, now: Time) -> Option<Transmit> {
         let work = &mut self.object;
         let (symbol, whom) = work.plan.next(&work.geometry, &mut work.fresh)?;
@@ -180,7 +180,7 @@ impl<S: Source> Sender<S> {
         Some(transmit)
     }
 
-    /// A pass that nobody lacks any more, because all whom it is for have left, ends.
+    /// Ends a pass that no receiver needs any more, because all its receivers have left.
     pub(super) fn stop_if_nobody_is_left(&mut self, now: Time) {
         let sending = self.phase == Phase::Sending && self.stream.is_none();
         if sending && !(0..self.roster.len()).any(|at| self.in_scope(at)) {
@@ -189,7 +189,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// All have answered, or will not.
+    /// Evaluates the round: all have answered, or will not.
     pub(super) fn evaluate(&mut self, now: Time) {
         if self.stream.is_some() {
             return self.evaluate_stream(now);
@@ -221,7 +221,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// What comes after the evaluation: a pass over what is missing, or the end.
+    /// Continues after the evaluation: with a pass over the missing packets, or the end.
     pub(super) fn proceed(&mut self, now: Time) {
         let plan = self.repairs();
         let anybody = (0..self.roster.len()).any(|at| self.in_scope(at));
@@ -233,7 +233,7 @@ impl<S: Source> Sender<S> {
         } else if self.round.passes >= self.config.rounds {
             self.too_many_rounds(now);
         } else if plan.is_empty() {
-            // Nobody asked for anything: what is left is to hear from everybody.
+            // No receiver requested anything: the sender still needs an answer from all.
             self.pause(now);
         } else {
             self.round.number += 1;
@@ -241,7 +241,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Who has everything but has not looked at its digest yet is asked again in a while, less and less often.
+    /// Polls complete receivers that still verify their digest after a pause, less and less often.
     fn pause(&mut self, now: Time) {
         if self.round.pauses == PAUSES {
             return self.too_many_rounds(now);
@@ -254,7 +254,7 @@ impl<S: Source> Sender<S> {
         self.phase = Phase::Pausing;
     }
 
-    /// What those in scope asked for.
+    /// What the receivers in scope requested.
     fn repairs(&self) -> Plan {
         let mut plan = Plan::default();
         if self.config.content == Content::Counts {
@@ -264,7 +264,7 @@ impl<S: Source> Sender<S> {
                     continue;
                 }
                 if need >= self.object.geometry.packets_of(block) {
-                    // To who has nothing of it, sources are worth as much, and are not to be decoded.
+                    // For a receiver without anything of the block, sources are as useful and need no decoding.
                     let (first, end) = self.object.geometry.range(block);
                     plan.sources(first, end);
                 } else {
@@ -283,7 +283,7 @@ impl<S: Source> Sender<S> {
         plan
     }
 
-    /// The union of what those in scope miss; if they are few, to each its own.
+    /// The union of what receivers in scope lack; if they are few, each gets its own.
     pub(super) fn missing_plan(&self) -> Plan {
         let mut plan = Plan::default();
         let needy: Vec<usize> = (0..self.roster.len())
@@ -314,13 +314,13 @@ impl<S: Source> Sender<S> {
         plan
     }
 
-    /// Receivers that take part or have.
+    /// Receivers that take part or have completed.
     fn there(&self) -> u32 {
         self.roster
             .weigh(|status| matches!(status, Status::Joined | Status::Done | Status::Released))
     }
 
-    /// Who lacks too much is served after the others, unless half of them do.
+    /// Postpones receivers that lack too much, unless half of them do.
     fn postpone_weak(&mut self) {
         let Weak::Postpone { polls, .. } = self.config.weak else {
             return;
@@ -329,7 +329,7 @@ impl<S: Source> Sender<S> {
             return;
         }
         let most = self.most_missing();
-        // Where only those speak who lack something, nothing is known of the others.
+        // If only receivers that lack something answer, nothing is known about the others.
         let sync = u64::from(self.round.sync);
         let spoke = |record: &Record| self.round.ask == Ask::Everyone || record.mark == sync;
         let weak: Vec<usize> = (0..self.roster.len())

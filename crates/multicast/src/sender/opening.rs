@@ -3,7 +3,7 @@ use crate::receipt::{announcement, announcement_key};
 use layercast_wire::multicast::{Accept, Eject};
 
 impl<S: Source> Sender<S> {
-    /// Announces the session for the first time.
+    /// Sends the first announcement.
     pub(super) fn open(&mut self, now: Time) {
         self.phase = Phase::Opening;
         for _ in 0..self.config.opening.copies.max(1) {
@@ -19,12 +19,12 @@ impl<S: Source> Sender<S> {
         self.round.deadline = now + self.config.opening.wait + spread;
     }
 
-    /// Range of the back-off that the announcement tells.
+    /// Range of the back-off in the announcement.
     pub(super) fn announced(&self) -> Span {
         self.clock.spread(self.expected())
     }
 
-    /// How many receivers there will be, as far as known.
+    /// Expected number of receivers, as far as known.
     fn expected(&self) -> u32 {
         match &self.members {
             Members::Listed(list) => list.len() as u32,
@@ -98,7 +98,7 @@ impl<S: Source> Sender<S> {
         let first = matches!(record.status, Status::Invited | Status::Never);
         let same_life = record.incarnation == accept.incarnation && record.peer == Some(from);
         if !first && same_life {
-            // An aggregator speaks for more now.
+            // An aggregator answers for more receivers now.
             let record = self.roster.get_mut(at);
             let more = accept.weight.saturating_sub(record.weight);
             record.says(accept);
@@ -111,7 +111,7 @@ impl<S: Source> Sender<S> {
         let never = record.status == Status::Never;
         let late = self.takes_late() || (never && self.stream.is_none());
         if !first && self.phase != Phase::Opening && !late {
-            // It has lost what it had, and this session takes nobody in.
+            // It has lost its data, and the session admits no late receivers.
             self.lose(at, Reason::Late);
             self.after_answer(now);
             return self.too_late(from, accept.member);
@@ -126,7 +126,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Whether somebody may join an object's session that runs; a stream cannot be had from its beginning.
+    /// Whether a running session of an object can be joined; a stream cannot be received from its beginning.
     fn takes_late(&self) -> bool {
         self.stream.is_none() && matches!(self.members, Members::Anyone { late: true, .. })
     }
@@ -145,7 +145,7 @@ impl<S: Source> Sender<S> {
         );
     }
 
-    /// A member begins a life.
+    /// A member begins a new incarnation.
     fn take_in(&mut self, now: Time, at: usize, from: Peer, accept: &Accept) {
         if self.counts_now(at) {
             self.round.waiting -= 1;
@@ -176,12 +176,12 @@ impl<S: Source> Sender<S> {
             None => Status::Joined,
         };
         (record.barren, record.lacked) = ((0, 0), record.received);
-        // That of an aggregator has the back-off of its receivers in it.
+        // The round trip of an aggregator includes the back-off of its receivers.
         if let Some(round_trip) = round_trip.filter(|_| accept.hold_us == 0) {
             record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
             self.clock.largest_was(round_trip);
         }
-        // It is asked with the others, unless their round is over already.
+        // It is polled with the others, unless their round has ended.
         record.answered = self.round.sync.wrapping_sub(1);
         if self.counts_now(at) {
             self.round.waiting += 1;
@@ -216,7 +216,7 @@ impl<S: Source> Sender<S> {
             return;
         }
         self.round.tries += 1;
-        // Who has not answered its aggregator is reached by the group only.
+        // A receiver that has not answered its aggregator is reached only through the group.
         let mut unknown = !silent || absent;
         for at in 0..self.roster.len() {
             let record = self.roster.get(at);

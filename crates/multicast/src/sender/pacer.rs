@@ -1,9 +1,9 @@
 use layercast_core::{Rate, Span, Time};
 
-/// A sender that was woken late catches up by so much.
+/// Largest delay that a late sender makes up for.
 const CATCH_UP: Span = Span::from_ms(5);
 
-/// When the next data packet may leave.
+/// Time of the next data packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     rate: Option<Rate>,
@@ -36,7 +36,7 @@ impl Pacer {
         self.next <= now
     }
 
-    /// So many octets leave now.
+    /// Accounts for octets sent now.
     #[inline]
     pub fn sent(&mut self, now: Time, octets: u64) {
         if let Some(rate) = self.rate {

@@ -6,13 +6,13 @@ use crate::Geometry;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Plan {
     items: Vec<Item>,
-    /// Items before this one are done.
+    /// Items before this index are done.
     at: usize,
-    /// Whole blocks with their parities that follow: they become items one by one, since a large object has millions.
+    /// Complete blocks with parities that follow: they become items one by one, since a large object has millions.
     rest: Option<Rest>,
 }
 
-/// Blocks that follow, each with so many parities.
+/// Blocks that follow, each with a number of parities.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Rest {
     geometry: Geometry,
@@ -22,16 +22,16 @@ struct Rest {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
-    /// Source packets from the first up to the second.
+    /// Source packets from the first number up to the second.
     Sources(u64, u64),
-    /// So many fresh parities of a block.
+    /// A number of fresh parities of a block.
     Parities(u32, u32),
-    /// Source packets from the first up to the second, for one member alone.
+    /// Source packets from the first number up to the second, for a single member.
     Alone(u64, u64, u32),
 }
 
 impl Plan {
-    /// Every source packet; behind each block so many parities.
+    /// All source packets, with `parities` after each block.
     pub fn everything(geometry: &Geometry, parities: u16) -> Plan {
         let mut plan = Plan::default();
         if parities == 0 {
@@ -47,7 +47,7 @@ impl Plan {
         plan
     }
 
-    /// The next block of the rest, once all items are done.
+    /// Adds the next block of the rest once all items are done.
     fn refill(&mut self) {
         if self.at < self.items.len() {
             return;
@@ -76,7 +76,7 @@ impl Plan {
         }
     }
 
-    /// Adds source packets for one member alone.
+    /// Adds source packets for a single member.
     pub fn alone(&mut self, from: u64, to: u64, member: u32) {
         if from < to {
             self.items.push(Item::Alone(from, to, member));
@@ -110,7 +110,7 @@ impl Plan {
         items + rest
     }
 
-    /// First source packet that is left and 1 + the last.
+    /// The first remaining source packet and 1 + the last.
     pub fn bounds(&self) -> Option<(u64, u64)> {
         let ranges = self.items[self.at..].iter().filter_map(|item| match *item {
             Item::Sources(from, to) | Item::Alone(from, to, _) => Some((from, to)),
@@ -119,7 +119,7 @@ impl Plan {
         ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// For whom alone the next packet is.
+    /// The single member that the next packet is for.
     pub fn for_whom(&self) -> Option<u32> {
         match self.items.get(self.at)? {
             Item::Alone(_, _, member) => Some(*member),
@@ -127,7 +127,7 @@ impl Plan {
         }
     }
 
-    /// The next packet, and for whom alone it is.
+    /// Returns the next packet, and the single member that it is for.
     pub fn next(
         &mut self,
         geometry: &Geometry,
@@ -156,7 +156,7 @@ impl Rest {
         self.block >= self.geometry.blocks()
     }
 
-    /// Packets of it.
+    /// Number of its packets.
     fn left(&self) -> u64 {
         let blocks = u64::from(self.geometry.blocks().saturating_sub(self.block));
         let (first, _) = self.geometry.range(self.block);
@@ -164,10 +164,10 @@ impl Rest {
     }
 }
 
-/// Which parity of each block is the next that was never sent.
+/// The next parity of each block that was never sent.
 ///
-/// When a code has no more, all symbols of the block come again in turn: whoever lacks m of them gets m new ones
-/// within one turn.
+/// When a code has no further parities, all symbols of the block are repeated in turn: a receiver that lacks m of
+/// them gets m new ones within one turn.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Fresh {
     most: u32,
@@ -175,7 +175,7 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    /// For a code with so many parities of a block.
+    /// For a code with `most` parities per block.
     pub fn new(geometry: &Geometry, most: u32) -> Fresh {
         let blocks = if most == 0 { 0 } else { geometry.blocks() };
         Fresh {
@@ -189,7 +189,7 @@ impl Fresh {
         let number = *sent;
         let (first, end) = geometry.range(block);
         let sources = (end - first) as u32;
-        // Behind the parities come the sources, then the parities again.
+        // After the parities come the sources, then the parities again.
         let turn = sources + self.most;
         *sent = if number + 1 == turn { 0 } else { number + 1 };
         match number.checked_sub(self.most) {

@@ -3,34 +3,35 @@ use layercast_wire::multicast::{Count, DataFlags, Symbol};
 use super::*;
 use crate::Monitor;
 
-/// How losses are taken together: a quarter is new.
+/// Gain of the smoothed loss.
 const GAIN: f64 = 0.25;
 
-/// The measurement that runs: packets between two monitor bits, and what came back (specs/rmtp-large-scale.md 2.5).
+/// The running measurement: packets between two monitor bits, and the reports about it (specs/rmtp-large-scale.md
+/// 2.5).
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
     monitor: Monitor,
     number: u32,
     state: State,
-    /// Lowest rate that TCP would have to a receiver that reported.
+    /// Least rate of TCP to any receiver that reported.
     fair: f64,
     reports: u32,
     bad: u32,
-    /// Somebody lost something, ever: no more doubling.
+    /// Whether any loss was ever reported: it ends the doubling of the rate.
     lossy: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// The next packet begins one.
+    /// The next packet begins a measurement.
     Idle,
-    /// So many packets followed the first.
+    /// This many packets followed the first.
     Counting {
         round: u16,
         start: Symbol,
         sent: u32,
     },
-    /// Reports are waited for.
+    /// Reports are awaited.
     Waiting {
         round: u16,
         start: Symbol,
@@ -53,7 +54,7 @@ impl Measurement {
         }
     }
 
-    /// A data packet leaves: the bits that it carries.
+    /// Sets the monitor bits of a data packet.
     pub fn bits(&mut self, now: Time, round: u16, symbol: Symbol, last: bool) -> DataFlags {
         match self.state {
             State::Idle if !last => {
@@ -85,7 +86,7 @@ impl Measurement {
         }
     }
 
-    /// When reports are waited for no longer.
+    /// When the wait for reports ends.
     pub fn until(&self) -> Option<Time> {
         match self.state {
             State::Waiting { until, .. } => Some(until),
@@ -122,9 +123,9 @@ impl<S: Source> Sender<S> {
             self.stats.stale += 1;
             return;
         }
-        // Of an object's receivers this is the measurement they reported on last.
+        // For receivers of an object this is the last measurement that they reported.
         record.slowest = it.number;
-        // Reordered packets and duplicates may have been counted too.
+        // Reordered packets and duplicates may be included in the count.
         let lost = sent.saturating_sub(count.received);
         let share = f64::from(lost) / f64::from(sent.max(1));
         let before = f64::from(record.loss) / 65_535.0;
@@ -140,7 +141,7 @@ impl<S: Source> Sender<S> {
         it.fair = it.fair.min(tcp_rate(packet_size, round_trip, smooth));
     }
 
-    /// The reports of a measurement are in, or late.
+    /// Evaluates a measurement whose reports are complete or late.
     pub(super) fn measured(&mut self) {
         let alive = self.roster.weigh(|status| status == Status::Joined);
         let rate = self.pacer.rate();
@@ -176,7 +177,7 @@ impl<S: Source> Sender<S> {
     }
 }
 
-/// Bits per second that TCP would get at this loss (RFC 5348 3.1, RFC 4654 2).
+/// The rate of TCP at this loss, bits per second (RFC 5348 3.1, RFC 4654 2).
 fn tcp_rate(packet: f64, round_trip: f64, loss: f64) -> f64 {
     if loss <= 0.0 {
         return f64::INFINITY;

@@ -5,7 +5,7 @@ use super::*;
 use crate::Weak;
 use crate::receipt::{member_key, receipt};
 
-/// Ranges that are kept for one receiver: what says more is forged.
+/// Largest number of ranges kept for one receiver; a report with more is forged.
 const MAX_RANGES: usize = 1 << 16;
 
 impl<S: Source> Sender<S> {
@@ -15,7 +15,7 @@ impl<S: Source> Sender<S> {
         };
         match self.roster.get(at).status {
             Status::Joined | Status::Busy | Status::Postponed => {}
-            // It has said so before, or speaks too late.
+            // A repeated or late report.
             _ => {
                 self.stats.stale += 1;
                 return;
@@ -33,12 +33,12 @@ impl<S: Source> Sender<S> {
             self.stats.forged += 1;
             return;
         }
-        // A stamp that is not one of the last ones we issued proves nothing.
+        // A stamp that was not recently issued proves nothing.
         let round_trip = self.clock.round_trip(now, report.stamp);
         let held = Span::from_us(report.held_us.into());
         let round_trip = round_trip.map(|it| it.saturating_sub(held));
         if let Some(round_trip) = round_trip {
-            // Answers that come too late say most of how long others will take.
+            // Late answers tell most about the delay of others.
             self.clock.answered(round_trip);
             let record = self.roster.get_mut(at);
             record.rtt_us = u32::try_from(round_trip.as_us()).unwrap_or(u32::MAX);
@@ -55,14 +55,14 @@ impl<S: Source> Sender<S> {
         self.stats.reports += 1;
         let record = self.roster.get_mut(at);
         record.loss = report.loss;
-        // An aggregator speaks for more now, and what it said of them may have been lost.
+        // The aggregator answers for more receivers now, and its earlier answer may have been lost.
         let told = report.tally.alive.saturating_add(report.tally.failed);
         record.weight = record.weight.max(told);
         self.take_report(now, at, report);
         self.after_answer(now);
     }
 
-    /// Whether a report says what can be so.
+    /// Whether the content of a report is possible.
     pub(super) fn believable(&self, at: usize, report: &Report) -> bool {
         let geometry = &self.object.geometry;
         match &report.state {
@@ -138,16 +138,16 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// A receiver says what its blocks lack, in one of several reports perhaps.
+    /// Records the needs of a receiver's blocks, possibly spread over several reports.
     pub(super) fn needs(&mut self, at: usize, needs: &Needs) {
         let most = self.most_missing();
         let sync = u64::from(self.round.sync);
         let record = self.roster.get_mut(at);
-        // Of an object's receivers the mark is the round in which it spoke last.
+        // For receivers of an object the mark is the round of its last report.
         if core::mem::replace(&mut record.mark, sync) != sync {
             record.received = 0;
         }
-        // What it had said already comes again if it was asked twice, or the network doubles.
+        // Known needs are repeated after a second poll, or if the network duplicates packets.
         if u64::from(record.answered) != sync {
             record.received += needs.iter().map(|(_, count)| u64::from(count)).sum::<u64>();
         }
@@ -166,7 +166,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// A receiver that lacks more may be served after the others.
+    /// The number of missing packets above which a receiver may be postponed.
     pub(super) fn most_missing(&self) -> u64 {
         match self.config.weak {
             Weak::Postpone {

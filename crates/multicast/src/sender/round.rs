@@ -1,29 +1,29 @@
 use layercast_core::{Span, Time};
 use layercast_wire::multicast::Ask;
 
-/// What the sender is at.
+/// Phase of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Not started.
     Idle,
-    /// Waiting for answers to the announcement.
+    /// Waits for answers to the announcement.
     Opening,
-    /// Sending a pass.
+    /// Sends a pass.
     Sending,
-    /// Waiting for reports.
+    /// Waits for reports.
     Collecting,
-    /// Waiting for those who have everything to say good-bye.
+    /// Waits for the good-byes of complete receivers.
     Releasing,
-    /// Waiting for those who are busy.
+    /// Waits for busy receivers.
     Waiting,
-    /// Nobody lacks anything, but some still look at what they have: they are asked again in a while.
+    /// No receiver lacks anything, but some still verify: they are polled again later.
     Pausing,
-    /// Over.
+    /// Ended.
     Closed,
 }
 
 impl Phase {
-    /// Its name in traces.
+    /// Name in traces.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Idle => "idle",
@@ -38,18 +38,18 @@ impl Phase {
     }
 }
 
-/// Whom the rounds are with.
+/// The receivers of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
-    /// All but those who were postponed.
+    /// All except the postponed ones.
     Main,
-    /// Those who were postponed, together.
+    /// The postponed ones together.
     Side,
-    /// One of them.
+    /// One of the postponed ones.
     One(usize),
 }
 
-/// The round that runs.
+/// The current round.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     /// Number of its poll.
@@ -64,11 +64,11 @@ pub(super) struct Round {
     pub ask: Ask,
     /// Members that have not answered yet.
     pub waiting: usize,
-    /// How often it was asked again.
+    /// Number of repeated polls.
     pub tries: u32,
-    /// When the first poll left, or the last packet of the pass.
+    /// When the first poll, or the last packet of the pass, was sent.
     pub asked: Time,
-    /// Aggregators are given the time that they need for their receivers.
+    /// Whether aggregators get the time that they need for their receivers.
     pub patient: bool,
     pub spread: Span,
     pub deadline: Time,
@@ -76,12 +76,12 @@ pub(super) struct Round {
     pub packets: u64,
     /// Largest round trip measured in it.
     pub largest: Span,
-    /// Members asked.
+    /// Members polled.
     pub members: usize,
 }
 
 impl Round {
-    /// Before the first.
+    /// The state before the first round.
     pub fn none() -> Round {
         Round {
             sync: 0,

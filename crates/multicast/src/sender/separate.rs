@@ -2,7 +2,7 @@ use super::*;
 use crate::Weak;
 
 impl<S: Source> Sender<S> {
-    /// A member is served after the others.
+    /// Postpones a member: it is served after the others.
     pub(super) fn postpone(&mut self, at: usize) {
         self.settle(at);
         let record = self.roster.get_mut(at);
@@ -13,7 +13,7 @@ impl<S: Source> Sender<S> {
         self.events.push_back(SenderEvent::Postponed(member));
     }
 
-    /// Who has everything is told that it is over for it.
+    /// Informs complete receivers that the session has ended for them.
     pub(super) fn release(&mut self, now: Time) {
         let round = self.round.number;
         self.send(self.destination(), Body::Release { round });
@@ -35,7 +35,7 @@ impl<S: Source> Sender<S> {
     }
 
     pub(super) fn released_all(&mut self, now: Time) {
-        // Who did not say good-bye has everything all the same: its report was the receipt.
+        // A receiver without a good-bye is complete nevertheless: its report was the receipt.
         for record in self.roster.iter_mut() {
             if record.status == Status::Done {
                 record.status = Status::Released;
@@ -44,7 +44,7 @@ impl<S: Source> Sender<S> {
         self.proceed(now);
     }
 
-    /// The rounds with those in scope are over: those who were postponed are next, then those who were busy.
+    /// Turns to the next scope: the postponed receivers, then the busy ones.
     pub(super) fn next_scope(&mut self, now: Time) {
         let side = matches!(self.config.weak, Weak::Postpone { side: true, .. });
         let postponed = self
@@ -52,10 +52,10 @@ impl<S: Source> Sender<S> {
             .iter()
             .position(|it| it.status == Status::Postponed);
         if self.roster.iter().any(|it| it.status == Status::Joined) {
-            // Somebody came late.
+            // A receiver joined late.
             self.turn_to(now, Scope::Main);
         } else if let Some(at) = postponed {
-            // An aggregator does not pass data on: its receivers hear those to the group only.
+            // An aggregator does not forward data: its receivers get only packets to the group.
             let side = side || self.roster.get(at).weight > 1;
             self.turn_to(now, if side { Scope::Side } else { Scope::One(at) });
         } else if self.roster.iter().any(|it| it.status == Status::Busy) {
@@ -75,7 +75,7 @@ impl<S: Source> Sender<S> {
         self.solicit(now, Ask::Everyone);
     }
 
-    /// Those who are busy are asked, and given up in the end.
+    /// Polls busy receivers, and gives them up in the end.
     pub(super) fn busy_over(&mut self, now: Time) {
         let busy: Vec<usize> = (0..self.roster.len())
             .filter(|&at| self.roster.get(at).status == Status::Busy)
@@ -97,7 +97,7 @@ impl<S: Source> Sender<S> {
         self.next_scope(now);
     }
 
-    /// Who still lacks something is served separately, or has failed.
+    /// Receivers that still lack something are served separately, or have failed.
     pub(super) fn too_many_rounds(&mut self, now: Time) {
         let main = self.round.scope == Scope::Main;
         let separately = main && matches!(self.config.weak, Weak::Postpone { .. });
@@ -120,7 +120,7 @@ impl<S: Source> Sender<S> {
     fn finish(&mut self) {
         let round = self.round.number;
         if !self.config.release_each {
-            // A lost good-bye costs receivers a wait only; a second copy is cheap.
+            // A lost good-bye only costs receivers a wait; a second copy is cheap.
             for _ in 0..2 {
                 self.send(To::Group, Body::Release { round });
             }

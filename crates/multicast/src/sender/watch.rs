@@ -1,15 +1,15 @@
-//! What a sender tells an observer.
+//! Observation of a sender.
 
 use layercast_core::{Cause, Observer, Subject, TraceEvent};
 
 use super::*;
 use crate::watch;
 
-/// What the observer has been told.
+/// The state that the observer knows.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     phase: Phase,
-    /// Events that wait for the user, of those that it has seen.
+    /// Pending events for the user that the observer knows.
     events: usize,
     stats: SenderStats,
 }
@@ -23,7 +23,7 @@ impl Seen {
         }
     }
 
-    /// The user has taken an event.
+    /// The user has read an event.
     pub fn taken(&mut self) {
         self.events = self.events.saturating_sub(1);
     }
@@ -37,7 +37,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Tells what has changed since the observer was told last.
+    /// Reports the changes since the last call to the observer.
     #[inline]
     pub(super) fn watch<O: Observer>(&mut self, now: Time, obs: &mut O) {
         if !obs.enabled() {
@@ -70,10 +70,10 @@ impl<S: Source> Sender<S> {
     }
 }
 
-/// An event as a decision: what, the number that goes with it, and why.
+/// Describes an event as a decision: name, number, reason.
 fn words(event: &SenderEvent) -> (&'static str, i64, &'static str) {
     let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
-    // A member's number is a hash that fills 64 bits; its bits are kept.
+    // A member's number is a hash of 64 bits; its bits are kept.
     let who = |member: MemberId| member.0 as i64;
     match event {
         SenderEvent::Opened { yes, .. } => ("open", (*yes).into(), "so many take part"),

@@ -1,8 +1,8 @@
-//! What is told of cells before they leave, and cells that leave many at a time.
+//! Predictions about cells before they leave, and departures of many cells at a time.
 
 use super::*;
 
-/// Circuits of all kinds, by number: two of level 1, the second with a contract, signalling, two of best effort.
+/// Circuits of all kinds, by number: two of level 1, the second with a contract; signalling; two of best effort.
 fn mixed(discipline: Discipline) -> OutputQueue {
     let mut queue = queue(discipline);
     queue.open(Vcid(0), Class::Level(1), None);
@@ -13,7 +13,7 @@ fn mixed(discipline: Discipline) -> OutputQueue {
     queue
 }
 
-/// Circuits that cells come on, and how many cell times after the one before.
+/// Arrivals: circuit, and cell times since the previous arrival.
 fn arrivals() -> impl Strategy<Value = Vec<(u16, u64)>> {
     prop::collection::vec((0..5_u16, prop_oneof![4 => Just(0), 1 => 0..4_u64]), 1..80)
 }
@@ -24,7 +24,7 @@ proptest! {
         let mut queue = mixed(discipline);
         let gap = queue.config().cell_time;
         let (mut now, mut leaves, mut free) = (Time::ZERO, Time::ZERO, Time::ZERO);
-        // By frame, of all cells that leave how many do before it, at least.
+        // By frame, a lower bound of the departures before it, among all cells that leave.
         let mut bounds = Vec::new();
         let mut sent = Vec::new();
         for (n, &(vc, after)) in arrivals.iter().enumerate() {

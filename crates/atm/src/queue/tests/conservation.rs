@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A step of a random life of a queue.
+/// A step of a random sequence.
 #[derive(Clone, Debug)]
 enum Step {
     Open(u16, Class, Option<TrafficSpec>),
@@ -69,7 +69,7 @@ proptest! {
                 Step::Dequeue => match queue.dequeue(now) {
                     Some(cell) => {
                         let vc = usize::from(cell.vc.0);
-                        // A circuit that changed its class between may overtake itself.
+                        // A circuit whose class was changed meanwhile may overtake itself.
                         prop_assert!(reopened[vc] || last[vc] <= Some(cell.frame.0));
                         last[vc] = Some(cell.frame.0);
                     }

@@ -1,4 +1,4 @@
-//! The two disciplines that serve no class to its end: turns and deadlines.
+//! The two disciplines without priority of classes: turns and deadlines.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const CELL: Span = Span::from_ms(1);
 
-/// A link that takes a millisecond for a cell, with room for everything.
+/// A link with a cell time of one millisecond and unlimited room.
 fn wide(discipline: Discipline) -> QueueConfig {
     QueueConfig {
         discipline,
@@ -21,12 +21,12 @@ fn class() -> impl Strategy<Value = Class> {
     prop_oneof![(0u8..4).prop_map(Class::Level), Just(Class::BestEffort)]
 }
 
-/// Bursts: milliseconds since the one before, circuit, cells.
+/// Bursts: milliseconds since the previous one, circuit, cells.
 fn bursts() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     prop::collection::vec((1u64..30, 0u16..6, 1u32..20), 1..60)
 }
 
-/// What the queue sends for these bursts, and when each was begun; a frame is a burst.
+/// The cells sent for these bursts, and when each began; a frame is a burst.
 fn serve(queue: &mut OutputQueue, bursts: &[(u64, u16, u32)]) -> Vec<(Cell, Time)> {
     let mut sent = Vec::new();
     let (mut now, mut free) = (Time::ZERO, Time::ZERO);
@@ -82,7 +82,7 @@ fn who_had_nothing_to_send_goes_first_but_not_for_ever() {
     put(&mut queue, Time::ZERO, c, 3, 1);
     let mut next = || queue.dequeue(Time::ZERO).map(|cell| cell.frame.0);
     assert_eq!(next(), Some(3));
-    // Another single cell of C waits for its place behind B, which C overtook.
+    // Another single cell of C waits behind B, which C overtook before.
     put(&mut queue, Time::ZERO, c, 4, 1);
     let sent = frames(&drain(&mut queue, Time::ZERO));
     assert_eq!(sent, [2, 4, 1, 2, 1, 2]);
@@ -114,7 +114,7 @@ fn of_equal_deadlines_the_first_to_come_goes_first() {
     queue.open(A, Class::Level(0), None);
     queue.open(B, Class::BestEffort, None);
     put(&mut queue, ms(0), B, 1, 1);
-    // Due at 256 ms, both.
+    // Both have the deadline 256 ms.
     put(&mut queue, ms(240), A, 2, 1);
     put(&mut queue, ms(241), B, 3, 1);
     put(&mut queue, ms(241), A, 4, 1);
@@ -137,7 +137,7 @@ proptest! {
                 queue.dequeue(now);
             }
         }
-        // From here on all have something to send.
+        // From here on all circuits have cells to send.
         for vc in 0..6 {
             put(&mut queue, now, Vcid(vc), 1, 2_000);
         }
@@ -150,13 +150,13 @@ proptest! {
         let mut last = [0u32; 6];
         for n in 1..=20 * round {
             let vc = usize::from(queue.dequeue(now).expect("all wait").vc.0);
-            // Nobody waits for more than a turn of all, and the first turns of those that were new.
+            // No circuit waits longer than one turn of all others plus the first turns of new ones.
             prop_assert!(n - last[vc] <= 2 * round, "{vc} after {} cells", n - last[vc]);
             (served[vc], last[vc]) = (served[vc] + 1, n);
             now += CELL;
             let turns = |vc: usize| f64::from(served[vc]) / f64::from(turn(vc));
             for other in 0..6 {
-                // A turn, and one more for who was new.
+                // One turn, plus one for a new circuit.
                 prop_assert!((turns(vc) - turns(other)).abs() <= 2.0, "{served:?}");
             }
         }
@@ -183,7 +183,7 @@ proptest! {
         }).collect();
         prop_assert_eq!(sent.len(), waiting.len());
         for (cell, begun) in sent {
-            // What comes as the link gets free comes too late.
+            // A cell that arrives when the link becomes free is too late.
             let there = waiting.iter().filter(|(_, came, _)| *came < begun);
             let there = there.min().or(waiting.iter().filter(|(_, came, _)| *came == begun).min());
             prop_assert_eq!(there.map(|(.., frame)| *frame), Some(cell.frame));

@@ -1,4 +1,4 @@
-//! A queue of runs beside one of cells.
+//! Comparison of a queue of runs with a queue of cells.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::{CellFlags, Class, Departures, Run, RunQueue, Runs};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Cells come on a circuit, and when the step begins after the one before.
+    /// Cells arrive on a circuit; time since the previous step.
     Put {
         after: u64,
         vc: u16,
@@ -53,7 +53,7 @@ fn discard() -> impl Strategy<Value = Discard> {
     ]
 }
 
-/// A queue of cells with the transmitter that it needs.
+/// A queue of cells with its transmitter.
 struct Plain {
     queue: OutputQueue,
     busy_until: Time,
@@ -79,7 +79,7 @@ impl Plain {
     }
 }
 
-/// What leaves a queue of runs.
+/// Departures of a queue of runs.
 #[derive(Default)]
 struct Sent {
     signals: Vec<Run>,

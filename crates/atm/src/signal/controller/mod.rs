@@ -17,8 +17,8 @@ use crate::{AtmAddress, RejectCause, Vcid};
 
 /// The signalling process of a switch or of a host adapter, as a machine.
 ///
-/// What a neighbour can make it remember is bounded by the circuit numbers of its links and by the
-/// queues of its channels. One adapter serves one host: all its links lead to the same local port.
+/// Neighbours can make it store only as much as the circuit numbers of its links and the queues of its channels
+/// allow. An adapter serves one host: all its links lead to the same local port.
 #[derive(Debug)]
 pub struct Controller<A> {
     config: ControllerConfig,
@@ -27,7 +27,7 @@ pub struct Controller<A> {
     routes: BTreeMap<AtmAddress, PortId>,
     calls: FxHashMap<CallId, Call>,
     waiting: Waiting,
-    /// Messages being understood, with the time when they are.
+    /// Messages being processed, with the time of completion.
     backlog: VecDeque<(Time, PortId, Message)>,
     next_number: u32,
     events: VecDeque<ControllerEvent>,
@@ -44,13 +44,13 @@ struct Call {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Waits for an answer until then.
+    /// Waits for an answer until this time.
     Waiting(Time),
     Connected,
 }
 
 impl<A: PortAdmission> Controller<A> {
-    /// A controller without links and routes.
+    /// Creates a controller without links and routes.
     pub fn new(config: ControllerConfig, admission: A) -> Controller<A> {
         Controller {
             config,
@@ -66,19 +66,19 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// Adds a link to a neighbour; one of the same id stays as it is, [`PortId::LOCAL`] is none.
+    /// Adds a link to a neighbour; an existing id is unchanged, [`PortId::LOCAL`] is ignored.
     pub fn add_port(&mut self, id: PortId) {
         if id != PortId::LOCAL {
             self.ports.add(id, &self.config);
         }
     }
 
-    /// Circuits to `to` leave by `port` from now on.
+    /// Sets the route to `to`: later circuits leave by `port`.
     pub fn add_route(&mut self, to: AtmAddress, port: PortId) {
         self.routes.insert(to, port);
     }
 
-    /// What was counted, and what is held now.
+    /// Counters and current state.
     pub fn stats(&self) -> ControllerStats {
         let mut stats = self.stats;
         stats.calls = self.calls.len();
@@ -89,12 +89,12 @@ impl<A: PortAdmission> Controller<A> {
         stats
     }
 
-    /// Messages that wait on a link, or are not acknowledged.
+    /// Messages of a link that wait or are not yet acknowledged.
     pub fn channel_len(&self, port: PortId) -> usize {
         self.ports.get(port).map_or(0, |port| port.channel.len())
     }
 
-    /// The admission tests of its queues.
+    /// The admission tests of its output queues.
     pub fn admission(&self) -> &A {
         &self.admission
     }
@@ -117,7 +117,7 @@ impl<A: PortAdmission> Controller<A> {
         self.understand(now);
     }
 
-    /// Acts on the messages whose time has come.
+    /// Acts on messages whose processing is complete.
     fn understand(&mut self, now: Time) {
         while let Some(&(due, port, message)) = self.backlog.front() {
             if due > now {
@@ -177,11 +177,11 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// The host gives a circuit back.
+    /// The host releases a circuit.
     fn give_back(&mut self, now: Time, port: PortId, vc: Vcid) {
         let id = self.ports.get(port).and_then(|port| port.vcids.call(vc));
         let call = id.and_then(|id| Some((id, *self.calls.get(&id)?)));
-        // Only what was given can be given back: the host does not know the number before.
+        // Only circuits that were set up can be released: the host does not know the number before.
         let given =
             |call: &Call| call.line.in_port == PortId::LOCAL && call.state == State::Connected;
         match call {
@@ -203,8 +203,8 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// Tells the next node that the call is over. This must not get lost, and cannot pile up: a further
-    /// call is refused while the channel is full.
+    /// Informs the next node of the end of a call. The message must not be lost and cannot pile up: further calls are
+    /// refused while the channel is full.
     fn tell_onward(&mut self, id: CallId, call: Call) {
         if let Some(port) = self.ports.get_mut(call.line.out_port) {
             port.channel.send_always(Message {
@@ -214,7 +214,7 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// Tells whoever wanted the circuit that it is not, or no longer.
+    /// Informs the requesting side that the circuit was refused or has failed.
     fn refuse(&mut self, id: CallId, call: Call, cause: RejectCause) {
         let Call { line, request, .. } = call;
         if line.in_port != PortId::LOCAL {
@@ -229,7 +229,7 @@ impl<A: PortAdmission> Controller<A> {
         });
     }
 
-    /// An answer to the node before.
+    /// Sends an answer to the previous node.
     fn reply(&mut self, port: PortId, call: CallId, body: Body) {
         let Some(port) = self.ports.get_mut(port) else {
             return;
@@ -239,7 +239,7 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// Forgets a call with all it holds here.
+    /// Removes a call with all its resources.
     fn undo(&mut self, now: Time, id: CallId, call: Call) {
         let Call { line, state, .. } = call;
         self.calls.remove(&id);
@@ -259,7 +259,7 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// Gives up calls that nobody answered.
+    /// Gives up calls without an answer.
     fn watch(&mut self, now: Time) {
         while let Some((end, id)) = self.waiting.first() {
             if end > now {

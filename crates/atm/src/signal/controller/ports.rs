@@ -9,20 +9,20 @@ use crate::signal::{ControllerConfig, GoBackN};
 pub(super) struct Port {
     pub id: PortId,
     pub channel: GoBackN,
-    /// Numbers of the circuits that go out.
+    /// Numbers of outgoing circuits.
     pub vcids: Vcids,
-    /// Whether a circuit that comes in has this number.
+    /// Whether an incoming circuit has this number.
     incoming: Vec<bool>,
 }
 
 impl Port {
-    /// Whether a circuit that comes in has this number.
+    /// Whether an incoming circuit has this number.
     pub fn comes_in(&self, vc: Vcid) -> bool {
         let used = self.incoming.get(usize::from(vc.0));
         used.copied().unwrap_or(false)
     }
 
-    /// A circuit that comes in has this number, or none any more.
+    /// Marks a number of incoming circuits as used or unused.
     pub fn set_incoming(&mut self, vc: Vcid, used: bool) {
         let place = usize::from(vc.0);
         if self.incoming.len() <= place {
@@ -37,7 +37,7 @@ impl Port {
 pub(super) struct Ports(Vec<Port>);
 
 impl Ports {
-    /// Adds a link; one of the same id stays as it is.
+    /// Adds a link; an existing id is unchanged.
     pub fn add(&mut self, id: PortId, config: &ControllerConfig) {
         if let Err(place) = self.place(id) {
             let port = Port {
@@ -50,7 +50,7 @@ impl Ports {
         }
     }
 
-    /// Most have ids from 0 up, and stand where these say.
+    /// Most links have ids from 0 up and are found at that index.
     #[inline]
     fn place(&self, id: PortId) -> Result<usize, usize> {
         let place = usize::from(id.0);

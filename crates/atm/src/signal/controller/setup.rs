@@ -7,7 +7,7 @@ use crate::signal::{Body, CallId, Connection, ControllerEvent, Message, PortAdmi
 use crate::{AtmAddress, Class, RejectCause};
 
 impl<A: PortAdmission> Controller<A> {
-    /// The host wants a circuit.
+    /// The host requests a circuit.
     pub(super) fn begin(&mut self, now: Time, request: RequestId, setup: Setup) {
         self.stats.setups += 1;
         let result = match self.config.address {
@@ -35,13 +35,13 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// A neighbour wants a circuit.
+    /// A neighbour requests a circuit.
     pub(super) fn arrived(&mut self, now: Time, port: PortId, id: CallId, setup: Setup) {
         self.stats.setups += 1;
         let known = self.calls.get(&id).map(|call| call.line.in_port);
         if known.is_some() || self.config.address == Some(id.origin) {
             self.stats.duplicate += 1;
-            // From elsewhere it went in a circle, and whoever waits for it must learn that.
+            // The set-up arrived from another link: it ran in a loop, and the requesting side must learn that.
             if known != Some(port) {
                 self.stats.refused += 1;
                 self.reply(port, id, Body::Reject(RejectCause::UnknownDestination));
@@ -64,7 +64,7 @@ impl<A: PortAdmission> Controller<A> {
         }
     }
 
-    /// The circuit ends here.
+    /// Accepts a circuit that ends here.
     fn accept(&mut self, port: PortId, id: CallId, setup: Setup) {
         let line = Connection {
             in_port: port,
@@ -90,7 +90,7 @@ impl<A: PortAdmission> Controller<A> {
         self.reply(port, id, Body::Connect);
     }
 
-    /// Takes a number and a reservation on the next link, and asks the next node.
+    /// Reserves a number and resources on the next link, and forwards the set-up.
     fn forward(
         &mut self,
         now: Time,

@@ -4,10 +4,10 @@ use layercast_core::Time;
 
 use crate::signal::CallId;
 
-/// Calls without answer, by the end of their patience.
+/// Calls without an answer, by the end of their time limit.
 ///
-/// All have as much of it, so who comes last stands last. Those that were answered are none until they stand in
-/// front, or are more than half.
+/// All have the same time limit, so they are in the order of arrival. Answered calls are removed lazily: when they
+/// reach the front, or exceed half of the list.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     queue: VecDeque<(Time, Option<CallId>)>,
@@ -15,14 +15,14 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whose patience ends first, and when.
+    /// The call whose limit ends first, and when.
     #[inline]
     pub fn first(&self) -> Option<(Time, CallId)> {
         let &(end, call) = self.queue.front()?;
         Some((end, call?))
     }
 
-    /// A call waits until then.
+    /// Adds a call that waits until `end`.
     pub fn add(&mut self, end: Time, call: CallId) {
         let place = match self.queue.back() {
             Some(&(last, _)) if last > end => self.queue.partition_point(|it| it.0 <= end),
@@ -31,7 +31,7 @@ impl Waiting {
         self.queue.insert(place, (end, Some(call)));
     }
 
-    /// A call that waits until then waits no more.
+    /// Removes a call that waits until `end`.
     pub fn remove(&mut self, end: Time, call: CallId) {
         let from = self.queue.partition_point(|it| it.0 < end);
         let mut equal = self.queue.range_mut(from..).take_while(|it| it.0 == end);

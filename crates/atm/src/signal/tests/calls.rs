@@ -19,7 +19,7 @@ fn a_set_up_takes_one_round_trip() {
         let request = net.setup(0, 3, contract());
         net.settle();
         let answer = net.answer(0, request).unwrap();
-        // Three nodes understand the SETUP, three the CONNECT.
+        // Three nodes process the SETUP, three the CONNECT.
         assert_eq!(
             answer.at,
             Time::ZERO + HOP.times(6) + processing.times(messages)
@@ -60,7 +60,7 @@ fn circuits_of_both_directions_and_of_many_calls_stay_apart() {
 
 #[test]
 fn a_refusal_gives_back_what_was_reserved_on_the_way() {
-    // Both hosts 0 and 3 send through the link from 1 to 2, which takes three contracts.
+    // Hosts 0 and 3 both send through the link from 1 to 2, which admits three contracts.
     let mut net = Net::tree(
         &[(0, 1), (3, 1), (1, 2), (2, 4)],
         HOP,
@@ -110,7 +110,7 @@ fn unknown_destinations_are_refused_where_the_way_ends() {
 
 #[test]
 fn a_circle_of_routes_ends_in_a_refusal() {
-    // Two switches send the calls for 9 round a triangle.
+    // Two switches send the calls for 9 round a loop of three nodes.
     let mut net = Net::tree(
         &[(0, 1), (1, 2), (2, 3), (3, 4)],
         HOP,
@@ -179,7 +179,7 @@ fn a_full_channel_refuses_further_calls() {
 fn the_watchdog_undoes_a_call_that_nobody_answers() {
     let mut net = Net::line(4, HOP, ControllerConfig::default());
     let request = net.setup(0, 3, contract());
-    // The SETUP gets as far as node 2; then nothing gets through for 100 s.
+    // The SETUP reaches node 2; then all cells are lost for 100 s.
     net.run(Time::ZERO + HOP + HOP);
     net.loss = 1.0;
     net.run(Time::ZERO + Span::from_secs(100));
@@ -194,7 +194,7 @@ fn the_watchdog_undoes_a_call_that_nobody_answers() {
 
 #[test]
 fn release_and_connect_may_cross_anywhere() {
-    // The patience of the caller ends while the CONNECT is on its way, at every place of it.
+    // The time limit of the caller ends while the CONNECT is in transit, at every place on its path.
     for patience in (1..31).step_by(2) {
         let config = ControllerConfig {
             watchdog: Span::from_ms(patience),
@@ -219,7 +219,7 @@ fn a_circuit_that_the_network_takes_away_is_lost() {
     let request = net.setup(0, 2, Service::BestEffort);
     net.settle();
     let (port, vc) = net.answer(0, request).unwrap().what.unwrap();
-    // Node 2 takes back what it gave: its next message to node 1 is a REJECT.
+    // Node 2 revokes the circuit: its next message to node 1 is a REJECT.
     let message = Message {
         call: CallId {
             origin: AtmAddress(0),

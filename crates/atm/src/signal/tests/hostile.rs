@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::policy::ConversationType;
 
-/// A controller alone among three neighbours who say what they like; host 1 lies behind port 1, and so on.
+/// A controller with three neighbours that send anything; host 1 is behind port 1, and so on.
 struct Alone {
     controller: Controller<Limit>,
     seqs: [u8; 3],
@@ -72,7 +72,7 @@ fn nonsense_is_counted_and_changes_nothing() {
         (stats.calls, stats.vcids)
     };
     assert_eq!(held(&alone), (1, 1));
-    // Of a call that is not.
+    // About an unknown call.
     for body in [
         Body::Connect,
         Body::Release,
@@ -80,15 +80,15 @@ fn nonsense_is_counted_and_changes_nothing() {
     ] {
         alone.say(2, 5, body);
     }
-    // From a neighbour the call does not pass, or does the other way.
+    // From a neighbour that is not on the path, or in the wrong direction.
     alone.say(1, 1, Body::Release);
     alone.say(2, 1, Body::Release);
     alone.say(0, 1, Body::Connect);
     alone.say(1, 1, Body::Reject(RejectCause::NoVcid));
-    // Again, and from elsewhere.
+    // Repeated, and from another neighbour.
     alone.say(0, 1, Alone::setup(2, 2));
     alone.say(1, 1, Alone::setup(2, 2));
-    // Circuits that cannot be, and one that is in use.
+    // Invalid circuit numbers, and one in use.
     for vc in [0, 5, 1] {
         alone.say(0, 2, Alone::setup(2, vc));
     }
@@ -100,7 +100,7 @@ fn nonsense_is_counted_and_changes_nothing() {
         port: PortId(2),
         vc: Vcid(vc),
     };
-    // The circuit is there, but not the host's.
+    // The circuit exists, but does not belong to the host.
     alone.handle(release(1));
     alone.handle(release(0));
     let stats = alone.controller.stats();
@@ -108,7 +108,7 @@ fn nonsense_is_counted_and_changes_nothing() {
     assert_eq!((stats.duplicate, stats.bad_vcid), (2, 3));
     assert_eq!((stats.unknown_port, stats.bad_request), (2, 2));
     assert_eq!(held(&alone), (1, 1));
-    // An answer twice.
+    // A repeated answer.
     alone.say(2, 1, Body::Connect);
     alone.say(2, 1, Body::Connect);
     assert_eq!(alone.controller.stats().duplicate, 3);
@@ -190,7 +190,7 @@ fn a_neighbour_cannot_take_the_name_of_our_own_calls() {
 #[test]
 fn a_neighbour_who_hears_nothing_makes_us_remember_little() {
     let mut alone = Alone::new(None, Span::ZERO);
-    // Answers to port 0 are never acknowledged; circuits through port 2 are all taken at once.
+    // Answers to port 0 are never acknowledged; circuits through port 2 are used up at once.
     for n in 0..1_000 {
         alone.say(0, n, Alone::setup(2, 1 + n as u16 % 4));
         alone.say(0, n, Body::Release);
@@ -290,7 +290,7 @@ proptest! {
             prop_assert!(stats.calls <= 2 * 3 * 4);
             prop_assert!(answered <= wanted);
         }
-        // Whoever waits is answered by the watchdog at the latest.
+        // Every waiting call is answered, by the watchdog at the latest.
         alone.now += Span::from_secs(61);
         alone.controller.on_timeout(alone.now, &mut Off);
         while let Some(event) = alone.controller.poll_event() {

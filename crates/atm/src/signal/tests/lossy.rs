@@ -8,9 +8,9 @@ struct Wish {
     from: prop::sample::Index,
     to: prop::sample::Index,
     service: Service,
-    /// Since the wish before.
+    /// Time since the previous request.
     pause: Span,
-    /// Given back before the next wish, if it is there by then.
+    /// Whether it is released before the next request, if it is set up by then.
     short: bool,
 }
 
@@ -39,7 +39,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         })
 }
 
-/// Trees of three to six nodes, by the edge from each node to one before it.
+/// Trees of three to six nodes, given by the edge from each node to an earlier one.
 fn tree() -> impl Strategy<Value = Vec<(usize, usize)>> {
     prop::collection::vec(any::<prop::sample::Index>(), 2..6).prop_map(|parents| {
         let edge = |(n, parent): (usize, &prop::sample::Index)| (parent.index(n + 1), n + 1);
@@ -88,7 +88,7 @@ proptest! {
         prop_assert!(net.lost.is_empty());
         for node in &net.nodes {
             let stats = node.stats();
-            // Among honest neighbours messages do not even cross.
+            // Between honest neighbours messages do not even cross.
             let nonsense = stats.unknown_call + stats.wrong_port + stats.duplicate + stats.bad_vcid;
             prop_assert_eq!((nonsense, stats.unanswered, stats.timeouts), (0, 0, 0));
         }

@@ -12,7 +12,7 @@ use super::*;
 use crate::policy::Service;
 use crate::{AtmAddress, Class, RejectCause, Tag, Vcid};
 
-/// Admits so many calls with a contract at each port, and insists on order.
+/// Admits a number of calls with a contract at each port, and checks the order of operations.
 #[derive(Debug)]
 struct Limit {
     guaranteed: usize,
@@ -63,12 +63,12 @@ struct Net {
     now: Time,
     flying: BTreeMap<(Time, u64), (usize, PortId, SignalCell)>,
     cells: u64,
-    /// What each node was told to do with cells, and which circuits end there.
+    /// The switching table of each node, and the circuits that end there.
     tables: Vec<BTreeMap<(PortId, Vcid), Connection>>,
     ends: Vec<BTreeMap<(PortId, Vcid), AtmAddress>>,
     /// Answers by node and request.
     answers: BTreeMap<(usize, RequestId), Answer>,
-    /// Circuits of hosts that broke.
+    /// Failed circuits of hosts.
     lost: Vec<(usize, PortId, Vcid)>,
     requests: u32,
 }
@@ -80,8 +80,8 @@ struct Answer {
 }
 
 impl Net {
-    /// A tree with these edges; nodes with one link are hosts, their number is their address. Every node
-    /// knows the way to every host.
+    /// A tree with these edges; nodes with one link are hosts, whose number is their address. Every node has a route
+    /// to every host.
     fn tree(edges: &[(usize, usize)], delay: Span, config: ControllerConfig) -> Net {
         let count = edges.len() + 1;
         let degree = |node| {
@@ -116,7 +116,7 @@ impl Net {
                 admission,
             ));
         }
-        // The port to a neighbour has its number.
+        // The port to a neighbour has the neighbour's number.
         for &(a, b) in edges {
             for (from, to) in [(a, b), (b, a)] {
                 net.nodes[from].add_port(PortId(to as u16));
@@ -223,7 +223,7 @@ impl Net {
         }
     }
 
-    /// Lets time pass until `until`, or until nothing is left to happen.
+    /// Runs until `until`, or until no event is left.
     fn run(&mut self, until: Time) {
         loop {
             let flying = self.flying.first_key_value().map(|(&(at, _), _)| at);
@@ -255,12 +255,12 @@ impl Net {
         }
     }
 
-    /// Runs until nothing is left to happen.
+    /// Runs until no event is left.
     fn settle(&mut self) {
         self.run(Time::MAX);
     }
 
-    /// Follows a circuit of a host through the tables: the node where it ends, if it does.
+    /// Follows a circuit of a host through the tables; returns the node where it ends.
     fn follow(&self, host: usize, circuit: (PortId, Vcid)) -> Option<usize> {
         let (mut node, mut at) = (host, (PortId::LOCAL, circuit.1));
         for _ in 0..=self.nodes.len() {
@@ -274,7 +274,7 @@ impl Net {
         None
     }
 
-    /// Nothing is held anywhere.
+    /// Asserts that no resources are held anywhere.
     fn assert_empty(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
             let stats = node.stats();

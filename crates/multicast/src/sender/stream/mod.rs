@@ -7,13 +7,13 @@ use super::plan::{Fresh, Plan};
 use super::*;
 use crate::Virtual;
 
-/// Why a packet is not taken.
+/// Reason why a packet is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SendError {
-    /// As many packets are kept as there is room for; comes again after `Released`.
+    /// The window is full; try again after `Released`.
     #[error("the window is full")]
     WouldBlock,
-    /// Longer than a packet.
+    /// The packet is longer than the configured size.
     #[error("{0} octets are more than a packet holds")]
     TooLong(usize),
     /// Not a stream, or not open, or ended.
@@ -21,7 +21,7 @@ pub enum SendError {
     NotOpen,
 }
 
-/// A stream: what is kept of it, and how far everybody is.
+/// A stream: kept packets, and the progress of the receivers.
 #[derive(Clone, Default, Debug)]
 pub(super) struct StreamWork {
     /// Packets from `base` on.
@@ -32,20 +32,20 @@ pub(super) struct StreamWork {
     repair: Plan,
     /// 1 + the highest number sent before the last poll (FRM lseq).
     lseq: u64,
-    /// Poll after which an answer can show that a repair failed (FRM svdsync).
+    /// The poll after which answers can show that a repair failed (FRM svdsync).
     svdsync: u32,
     window: u64,
     ended: bool,
-    /// What receivers are told that it is.
+    /// The description that receivers get.
     pub about: Option<Object>,
-    /// When the interval of ejection began, and what was released then.
+    /// When the ejection interval began, and the release level at that time.
     pub interval: Option<(Time, u64)>,
-    /// How long the last wait was that found nothing outstanding.
+    /// The last wait that found nothing outstanding.
     idle: Span,
 }
 
 impl StreamWork {
-    /// Whether there is something to be sent.
+    /// Whether there is data to send.
     pub fn has_more(&self) -> bool {
         !self.repair.is_empty() || self.sent < self.next()
     }
@@ -56,7 +56,7 @@ impl StreamWork {
 }
 
 impl Sender<Virtual> {
-    /// A sender of a stream of packets (FRM). `session` tells sessions apart: let it be random.
+    /// Creates a sender of a stream of packets (FRM). `session` distinguishes sessions and should be random.
     pub fn stream(
         session: u64,
         config: SenderConfig,
@@ -74,8 +74,8 @@ impl Sender<Virtual> {
         Ok(sender)
     }
 
-    /// The same, announced as an object: receivers know its name, size and digest before it begins, and can tell whether
-    /// they have it when it has ended.
+    /// Announces the stream as an object: receivers know its name, size and digest in advance, and can verify it at
+    /// the end.
     pub fn announcing(mut self, object: Object) -> Sender<Virtual> {
         if let Some(stream) = &mut self.stream {
             stream.about = Some(object);
@@ -85,7 +85,7 @@ impl Sender<Virtual> {
 }
 
 impl<S: Source> Sender<S> {
-    /// Takes the next packet of the stream; it is kept until everybody who counts has it.
+    /// Adds the next packet of the stream; it is kept until all counted receivers have it.
     pub fn send_packet(&mut self, payload: Payload) -> Result<(), SendError> {
         let longest = usize::from(self.config.packet_size);
         let open = self.phase == Phase::Collecting;
@@ -101,20 +101,20 @@ impl<S: Source> Sender<S> {
         Ok(())
     }
 
-    /// Nothing follows: the session closes when everybody has everything.
+    /// Ends the stream: the session closes when all receivers have everything.
     pub fn end(&mut self) {
         if let Some(stream) = &mut self.stream {
             stream.ended = true;
         }
     }
 
-    /// Packets of the stream that are kept, and how many may be.
+    /// Packets of the stream that are kept, and the largest number.
     pub fn window(&self) -> (u64, u64) {
         let stream = self.stream.as_ref();
         stream.map_or((0, 0), |it| (it.kept.len() as u64, it.window))
     }
 
-    /// Whether nothing follows what was sent.
+    /// Whether the stream ends after what was sent.
     pub(super) fn stream_ended(&self) -> bool {
         let stream = self.stream.as_ref();
         stream.is_some_and(|it| it.ended && it.sent == it.next())
@@ -128,7 +128,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Packets of a stream are those that are repaired, then new ones; none during a handshake.
+    /// Returns the next packet: repairs first, then new packets; none during a handshake.
     pub(super) fn next_of_stream(&mut self, now: Time) -> Option<Transmit> {
         if self.round.tries > 0 || !self.pacer.ready(now) {
             return None;

@@ -1,4 +1,4 @@
-//! FRM's main loop (specs/fully-reliable-multicast.md 2.3): poll, take levels, evaluate, repair.
+//! FRM's main loop (specs/fully-reliable-multicast.md 2.3): poll, record levels, evaluate, repair.
 
 use layercast_core::RangeSet;
 use layercast_wire::multicast::{Report, State};
@@ -13,7 +13,7 @@ impl<S: Source> Sender<S> {
         self.stream_round(now);
     }
 
-    /// Outstanding data must fit into every receiver that counts (specs/fully-reliable-multicast.md 6).
+    /// Limits outstanding data to the smallest buffer of the counted receivers (specs/fully-reliable-multicast.md 6).
     pub(in crate::sender) fn fit_window(&mut self) {
         let least = self.counted().map(|it| u64::from(it.buffer)).min();
         if let Some(stream) = &mut self.stream {
@@ -22,7 +22,7 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The next poll.
+    /// Sends the next poll.
     fn stream_round(&mut self, now: Time) {
         self.begin_round();
         self.phase = Phase::Collecting;
@@ -48,7 +48,7 @@ impl<S: Source> Sender<S> {
         self.poll_group(now, false);
     }
 
-    /// Whether the timer must run out before the list is evaluated.
+    /// Whether the timer must expire before the list is evaluated.
     pub(in crate::sender) fn waits_for_timer(&self) -> bool {
         let faithful = matches!(
             self.config.trigger,
@@ -61,7 +61,7 @@ impl<S: Source> Sender<S> {
         self.stream.is_some() && self.round.tries == 0 && !self.round.patient && (faithful || idle)
     }
 
-    /// Whether levels are what they can be; they never move backwards (specs/fully-reliable-multicast.md 7).
+    /// Whether reported levels are possible; they never decrease (specs/fully-reliable-multicast.md 7).
     pub(in crate::sender) fn levels_fit(&self, at: usize, report: &Report) -> bool {
         let (
             Some(stream),
@@ -102,14 +102,14 @@ impl<S: Source> Sender<S> {
         self.settle(at);
     }
 
-    /// All have answered, or will not: FRM's main loop (2.3).
+    /// Evaluates a round: all have answered, or will not (specs/fully-reliable-multicast.md 2.3).
     pub(in crate::sender) fn evaluate_stream(&mut self, now: Time) {
         if self.round.largest > Span::ZERO {
             self.clock.largest_was(self.round.largest);
         }
         self.clock.round_over();
         let Some((received, delivered)) = self.minima() else {
-            // Nobody counts any more, and the condition allows it.
+            // No receiver counts any more, and the condition allows it.
             return self.close(Err(Failure::NoReceivers));
         };
         let free = match self.config.release_on_received {
@@ -121,7 +121,7 @@ impl<S: Source> Sender<S> {
         if self.phase == Phase::Closed {
             return;
         }
-        // Who was expelled does not count any more.
+        // Expelled receivers no longer count.
         let (received, delivered) = self.minima().unwrap_or((received, delivered));
         self.repair_stream(received);
         let done = self
@@ -134,13 +134,13 @@ impl<S: Source> Sender<S> {
         self.stream_round(now);
     }
 
-    /// Those that count.
+    /// The counted receivers.
     fn counted(&self) -> impl Iterator<Item = &Record> {
         let joined = self.roster.iter().filter(|it| it.status == Status::Joined);
         joined.filter(|it| !self.config.best_effort.contains(&it.id))
     }
 
-    /// Smallest rseq and dseq of those that count.
+    /// Least rseq and dseq of the counted receivers.
     fn minima(&self) -> Option<(u64, u64)> {
         self.counted()
             .map(|it| (it.received, it.delivered))
