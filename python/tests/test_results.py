@@ -1,0 +1,158 @@
+"""The files of `results/`, what `reproduce --json` gives, and the pages made of both agree."""
+
+import json
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from layercast_lab.experiment import Report, experiments
+from layercast_lab.experiment import Row as Told
+from layercast_lab.results import pages, record, schema
+
+ROOT = Path(__file__).parents[2]
+RESULTS, TEXTS, PAGES = ROOT / "results", ROOT / "results/pages", ROOT / "docs/src/results"
+RUN = {
+    "command": "layercast-lab reproduce a/b",
+    "date": "2026-11-26",
+    "commit": "abcdef123",
+    "machine": "A",
+    "cores": 2,
+    "length": "default",
+}
+ROW = {
+    "id": "e1",
+    "name": "E1",
+    "reported": "4",
+    "source": "paper",
+    "measured": "5 ms",
+    "unit": "ms",
+    "value": 5.0,
+    "tolerance": "10 %",
+    "verdict": "differs",
+}
+
+
+def group(**changes) -> str:
+    """The text of a file with one experiment and one row."""
+    experiment = {"id": "a/b", "title": "T", "paper": "P", "run": RUN, "verdict": "differs", "rows": [ROW]}
+    return json.dumps({"group": "a", "title": "A", "experiments": [experiment | changes], "format": 1})
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, schema.Group]:
+    return schema.load(RESULTS)
+
+
+def test_the_pages_are_what_the_generator_makes_of_the_results(stored):
+    made = pages.pages(stored, TEXTS)
+    for name, text in made.items():
+        assert (PAGES / name).read_text() == text, f"{name} is out of date: run `make tables`"
+    for path in PAGES.glob("*.md"):
+        assert path.name in made, f"{path} is not made from results/pages"
+
+
+def test_every_figure_has_a_command_and_a_date(stored):
+    for group_of in stored.values():
+        for one in [*group_of.experiments, *group_of.tables]:
+            assert one.run.command and date.fromisoformat(one.run.date) <= date.today(), one.id
+    shown = "".join(path.read_text() for path in PAGES.glob("*.md"))
+    tables = sum(len(g.tables) for g in stored.values())
+    assert len(re.findall(r"`: \d{4}-\d\d-\d\d, commit ", shown)) >= tables
+
+
+def test_stored_experiments_exist_and_their_verdict_is_that_of_their_rows(stored):
+    known = experiments()
+    for name, group_of in stored.items():
+        for one in group_of.experiments:
+            assert one.id in known and one.id.startswith(f"{name}/")
+            rows = [Told(r.name, r.reported, r.measured, r.tolerance, r.verdict) for r in one.rows]
+            assert one.verdict == Report(one.id, one.title, rows).verdict, one.id
+
+
+def test_the_index_names_every_experiment(stored):
+    text = (PAGES / "index.md").read_text()
+    summaries = [summary for g in stored.values() for summary in g.summaries]
+    for id in experiments():
+        summarised = any(pages.matches(id, summary) for summary in summaries)
+        assert summarised or re.search(rf"^\| \[?{re.escape(id)}\b", text, re.MULTILINE), id
+
+
+def test_what_reproduce_prints_becomes_a_row(tmp_path):
+    arguments = ["reproduce", "packet-level-fec/f4", "--json", "--out", str(tmp_path)]
+    printed = subprocess.run(
+        [sys.executable, "-m", "layercast_lab.cli", *arguments], capture_output=True, text=True, check=True
+    )
+    report = json.loads(printed.stdout)
+    assert report["rows"]
+    for told in report["rows"]:
+        assert set(told) == record.row_fields()
+    rows = record.rows_of(report, experiments()[report["id"]].paper)
+    assert [row.name for row in rows] == [told["name"] for told in report["rows"]]
+    assert schema.parse(group(id=report["id"], rows=[vars(row) for row in rows]), "a.json")
+
+
+def test_a_recorded_row_keeps_its_cause_only_while_it_differs():
+    before = schema.parse(group(rows=[ROW | {"cause": "because"}]), "a.json").experiments[0]
+    told = {"name": "E1", "reported": "4", "measured": "5 ms", "tolerance": "10 %", "note": ""}
+    for verdict, cause in (("shape", "because"), ("reproduced", "")):
+        row = record.rows_of({"id": "a/b", "rows": [told | {"verdict": verdict}]}, "P", before)[0]
+        assert (row.cause, row.value, row.unit, row.source) == (cause, 5.0, "ms", "paper")
+
+
+@pytest.mark.parametrize(
+    "id, paper, reported, source",
+    [
+        ("mets/e2", "Campbell, Coulson 1997", "15 %", "paper"),
+        ("mets/e2", "Campbell, Coulson 1997", "model: 10 %", "calibration"),
+        ("mets/e2", "Campbell, Coulson 1997", "guaranteed", "decision"),
+        ("mets/e5c", "Campbell, Coulson 1997", "level 2", "decision"),
+        ("packet-level-fec/f1", "C. Huitema 1996, figure 1", "curves only", "restored"),
+        ("sim/scale", "No paper: ten times the hosts", "13 times", "decision"),
+        ("tcp/dumbbell", "ns-2.35 and ns-3.37", "97 Mbit/s", "peer"),
+    ],
+)
+def test_an_expected_value_has_a_kind_of_source(id, paper, reported, source):
+    assert record.source_of(id, paper, reported) == source
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        (group(run=RUN | {"command": ""}), "no command"),
+        (group(run=RUN | {"date": "yesterday"}), "the date 'yesterday' is not YYYY-MM-DD"),
+        (group(run=RUN | {"length": "long"}), "the length 'long'"),
+        (group(rows=[ROW, ROW]), "two rows have the same id"),
+        (group(rows=[ROW | {"verdict": "fine"}]), "unknown verdict 'fine'"),
+        (group(rows=[ROW | {"source": "hearsay"}]), "unknown source 'hearsay'"),
+        (group(rows=[ROW | {"verdict": "reproduced", "cause": "x"}]), "a cause, but nothing differs"),
+        (group(rows=[ROW | {"colour": "red"}]), "unknown field 'colour'"),
+        ('{"group": "a", "title": "A", "format": 2}', "format 2, not 1"),
+        ("[]", "an object is expected"),
+        ("{", "a.json"),
+    ],
+)
+def test_a_file_without_the_form_is_refused(text, error):
+    with pytest.raises(schema.ResultError, match=re.escape(error)):
+        schema.parse(text, "a.json")
+
+
+def test_a_page_shows_measured_values_causes_and_what_is_missing(tmp_path):
+    table = {"id": "bench", "title": "B", "run": RUN, "columns": ["what", "time"], "units": [None, "s"]}
+    data = json.loads(group(rows=[ROW | {"cause": "a | slow clock"}]))
+    data["tables"] = [table | {"rows": [["x", None]]}]
+    (tmp_path / "p.md").write_text("# P\n\n## A b\n\n{{a/b}}\n\n## B\n\n{{bench}}\n")
+    groups = {"a": schema.parse(json.dumps(data), "a.json")}
+    text = pages.pages(groups, tmp_path)["p.md"]
+    assert "`layercast-lab reproduce a/b`: 2026-11-26, commit abcdef123; A, 2 cores." in text
+    assert "| E1 | 4 | 5 ms | 10 % | differs |" in text and "- *E1*: a | slow clock" in text
+    assert "| what | time (s) |" in text and "| x | not measured |" in text
+    (tmp_path / "p.md").write_text("{{a/c}}\n")
+    with pytest.raises(schema.ResultError, match="no results of a/c"):
+        pages.pages(groups, tmp_path)
+    (tmp_path / "p.md").write_text("{{a/b}}\n")
+    with pytest.raises(schema.ResultError, match="no page shows bench"):
+        pages.pages(groups, tmp_path)
