@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and prints their numbers: criterion for the hot paths, whole runs for the rest.
 
-Usage: bench.py TARGET_DIR. Nothing is judged here; docs/src/results/performance.md explains the
+Usage: bench.py TARGET_DIR. Nothing is judged here; docs/src/results/bench-switch.md explains the
 numbers.
 """
 

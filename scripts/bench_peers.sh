@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Layercast beside others over the same emulated path; docs/src/results/benchmarks.md says what and how.
+# Layercast beside others over the same emulated path; docs/src/results/bench-media.md says what and how.
 # Usage: bench_peers.sh PYTHON TARGET_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -82,7 +82,7 @@ def test_the_index_names_every_experiment(stored):
 
 
 def test_what_reproduce_prints_becomes_a_row(tmp_path):
-    arguments = ["reproduce", "packet-level-fec/f4", "--json", "--out", str(tmp_path)]
+    arguments = ["reproduce", "fully-reliable-multicast/sanity", "--json", "--out", str(tmp_path)]
     printed = subprocess.run(
         [sys.executable, "-m", "layercast_lab.cli", *arguments], capture_output=True, text=True, check=True
     )
@@ -151,7 +151,7 @@ def test_a_page_shows_measured_values_causes_and_what_is_missing(tmp_path):
     assert "| E1 | 4 | 5 ms | 10 % | differs |" in text and "- *E1*: a | slow clock" in text
     assert "| what | time (s) |" in text and "| x | not measured |" in text
     (tmp_path / "p.md").write_text("{{a/c}}\n")
-    with pytest.raises(schema.ResultError, match="no results of a/c"):
+    with pytest.raises(schema.ResultError, match="no results of 'a/c'"):
         pages.pages(groups, tmp_path)
     (tmp_path / "p.md").write_text("{{a/b}}\n")
     with pytest.raises(schema.ResultError, match="no page shows bench"):

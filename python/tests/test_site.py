@@ -19,8 +19,6 @@ SUMMARY = SOURCE / "SUMMARY.md"
 # Lines of a page; longer ones hold several subjects.
 LONGEST, LONGEST_OF_SPECIFICATION, LONGEST_README = 250, 400, 150
 GENERATED = "<!-- Generated"
-# Pages that are being split: to be empty.
-TO_SPLIT = {f"docs/src/results/{page}.md" for page in ("benchmarks", "experiments")}
 
 sys.path.insert(0, str(REPOSITORY / "scripts"))
 import build_site  # noqa: E402
@@ -127,8 +125,6 @@ def test_a_page_has_one_subject(page: Path):
         assert below <= above + 1, f"{name(page)}: a heading of level {below} follows one of level {above}"
     longest = LONGEST_OF_SPECIFICATION if page.is_relative_to(SOURCE / "specs") else LONGEST
     lines = text.count("\n")
-    if name(page) in TO_SPLIT:
-        return
     assert GENERATED in text or lines <= longest, (
         f"{name(page)} has {lines} lines, more than {longest}: split it"
     )

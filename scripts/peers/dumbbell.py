@@ -4,7 +4,7 @@
 And what ten times the flows through ten times the rate cost, beside htsim, up to LARGEST flows.
 
 Usage: dumbbell.py TARGET_DIR [LARGEST]. Writes TARGET_DIR/bench/dumbbell.json;
-docs/src/results/benchmarks.md says what
+docs/src/results/bench-simulator.md says what
 it means.
 """
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The speed of our erasure codes beside memcpy, ISA-L and reed-solomon-simd alone, on one core.
 
-Usage: fec.py TARGET_DIR. Writes TARGET_DIR/bench/fec.json; docs/src/results/benchmarks.md says what it means.
+Usage: fec.py TARGET_DIR. Writes TARGET_DIR/bench/fec.json; docs/src/results/bench-fec.md says what it means.
 """
 
 import json

@@ -2,7 +2,7 @@
 """The jitter filter beside GStreamer's rtpjitterbuffer: playout delay for an equal share of late frames.
 
 Usage: jitter.py LAYERCAST OUT_DIR. Both get the same arrivals.
-docs/src/results/benchmarks.md explains the comparison.
+docs/src/results/bench-media.md explains the comparison.
 """
 
 import json

@@ -4,7 +4,7 @@
 Usage: multicast.py LAYERCAST OUT_DIR [MEGABYTES] [--receivers 1,5,20] [--loss 0,1,5] [--programs uftp,norm]
 
 Needs root, ip, ethtool, nft, uftp and libnorm. Writes OUT_DIR/multicast.json, in which runs of other calls
-with as many megabytes are kept; docs/src/results/benchmarks.md says what it means.
+with as many megabytes are kept; docs/src/results/bench-multicast.md says what it means.
 
 Hosts hang on one bridge; each receiver drops a share of the datagrams that come in, independently, by a
 rule of nftables. Segmentation is done before the link, so that what is dropped are single packets for

@@ -2,7 +2,7 @@
 """SRT and Layercast side by side over the same emulated path, as seen on the screen.
 
 Usage: srt.py LAYERCAST OUT_DIR [RUNS]. Writes OUT_DIR/srt.json and srt.png, quality over time, and prints a
-table. docs/src/results/benchmarks.md says what is compared and how.
+table. docs/src/results/bench-media.md says what is compared and how.
 """
 
 import itertools
@@ -284,7 +284,7 @@ def main() -> None:
 
 
 def table(results: dict) -> None:
-    """Print it for docs/src/results/benchmarks.md."""
+    """Print it for docs/src/results/bench-media.md."""
     keys = [
         "mean_psnr",
         "worst_5_percent_psnr",

@@ -2,7 +2,7 @@
 """XTP beside TCP of Linux, QUIC (quinn) and SRT, in one run: loopback, and a path that loses.
 
 Usage: transports.py TARGET_DIR [ROUNDS [loopback | lossy]]. Writes TARGET_DIR/bench/xtp.json and prints
-tables; docs/src/results/benchmarks.md says what is compared.
+tables; docs/src/results/bench-transport.md says what is compared.
 The path that loses is `layercast emulate` between two
 network namespaces, which needs root; so all go through the same queue, line and dice, as IP packets. Without
 root it is left out, and says so.

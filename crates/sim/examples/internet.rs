@@ -1,4 +1,4 @@
-//! Speed of the internetwork simulator on the dumbbell of docs/src/results/benchmarks.md, as JSON.
+//! Speed of the internetwork simulator on the dumbbell of docs/src/results/bench-simulator.md, as JSON.
 //!
 //! Usage: internet [SECONDS [FLOWS]]
 

@@ -70,7 +70,7 @@ fn report(name: &str, group: Group) -> GroupSummary {
 }
 
 #[test]
-#[ignore = "the bars of docs/src/results/benchmarks.md: run alone, with --release and --nocapture"]
+#[ignore = "the bars of docs/src/results/bench-simulator.md: run alone, with --release and --nocapture"]
 fn ten_thousand_and_a_hundred_thousand_receivers() {
     let runs = [
         ("layercast 10,000", star(layercast(), 2_000, 10_000, 0.01)),
