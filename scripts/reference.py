@@ -334,9 +334,86 @@ def limits_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+# Heading, and the structs of counters below it: file in crates, name, where it is seen.
+STATISTICS = {
+    "Live flows": [
+        (
+            "transport/src/mets/source/mod.rs",
+            "SourceStats",
+            "the source of a flow: `source` of `sim`, `serve`",
+        ),
+        ("transport/src/mets/sink/mod.rs", "SinkStats", "a receiver: `sink` of `join`"),
+        (
+            "transport/src/mets/sink/mod.rs",
+            "DropStats",
+            "packets that a receiver drops: `dropped` of its sink",
+        ),
+        ("transport/src/mets/sink/repair.rs", "RepairStats", "base layers with parities: `repair`"),
+        ("switch/src/stats.rs", "SwitchStats", "a switch"),
+        ("switch/src/stats.rs", "PortStats", "a port of a switch: `queues` of `sim`"),
+        ("switch/src/link.rs", "LinkStats", "a simulated or emulated link: `link`"),
+        ("wire/src/signal.rs", "MemberReport", "the report of a receiver to its source: `stats`"),
+    ],
+    "Sockets": [
+        ("net/src/udp.rs", "UdpStats", "the UDP socket of a node: `udp`"),
+        ("net/src/relay/mod.rs", "RelayStats", "`layercast emulate --to`"),
+    ],
+    "Input media": [
+        ("media/src/ts/splitter.rs", "TsStats", "a transport stream"),
+        ("media/src/rtp/receiver.rs", "RtpStats", "an RTP stream"),
+        ("media/src/live/ingest.rs", "IngestStats", "a live input"),
+    ],
+    "FEC, files and XTP": [
+        ("fec/src/decoder.rs", "DecoderStats", "a decoder of a protected stream"),
+        ("multicast/src/event.rs", "SenderStats", "the sender of a file"),
+        ("multicast/src/event.rs", "ReceiverStats", "a receiver of a file"),
+        ("transport/src/xtp/event.rs", "XtpStats", "an XTP endpoint: `endpoint` of `xtpd`"),
+        ("transport/src/tcp/event.rs", "TcpStats", "a TCP endpoint"),
+    ],
+}
+
+
+def fields(file: str, name: str) -> list[tuple[str, str]]:
+    """The public fields of a struct of the code with their documentation."""
+    text = (REPOSITORY / "crates" / file).read_text()
+    found = re.search(rf"^pub struct {name} \{{\n(.*?)^\}}", text, re.MULTILINE | re.DOTALL)
+    if not found:
+        raise LookupError(f"scripts/reference.py: crates/{file} has no struct {name}")
+    rows = []
+    for match in re.finditer(
+        r"((?:^ +///[^\n]*\n)+)((?: +#\[[^\n]*\n)*) +pub (\w+):", found.group(1), re.MULTILINE
+    ):
+        about = " ".join(line.strip().removeprefix("///").strip() for line in match.group(1).splitlines())
+        renamed = re.search(r'rename = "([^"]+)"', match.group(2))
+        # Links of rustdoc are names here.
+        about = re.sub(r"\[(`[^`]+`)\](\([^)]*\))?", r"\1", about)
+        rows.append((renamed.group(1) if renamed else match.group(3), about))
+    return rows
+
+
+def statistics_page() -> str:
+    """The page of counters."""
+    parts = [
+        "# Statistics",
+        GENERATED.format("the structs of the code"),
+        "The counters of protocol machines and sockets, as `--json` and the API show them. Counts start at the "
+        "start of the machine. `layercast stats URL` shows those of a running node.",
+    ]
+    for heading, structs in STATISTICS.items():
+        parts.append(f"## {heading}")
+        for file, name, where in structs:
+            rows = [f"### {name}\n", f"Counters of {where}.\n", "| counter | meaning |", "|---|---|"]
+            rows += [
+                f"| `{field}` | {escape(sentence(about, inline=True))} |"
+                for field, about in fields(file, name)
+            ]
+            parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """The text of each page."""
-    found = {REFERENCE / "limits.md": limits_page()}
+    found = {REFERENCE / "limits.md": limits_page(), REFERENCE / "statistics.md": statistics_page()}
     for name, (page, _, _) in SCENARIOS.items():
         if (REPOSITORY / "scenarios" / name).exists():
             found[REFERENCE / page] = scenario_page(name)
