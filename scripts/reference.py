@@ -396,8 +396,8 @@ def statistics_page() -> str:
     parts = [
         "# Statistics",
         GENERATED.format("the structs of the code"),
-        "The counters of protocol machines and sockets, as `--json` and the API show them. Counts start at the "
-        "start of the machine. `layercast stats URL` shows those of a running node.",
+        "The counters of protocol machines and sockets, as `--json` and the API show them. Counts start "
+        "with the machine. `layercast stats URL` shows those of a running node.",
     ]
     for heading, structs in STATISTICS.items():
         parts.append(f"## {heading}")
