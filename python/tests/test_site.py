@@ -135,6 +135,15 @@ def test_generated_reference_pages_are_current(page: Path):
     assert page.exists() and page.read_text() == reference.pages()[page], "run: make reference"
 
 
+def test_the_tests_that_the_page_of_edge_cases_names_exist():
+    text = (SOURCE / "reference/edge-cases.md").read_text()
+    named = set(re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+){2,})`", text))
+    code = (file.read_text() for file in REPOSITORY.glob("crates/**/*.rs"))
+    found = {function for text in code for function in re.findall(r"\bfn (\w+)", text)}
+    assert len(named) > 100
+    assert not named - found, f"docs/src/reference/edge-cases.md: no such test: {sorted(named - found)}"
+
+
 def test_the_readme_is_short():
     assert (REPOSITORY / "README.md").read_text().count("\n") <= LONGEST_README
 
