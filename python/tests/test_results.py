@@ -11,7 +11,7 @@ import pytest
 
 from layercast_lab.experiment import Report, experiments
 from layercast_lab.experiment import Row as Told
-from layercast_lab.results import pages, record, schema
+from layercast_lab.results import bench, pages, record, schema
 
 ROOT = Path(__file__).parents[2]
 RESULTS, TEXTS, PAGES = ROOT / "results", ROOT / "results/pages", ROOT / "docs/src/results"
@@ -156,3 +156,73 @@ def test_a_page_shows_measured_values_causes_and_what_is_missing(tmp_path):
     (tmp_path / "p.md").write_text("{{a/b}}\n")
     with pytest.raises(schema.ResultError, match="no page shows bench"):
         pages.pages(groups, tmp_path)
+
+
+def test_runs_that_differ_in_the_load_alone_are_told_together(tmp_path):
+    data = json.loads(group(run=RUN | {"conditions": "debug build, load 3 at the start"}))
+    other = data["experiments"][0] | {"id": "a/c"}
+    other["run"] = RUN | {
+        "command": "layercast-lab reproduce a/c",
+        "conditions": "debug build, load 9 at the start",
+    }
+    data["experiments"].append(other)
+    (tmp_path / "p.md").write_text("{{a/b, a/c}}\n")
+    text = pages.pages({"a": schema.parse(json.dumps(data), "a.json")}, tmp_path)["p.md"]
+    assert "`layercast-lab reproduce a/b` and `layercast-lab reproduce a/c`: 2026-11-26" in text
+    assert "debug build, load 3 to 9 at the start." in text and text.count("2026-11-26") == 1
+
+
+def test_the_output_of_benchmarks_becomes_tables(tmp_path):
+    results, output = tmp_path / "results", tmp_path / "bench"
+    results.mkdir()
+    output.mkdir()
+    codes = [{"scheme": "memcpy", "n": 0, "m": 0, "encode": 121.0, "decode": None}]
+    codes += [{"scheme": "xor-shift", "n": 7, "m": 1, "encode": 62.04, "decode": 28.0}]
+    codes += [{"scheme": "isal-xor", "n": 7, "m": 1, "encode": 107.2}]
+    (output / "fec.json").write_text(json.dumps(codes))
+    bulk = [{"mbit_s": m, "cpu_s_per_gb": 0.6} for m in (21.0, 23.4, 22.9)]
+    xtp = {
+        "loopback": {"xtp": {"runs": bulk}, "srt-file": {"runs": bulk[:1]}},
+        "messages": {"xtp": {"runs": [{"p50_us": 74.0, "p99_us": 135.0}]}},
+    }
+    (output / "xtp.json").write_text(json.dumps({"rounds": 3, **xtp}))
+    one = {"cpu_seconds_of_all": [0.2, 0.25, 0.21], "packet_hops": 5_030_000, "goodput_mbps": 97.0}
+    one |= {"packet_hops_per_cpu_second": 24_300_000, "layercast_times_as_fast": 1.0, "wall_seconds": 0.25}
+    slow = one | {"layercast_times_as_fast": 2.19, "wall_seconds": 0.5}
+    growth = {"10": {"layercast": one}, "100": {"layercast": slow, "htsim": slow}}
+    (output / "dumbbell.json").write_text(json.dumps({"layercast": one, "htsim": slow, "growth": growth}))
+
+    kept = bench.record(results, output, "idle")
+    rows = {table.id: table.rows for g in schema.load(results).values() for table in g.tables}
+    assert sorted(rows) == sorted(kept)
+    assert rows["fec/encode"] == [
+        ["XOR and shift", "62", None, None, None],
+        ["ISA-L, XOR", "107", None, None, None],
+    ]
+    assert rows["fec/decode"] == [["XOR and shift", "28", None, None, None]]
+    assert rows["transports/loopback"][0] == [
+        "XTP, reliable",
+        "23 (21-23)",
+        "0.60 (0.60-0.60)",
+        "74",
+        "135",
+    ]
+    assert rows["transports/loopback"][1] == ["SRT, file", "21", "0.60", None, None]
+    assert rows["simulator/dumbbell"][1] == [
+        "htsim",
+        "0.210 (0.200-0.250)",
+        "5.03",
+        "24.3",
+        "2.19 times as fast",
+        "97.0",
+    ]
+    assert rows["simulator/growth"] == [["10", "0.25", None, None], ["100", "0.5 (2.0 times)", None, "0.5"]]
+    (output / "fec.json").write_text("[{}]")
+    with pytest.raises(schema.ResultError, match="not the output of `make bench-fec`"):
+        bench.record(results, output, "")
+
+
+def test_tables_of_benchmarks_that_are_kept_are_those_of_the_files(stored):
+    columns = {table.id: len(table.columns) for g in stored.values() for table in g.tables}
+    for id, kind in bench.TABLES.items():
+        assert columns[id] == len(kind[4]), id

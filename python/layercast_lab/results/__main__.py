@@ -1,4 +1,4 @@
-"""`python -m layercast_lab.results record|tables`, behind `make results` and `make tables`."""
+"""`python -m layercast_lab.results record|bench|tables`, behind `make results`, `bench-results`, `tables`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from layercast_lab.experiment import experiments
+from layercast_lab.results import bench
 from layercast_lab.results.pages import pages
 from layercast_lab.results.record import Length, record
 from layercast_lab.results.schema import ResultError, load
@@ -29,11 +30,14 @@ def main() -> int:
     run.add_argument(
         "--out", type=Path, default=Path("target/lab"), help="folder for figures and the gallery"
     )
+    benches = commands.add_parser("bench", help="keep the figures that benchmarks wrote into target/bench")
+    benches.add_argument("--bench", type=Path, default=Path("target/bench"), help="folder of their output")
+    benches.add_argument("--conditions", default="", help="what else ran on the machine, priority, build")
     made = commands.add_parser("tables", help="write the pages")
     made.add_argument("--pages", type=Path, default=Path("docs/src/results"), help="folder of the pages")
     given = parser.parse_args()
     try:
-        return tables(given) if given.command == "tables" else run_all(given)
+        return {"tables": tables, "bench": keep_benches, "record": run_all}[given.command](given)
     except ResultError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -46,6 +50,12 @@ def tables(given: argparse.Namespace) -> int:
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
             print(path)
+    return 0
+
+
+def keep_benches(given: argparse.Namespace) -> int:
+    """Keeps the output of benchmarks."""
+    print("\n".join(bench.record(given.results, given.bench, given.conditions)))
     return 0
 
 

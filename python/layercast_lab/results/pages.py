@@ -112,10 +112,22 @@ def _measured(run: Run) -> str:
 
 
 def _how(stored: list[Experiment]) -> str:
-    lines: dict[str, list[str]] = {}
+    alike: dict[str, list[Run]] = {}
     for one in stored:
-        lines.setdefault(_measured(one.run), []).append(one.run.command)
-    return "\n\n".join(f"{_commands(commands)}: {how}" for how, commands in lines.items())
+        alike.setdefault(LOAD.sub("", _measured(one.run)), []).append(one.run)
+    return "\n\n".join(
+        f"{_commands([run.command for run in runs])}: {_together(runs)}" for runs in alike.values()
+    )
+
+
+LOAD = re.compile(r"load (\d+)")
+
+
+def _together(runs: list[Run]) -> str:
+    """How runs were measured that differ in the load of the machine only."""
+    loads = [int(load) for run in runs for load in LOAD.findall(run.conditions or "")]
+    told = _measured(runs[0])
+    return LOAD.sub(f"load {min(loads)} to {max(loads)}", told) if len({*loads}) > 1 else told
 
 
 def _commands(commands: list[str]) -> str:
