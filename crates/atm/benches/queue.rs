@@ -1,4 +1,4 @@
-//! An output queue: time for a cell to come and to go.
+//! Time for a cell to enter and leave an output queue.
 #![allow(
     missing_docs,
     reason = "criterion_group! makes an undocumented function"
@@ -11,7 +11,7 @@ use layercast_atm::{
 use layercast_core::{Rate, Time};
 
 const CIRCUITS: u16 = 64;
-/// Cells that wait all the time.
+/// Cells that are always waiting.
 const BACKLOG: u32 = 100;
 
 /// Cells of many circuits in turn, one in and one out, through a queue that is never empty.
@@ -29,7 +29,7 @@ fn pass(c: &mut Criterion) {
             ..QueueConfig::new(Rate::from_bps(1_536_000))
         };
         let mut queue = OutputQueue::new(config).expect("a good configuration");
-        // Together they may send as much as the link carries, and they do.
+        // Together the circuits may use the whole link, and they do.
         let mean = config.cell_time.times(u64::from(CIRCUITS));
         let traffic = TrafficSpec {
             x_min: mean.mul_div(1, 2),

@@ -46,7 +46,7 @@ pub enum AdmissionError {
     #[error(transparent)]
     Contract(#[from] ContractError),
     /// The peak rate exceeds the link.
-    #[error("x_min {x_min} is less than a cell takes on this link, {cell_time}")]
+    #[error("x_min {x_min} is below the transmission time of a cell on this link, {cell_time}")]
     Peak {
         /// Least time between cells of the contract.
         x_min: Span,
@@ -54,7 +54,7 @@ pub enum AdmissionError {
         cell_time: Span,
     },
     /// No level has such a short bound.
-    #[error("no level keeps a bound of {asked}, the least is {least}")]
+    #[error("no delay level has a bound of at most {asked}; the shortest is {least}")]
     Delay {
         /// Requested bound.
         asked: Span,
@@ -62,7 +62,7 @@ pub enum AdmissionError {
         least: Span,
     },
     /// Too many cells may arrive within the bound of a level.
-    #[error("level {level}: {cells} cells may come within its bound of {limit} cell times")]
+    #[error("level {level}: {cells} cells may arrive within its bound of {limit} cell times")]
     Level {
         /// The level whose test failed: that of the circuit or one below.
         level: u8,
@@ -72,7 +72,7 @@ pub enum AdmissionError {
         limit: u64,
     },
     /// The mean rates exceed the link.
-    #[error("the mean rates would be {needed_ppm} millionths of the link")]
+    #[error("the mean rates would be {needed_ppm} millionths of the link, more than it has")]
     Rate {
         /// Mean rates including the new circuit, in millionths of the link, rounded up.
         needed_ppm: u64,
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(admission.admit(&http_down), Err(error));
         assert_eq!(
             error.to_string(),
-            "level 3: 136 cells may come within its bound of 128 cell times"
+            "level 3: 136 cells may arrive within its bound of 128 cell times"
         );
         // One cell of the bound is left; a telnet connection needs two at this level.
         let telnet = kind(TelnetUp);

@@ -30,7 +30,7 @@ pub enum CacError {
     #[error("a cell loss ratio of {0} is not between 0 and 1")]
     LossRatio(f64),
     /// The capacity of the link is insufficient.
-    #[error("{needed} would be needed, the link carries {link}")]
+    #[error("the circuits need {needed}, the link carries {link}")]
     Full {
         /// Required rate including the new circuit, rounded up.
         needed: CellRate,

@@ -28,7 +28,7 @@ pub enum RejectCause {
     #[error("no capacity at level {0}")]
     Capacity(u8),
     /// The contract is invalid, or requires a shorter delay than any level provides.
-    #[error("the contract cannot be kept by any level")]
+    #[error("no delay level can meet the contract")]
     Contract,
     /// A link on the path has no free circuit number.
     #[error("no free circuit number")]
@@ -37,7 +37,7 @@ pub enum RejectCause {
     #[error("unknown destination")]
     UnknownDestination,
     /// The signalling channel of a link on the path is full.
-    #[error("too many signalling messages wait")]
+    #[error("the signalling channel is full")]
     Congested,
     /// There was no answer in time.
     #[error("no answer in time")]

@@ -1,4 +1,4 @@
-//! The queue against queueing theory: waiting times that have a formula.
+//! Comparison of the queue with queueing theory.
 #![allow(missing_docs, reason = "tests")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::transmit;
 use layercast_atm::{Cell, Class, Discipline, FrameId, OutputQueue, QueueConfig, Vcid};
 use layercast_core::{Rate, Span, Stream, Time};
 
-/// A queue for two circuits that loses nothing: 1 is of `class`, 2 is best effort.
+/// A queue for two circuits without loss: circuit 1 is of `class`, circuit 2 is best effort.
 fn queue(discipline: Discipline, class: Class) -> OutputQueue {
     let config = QueueConfig {
         discipline,
@@ -23,14 +23,14 @@ fn queue(discipline: Discipline, class: Class) -> OutputQueue {
     queue
 }
 
-/// Mean waits in cell times of two Poisson streams of single cells with these loads; circuits 1 and 2.
+/// Mean waits, in cell times, of two Poisson streams of single cells with these loads on circuits 1 and 2.
 fn mean_waits(queue: &mut OutputQueue, loads: [f64; 2], cells: u32) -> [f64; 2] {
     let cell_time = queue.config().cell_time;
     let total = loads[0] + loads[1];
     let mut gaps = Stream::new(1, "gaps");
     let mut kinds = Stream::new(1, "kinds");
     let mut now = Time::ZERO;
-    // One stream split at random gives two independent ones.
+    // A Poisson stream split at random gives two independent ones.
     let arrivals = (0..cells).map(|n| {
         now += Span::from_ps(gaps.exponential(cell_time.as_ps() as f64 / total) as u64);
         let vc = Vcid(1 + u16::from(!kinds.chance(loads[0] / total)));
@@ -76,7 +76,7 @@ fn two_classes_wait_as_in_a_non_preemptive_m_d_1_queue() {
     let (high, low) = (0.4, 0.3);
     let mut queue = queue(Discipline::Sp, Class::Level(0));
     let waits = mean_waits(&mut queue, [high, low], 3_000_000);
-    // Cobham 1954: what is left of the cell in service, then all that goes before.
+    // Cobham 1954: the rest of the cell in service, then all cells with precedence.
     let residual = (high + low) / 2.0;
     assert_within_a_percent(waits[0], residual / (1.0 - high));
     assert_within_a_percent(waits[1], residual / (1.0 - high) / (1.0 - high - low));
@@ -110,7 +110,7 @@ fn a_cell_waits_for_at_most_one_of_lower_priority() {
                 return;
             }
             let came = came[cell.frame.0 as usize];
-            // Low cells that were begun after it came went before it without right.
+            // Cells of lower class that began after its arrival overtook it.
             overtaken += begun_low
                 .iter()
                 .rev()

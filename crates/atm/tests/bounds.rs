@@ -1,4 +1,4 @@
-//! The promise of rate-controlled static priority: no cell of an admitted circuit is sent after its bound.
+//! The guarantee of rate-controlled static priority: no cell of an admitted circuit is sent after its bound.
 #![allow(missing_docs, reason = "tests")]
 
 mod common;
@@ -20,7 +20,7 @@ fn config(discipline: Discipline) -> QueueConfig {
     }
 }
 
-/// Eligibility by the definition, with all of the past at hand.
+/// Eligibility by the definition, from all past arrivals.
 fn eligibility(traffic: &TrafficSpec, arrivals: &[Time]) -> Vec<Time> {
     let n = traffic.cells_per_interval() as usize;
     let mut eligible: Vec<Time> = Vec::new();
@@ -35,15 +35,15 @@ fn eligibility(traffic: &TrafficSpec, arrivals: &[Time]) -> Vec<Time> {
     eligible
 }
 
-/// One circuit: what it is promised and when its cells come.
+/// A circuit: its contract and the arrivals of its cells.
 #[derive(Debug)]
 struct Source {
     contract: Contract,
     arrivals: Vec<Time>,
 }
 
-/// The longest that a cell took from its eligibility to its end on the link, for each level; none for a level
-/// without circuits. Best effort always waits as well. `Some(admission)` decides who gets a circuit.
+/// Longest time from the eligibility of a cell to the end of its transmission, for each level; `None` for a level
+/// without circuits. A best-effort cell is always waiting. With an admission test only admitted circuits send.
 fn worst(
     discipline: Discipline,
     start: Time,
@@ -118,7 +118,7 @@ fn source(delays: u64, phase: u64) -> impl Strategy<Value = Source> {
             x_ave,
             interval,
         };
-        // Greedy ones send all they may from the beginning, the others now and then more than that.
+        // Greedy sources send all that is allowed from the beginning, the others at times more than that.
         let mut now = Time::from_ps(phase);
         let arrivals = gaps.iter().map(|gap| {
             let at = now;
@@ -142,8 +142,8 @@ proptest! {
             .prop_flat_map(|(delays, phase)| sources(delays, phase)),
         offset in 0_u64..276_041_666,
     ) {
-        // A conforming source is eligible when it comes: its delay is that in the switch. Cells that the
-        // horizon would refuse are none of those.
+        // A cell of a conforming source is eligible on arrival, so its delay is that of the switch. Cells beyond the
+        // horizon are excluded.
         for source in &mut sources {
             let eligible = eligibility(&source.contract.traffic, &source.arrivals);
             let horizon = Span::from_secs(2);
@@ -164,7 +164,7 @@ proptest! {
     }
 }
 
-/// Sources of level 0 that send one cell each at the same instant.
+/// Sources of level 0 that send one cell each at the same time.
 fn at_once(count: usize, at: Time) -> Vec<Source> {
     let cell_time = config(Discipline::RcspNwc).cell_time;
     let slow = cell_time.times(1_000);
@@ -183,8 +183,8 @@ fn at_once(count: usize, at: Time) -> Vec<Source> {
     (0..count).map(|_| source()).collect()
 }
 
-/// How much is left of the bound of level 0 when so many cells come just after a slot of the grid began, and
-/// wait for its end behind a cell of best effort that begins just before it. Negative: picoseconds too late.
+/// Slack of the bound of level 0 when this number of cells arrives just after a slot of the grid began and waits for
+/// its end behind a best-effort cell that begins just before it. Negative values: picoseconds too late.
 fn left_of_bound(count: usize, admission: Option<Admission>) -> i64 {
     let QueueConfig { cell_time, .. } = config(Discipline::RcspNwc);
     let grid = config(Discipline::RcspNwc).grid();

@@ -1,4 +1,4 @@
-//! Time to encode a block and to repair the most losses, by code: packets of 1,400 octets.
+//! Time to encode a block and to repair the largest number of losses, by code, with packets of 1,400 octets.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,4 @@
-//! Writes the seeds of the fuzz corpus for tunnels of parities: what a peer sends, and each with one thing wrong.
+//! Writes the seeds of the fuzz corpus for FEC tunnels: the datagrams of a peer, and copies with one fault each.
 //!
 //! `cargo run -p layercast-fec --example edge_corpus -- fuzz/corpus`
 
@@ -14,7 +14,7 @@ fn main() -> std::io::Result<()> {
     seeds::write("edge", names.into_iter().zip(Scheme::ALL.map(conversation)))
 }
 
-/// What an edge sends in two seconds to one of session 7 that sends something itself; every third datagram is lost.
+/// The datagrams of an edge in two seconds, to an edge of session 7 that sends as well; every third datagram is lost.
 fn conversation(scheme: Scheme) -> Vec<u8> {
     let config = |session| FecEdgeConfig {
         scheme,

@@ -1,7 +1,7 @@
-//! Speed of the codes on one core: octets of source packets encoded, or decoded with the most losses, in a second.
+//! Speed of the codes on one core: octets of source packets encoded, or decoded with the most losses, per second.
 //!
-//! Prints JSON: a line per code and block, in GB/s of source packets of 1,400 octets; `memcpy` is a copy of 7 such packets.
-//! `direct` is the library of Reed-Solomon without what surrounds it here. Takes about ten seconds.
+//! Prints JSON: for each code and block GB/s of source packets of 1,400 octets. `memcpy` copies 7 such packets;
+//! `direct` is the Reed-Solomon library without this crate. Takes about ten seconds.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ fn row(scheme: &str, n: usize, m: usize, encode: f64, decode: Option<f64>) -> Va
     json!({ "scheme": scheme, "n": n, "m": m, "encode": encode, "decode": decode })
 }
 
-/// GB/s of a piece of work on so many octets: the best of five measurements of 60 ms.
+/// GB/s of work on this number of octets: the best of five measurements of 60 ms.
 fn speed(octets: usize, mut work: impl FnMut()) -> f64 {
     work();
     let mut best = 0.0_f64;
@@ -77,7 +77,7 @@ fn encode(code: &mut dyn Code, n: usize, m: usize) -> f64 {
     })
 }
 
-/// The first `m` source packets are missing, or one less if the code may need one packet more.
+/// The first `m` source packets are missing, or `m - 1` if the code may need one packet more.
 fn decode(code: &mut dyn Code, n: usize, m: usize) -> f64 {
     let sources = payloads(n);
     let mut parities = Vec::new();
@@ -100,7 +100,7 @@ fn decode(code: &mut dyn Code, n: usize, m: usize) -> f64 {
     })
 }
 
-/// The library alone, in the variant that is its default.
+/// The library alone, in its default variant.
 fn direct(n: usize, m: usize) -> f64 {
     let sources = payloads(n);
     let mut encoder = ReedSolomonEncoder::new(n, m, OCTETS).expect("such a code");

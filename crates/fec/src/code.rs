@@ -151,7 +151,7 @@ pub struct Decoded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum CodeError {
     /// The number of source packets is not supported.
-    #[error("a block of {n} source packets: 1 to {most} are possible")]
+    #[error("a block of {n} source packets: 1 to {most} are supported")]
     Sources {
         /// Requested number.
         n: usize,
@@ -159,7 +159,7 @@ pub enum CodeError {
         most: usize,
     },
     /// The code has no such parity.
-    #[error("parity {index} of a block of {n} source packets: there are {most}")]
+    #[error("parity {index} of a block of {n} source packets: at most {most} are supported")]
     Parity {
         /// Source packets of the block.
         n: usize,
@@ -175,7 +175,7 @@ pub enum CodeError {
         octets: usize,
     },
     /// The length of a packet does not match the units of the block.
-    #[error("a packet of {octets} octets where the block asks for {expected}")]
+    #[error("a packet of {octets} octets instead of {expected}")]
     Length {
         /// Octets of the packet.
         octets: usize,
@@ -183,7 +183,7 @@ pub enum CodeError {
         expected: usize,
     },
     /// More packets are needed.
-    #[error("{have} packets of the block are here: at least {needed} are needed")]
+    #[error("{have} packets of the block were received: at least {needed} are needed")]
     TooFew {
         /// Packets present.
         have: usize,

@@ -19,10 +19,10 @@ pub enum EncodeError {
         most: usize,
     },
     /// The block is no longer kept, or was never closed.
-    #[error("block {0} is not among those kept")]
+    #[error("block {0} is no longer kept, or was never closed")]
     NotKept(u32),
     /// The block cannot have that many further parities.
-    #[error("block {block} can have {left} more parities")]
+    #[error("block {block} can have only {left} further parities")]
     Exhausted {
         /// Serial number of the block.
         block: u32,

@@ -30,13 +30,13 @@ pub struct Shape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HeaderError {
     /// Fewer than eight octets.
-    #[error("{0} octets are no FEC header, which has eight")]
+    #[error("{0} octets are too short for an FEC header of 8")]
     Short(usize),
     /// An unsupported code.
-    #[error("FEC scheme {0} is not known here")]
+    #[error("unknown FEC scheme {0}")]
     Scheme(u8),
     /// The numbers contradict each other.
-    #[error("index {index} of a block of {n} + {m} packets")]
+    #[error("index {index} is impossible in a block of {n} + {m} packets")]
     Shape {
         /// Index of the packet.
         index: u8,

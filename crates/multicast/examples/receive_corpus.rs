@@ -1,4 +1,5 @@
-//! Writes the seeds of the fuzz corpus of a receiver of files: what a sender says first, and the same with one thing wrong.
+//! Writes the seeds of the fuzz corpus of a receiver of files: the first packets of a sender, and copies with one
+//! fault each.
 //!
 //! `cargo run -p layercast-multicast --example receive_corpus -- fuzz/corpus`
 
@@ -13,7 +14,7 @@ use layercast_wire::multicast::{Accept, Body, MemberId, Packet, PathBody, PathCh
 #[path = "../../../fuzz/src/seeds.rs"]
 mod seeds;
 
-/// Octets of a seed, about.
+/// Approximate size of a seed in octets.
 const LONGEST: usize = 8_192;
 
 fn main() -> io::Result<()> {
@@ -51,7 +52,7 @@ fn main() -> io::Result<()> {
     seeds::write("receive", all)
 }
 
-/// What a sender says within half a second to a receiver that answers the announcement and nothing else.
+/// The packets of a sender within half a second, to a receiver that only answers the announcement.
 fn session(
     config: SenderConfig,
     scheme: Option<Scheme>,
@@ -88,7 +89,7 @@ fn session(
     Ok(all)
 }
 
-/// Appends a datagram behind its length.
+/// Appends a datagram after its length.
 fn put(all: &mut Vec<u8>, datagram: &[u8]) {
     all.extend_from_slice(&(datagram.len() as u16).to_be_bytes());
     all.extend_from_slice(datagram);

@@ -74,7 +74,7 @@ pub enum ConfigError {
     #[error("{0} source packets are too many: more octets per packet or per block")]
     TooLarge(u64),
     /// A trigger for streams in a session of an object, or the reverse.
-    #[error("a stream asks by timer, an object after each pass")]
+    #[error("the trigger does not match: a stream polls by timer, an object after each pass")]
     Trigger,
 }
 

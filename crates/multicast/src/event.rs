@@ -84,7 +84,7 @@ pub enum Failure {
     #[error("no receiver took part")]
     NoReceivers,
     /// The group violates its completion condition.
-    #[error("the group is no longer what it must be")]
+    #[error("the group violates its completion condition: required receivers are missing")]
     Integrity,
     /// In two passes nothing reached any receiver, although shorter packets do.
     #[error(
@@ -93,7 +93,7 @@ pub enum Failure {
     )]
     Mtu(u16),
     /// The user aborted.
-    #[error("given up by the user")]
+    #[error("aborted by the user")]
     User,
     /// The content can no longer be read.
     #[error(transparent)]

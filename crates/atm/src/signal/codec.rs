@@ -6,7 +6,7 @@
 //!  3  origin of the call (2)                5  its number (4)
 //!  9  of REJECT: cause, then the level of cause 1
 //!  9  of SETUP: destination (2)            11  number of the circuit (2)
-//! 13  tag: 0 anybody, 1 fallback, 2 and up a type of conversation
+//! 13  tag: 0 any conversation, 1 fallback, 2 and up a type of conversation
 //! 14  service: 0 best effort, 1 delay level (at 15), 2 contract: X_min, X_ave, I, delay (8 each, picoseconds)
 //! ```
 //!
@@ -40,22 +40,22 @@ const FIRST_TYPE: u8 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SignalCellError {
     /// Neither data nor an acknowledgement.
-    #[error("signalling cell of kind {0}, which there is not")]
+    #[error("signalling cell of unknown kind {0}")]
     Kind(u8),
     /// Unknown message number.
-    #[error("signalling message {0}, which there is not")]
+    #[error("unknown signalling message {0}")]
     Message(u8),
     /// Unknown tag.
-    #[error("set-up with tag {0}, which there is not")]
+    #[error("set-up with unknown tag {0}")]
     Tag(u8),
     /// Unknown service.
-    #[error("set-up that asks for service {0}, which there is not")]
+    #[error("set-up with unknown service {0}")]
     Service(u8),
     /// Unknown cause.
-    #[error("reject with cause {0}, which there is not")]
+    #[error("reject with unknown cause {0}")]
     Cause(u8),
     /// Unused octets are not zero.
-    #[error("signalling cell with something where nothing should be")]
+    #[error("signalling cell with unused octets that are not zero")]
     Padding,
 }
 

@@ -3,7 +3,7 @@
 use layercast_atm::{Cell, OutputQueue};
 use layercast_core::Time;
 
-/// Puts in a cell of best effort if none waits.
+/// Adds a best-effort cell if none waits.
 fn keep_busy(queue: &mut OutputQueue, now: Time, filler: Cell) {
     let best_effort = queue.stats().classes[5];
     if best_effort.received == best_effort.sent {
@@ -11,8 +11,8 @@ fn keep_busy(queue: &mut OutputQueue, now: Time, filler: Cell) {
     }
 }
 
-/// Sends cells from `start` until nothing is left. `arrivals` come in the order of time; until the last of
-/// them is sent a `filler` of best effort always waits. `sent` is told each cell and when it was begun.
+/// Sends cells from `start` until nothing is left. `arrivals` are in the order of time; until the last of them is
+/// sent, a best-effort `filler` is always waiting. Each cell and the time of its begin are passed to `sent`.
 pub fn transmit(
     queue: &mut OutputQueue,
     start: Time,

@@ -65,7 +65,7 @@ pub enum PlanError {
     #[error("the tree has {0} parts of different names: placements of at most 10 are compared")]
     Parts(usize),
     /// The effect is invalid: no code, or no improvement.
-    #[error("an effect of FEC that is none: {0}")]
+    #[error("invalid effect of FEC: {0}")]
     Effect(&'static str),
 }
 

@@ -50,10 +50,10 @@ fn yes() -> bool {
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum TreeFileError {
     /// Two branches have the same name.
-    #[error("branch {0} is there twice: a branch has one name and one parent")]
+    #[error("branch {0} is defined twice: names of branches are unique")]
     Twice(String),
     /// The parent of a branch does not exist.
-    #[error("branch {name}: there is no branch {parent} for it to hang on")]
+    #[error("branch {name}: its parent {parent} does not exist")]
     Parent {
         /// The branch.
         name: String,

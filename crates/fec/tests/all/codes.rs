@@ -12,12 +12,13 @@ fn payloads(n: usize, longest: usize, stream: &mut Stream) -> Vec<Bytes> {
     (0..n).map(|_| payload()).collect()
 }
 
-/// Sends the packets of a block that are not in `lost` (parities from n on); the receiver, decoded as far as it goes.
+/// Sends the packets of a block except those in `lost` (parities from n on); returns the receiver, decoded as far as
+/// possible.
 fn through(code: &mut dyn Code, payloads: &[Bytes], m: usize, lost: &[usize]) -> BlockDecoder {
     let n = payloads.len();
     let mut sender = BlockEncoder::new(payloads.to_vec()).expect("payloads");
     let mut receiver = BlockDecoder::new(n);
-    // Parities first and backwards: the order must not matter.
+    // Parities first and in reverse order: the order must not matter.
     for index in (0..n + m).rev().filter(|it| !lost.contains(it)) {
         let put = match index.checked_sub(n) {
             None => receiver.put_source(index, payloads[index].clone()),
@@ -125,7 +126,7 @@ fn a_hundred_fresh_parities_repair_a_hundred_sources() {
         while !receiver.is_complete() {
             for _ in 0..receiver.needed() {
                 let parity = sender.parity(&mut *code, next).expect("a parity");
-                // Asked for again much later it is the same.
+                // A much later request returns the same parity.
                 assert_eq!(sender.parity(&mut *code, 3), sender.parity(&mut *code, 3));
                 assert_eq!(sender.parity(&mut *code, next).as_ref(), Ok(&parity));
                 assert_eq!(receiver.put_parity(&*code, next, parity), Put::New);
@@ -184,7 +185,7 @@ fn what_contradicts_the_block_is_refused() {
     let code = Scheme::XorShift.code();
     let mut receiver = BlockDecoder::new(4);
     receiver.put_source(0, vec![1; 10].into());
-    // Parity 2 of four is six octets longer than a unit, which is no shorter than twelve.
+    // Parity 2 of four is six octets longer than a unit, which has at least twelve.
     assert_eq!(
         receiver.put_parity(&*code, 2, vec![0; 17].into()),
         Put::Refused
@@ -220,7 +221,7 @@ proptest! {
         for at in (1..order.len()).rev() {
             order.swap(at, stream.below(at as u64 + 1) as usize);
         }
-        // Two spare packets make up for what RaptorQ may need.
+        // RaptorQ may need two further packets.
         let spare = if scheme == Scheme::RaptorQ { 2 } else { 0 };
         let lost = &order[..stream.below((m.saturating_sub(spare) + 1) as u64) as usize];
         let receiver = through(&mut *scheme.code(), &sources, m, lost);

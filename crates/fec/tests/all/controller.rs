@@ -11,7 +11,7 @@ fn seen(expected: u64, loss: f64) -> LossCount {
     }
 }
 
-/// The choice after so many round trips in which all receivers see a loss.
+/// The choice after a number of round trips in which all receivers see this loss.
 fn settled(config: ControllerConfig, receivers: u64, loss: f64) -> Choice {
     let mut controller = Controller::new(config);
     for receiver in 0..receivers {
@@ -22,7 +22,7 @@ fn settled(config: ControllerConfig, receivers: u64, loss: f64) -> Choice {
 
 #[test]
 fn choices_are_those_of_the_table() {
-    // Between the boundaries of 2.7, computed there for model A: in the middle of each range B agrees.
+    // Between the boundaries of 2.7, computed there for model A; in the middle of each range model B agrees.
     let of = |receivers, loss| {
         let choice = settled(
             ControllerConfig {
@@ -67,7 +67,7 @@ fn live_media_get_the_cheapest_code_that_leaves_little_enough_loss() {
             .fold(f64::INFINITY, f64::min);
         assert!((choice.cost - best).abs() < 1e-9, "{choice:?}, {best}");
     }
-    // Nothing lost, nothing sent; and where nothing helps, what helps most.
+    // Without loss no parities; where no code helps, the best one.
     assert_eq!(of(1e-4, 10, 0.0).m, 0);
     let hopeless = of(1e-6, 10, 0.3);
     assert!(hopeless.cost >= 1e3 && hopeless.m == 4, "{hopeless:?}");
@@ -199,7 +199,7 @@ fn delay_is_kept_with_the_least_overhead() {
         parities: 4,
         ..ControllerConfig::default()
     };
-    // Nothing to do: 95 of 100 packets wait for nobody.
+    // No code is needed: 95 of 100 packets do not wait.
     let choice = settled(delay(50), 3, 1e-4);
     assert_eq!((choice.n, choice.m), (1, 0));
     let choice = settled(delay(50), 3, 0.01);
@@ -208,7 +208,7 @@ fn delay_is_kept_with_the_least_overhead() {
     };
     let (n, m) = (usize::from(choice.n), usize::from(choice.m));
     assert!(m > 0 && wait(n, m) <= 50.0 && n + m <= 50);
-    // No block that is longer and has as many parities keeps the budget.
+    // No longer block with as many parities keeps the budget.
     assert!(
         (n + 1..=40 - m).all(|more| wait(more, m) > 50.0),
         "{choice:?}"

@@ -27,7 +27,7 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-/// A packet that says which it is, of a length of its own.
+/// A packet with its number and an individual length.
 fn packet(number: u32, octets: usize) -> Bytes {
     let mut packet = number.to_be_bytes().to_vec();
     packet.resize(4 + octets, number as u8);
@@ -51,7 +51,7 @@ fn packets(edge: &mut FecEdge) -> Vec<Bytes> {
     std::iter::from_fn(|| edge.poll_packet()).collect()
 }
 
-/// The datagrams of so many packets, one in a millisecond.
+/// The datagrams of these packets, one packet per millisecond.
 fn sent(edge: &mut FecEdge, packets: &[Bytes]) -> Vec<Bytes> {
     let mut all = Vec::new();
     for (ms, packet) in packets.iter().enumerate() {
@@ -64,7 +64,7 @@ fn sent(edge: &mut FecEdge, packets: &[Bytes]) -> Vec<Bytes> {
     all
 }
 
-/// What the path does to a datagram: lost, how often it comes, how many others overtake it.
+/// Treatment of a datagram by the path: lost, number of copies, number of datagrams that overtake it.
 type Fate = (bool, usize, u32);
 
 proptest! {
@@ -80,7 +80,7 @@ proptest! {
         let given: Vec<Bytes> = (0..).zip(&lengths).map(|(it, &len)| packet(it, len)).collect();
         let all = sent(&mut near, &given);
         prop_assert_eq!(near.stats().sent.packets, given.len() as u64);
-        // A block: its sources, and how many of its packets were lost.
+        // For each block its sources, and the number of lost packets.
         let mut blocks: BTreeMap<u32, (Vec<u32>, usize)> = BTreeMap::new();
         let mut arriving = Vec::new();
         for (place, datagram) in (0..).zip(&all) {
@@ -89,7 +89,7 @@ proptest! {
             if header.parity().is_none() {
                 block.0.push(number(&datagram.slice(ENVELOPE + Header::SIZE..)));
             }
-            // The first of all says where the sequence begins.
+            // The very first datagram defines the beginning of the sequence.
             let (lost, copies, late): Fate = if place == 0 { (false, 1, 0) } else { fates[place as usize] };
             block.1 += usize::from(lost);
             if !lost {
@@ -110,7 +110,7 @@ proptest! {
             prop_assert_eq!(it, &given[number(it) as usize]);
         }
         for (sources, lost) in blocks.values() {
-            // Of RaptorQ any N + 2 suffice, but for one block in millions.
+            // For RaptorQ any N + 2 packets suffice, except for one block in millions.
             let spare = usize::from(m).saturating_sub(if scheme == Scheme::RaptorQ { 2 } else { 0 });
             if *lost <= spare {
                 let whole = sources.iter().all(|it| got.binary_search_by_key(it, number).is_ok());
@@ -133,7 +133,7 @@ proptest! {
         packets(&mut far);
         let mut near = edge(CONFIG);
         let given: Vec<Bytes> = (0..6).map(|it| packet(it, 100)).collect();
-        // A start of its own, after all that.
+        // A restart after all that.
         let all = sent(&mut near, &given);
         all[1..].iter().for_each(|it| far.receive(at(100), it));
         prop_assert_eq!(packets(&mut far).len(), 6);
@@ -146,7 +146,7 @@ fn at_three_percent_loss_as_much_stays_lost_as_the_formula_says() {
     let mut path = Stream::new(1, "path");
     let count = 1_200_000_u32;
     let lost = |edge: &FecEdge| edge.stats().received.lost;
-    // Losses of a block come together: their spread is that of blocks.
+    // Losses of a block are correlated: the variance is that of blocks.
     let (mut squares, mut before) = (0_u64, 0);
     let mut out = Vec::new();
     for it in 0..count {
@@ -172,11 +172,11 @@ fn at_three_percent_loss_as_much_stays_lost_as_the_formula_says() {
         off.abs() < 3.0 * spread && spread < 0.1 * wanted,
         "{off} of {wanted}, {spread}"
     );
-    // Of a block that lost its last packet and both parities nothing tells that there was a last packet.
+    // If a block lost its last packet and both parities, its last packet is unknown.
     let unseen = stayed - stats.lost;
     assert!(unseen < stayed / 50, "{unseen} of {stayed}");
     assert!((stats.raw_loss.unwrap() - 0.03).abs() < 5e-4, "{stats:?}");
-    // The block's parities follow its packets: at most five packets later.
+    // The parities of a block follow its packets, at most five packets later.
     assert!(
         stats.added_ms > 1.0 && stats.most_added_ms <= 6.0,
         "{stats:?}"
@@ -237,7 +237,7 @@ fn a_peer_that_begins_anew_is_heard_at_once() {
     };
     let second = sent(&mut edge(anew), &given);
     first.iter().for_each(|it| far.receive(at(0), it));
-    // Its first packet is lost, and one of the session before is late.
+    // Its first packet is lost, and one of the former session is late.
     second[1..].iter().for_each(|it| far.receive(at(1), it));
     far.receive(at(2), &first[0]);
     assert_eq!(packets(&mut far).len(), 120);
@@ -266,7 +266,8 @@ fn who_cannot_keep_up_hands_on_without_decoding_and_goes_on_later() {
     }
     let mut numbers: Vec<u32> = packets(&mut far).iter().map(number).collect();
     numbers.sort_unstable();
-    // From the third block on nothing is recovered; the sixth is not decoded to its end either, as some of it passed by.
+    // From the third block on nothing is recovered; the sixth is not decoded completely either, because some of it
+    // was passed on undecoded.
     let lost: Vec<u32> = (0..60)
         .filter(|it| numbers.binary_search(it).is_err())
         .collect();
@@ -277,7 +278,7 @@ fn who_cannot_keep_up_hands_on_without_decoding_and_goes_on_later() {
     assert_eq!((stats.recovered, stats.bypassed), (6, 25));
 }
 
-/// The code, after `seconds` of a thousand packets each, over a path that loses so many both ways.
+/// The code after `seconds` of a thousand packets each, with this loss both ways.
 fn followed(loss: f64, seconds: u64) -> ((u8, u8), FecEdge) {
     let auto = FecEdgeConfig {
         code: None,

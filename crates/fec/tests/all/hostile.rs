@@ -1,4 +1,4 @@
-//! Packets that no encoder makes: counted, dropped, bounded, and never a panic.
+//! Packets that no encoder produces: counted, dropped, bounded, without a panic.
 
 use bytes::Bytes;
 use layercast_core::{Serial, Span, Stream, Time};
@@ -48,10 +48,10 @@ fn a_block_is_what_its_first_packet_told() {
     decoder.handle(Time::ZERO, &packet(0, 3, Some((3, 2)), 12));
     decoder.handle(Time::ZERO, &packet(0, 4, None, 5));
     assert_eq!(decoder.stats().conflicting, 2);
-    // Longer than the unit that the parity told.
+    // Longer than the unit that the parity implies.
     decoder.handle(Time::ZERO, &packet(0, 1, None, 11));
     assert_eq!(decoder.stats().malformed, 1);
-    // A parity that could hold none of what is here.
+    // A parity that is too short for the packets present.
     decoder.handle(Time::ZERO, &packet(1, 0, None, 50));
     decoder.handle(Time::ZERO, &packet(1, 4, Some((4, 2)), 51));
     assert_eq!(decoder.stats().malformed, 2);
@@ -66,7 +66,7 @@ fn one_packet_from_nowhere_does_not_move_the_window() {
     decoder.handle(Time::ZERO, &packet(9 << 20, 0, None, 1));
     assert_eq!((decoder.stats().strange, decoder.stats().restarts), (3, 0));
     decoder.handle(Time::ZERO, &packet(5, 1, None, 1));
-    // A sender that began anew is believed at its second packet.
+    // A restarted sender is accepted at its second packet.
     decoder.handle(Time::ZERO, &packet(7 << 20, 0, None, 1));
     decoder.handle(Time::ZERO, &packet(7 << 20, 1, None, 1));
     assert_eq!((decoder.stats().strange, decoder.stats().restarts), (4, 1));
@@ -89,7 +89,7 @@ fn memory_is_bounded_by_octets() {
     let gone = gone
         .filter(|it| matches!(it, DecoderEvent::Unrecoverable { .. }))
         .count();
-    // Every block had four of five packets and was repaired at once.
+    // Every block had four of five packets and was repaired immediately.
     assert_eq!((gone, decoder.stats().recovered), (0, 40));
     for block in 40..80 {
         for index in 0..3 {
@@ -97,14 +97,14 @@ fn memory_is_bounded_by_octets() {
         }
         decoder.handle(Time::ZERO, &packet(block, 7, Some((5, 3)), 1_010));
     }
-    // 4 008 octets a block: three do not fit.
+    // 4 008 octets per block: three do not fit.
     assert_eq!(decoder.stats().unrecoverable, 38);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A parser never panics, and what it takes it gives back.
+    /// The parser never panics, and what it accepts is encoded identically.
     #[test]
     fn any_octets_give_a_header_or_an_error(octets in prop::collection::vec(any::<u8>(), 0..12)) {
         if let Ok(header) = Header::decode(&octets) {
@@ -112,7 +112,7 @@ proptest! {
         }
     }
 
-    /// Thousands of packets of random and half-sensible headers.
+    /// Thousands of packets with random and half-valid headers.
     #[test]
     fn a_decoder_survives_anything(seed: u64, wild: bool) {
         let mut stream = Stream::new(seed, "hostile");

@@ -1,4 +1,4 @@
-//! Tests of the codes and of what stands on them.
+//! Tests of the codes and of the layers above them.
 
 mod codes;
 mod controller;

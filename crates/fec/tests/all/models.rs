@@ -13,7 +13,7 @@ fn near(found: f64, told: f64, off: f64) {
     );
 }
 
-/// Equal to as many decimals as are printed.
+/// Asserts equality in the printed decimals.
 fn printed(found: f64, told: f64, decimals: i32, what: &str) {
     let half = 0.5 * 10_f64.powi(-decimals) + 1e-12;
     assert!(
@@ -22,12 +22,12 @@ fn printed(found: f64, told: f64, decimals: i32, what: &str) {
     );
 }
 
-/// The first group for which something is so: further on it need not be, as E[T] climbs in steps.
+/// The first group for which a condition holds; it need not hold for all larger ones, since E[T] rises in steps.
 fn first(mut so: impl FnMut(f64) -> bool) -> Option<u32> {
     (1..40_000).find(|&group| so(f64::from(group)))
 }
 
-/// Where a function of e changes sign, on a logarithmic scale.
+/// The root of a function of e, on a logarithmic scale.
 fn root(mut low: f64, mut high: f64, positive_above: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..80 {
         let middle = (low * high).sqrt();
@@ -48,7 +48,7 @@ fn loss_after_decoding() {
     for e in [1e-7_f64, 1e-4, 0.01, 0.3, 0.9] {
         for n in [1, 5, 7, 20, 100] {
             let (p, count) = (1.0 - e, n as f64);
-            // The formulas as they are printed; where they cancel they have digits to spare no longer.
+            // The printed formulas, where cancellation leaves enough digits.
             let one = e * (1.0 - p.powf(count));
             let two = e * (1.0 - p.powf(count + 1.0) - (count + 1.0) * e * p.powf(count));
             near(residual(n, 1, e), one, 1e-15 / e + 1e-12);
@@ -56,7 +56,7 @@ fn loss_after_decoding() {
             assert_eq!(residual(n, 0, e), e);
         }
     }
-    // Far below what 1 - (1 - ...) could tell: C(10, 5) e^5 e to the first order.
+    // Far below the accuracy of 1 - (1 - ...): C(10, 5) e^5 e to first order.
     near(residual(6, 5, 1e-7), 252e-42, 1e-5);
 }
 
@@ -112,8 +112,8 @@ fn crossings_of_figures_1_to_3() {
     assert_eq!(crossing(0.01, CostKind::B, 0, 1), Some(17));
     assert_eq!(crossing(0.01, CostKind::A, 1, 2), Some(280));
     assert_eq!(crossing(0.01, CostKind::B, 1, 2), Some(319));
-    // The specification has 11 355, 15 439 and (below) 26 264; independent evaluations of its
-    // formulas, two of them in 40 digits, give these.
+    // The specification has 11 355, 15 439 and (below) 26 264 from a first evaluation; independent evaluations, two
+    // of them in 40 digits, give these values.
     assert_eq!(crossing(0.01, CostKind::A, 2, 3), Some(11_270));
     assert_eq!(crossing(0.01, CostKind::B, 2, 3), Some(15_413));
     assert_eq!(crossing(0.001, CostKind::A, 0, 1), Some(156));
@@ -155,7 +155,7 @@ fn the_best_of_four_by_loss_and_group() {
             );
         }
     }
-    // Not monotone: 6+2 is best once more.
+    // Not monotone: 6+2 is the best again.
     for (group, low, high) in [(1e3, 8.37e-2, 1.17e-1), (1e4, 4.42e-2, 7.65e-2)] {
         assert_eq!(
             [low * 0.99, low * 1.01].map(|e| best(e, group)),
@@ -166,7 +166,7 @@ fn the_best_of_four_by_loss_and_group() {
             [Some(2), Some(3)]
         );
     }
-    // From here on nothing helps.
+    // Above this no code helps.
     for (group, limit) in [
         (10.0, 3.21e-1),
         (100.0, 3.58e-1),
@@ -216,7 +216,7 @@ fn classic_tcp_and_sack() {
         let share = *m as f64 / *n as f64;
         near(share / 200.0, classic, 7e-3);
         near((share / 200.0).sqrt(), sack, 2e-3);
-        // Never justified below, even if it repaired everything.
+        // Not justified below, even with perfect repair.
         let ideal = *n as f64 / (n + m) as f64;
         assert!(tcp_efficiency(1, 0, share / 200.0 * 0.999, 200.0) > ideal);
         assert!(sack_efficiency(1, 0, (share / 200.0).sqrt() * 0.999, 200.0) > ideal);
@@ -292,7 +292,7 @@ fn resequencing_delay() {
             ],
         ),
     ];
-    // The last mean is 0.955 in the specification; the sum of its own formula is 0.95447.
+    // The specification has 0.955 for the last mean; the sum of its formula is 0.95447.
     for (e, row) in table {
         for ((n, m), (mean, deviation)) in CODES.into_iter().zip(row) {
             let found = reseq(residual(n, m, e), 200, 1.0);
@@ -303,7 +303,7 @@ fn resequencing_delay() {
             }
         }
     }
-    // The quantile against the definition, term by term.
+    // The quantile by its definition, term by term.
     let found = reseq(0.01, 50, 1.0);
     let within = |d: f64| {
         (0..3_000)
@@ -344,15 +344,15 @@ fn integrated_repair() {
             );
         }
     }
-    // A block of one is plain repetition.
+    // A block of one packet is plain repetition.
     near(integrated(1, 0, 0.03, 500.0), expected(0.03, 500.0), 1e-12);
-    // Parities that are needed anyway cost nothing, those beyond do.
+    // Proactive parities that are needed anyway cost nothing, further ones do.
     let at = |proactive| integrated(100, proactive, 0.01, 1e6);
     near(at(0), at(3), 1e-6);
     assert!(at(20) > 1.199 && at(0) < 1.11, "{} {}", at(0), at(20));
 }
 
-/// A million receivers and tiny losses keep their digits.
+/// A million receivers and tiny losses do not lose accuracy.
 #[test]
 fn extremes_do_not_lose_precision() {
     near(expected(1e-12, 1e6) - 1.0, 1e-6, 1e-6);

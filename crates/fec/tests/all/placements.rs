@@ -42,7 +42,7 @@ fn parities_count_on_the_links_that_carry_them() {
     assert!((branch.overhead - overhead).abs() < 1e-12);
     assert!((branch.net_gain - branch.gain / overhead).abs() < 1e-12);
     assert_eq!(branch.parity_links, 150.0);
-    // The branch loses after decoding what the formula tells.
+    // The branch has the loss after decoding of the formula.
     let decoded = residual(14, 2, 1.0 - 0.99_f64.powi(5));
     let without = Tree::tree3(6, 1, 30, 1.0 - 0.999_f64.powi(25), decoded);
     let told = Tree {
@@ -54,7 +54,7 @@ fn parities_count_on_the_links_that_carry_them() {
     assert!((branch.expected - told.expected().expect("a tree")).abs() < 1e-12);
 }
 
-/// The best code of a search is at least as good as any fixed one, and worth nothing where nothing is lost.
+/// The best code of a search is at least as good as any fixed one, and has no gain without loss.
 #[test]
 fn codes_are_chosen_part_by_part() {
     let tree = Tree::tree3(30, 5, 30, 1e-3, 1e-2);

@@ -16,7 +16,7 @@ const CONFIG: EncoderConfig = EncoderConfig {
     keep: 0,
 };
 
-/// A packet of the number `number`, of a length of its own.
+/// The packet with number `number` and an individual length.
 fn payload(number: u32) -> Bytes {
     let mut octets = number.to_be_bytes().to_vec();
     octets.resize(4 + number as usize * 37 % 200, number as u8);
@@ -40,7 +40,7 @@ fn parities(encoder: &mut Encoder) -> Vec<Bytes> {
     found
 }
 
-/// All packets of a stream of so many source packets.
+/// All packets of a stream of `count` source packets.
 fn sent(encoder: &mut Encoder, count: u32) -> Vec<Bytes> {
     let mut all = Vec::new();
     for number in 0..count {
@@ -58,7 +58,7 @@ fn events(decoder: &mut Decoder) -> Vec<DecoderEvent> {
     std::iter::from_fn(|| decoder.poll_event()).collect()
 }
 
-/// Numbers of the source packets handed over, and of blocks given up.
+/// Numbers of the delivered source packets and of the abandoned blocks.
 fn outcome(events: &[DecoderEvent]) -> (Vec<u32>, Vec<u32>) {
     let (mut numbers, mut lost) = (Vec::new(), Vec::new());
     for event in events {
@@ -143,7 +143,7 @@ fn what_cannot_be_repaired_is_told_when_it_is_given_up() {
     };
     assert_eq!(events(&mut decoder), [told]);
     assert_eq!((decoder.loss().expected, decoder.loss().received), (8, 4));
-    // Late, but perhaps still of use; the block stays shut.
+    // Late, but possibly still useful; the block stays closed.
     decoder.handle(due, &all[1]);
     decoder.handle(due, &all[6]);
     let late = events(&mut decoder);
@@ -208,7 +208,8 @@ fn further_parities_repair_what_the_first_could_not() {
             "{scheme:?}"
         );
         assert_eq!(encoder.further(Serial(9), 1), Err(EncodeError::NotKept(9)));
-        // The index has eight bits; with XOR and shift a packet is full before that: 8 + 205 + 29 * 41 > 1400.
+        // The index has eight bits; with XOR and shift the packet size is the tighter limit: 8 + 205 + 29 * 41 >
+        // 1400.
         let left = if scheme == Scheme::XorShift { 35 } else { 219 };
         let exhausted = EncodeError::Exhausted { block: 0, left };
         assert_eq!(encoder.further(Serial(0), 250), Err(exhausted));
@@ -296,7 +297,7 @@ fn loss_is_counted_before_decoding_whole_blocks_too() {
     let mut encoder = Encoder::new(CONFIG).expect("a configuration");
     let all = sent(&mut encoder, 600);
     let mut decoder = Decoder::new(DecoderConfig::default());
-    // Every tenth packet, and block 40 entirely.
+    // Every tenth packet, and block 40 completely.
     let gone = |place: usize| place % 10 == 3 || (320..328).contains(&place);
     let arrives = all.iter().enumerate().filter(|it| !gone(it.0));
     arrives.for_each(|it| decoder.handle(Time::ZERO, it.1));
@@ -316,8 +317,8 @@ fn loss_is_counted_before_decoding_whole_blocks_too() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Loss, duplicates and disorder: every source comes at most once unless late, none is altered, and whatever is
-    /// missing at the end is told.
+    /// With loss, duplicates and reordering every source is delivered at most once unless late, none is altered, and
+    /// all missing ones are reported.
     #[test]
     fn nothing_is_invented_and_nothing_vanishes(
         seed: u64, scheme in prop::sample::select(Scheme::ALL.to_vec()),

@@ -1,4 +1,4 @@
-//! Real blocks against the models: the tolerances are those of specs/packet-level-fec.md 8.
+//! Real blocks compared with the models; tolerances of specs/packet-level-fec.md 8.
 
 use layercast_fec::Scheme;
 use layercast_fec::model::{
@@ -140,7 +140,7 @@ fn a_protected_transfer_takes_no_more_than_its_half_if_parities_and_losses_count
     let greedy = greedy.run().expect("a study");
     assert!(greedy.load[0] > 2.0 * greedy.load[1], "{greedy:?}");
     assert!(greedy.queue > coupled.queue, "{greedy:?} {coupled:?}");
-    // Nothing of a transfer gets lost in the books.
+    // The accounting of a transfer is complete.
     assert!(coupled.load[0] + coupled.load[1] <= 1.0);
 }
 
@@ -169,7 +169,7 @@ const STALLS: Stalls = Stalls {
 fn transports_that_stall_are_as_efficient_as_their_models_say() {
     for (n, m) in [(1, 0), (7, 1), (5, 3)] {
         let found = Stalls { n, m, ..STALLS }.run().expect("a study");
-        // At the end it waits for a window.
+        // At the end it waits for one window.
         near(
             found.efficiency,
             f64::from(n) / f64::from(n + m),

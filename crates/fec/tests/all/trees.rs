@@ -14,7 +14,7 @@ fn at(tree: &Tree) -> f64 {
     tree.expected().expect("a tree")
 }
 
-/// Tree 3 with FEC on shared part or branches, by 100.
+/// Tree 3 with FEC on the shared part or the branches, with factor 100.
 fn gain3(branch: u32, receivers: u64, losses: [f64; 2], fec: [bool; 2]) -> (f64, f64, f64) {
     let by = |it: usize| {
         if fec[it] {
@@ -48,7 +48,7 @@ fn gains4(lan_size: u64, receivers: u64, shared: u32) -> [f64; 3] {
     ]
 }
 
-/// Equations (6) and (12), (11), with binomials multiplied out.
+/// Equations (6), (11) and (12), with binomials multiplied out.
 fn closed(inner: &[(f64, f64)], i: u32) -> f64 {
     let Some(((loss, count), rest)) = inner.split_first() else {
         return 1.0;
@@ -100,7 +100,7 @@ fn recursion_and_closed_forms_agree() {
     }
 }
 
-/// Link by link, and copy by copy, it is the same as aggregated.
+/// Evaluation link by link and copy by copy equals the aggregated one.
 #[test]
 fn links_may_be_aggregated_and_copies_counted() {
     let chain = |loss: f64, hops: u32, end: Vec<Branch>| {
@@ -130,7 +130,7 @@ fn links_may_be_aggregated_and_copies_counted() {
     );
 }
 
-/// With one level the tree is the star, digit by digit.
+/// A tree with one level equals the star in all digits.
 #[test]
 fn a_tree_of_one_level_is_the_star() {
     for (loss, receivers) in [(0.01, 100), (1e-7, 1_000_000), (0.3, 7)] {
@@ -423,7 +423,7 @@ fn perfect_and_hopeless_links() {
     );
 }
 
-/// Packets sent down tree 4 one after the other.
+/// Sends packets down tree 4 one by one.
 #[test]
 fn sending_packets_down_the_tree_gives_the_same() {
     let (wans, lan_size, branch) = (20_usize, 25_usize, 15);

@@ -78,7 +78,7 @@ fn a_hundred_receivers_behind_five_aggregators() {
             assert_eq!(deliveries.len(), 5);
             for it in &deliveries {
                 assert_eq!((it.outcome, it.complete), (Outcome::Delivered, it.weight));
-                // Who joins when the others are complete already may not be counted any more.
+                // A receiver that joins when the others are complete may no longer be counted.
                 let least = if loss > 0.0 { 19 } else { 20 };
                 assert!((least..=20).contains(&it.weight), "{it:?}");
             }
@@ -92,7 +92,7 @@ fn feedback(body: &Body) -> bool {
     matches!(body, Body::Report(_) | Body::Poll(_) | Body::Release { .. })
 }
 
-/// Which packets of the first pass are lost, to whom, and how much of the feedback.
+/// Which packets of the first pass are lost, for which receivers, and the loss of feedback.
 fn losses() -> impl Strategy<Value = (usize, u32, u32, Vec<(u32, u64)>, f64, u64)> {
     let lost = prop::collection::vec((1u32..12, 0u64..80), 0..60);
     let share = prop_oneof![Just(0.0), 0.0..0.3];
@@ -141,7 +141,7 @@ proptest! {
             prop_assert_eq!(net.result(), Some(Ok(())));
             prop_assert!(net.receivers.iter().flatten().all(|it| it.is_complete()));
             let rounds = u64::from(net.sender.stats().rounds);
-            // Where answers are suppressed it has yet to learn how long those of aggregators take.
+            // With suppression the sender has yet to learn the delay of aggregators.
             prop_assert!(rounds <= 2 + u64::from(profile == 3), "{} passes", rounds);
         }
     }
@@ -251,7 +251,7 @@ fn an_aggregator_with_a_key_hears_only_senders_that_have_it() {
         let own = AggregatorConfig::new(MemberId(number.into()), 10);
         *aggregator = Some(Aggregator::new(own.with_key(Some(&master))));
     }
-    // Somebody without the key is the first to announce something.
+    // An attacker without the key is the first to announce a session.
     let mallory = Peer(77);
     let mut forged = Sender::object(
         66,
@@ -284,7 +284,7 @@ impl IntoPayload for Vec<u8> {
     }
 }
 
-/// Every user takes what is there.
+/// Every user reads what is available.
 fn take(net: &mut Net<Virtual, VirtualStore>, taken: &mut [u64; 12]) {
     for (receiver, taken) in net.receivers.iter_mut().flatten().zip(taken) {
         while let Some(payload) = receiver.take() {

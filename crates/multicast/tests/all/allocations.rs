@@ -1,5 +1,5 @@
-//! Packets on their way cost no memory of their own: who sends, encodes, decodes and receives them allocates nothing for
-//! each of them.
+//! Packets in transit allocate no memory: sending, encoding, decoding and receiving them allocates nothing per
+//! packet.
 
 use allocation_counter::measure;
 use bytes::{Bytes, BytesMut};
@@ -14,10 +14,10 @@ use layercast_wire::multicast::{Body, Packet};
 use crate::net::receiver;
 use crate::object::{content, listed};
 
-/// Packets that are not counted: buffers find their size.
+/// Initial packets that are not counted, while buffers grow.
 const FIRST: u32 = 300;
 
-/// A sender and a receiver next to each other.
+/// A sender and a receiver.
 struct Two<S, T> {
     now: Time,
     sender: Sender<S>,
@@ -41,7 +41,7 @@ impl<S: Source, T: Store> Two<S, T> {
         }
     }
 
-    /// What the sender has to say: data are counted, and what they allocate where they leave and where they come.
+    /// Drains the sender; counts data packets, and their allocations at both ends.
     fn send(&mut self) {
         loop {
             let mut left = None;
@@ -51,7 +51,7 @@ impl<S: Source, T: Store> Two<S, T> {
             };
             self.octets.clear();
             let encoded = measure(|| packet.encode_into(&mut self.octets));
-            // As a driver does, which takes many datagrams into one piece of memory.
+            // As a driver does, which collects many datagrams in one buffer.
             self.arena.extend_from_slice(&self.octets);
             let datagram = self.arena.split().freeze();
             let came = measure(|| {
@@ -69,7 +69,7 @@ impl<S: Source, T: Store> Two<S, T> {
         }
     }
 
-    /// Lets time pass until the next thing happens.
+    /// Advances the time to the next event.
     fn step(&mut self) {
         self.send();
         while let Some(answer) = self.receiver.poll_transmit(self.now, &mut Off) {

@@ -1,5 +1,6 @@
-//! Random losses, duplicates, reordering, damage, crashes and restarts: who believes that it has the object has it,
-//! who is there at the end has it or has been told that it failed, and nothing is repaired that nobody asked for.
+//! Random losses, duplicates, reordering, damage, crashes and restarts. A receiver that reports completion has the
+//! object; a receiver that is present at the end has it or knows that it failed; nothing is repaired without a
+//! request.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +24,13 @@ struct Scene {
     octets: usize,
     receivers: u32,
     faults: Faults,
-    /// Milliseconds, receiver, whether it keeps what it has, for how long it is gone.
+    /// Milliseconds, receiver, whether it keeps its data, duration of its absence.
     crashes: Vec<(u64, u32, bool, u64)>,
     sender_crash: Option<u64>,
     weak: Option<(u32, f64)>,
-    /// Receivers of each aggregator.
+    /// Number of receivers per aggregator.
     aggregate: Option<u32>,
-    /// Milliseconds, aggregator, for how long it is gone.
+    /// Milliseconds, aggregator, duration of its absence.
     aggregator_crashes: Vec<(u64, usize, u64)>,
     seed: u64,
 }
@@ -176,7 +177,7 @@ impl Scene {
             net.fate =
                 Box::new(move |from, to, _| (from == weak || to == weak) && random.chance(loss));
         }
-        // What happens when: a receiver crashes or starts, or the sender starts anew.
+        // The schedule of events: a receiver crashes or starts, or the sender restarts.
         let mut story: BTreeMap<(u64, usize), Happening> = BTreeMap::new();
         for (at, &(ms, receiver, keeps, gone)) in self.crashes.iter().enumerate() {
             let receiver = 1 + (receiver - 1) % self.receivers;
@@ -268,7 +269,7 @@ impl Scene {
         self.only_what_was_asked_for(net)
     }
 
-    /// What is sent again was asked for since it was sent before.
+    /// Asserts that every repeated packet was requested since its last transmission.
     fn only_what_was_asked_for(&self, net: &Objects) -> Result<(), TestCaseError> {
         let geometry =
             layercast_multicast::Geometry::new(self.octets as u64, 500, self.config().block)
@@ -318,11 +319,11 @@ impl Scene {
                 Body::Data(data) => match data.symbol {
                     Symbol::Source(number) => {
                         let block = geometry.block_of(number) as usize;
-                        // When a block has no fresh parity left, its sources come instead.
+                        // When a block has no fresh parity left, its sources are sent instead.
                         let instead = needs.get(block).is_some_and(|it| *it > 0);
                         let wanted = asked[number as usize] || instead;
                         prop_assert!(wanted, "packet {} was not asked for", number);
-                        // What one receiver alone gets another may get too.
+                        // A packet sent to one receiver may be sent to another as well.
                         asked[number as usize] = instead || transmit.to != To::Group;
                     }
                     Symbol::Parity { block, .. } => {

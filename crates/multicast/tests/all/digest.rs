@@ -1,4 +1,4 @@
-//! What is wrong, and what is looked at for long.
+//! Corrupt objects, and slow verification.
 
 use layercast_core::{Rate, Span, Time};
 use layercast_multicast::{
@@ -84,7 +84,7 @@ fn who_looks_at_its_digest_for_long_is_waited_for() {
     assert!(outcomes.all(|it| it == Outcome::Delivered));
 }
 
-/// A store that says later whether it is right.
+/// A store that reports the result of the verification later.
 #[derive(Clone, Copy)]
 struct Slow;
 

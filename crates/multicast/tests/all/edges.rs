@@ -31,7 +31,7 @@ fn who_lacks_something_after_the_last_pass_has_failed_and_the_others_have_it() {
         ..rmtp()
     };
     let mut net = net_of(config, 3, 20_000);
-    // One packet never gets to the second.
+    // One packet never reaches the second receiver.
     net.fate = Box::new(|_, to, packet| match &packet.body {
         Body::Data(data) => to == 2 && data.symbol == Symbol::Source(7),
         _ => false,
@@ -108,7 +108,7 @@ fn polls_of_the_silent_are_no_burst() {
 #[test]
 fn who_dies_after_it_said_that_it_has_everything_has_it() {
     let mut net = net_of(rmtp(), 3, 20_000);
-    // Whatever the second says after its first report, its good-bye too, is lost.
+    // All packets of the second receiver after its first report are lost, including its good-bye.
     let mut said = false;
     net.fate = Box::new(move |from, _, packet| {
         if from != 2 || matches!(packet.body, Body::Accept(_)) {
@@ -134,7 +134,7 @@ fn a_surplus_that_is_too_small_costs_polls_and_late_answers_are_counted() {
         ..rmtp()
     };
     let mut net = net_of(config, 4, 20_000);
-    // 100 ms there and back.
+    // Round trip of 100 ms.
     net.start();
     net.run();
     assert_eq!(outcomes(&net), [Outcome::Delivered; 4]);
@@ -162,7 +162,7 @@ fn a_poll_that_nobody_heard_kills_nobody() {
     let mut net = stream(no_ejection(), 4, PERFECT, 6);
     let mut polls = 0;
     net.fate = Box::new(move |from, _, packet| {
-        // Three polls in a row, for each of the four.
+        // Three successive polls, for each of the four.
         let poll = from == 0 && matches!(packet.body, Body::Poll(_));
         polls += u32::from(poll);
         poll && (41..53).contains(&polls)
@@ -221,7 +221,7 @@ fn who_was_expelled_moves_nothing_any_more() {
         ..SenderConfig::frm()
     };
     let mut net = stream(config, 4, PERFECT, 6);
-    // The one that is expelled never hears of it, and goes on answering.
+    // The expelled receiver is not informed, and continues to answer.
     net.fate = Box::new(|_, to, packet| to == 4 && matches!(packet.body, Body::Eject(_)));
     net.form = Box::new(|_, to, packet| {
         let mut packet = packet.clone();
@@ -263,7 +263,7 @@ fn packets_that_come_back_to_their_sender_are_not_taken_for_answers() {
     assert_eq!(outcomes(&net), [Outcome::Delivered; 2]);
 }
 
-/// Polls of anybody, without pause: the answers that wait take no more memory than one of them.
+/// Polls from any peer without pause: waiting answers take no more memory than one of them.
 #[test]
 fn polls_without_pause_do_not_fill_the_memory_of_a_receiver() {
     let mut net = net_of(SenderConfig::rmtp(), 1, 1_000);
@@ -305,7 +305,7 @@ fn polls_without_pause_do_not_fill_the_memory_of_a_receiver() {
     assert!((1_024..=1_100).contains(&out), "{out}");
 }
 
-/// A path that takes polls and no data: after two passes it is said so, and everybody else has everything.
+/// A path that delivers polls and no data: the receiver fails after two passes, and all others complete.
 #[test]
 fn a_receiver_that_no_data_reach_has_failed_after_two_passes() {
     for all in [false, true] {

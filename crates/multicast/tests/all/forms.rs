@@ -1,5 +1,4 @@
-//! The engine through the octets of RMTP and of FRM: what sender and receivers say to each other is a datagram on its
-//! way.
+//! The engine with the octets of RMTP and of FRM: sender and receivers exchange encoded datagrams.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,10 +18,10 @@ use crate::stream::{Users, stream};
 
 const RECEIVERS: u32 = 6;
 
-/// What went over the wire: from whom (0: the sender), and what it was.
+/// Packets on the wire, each with its source (0: the sender).
 type Log = Rc<RefCell<Vec<(u32, RmtpPacket)>>>;
 
-/// All links of a network in one form, as what becomes of a packet on its way from one node to another.
+/// Encodes and decodes all packets of a network in one form, as a treatment of packets between nodes.
 fn wired(form: RmtpForm, log: Log) -> impl FnMut(u32, u32, &Packet) -> Vec<Packet> {
     let link = |node| match node {
         0 => RmtpLink::server(form, SESSION),
@@ -47,7 +46,7 @@ fn wired(form: RmtpForm, log: Log) -> impl FnMut(u32, u32, &Packet) -> Vec<Packe
     }
 }
 
-/// More than 16 bits, as those that drivers draw.
+/// More than 16 bits, as sessions of drivers.
 const SESSION: u64 = 0x1_2345_6789;
 
 fn network(form: RmtpForm, faults: Faults, seed: u64) -> (Net<Memory, MemoryStore>, Log) {
@@ -61,7 +60,7 @@ fn network(form: RmtpForm, faults: Faults, seed: u64) -> (Net<Memory, MemoryStor
     (net, log)
 }
 
-/// Not whole blocks: the last is padded on the wire.
+/// Not a whole number of blocks: the last is padded on the wire.
 const OCTETS: usize = 100_000;
 
 fn assert_delivered(net: &Net<Memory, MemoryStore>) {
@@ -93,8 +92,8 @@ fn an_object_is_delivered_in_every_form_of_rmtp() {
     }
 }
 
-/// The worked trace of specs/rmtp-large-scale.md 8.1: one loses packets 2 to 4, another's ACK is lost, and that costs a
-/// POLL and no multicast.
+/// The worked trace of specs/rmtp-large-scale.md 8.1: one receiver loses packets 2 to 4, the ACK of another is lost,
+/// which costs a POLL and no multicast.
 #[test]
 fn the_worked_trace() {
     for form in RmtpForm::ALL {
@@ -158,7 +157,7 @@ fn who_is_busy_is_served_after_the_others() {
     }
 }
 
-/// Who has heard nothing of a pass does not know its number, and RMTP's POLL does not say it.
+/// A receiver that missed a whole pass does not know its number, which RMTP's POLL does not contain.
 #[test]
 fn who_lost_a_whole_pass_is_not_lost() {
     let (mut net, _) = network(RmtpForm::V2, PERFECT, 1);
@@ -177,7 +176,7 @@ fn who_lost_a_whole_pass_is_not_lost() {
     assert!(net.receiver_events[3].contains(&ReceiverEvent::Complete));
 }
 
-/// All links of a network that speaks FRM.
+/// All packets of a network, encoded as FRM.
 fn in_frm(receivers: u32) -> impl FnMut(u32, u32, &Packet) -> Vec<Packet> {
     let setup = FrmSetup {
         name: Bytes::from_static(b"chuff"),
@@ -196,7 +195,7 @@ fn in_frm(receivers: u32) -> impl FnMut(u32, u32, &Packet) -> Vec<Packet> {
         let said = links[from as usize].encode(packet, &mut bytes);
         said.unwrap_or_else(|error| panic!("{packet:?}: {error}"));
         let heard = links[to as usize].decode(bytes.into());
-        // A receiver that comes late hears data before INIT.
+        // A late receiver gets data before INIT.
         heard.into_iter().collect()
     }
 }
@@ -224,7 +223,7 @@ fn a_stream_is_delivered_in_frm() {
     }
 }
 
-/// The slowest of a group is expelled, which EJECT and CNTL tell it.
+/// The slowest receiver of a group is expelled, and informed by EJECT and CNTL.
 #[test]
 fn who_is_too_slow_is_expelled_in_frm() {
     let mut net = stream(SenderConfig::frm(), 4, PERFECT, 1);

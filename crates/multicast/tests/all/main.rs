@@ -1,4 +1,4 @@
-//! The tests of the crate in one program.
+//! The tests of the crate as one program.
 
 mod aggregate;
 mod allocations;

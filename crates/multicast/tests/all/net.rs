@@ -1,4 +1,4 @@
-//! A network for tests: a sender, receivers, and what may happen between them.
+//! A simulated network for tests: a sender, receivers, and faults between them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,15 +14,15 @@ use layercast_wire::multicast::{Body, MemberId, Packet};
 /// The peer of the first aggregator.
 pub const FIRST_AGGREGATOR: u32 = 100_000;
 
-/// What the network does to packets, as probabilities.
+/// Faults of the network, as probabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub loss: f64,
     pub twice: f64,
     pub damage: f64,
-    /// A data packet comes with other octets and a right checksum.
+    /// A data packet arrives with altered octets and a valid checksum.
     pub poison: f64,
-    /// Delay beyond the least one, uniform.
+    /// Largest additional delay, uniform.
     pub jitter: Span,
 }
 
@@ -34,10 +34,10 @@ pub const PERFECT: Faults = Faults {
     jitter: Span::ZERO,
 };
 
-/// On the way: when it arrives, number to keep the order, to and from whom, what.
+/// A packet in transit: arrival, order number, destination, source, packet.
 type Flying = Reverse<(Time, u64, u32, u32, Item)>;
 
-/// Packets are not ordered; in the heap the number before them is.
+/// Packets have no order; the heap orders by the number before them.
 #[derive(Clone, Debug)]
 pub struct Item(pub Packet);
 
@@ -58,20 +58,20 @@ impl Ord for Item {
     }
 }
 
-/// Decides whether a packet from one to another is lost: beside the random losses.
+/// Decides whether a packet between two nodes is lost, in addition to random losses.
 pub type Fate = Box<dyn FnMut(u32, u32, &Packet) -> bool>;
 
-/// What arrives at one from another of a packet: by default the packet.
+/// What arrives of a packet between two nodes: by default the packet.
 pub type Form = Box<dyn FnMut(u32, u32, &Packet) -> Vec<Packet>>;
 
 pub struct Net<S, T> {
     pub now: Time,
     pub sender: Sender<S>,
-    /// Peer n + 1 each; none: crashed.
+    /// Peer n + 1 each; `None`: crashed.
     pub receivers: Vec<Option<Receiver<T>>>,
-    /// Peer n + FIRST_AGGREGATOR each; none: crashed.
+    /// Peer n + FIRST_AGGREGATOR each; `None`: crashed.
     pub aggregators: Vec<Option<Aggregator>>,
-    /// Receivers of each.
+    /// Number of receivers of each.
     each: u32,
     pub faults: Faults,
     pub delay: Span,
@@ -79,9 +79,9 @@ pub struct Net<S, T> {
     pub form: Form,
     pub sender_events: Vec<(Time, SenderEvent)>,
     pub receiver_events: Vec<Vec<ReceiverEvent>>,
-    /// Everything that was sent, with who sent it.
+    /// All packets sent, with their source.
     pub log: Vec<(Time, u32, Transmit)>,
-    /// What the machines tell, if anybody looks.
+    /// Trace of the machines, if requested.
     pub trace: Option<JsonSeq<Vec<u8>>>,
     flying: BinaryHeap<Flying>,
     random: Stream,
@@ -120,7 +120,7 @@ impl<S: Source, T: Store> Net<S, T> {
         }
     }
 
-    /// Puts an aggregator before each so many receivers.
+    /// Puts an aggregator before each group of `each` receivers.
     pub fn aggregate(&mut self, each: u32) {
         self.each = each;
         let count = self.receivers.len() as u32;
@@ -143,7 +143,7 @@ impl<S: Source, T: Store> Net<S, T> {
         self.drain(0);
     }
 
-    /// Runs until nothing happens any more or until `until`.
+    /// Runs until no event is left, or until `until`.
     pub fn run_until(&mut self, until: Time) {
         while let Some(at) = self.next() {
             if at > until {
@@ -154,7 +154,7 @@ impl<S: Source, T: Store> Net<S, T> {
         self.now = self.now.max(until);
     }
 
-    /// Runs until nothing happens any more, at most an hour.
+    /// Runs until no event is left, at most an hour.
     pub fn run(&mut self) {
         let end = self.now + Span::from_secs(3_600);
         while let Some(at) = self.next() {
@@ -230,7 +230,7 @@ impl<S: Source, T: Store> Net<S, T> {
         self.drain(to);
     }
 
-    /// Sends and tells what a node has to send and to tell.
+    /// Drains the packets and events of a node.
     pub fn drain(&mut self, node: u32) {
         if let Some(at) = node.checked_sub(FIRST_AGGREGATOR) {
             while let Some(aggregator) = &mut self.aggregators[at as usize]
@@ -282,7 +282,7 @@ impl<S: Source, T: Store> Net<S, T> {
         self.log.push((self.now, from, transmit));
     }
 
-    /// A packet leaves for one node.
+    /// Sends a packet to one node.
     pub fn fly(&mut self, from: u32, to: u32, packet: &Packet) {
         let copies = 1 + u32::from(self.random.chance(self.faults.twice));
         for _ in 0..copies {
@@ -316,7 +316,7 @@ impl<S: Source, T: Store> Net<S, T> {
         }
     }
 
-    /// What is left of a packet of which octets were changed: nearly always nothing.
+    /// Decodes a packet with altered octets: it is nearly always rejected.
     fn damage(&mut self, packet: &Packet) -> Option<Packet> {
         let mut bytes = Vec::new();
         packet.encode_into(&mut bytes);
@@ -327,13 +327,13 @@ impl<S: Source, T: Store> Net<S, T> {
         Packet::decode(&Bytes::from(bytes)).ok()
     }
 
-    /// A receiver is gone, with what it had in store.
+    /// Crashes a receiver; returns its store.
     pub fn crash(&mut self, number: u32) -> T {
         let receiver = self.receivers[number as usize - 1].take();
         receiver.expect("it runs").into_store()
     }
 
-    /// It starts again.
+    /// Restarts a receiver.
     pub fn restart(&mut self, number: u32, incarnation: u32, store: T) {
         let mut config = ReceiverConfig::new(MemberId(number.into()), 7 + u64::from(incarnation));
         config.incarnation = incarnation;
@@ -343,7 +343,7 @@ impl<S: Source, T: Store> Net<S, T> {
         self.receivers[number as usize - 1] = Some(Receiver::new(config, store));
     }
 
-    /// An aggregator starts again, if it crashed, with nothing.
+    /// Restarts a crashed aggregator without state.
     pub fn restart_aggregator(&mut self, at: usize, incarnation: u32) {
         let receivers = self.receivers.len() as u32 - at as u32 * self.each;
         let member = MemberId(u64::from(FIRST_AGGREGATOR) + at as u64);
@@ -352,7 +352,7 @@ impl<S: Source, T: Store> Net<S, T> {
         self.aggregators[at] = Some(Aggregator::new(config));
     }
 
-    /// Data packets of the sender, with the pass they were sent in.
+    /// Data packets of the sender, with their pass.
     pub fn data(&self) -> impl Iterator<Item = (&Transmit, &layercast_wire::multicast::Data)> {
         self.log
             .iter()
@@ -362,7 +362,7 @@ impl<S: Source, T: Store> Net<S, T> {
             })
     }
 
-    /// How the session ended.
+    /// Result of the session.
     pub fn result(&self) -> Option<Result<(), layercast_multicast::Failure>> {
         self.sender_events
             .iter()

@@ -1,4 +1,4 @@
-//! What observers are told is what happened, and nothing happens otherwise because they look.
+//! Observers get what happened, and do not change the behaviour.
 
 use layercast_core::{JsonSeq, Rate};
 use layercast_multicast::{Members, Outcome, Sender, SenderConfig, Virtual, VirtualStore};
@@ -9,7 +9,7 @@ use crate::object::listed;
 
 const RECEIVERS: u32 = 6;
 
-/// Six receivers that lose one packet in ten and get some twice, with aggregators or without.
+/// Six receivers with 10 % loss and some duplicates, with or without aggregators.
 fn net(aggregators: bool) -> Net<Virtual, VirtualStore> {
     let config = SenderConfig::layercast(Rate::from_bps(20_000_000));
     let source = Virtual::new(400 * u64::from(config.packet_size), config.scheme);
@@ -41,7 +41,7 @@ fn net(aggregators: bool) -> Net<Virtual, VirtualStore> {
     net
 }
 
-/// Runs it, watched; the records.
+/// Runs the network with an observer; returns the records.
 fn watched(net: &mut Net<Virtual, VirtualStore>) -> Vec<Value> {
     net.trace = Some(JsonSeq::new(Vec::new(), "test"));
     net.start();

@@ -1,4 +1,4 @@
-//! One policy at a time.
+//! Single policies.
 
 use layercast_core::{Rate, Span, Time};
 use layercast_fec::Scheme;

@@ -1,4 +1,4 @@
-//! What becomes of the rate, and of the path.
+//! Rate control and failure of the path.
 
 use layercast_core::{Rate, Span};
 use layercast_multicast::{RateControl, SenderConfig, SenderEvent};
@@ -54,7 +54,7 @@ fn most_silent_at_once_is_the_path() {
     let half = SenderEvent::Rate(Rate::from_bps(400_000));
     let halved = when(&net, &half).unwrap();
     assert!(delivered(&net));
-    // Nothing came of it: the next pass has the rate again.
+    // The path recovered: the next pass has the full rate again.
     let full = SenderEvent::Rate(Rate::from_bps(800_000));
     assert!(when(&net, &full).is_none_or(|again| again > halved));
 }
@@ -67,7 +67,7 @@ fn who_is_late_for_a_moment_costs_no_rate_and_who_is_longer_only_until_all_answe
         let mut net = net(SenderConfig::layercast(rate), 6);
         let (mut first, mut reports) = (true, 0);
         net.fate = Box::new(move |from, to, packet| match &packet.body {
-            // Everybody lacks something of two passes.
+            // All receivers lack something after two passes.
             Body::Data(data) if data.round < 2 && to > 0 => {
                 core::mem::take(&mut first) || data.flags.has(DataFlags::LAST)
             }

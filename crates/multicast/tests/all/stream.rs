@@ -11,7 +11,7 @@ use crate::net::{Faults, Net, PERFECT};
 
 pub type Stream = Net<Virtual, VirtualStore>;
 
-/// A packet with its number in it.
+/// A packet that contains its number.
 fn packet(number: u64) -> Bytes {
     let mut bytes = number.to_be_bytes().to_vec();
     bytes.resize(100 + (number % 50) as usize, number as u8);
@@ -31,7 +31,7 @@ pub fn stream(config: SenderConfig, receivers: u32, faults: Faults, seed: u64) -
     net
 }
 
-/// Runs for so long: a packet every 10 ms until there were `count`; users take one packet every so many ms.
+/// Sends a packet every 10 ms up to `count`; users read one packet per interval.
 pub struct Users {
     sent: u64,
     count: u64,
@@ -132,7 +132,7 @@ fn nothing_is_released_before_everybody_has_it() {
     let mut net = stream(no_ejection(), 3, PERFECT, 5);
     net.start();
     let mut users = Users::new(3, 1_000);
-    // The third user never takes anything.
+    // The third user never reads.
     users.every[2] = u64::MAX;
     users.run(&mut net, 3_000);
     let released = net
@@ -178,7 +178,7 @@ fn slow_receivers_are_expelled_and_told() {
         };
         assert_eq!(net.receiver_events[number].last(), Some(&told));
     }
-    // The others have the rate that they had.
+    // The other receivers keep their rate.
     assert!(users.taken[0] > 900, "{:?}", users.taken);
     users.run(&mut net, 20_000);
     assert_eq!(net.result(), Some(Ok(())));
@@ -225,7 +225,7 @@ fn a_dead_receiver_is_noticed_within_the_handshakes() {
             };
             (*event == dead).then_some(at.since(died))
         });
-        // Four handshakes, each twice as long as the one before, of 30 ms.
+        // Four handshakes, each twice as long as the one before, starting at 30 ms.
         assert!(
             failed.is_some_and(|it| it < Span::from_ms(1_500)),
             "{failed:?}"
@@ -300,14 +300,14 @@ fn an_idle_stream_is_polled_less_and_less() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        // Each takes as long as ten of others.
+        // Each case takes as long as ten others.
         cases: ProptestConfig::default().cases.div_ceil(16),
         max_shrink_iters: 100,
         ..ProptestConfig::default()
     })]
 
-    /// What users take is the stream, in order (`Users` looks); who is there at the end has all of it or knows that
-    /// it has not.
+    /// Users read the stream in order (checked by `Users`); a receiver that is present at the end has all of it or
+    /// knows that it has not.
     #[test]
     fn streams_arrive_whole_or_it_is_said(
         receivers in 1u32..6,
@@ -354,7 +354,7 @@ proptest! {
             users.run(&mut net, 2_000);
         }
         prop_assert!(net.result().is_some(), "it never ends");
-        // Receivers that heard of no end give up after ten seconds; users take what is left.
+        // Receivers that were not informed of the end leave after ten seconds; users read what is left.
         users.run(&mut net, 12_000);
         for delivery in net.sender.deliveries() {
             let user = delivery.member.0 as usize - 1;

@@ -1,4 +1,4 @@
-//! The worked trace of specs/rmtp-large-scale.md 8.1, and what forged reports come to.
+//! The worked trace of specs/rmtp-large-scale.md 8.1, and the effect of forged reports.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ fn config() -> SenderConfig {
     }
 }
 
-/// A packet in the words of the specification, its numbers from 1.
+/// A packet in the notation of the specification, with numbers from 1.
 fn words(body: &Body) -> Option<String> {
     let number = |symbol: Symbol| match symbol {
         Symbol::Source(number) => number + 1,
@@ -91,7 +91,7 @@ fn the_worked_trace() {
         };
         said.push(line);
     }
-    // Answers within one back-off come in any order.
+    // Answers within one back-off arrive in any order.
     for group in said.chunk_by_mut(|a, b| a.starts_with('R') == b.starts_with('R')) {
         if group[0].starts_with('R') {
             group.sort();
@@ -155,7 +155,7 @@ fn collecting() -> Net<Memory, MemoryStore> {
     };
     let sender = Sender::object(7, config, members, source).unwrap();
     let mut net = Net::new(sender, stores(2), PERFECT, 1);
-    // Nothing of the receivers' own arrives once data flow.
+    // Once data is sent, all genuine packets of the receivers are lost.
     net.fate = Box::new(|from, _, packet| from > 0 && !matches!(packet.body, Body::Accept(_)));
     net.start();
     net.run_until(Time::ZERO + Span::from_ms(1_120));
@@ -167,7 +167,7 @@ fn collecting() -> Net<Memory, MemoryStore> {
 fn forged_reports_are_counted_and_change_nothing() {
     let spans = |from, to| Spans::of([(from, to)]).0;
     let forged = [
-        // Numbers beyond the object, nothing at all, counts where ranges are reported.
+        // Numbers beyond the object, empty reports, counts instead of ranges.
         State::Missing(spans(0, 6)),
         State::Missing(Spans::new()),
         State::Need(Needs::of([(0, 1)]).0),
@@ -177,7 +177,7 @@ fn forged_reports_are_counted_and_change_nothing() {
             delivered: 0,
             gaps: Spans::new(),
         },
-        // A receipt without the key.
+        // A receipt made without the key.
         State::Complete { receipt: [0; 16] },
     ];
     let mut net = collecting();
@@ -187,7 +187,7 @@ fn forged_reports_are_counted_and_change_nothing() {
                 .handle(net.now, Peer(from), &report(1, 0, state.clone()), &mut Off);
         }
     }
-    // A poll that was never sent; a member that is none; in the name of another.
+    // A poll that was never sent; an unknown member; another member's name.
     net.sender
         .handle(net.now, Peer(1), &report(1, 77, State::Busy), &mut Off);
     net.sender
@@ -204,7 +204,7 @@ fn forged_reports_are_counted_and_change_nothing() {
     assert_eq!(stats.reports, 0);
     let before = net.data().count();
     net.run();
-    // Both are silent, as far as the sender can tell: nothing was sent again, and nobody is believed complete.
+    // Both receivers are silent for the sender: nothing was repeated, and none counts as complete.
     assert_eq!(net.data().count(), before);
     assert!(net.sender.deliveries().all(|it| it.complete == 0));
     assert!(net.result().is_some_and(|it| it.is_err()));

@@ -1,4 +1,4 @@
-//! Receivers that hold the others back.
+//! Receivers that hold up the others.
 
 use layercast_core::{Rate, Span};
 use layercast_multicast::{Memory, Sender, SenderConfig, SenderEvent, To, Weak};
@@ -22,7 +22,7 @@ fn who_is_busy_is_served_after_the_others() {
     net.run();
     assert!(when(&net, &SenderEvent::Busy(MemberId(2))).is_some());
     assert!(delivered(&net), "{:?}", net.sender_events);
-    // What it missed while it was busy was sent to it alone.
+    // What it missed while it was busy was sent to it by unicast.
     let stats = net.sender.stats();
     assert_eq!(stats.data, 100 + stats.unicast);
     assert!((50..100).contains(&stats.unicast), "{stats:?}");
@@ -72,7 +72,7 @@ fn who_lacks_too_much_is_postponed_alone_or_with_others() {
         let to_side = net.data().filter(|(it, _)| it.to == To::Side).count();
         let alone = net.sender.stats().unicast;
         assert_eq!((to_side > 0, alone > 0), (side, !side));
-        // The others got one pass and no more.
+        // The other receivers got exactly one pass.
         assert_eq!(net.data().filter(|(it, _)| it.to == To::Group).count(), 100);
     }
 }

@@ -14,7 +14,7 @@ pub enum SendError {
     #[error("the window is full")]
     WouldBlock,
     /// The packet is longer than the configured size.
-    #[error("{0} octets are more than a packet holds")]
+    #[error("{0} octets exceed the packet size of the stream")]
     TooLong(usize),
     /// Not a stream, or not open, or ended.
     #[error("the stream is not open")]
