@@ -50,7 +50,7 @@ def e5d(context: Context) -> Report:
         ),
         Row(
             "E5d probe = backoff",
-            "specs/mets.md 2.11 (D): hold-down doubles up to 64 eras",
+            "specs/mets.md 2.11 (L): hold-down doubles up to 64 eras",
             f"{np.median(changes['backoff']):.1f} level changes a minute, {ratio:.1f} times fewer",
             "fewer than with paper",
             judge(ratio > 1),
