@@ -377,3 +377,121 @@ fn a_reader_that_left_is_no_error() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(complaint(&output), "");
 }
+
+#[test]
+fn too_few_file_descriptors_are_an_error_and_no_panic() {
+    let binary = env!("CARGO_BIN_EXE_layercast");
+    for args in [
+        "switch --upstream 127.0.0.1:1 --listen 127.0.0.1:0 --insecure",
+        "join 127.0.0.1:1",
+        "stats 127.0.0.1:1",
+        "receive --listen 127.0.0.1:0 --out .",
+        "emulate --to 127.0.0.1:9",
+        "fec edge --listen 127.0.0.1:0 --peer 127.0.0.1:9 --out 127.0.0.1:8",
+        "xtpd --listen 127.0.0.1:0 ./none/xtpd",
+    ] {
+        for limit in [4, 6, 8, 10] {
+            let script = format!("ulimit -n {limit}; exec {binary} {args}");
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .output();
+            let output = shell.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let code = output.status.code();
+            assert!(!said.contains("panicked"), "{args}, limit {limit}: {said}");
+            assert!(
+                matches!(code, Some(1 | 2)),
+                "{args}, limit {limit}: {code:?} {said}"
+            );
+            if limit == 10 && code == Some(1) {
+                assert!(
+                    said.contains("file descriptors") && said.contains("ulimit -n"),
+                    "{said}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_comes_from_a_file_or_the_environment() {
+    let folder = folder("token-file");
+    let file = folder.join("token");
+    let join = |url: &str, more: &[&str]| {
+        let mut command = crate::common::layercast();
+        command.args(["join", url]).args(more);
+        command
+    };
+    let path = file.to_str().unwrap();
+    let url = "layercast://127.0.0.1:1/film";
+    let output = join(url, &["--token-file", path]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read"));
+    // A text that is not a token is refused before the first connection.
+    std::fs::write(&file, "no token\n").unwrap();
+    let from_file = join(url, &["--token-file", path]).output().unwrap();
+    let from_environment = join(url, &[])
+        .env("LAYERCAST_TOKEN", "no token")
+        .output()
+        .unwrap();
+    for output in [from_file, from_environment] {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("token"), "{said}");
+    }
+    let both = join(&format!("{url}?token=abc"), &["--token-file", path])
+        .output()
+        .unwrap();
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn a_policer_probe_that_listens_does_not_amplify() {
+    use layercast_wire::PolicerMsg;
+    use std::io::{BufRead, BufReader};
+    use std::net::UdpSocket;
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    let mut child = crate::common::layercast()
+        .args(["policer-probe", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+    let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
+    victim
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    let (mut sent, mut received) = (0, 0);
+    for n in 0..50 {
+        let messages = [
+            PolicerMsg::Probe {
+                run: n,
+                index: 1_000,
+                padding: 0,
+            },
+            PolicerMsg::Ask { run: n, from: 0 },
+        ];
+        for message in messages {
+            let mut datagram = Vec::new();
+            message.encode(&mut datagram);
+            // A whole message, and a forged one without its padding.
+            for datagram in [&datagram[..], &datagram[..17]] {
+                sent += victim.send_to(datagram, &address).unwrap();
+            }
+        }
+    }
+    let mut buffer = [0; 65_536];
+    while let Ok(octets) = victim.recv(&mut buffer) {
+        received += octets;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(received > 0, "it answers at all");
+    assert!(received <= sent, "{received} for {sent}");
+}
