@@ -41,3 +41,32 @@ impl fmt::Debug for Seed {
         f.write_str("Seed(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_counts_whole_seconds_from_its_zero() {
+        let clock = WallClock(1_700_000_000_500_000);
+        let at = |ms: u64| clock.at(Time::ZERO + Span::from_ms(ms));
+        assert_eq!(
+            [at(0), at(499), at(500)],
+            [1_700_000_000, 1_700_000_000, 1_700_000_001]
+        );
+        let last = WallClock(u64::MAX).at(Time::ZERO + Span::from_secs(1));
+        assert_eq!(last, u64::MAX / 1_000_000);
+    }
+
+    #[test]
+    fn a_derived_secret_is_the_hmac_of_its_label() {
+        // RFC 4231, test case 2.
+        let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        let derived = Seed::derived(b"Jefe", "what do ya want for nothing?");
+        let hex: String = derived.0.iter().map(|it| format!("{it:02x}")).collect();
+        assert_eq!(hex, expected);
+        assert_ne!(Seed::derived(b"Jefe", "another label"), derived);
+    }
+}

@@ -336,6 +336,21 @@ mod tests {
     }
 
     #[test]
+    fn secrets_do_not_show_in_debug_output() {
+        let session = session(1, 2, 3);
+        let mut sealer = session.sealer(MEMBER);
+        sealed(&mut sealer, b"content");
+        for (shown, expected) in [
+            (format!("{:?}", FilesKey::new([1; 32])), "FilesKey"),
+            (format!("{session:?}"), "FilesSession"),
+            (format!("{sealer:?}"), "FilesSealer(counter 1)"),
+            (format!("{:?}", session.opener(MEMBER)), "FilesOpener"),
+        ] {
+            assert_eq!(shown, expected);
+        }
+    }
+
+    #[test]
     fn a_forged_counter_displaces_no_key() {
         let session = session(1, 2, 3);
         let mut sealer = session.sealer(Speaker::Sender);

@@ -73,6 +73,11 @@ mod tests {
         let text = fingerprint.to_string();
         assert_eq!(text.len(), 43);
         assert_eq!(text.parse(), Ok(fingerprint));
+        assert_eq!(format!("{fingerprint:?}"), format!("Fingerprint({text})"));
+        // As serde writes and reads it.
+        let written = String::from(fingerprint);
+        assert_eq!(written, text);
+        assert_eq!(Fingerprint::try_from(written), Ok(fingerprint));
         assert_ne!(Fingerprint::of(b"another"), fingerprint);
     }
 

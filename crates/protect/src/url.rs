@@ -295,6 +295,9 @@ mod tests {
             "layercasts://localhost:1/a?pf=any",
             "layercasts://localhost:1/a?",
             "layercasts://localhost:1/a?src=AAAA",
+            "layercasts://localhost:1/a?token=a&token=a",
+            "layercasts://localhost:1/a?src=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
+             &src=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
         ] {
             assert!(parse(text).is_err(), "{text:?}");
         }

@@ -3,15 +3,13 @@
 use layercast_core::{FlowId, Layer, Level, NodeId, Resource, Serial};
 use layercast_protect::{
     Claimant, Claims, ExchangeKey, GrantError, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher,
-    MediaError, PROOF_LIFE, PROOF_SKEW, Place, Proof, ProofError, Random, Signer, Token,
-    TokenError, grant, open_grant,
+    MediaError, OctetsError, PROOF_LIFE, PROOF_SKEW, Place, Proof, ProofError, Random, Signer,
+    Token, TokenError, grant, open_grant,
 };
 use proptest::prelude::*;
 
 #[path = "../../../fuzz/src/protect.rs"]
 mod checks;
-#[path = "../../../fuzz/src/corpus.rs"]
-mod corpus;
 
 const FLOW: FlowId = FlowId(7);
 
@@ -167,6 +165,101 @@ fn a_grant_opens_for_its_member_only_and_only_up_to_its_level() {
 }
 
 #[test]
+fn a_grant_has_one_to_three_whole_keys() {
+    let ours = ExchangeKey::new([3; 32]);
+    let opened = |sealed: usize| {
+        let octets = vec![7; 4 + 32 + sealed + 64];
+        open_grant(&octets, &source().public(), FLOW, "dwp", &ours)
+    };
+    let length = Err(GrantError::Octets(OctetsError::Length));
+    // A tag alone, part of a key, and one key too many.
+    for sealed in [0, 15, 16, 47, 49, 80 + 1, 32 * 4 + 16] {
+        assert_eq!(opened(sealed), length, "{sealed}");
+    }
+    for keys in 1..=3 {
+        assert_eq!(opened(32 * keys + 16), Err(GrantError::Signature));
+    }
+}
+
+#[test]
+fn names_in_proofs_are_short_and_printable() {
+    let named = |member: &str| {
+        let proof = token(Some(member)).prove(FLOW, (member, NodeId(4)), [9; 32], 900);
+        Proof::decode(&proof.encode()).map(|proof| proof.claims().member.clone())
+    };
+    let long = "n".repeat(256);
+    assert_eq!(named(&long), Ok(Some(long.clone())));
+    assert_eq!(named("a\nb"), Err(OctetsError::Range("name")));
+    // A name that is too long is cut, so that the proof belongs to another member.
+    let octets = token(None).prove(FLOW, (&long, NodeId(4)), [9; 32], 900);
+    assert!(octets.verify(&source().public(), &claimant(&long)).is_ok());
+    // The length of the name of the flow, behind version, level, member, expiry and holder.
+    let mut octets = octets.encode();
+    let at = 3 + 8 + 32;
+    assert_eq!(octets[at..at + 2], [0, 5], "bunny");
+    octets[at..at + 2].copy_from_slice(&[1, 1]);
+    octets.splice(at + 2..at + 7, vec![b'n'; 257]);
+    assert_eq!(Proof::decode(&octets), Err(OctetsError::Range("name")));
+}
+
+#[test]
+fn all_proofs_of_a_token_name_its_holder() {
+    let claims = |seed: u8| Token::issue(&source(), token(None).claims().clone(), [seed; 32]);
+    let proof = |token: &Token, now| token.prove(FLOW, ("dwp", NodeId(4)), [9; 32], now);
+    let (one, other) = (claims(2), claims(3));
+    assert_eq!(one.claims(), token(None).claims());
+    assert_eq!(
+        proof(&one, 1).holder(),
+        Signer::from_seed(&[2; 32]).public()
+    );
+    assert_eq!(proof(&one, 1).holder(), proof(&one, 2).holder());
+    assert_ne!(proof(&one, 1).holder(), proof(&other, 1).holder());
+}
+
+#[test]
+fn a_refused_proof_names_what_is_missing() {
+    let stale = ProofError::Stale { issued: 1, now: 2 };
+    for (error, resource) in [
+        (ProofError::Expired, Resource::TokenExpired),
+        (stale, Resource::StaleProof),
+        (ProofError::Source, Resource::Token),
+        (ProofError::Holder, Resource::Token),
+        (ProofError::Octets(OctetsError::Length), Resource::Token),
+    ] {
+        assert_eq!(error.resource(), resource);
+    }
+}
+
+#[test]
+fn media_name_their_epoch() {
+    let key = GroupKey::new(300, &[5; 32]);
+    let cipher = MediaCipher::new(&key);
+    assert_eq!((key.epoch(), cipher.epoch()), (300, 300));
+    let place = Place {
+        flow: FLOW,
+        seq: Serial(1),
+        offset: 0,
+    };
+    let mut media = b"m".to_vec();
+    let trailer = cipher
+        .seal(Layer::Base, place, b"header", &mut media)
+        .unwrap();
+    media.extend_from_slice(&trailer);
+    assert_eq!(MediaCipher::epoch_of(&media), Some(44));
+    assert_eq!(
+        MediaCipher::epoch_of(&media[1..]),
+        None,
+        "nothing is sealed"
+    );
+    // Sealed nothing is no media, whatever its tag.
+    let mut nothing = Vec::new();
+    let trailer = cipher.seal(Layer::Base, place, b"header", &mut nothing);
+    let mut sealed = trailer.unwrap().to_vec();
+    let opened = cipher.open(Layer::Base, place, b"header", &mut sealed);
+    assert_eq!(opened, Err(MediaError::NotSealed(MEDIA_OVERHEAD)));
+}
+
+#[test]
 fn a_key_that_fixes_every_agreement_is_refused() {
     let grantee = Grantee {
         flow: FLOW,
@@ -202,11 +295,6 @@ fn secrets_of_a_seed_repeat_themselves_and_never_one_another() {
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1)[0], draw(1)[1]);
     assert_ne!(draw(1)[0], draw(2)[0]);
-}
-
-#[test]
-fn every_file_of_the_corpus_is_decoded_without_harm() {
-    corpus::replay(&[("token", checks::token), ("grant", checks::grant)]);
 }
 
 proptest! {

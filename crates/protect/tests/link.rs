@@ -1,8 +1,9 @@
 //! Sealing and opening of the datagrams of a link: what is whole opens once, and nothing else opens.
 
-use layercast_core::Time;
+use layercast_core::{Level, Time};
 use layercast_protect::{
-    GRACE, LINK_OVERHEAD, LinkKey, LinkKeyError, LinkOpener, LinkSealer, OpenError, ReplayWindow,
+    Claims, ExchangeKey, GRACE, GroupKey, LINK_OVERHEAD, LinkKey, LinkKeyError, LinkOpener,
+    LinkSealer, MediaCipher, OpenError, Random, ReplayWindow, Seed, Signer, Token,
 };
 use proptest::prelude::*;
 
@@ -125,6 +126,49 @@ fn keys_are_handed_over_as_text_and_do_not_show_in_logs() {
     for text in ["", "AAAA", &"A".repeat(43), &id_16] {
         assert_eq!(text.parse::<LinkKey>(), Err(LinkKeyError), "{text}");
     }
+}
+
+#[test]
+fn secrets_do_not_show_in_debug_output() {
+    let key = GroupKey::new(300, &[5; 32]);
+    let source = Signer::from_seed(&[1; 32]);
+    let source_key = source.public();
+    for (shown, expected) in [
+        (
+            format!("{key:?}"),
+            "GroupKey(epoch 300, 3 layers)".to_owned(),
+        ),
+        (
+            format!("{:?}", MediaCipher::new(&key)),
+            "MediaCipher(epoch 300)".to_owned(),
+        ),
+        (
+            format!("{:?}", ExchangeKey::new([3; 32])),
+            "ExchangeKey(..)".to_owned(),
+        ),
+        (format!("{source:?}"), format!("Signer({source_key})")),
+        (
+            format!("{source_key:?}"),
+            format!("SourceKey({source_key})"),
+        ),
+        (
+            format!("{:?}", Random::new(&[1; 32])),
+            "Random(0 drawn)".to_owned(),
+        ),
+        (format!("{:?}", Seed([1; 32])), "Seed(..)".to_owned()),
+    ] {
+        assert_eq!(shown, expected);
+    }
+    let claims = Claims {
+        flow: "bunny".into(),
+        member: None,
+        level: Level::FULL,
+        expires: 1,
+    };
+    let token = Token::issue(&source, claims, [2; 32]);
+    let (shown, text) = (format!("{token:?}"), token.to_string());
+    assert!(shown.contains("bunny"), "{shown}");
+    assert!(!shown.contains(&text[text.len() - 20..]), "{shown}");
 }
 
 proptest! {
