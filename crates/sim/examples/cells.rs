@@ -86,7 +86,7 @@ fn atm_link(end: AtmEnd, switch: u32, bps: u64) -> AtmLink {
     }
 }
 
-/// Routers with a host each, and streams of datagrams between these that take so many bits a second as cells.
+/// Routers with a host each, and datagram streams between the hosts that take `bits` bit/s as cells.
 fn network(
     seconds: u64,
     per_cell: bool,

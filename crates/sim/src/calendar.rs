@@ -33,13 +33,14 @@ pub(crate) struct Calendar<T> {
     added: Vec<(u64, Time, T)>,
     /// How far [`soon`](Self::soon) has looked: the day, and what of it is next.
     scouted: (u64, u32),
-    /// Items taken since the length of a day was looked at, and when that was; after so many it is again.
+    /// Items taken since the bucket width was last checked, and the time of that check; it is repeated after a
+    /// number of items.
     taken: u32,
     since: Time,
     look_after: u32,
     ties: Ties,
     stream: Stream,
-    /// What is drawn for who can be distinguished.
+    /// Separates the draws of different calendars.
     seed: u64,
 }
 
@@ -63,7 +64,7 @@ const LARGE: usize = 1 << 13;
 /// How often the length of a day is looked at, in items taken: at first, and after a while.
 const LOOK: std::ops::RangeInclusive<u32> = 64..=4_096;
 
-/// What waits in a calendar.
+/// An item in a calendar.
 pub(crate) trait Waits: Copy {
     /// What tells it from all others that may be due at the same instant, if anything does. Then of equals the same goes
     /// first, whenever and in whatever order they were added; else that is drawn as they come.
@@ -134,7 +135,7 @@ impl<T: Waits> Calendar<T> {
         self.due.last().map(|&(at, _)| at)
     }
 
-    /// Takes the item that [`next`](Self::next) told of.
+    /// Takes the item that [`next`](Self::next) returned.
     #[inline]
     pub fn take(&mut self) -> Option<T> {
         let (at, item) = self.due.pop()?;
@@ -229,7 +230,7 @@ impl<T: Waits> Calendar<T> {
         self.busy[day / 64] |= 1 << (day % 64);
     }
 
-    /// Goes on to the first day on which something is due; there is one.
+    /// Advances to the first bucket with a due item; there is one.
     fn begin_day(&mut self) {
         self.file_added();
         let year = self.days.len() as u64;
@@ -280,7 +281,7 @@ impl<T: Waits> Calendar<T> {
         first
     }
 
-    /// Makes what lies on a day due; what lies there for other years stays. Whether there was any.
+    /// Makes the items of a bucket due; those of other years stay. Returns whether there were any.
     fn take_from(&mut self, day: u64) -> bool {
         let slot = day as usize & (self.days.len() - 1);
         let mut at = std::mem::replace(&mut self.days[slot], NONE);
@@ -489,7 +490,7 @@ mod tests {
         assert!(known > 95_000, "{known}");
     }
 
-    /// Additions after the last one taken by so much, and whether one is taken then.
+    /// Distances from the last item taken at which items are added, and whether one is taken then.
     fn steps() -> impl Strategy<Value = Vec<(u64, bool)>> {
         let ahead = prop_oneof![
             Just(0),

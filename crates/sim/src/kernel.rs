@@ -19,17 +19,17 @@ pub struct SourceId(pub u32);
 pub struct Kernel {
     /// A 4-ary heap: the children of `i` are `4 i + 1 ..= 4 i + 4`.
     heap: Vec<Key>,
-    /// Where each source stands in the heap, or `IDLE`.
+    /// The position of each source in the heap, or `IDLE`.
     place: Vec<u32>,
-    /// The root is nobody's: its source has just gone idle, and most often another is about to be
-    /// scheduled that can have its place.
+    /// The root is vacant: its source has just gone idle, and most often another source is scheduled next that
+    /// can have its place.
     vacant: bool,
     ties: Ties,
     stream: Stream,
     /// The sources that draw from a stream of their own, and that stream.
     apart: Vec<SourceId>,
     apart_stream: Stream,
-    /// What ties are drawn with, if they depend on nothing but who it is and when.
+    /// The seed of ties, if they depend only on the source and the time.
     seed: Option<u64>,
     drawn: u64,
 }
@@ -170,7 +170,7 @@ impl Kernel {
         let old = self.heap[place];
         self.place[old.source as usize] = IDLE;
         if place == 0 {
-            // Before all others, so that nobody moves up there.
+            // Before all others, so that no entry moves up there.
             self.heap[0].order = 0;
             self.vacant = true;
             return;
@@ -229,7 +229,7 @@ impl Kernel {
     }
 }
 
-/// Which of four keys is the earliest; without branches, which nobody could predict.
+/// The index of the earliest of four keys; without branches, which would be unpredictable.
 fn least_of(keys: &[Key; ARITY]) -> usize {
     lesser(keys, lesser(keys, 0, 1), lesser(keys, 2, 3))
 }

@@ -21,9 +21,9 @@ pub struct NodeState {
     pub switch: Option<Switch>,
     /// The pacer of its sources that share one.
     pub pacer: HostPacer,
-    /// What waits for the CPU of a switch.
+    /// The queue of a switch's CPU.
     pub forwarding: Option<Cpu<(PortId, LinkPdu)>>,
-    /// What waits for the CPU of a sending host.
+    /// The queue of a sending host's CPU.
     pub sending: Option<SendingHost>,
     /// The receiving side of a host.
     pub receiving: Option<ReceivingHost>,

@@ -18,7 +18,7 @@ pub struct SimSummary {
     pub seed: u64,
     /// Seconds simulated.
     pub sim_seconds: f64,
-    /// Seconds it took: zero, until whoever has a clock fills it in.
+    /// Duration of the run in seconds: zero, until a program with a clock sets it.
     pub wall_seconds: f64,
     /// Events of the kernel.
     pub events: u64,
@@ -30,7 +30,7 @@ pub struct SimSummary {
     pub wire_errors: u64,
     /// Flows and their receivers.
     pub flows: Vec<FlowSummary>,
-    /// Port queues and what lies behind them.
+    /// Port queues and the links behind them.
     pub queues: Vec<QueueSummary>,
     /// Filters in switches.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,8 +1,9 @@
-//! Who goes first of those at one instant.
+//! The order of simultaneous events.
 
 use layercast_core::Time;
 
-/// A draw for each instant and each of those that meet there: the same whoever makes it, and when.
+/// A draw for each instant and each of the simultaneous events: independent of the caller and of the order of
+/// calls.
 #[inline]
 pub(crate) fn draw(seed: u64, at: Time, who: u64) -> u64 {
     // Two rounds of what SplitMix64 does.

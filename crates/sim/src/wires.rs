@@ -149,7 +149,7 @@ impl<'a> Capture<'a> {
         })
     }
 
-    /// Writes what leaves on `wire`; after an error nothing more is written.
+    /// Writes a PDU that leaves on `wire`; after an error nothing more is written.
     pub fn write(&mut self, wire: usize, start: Time, pdu: &LinkPdu) {
         if self.error.is_none() {
             self.error = self.pcap.write(self.interfaces[wire], start, pdu).err();

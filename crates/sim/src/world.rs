@@ -52,7 +52,7 @@ pub(crate) struct Counts {
     pub wire_errors: u64,
 }
 
-/// Who acts when an event source is due; the numbers are places.
+/// The actor of an event source; the numbers are indices.
 #[derive(Clone, Copy, Debug)]
 enum Actor {
     Agenda,

@@ -19,7 +19,7 @@ pub(crate) trait Timed {
 #[derive(Debug)]
 pub(crate) struct Slots<T, M> {
     slots: Vec<Slot<T, M>>,
-    /// Who has no tenant now, and when those that have are to be woken.
+    /// The free places, and the timers of the tenants.
     rest: Box<Rest>,
     /// When the first is woken.
     next: Option<Time>,
@@ -32,13 +32,13 @@ struct Rest {
     deadlines: BTreeSet<(Time, u32)>,
 }
 
-/// So many places are searched, which costs less than keeping what is looked for in order.
+/// Up to this number of places is searched linearly, which costs less than keeping them sorted.
 const FEW: usize = 4;
 
 #[derive(Debug)]
 struct Slot<T, M> {
     generation: u32,
-    /// When the timer of the tenant stands in the queue.
+    /// The time of the tenant's timer in the queue.
     armed: Option<Time>,
     mark: M,
     tenant: Option<Box<T>>,
@@ -83,19 +83,19 @@ impl<T: Timed, M: Default> Slots<T, M> {
         self.id_of(slot)
     }
 
-    /// Prefetches so many places at most.
+    /// Prefetches at most this number of places.
     #[inline]
     pub fn prepare(&self, most: usize) {
         prefetch(&self.slots[..self.slots.len().min(most)]);
     }
 
-    /// Whom a place belongs to.
+    /// The tenant of a place.
     #[inline]
     pub fn tenant(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.tenant.as_deref()
     }
 
-    /// Prefetches who is due next, of few.
+    /// Prefetches the tenants that are due next, a few of them.
     #[inline]
     pub fn prepare_due(&self) {
         if self.slots.len() <= FEW
@@ -111,14 +111,14 @@ impl<T: Timed, M: Default> Slots<T, M> {
         (self.slots.len() <= FEW).then(|| self.slots.iter().map(|slot| &slot.mark))
     }
 
-    /// The name of whom a place, which there is, belongs to now.
+    /// The name of the current tenant of an existing place.
     #[inline]
     pub fn id_of(&self, slot: u32) -> SlotId {
         let generation = self.slots[slot as usize].generation;
         SlotId { slot, generation }
     }
 
-    /// Who has a place now.
+    /// The current tenants.
     #[inline]
     pub fn at(&self, slot: u32) -> Option<(SlotId, &T)> {
         let place = self.slots.get(slot as usize)?;
@@ -258,11 +258,11 @@ mod tests {
     }
 
     proptest! {
-        /// Few tenants and many, who come, go, and change their minds.
+        /// Few tenants and many, which arrive, leave, and change their timers.
         #[test]
         fn wakes_like_a_sorted_list(steps in prop::collection::vec((0..4_u8, 0..9_usize, 1..60_u64), 1..200)) {
             let mut slots = Slots::<Sleeper, bool>::default();
-            // Who there is, when each wants to be woken, and when it will be looked at.
+            // The tenants, their timers, and when each will be checked.
             let mut model: Vec<(SlotId, u64, Option<u64>)> = Vec::new();
             for (what, who, at) in steps {
                 let place = who % model.len().max(1);

@@ -31,7 +31,7 @@ pub struct Group {
     pub source: HostSpec,
     /// What the sender does.
     pub sender: SenderConfig,
-    /// Who may take part.
+    /// The members that may take part.
     pub invited: Invited,
     /// What is sent.
     pub content: Content,
@@ -41,12 +41,12 @@ pub struct Group {
     pub per_receiver: bool,
 }
 
-/// Who may take part.
+/// The members that may take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invited {
     /// All receivers of the tree, by their names.
     Listed,
-    /// Whoever answers, until all receivers of the tree have.
+    /// Every receiver that answers, until all receivers of the tree have.
     Anyone {
         /// Also while the session runs.
         late: bool,
@@ -59,7 +59,7 @@ impl Invited {
         let receivers = tree.members.len() as u32;
         match self {
             Invited::Listed => {
-                // Who reports to an aggregator is not known to the sender.
+                // The sender does not know which receivers report to an aggregator.
                 let own = (0..).zip(&tree.members);
                 let own = own.filter(|&(_, &node)| above[node as usize] == NONE);
                 let own = own.map(|(id, _): (u32, _)| (id, Peer(id + 1)));
@@ -82,7 +82,7 @@ impl Invited {
 /// What is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// An object of so many octets.
+    /// An object of this number of octets.
     Object {
         /// Octets.
         octets: u64,

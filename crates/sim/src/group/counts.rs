@@ -50,7 +50,7 @@ pub struct Pass {
     pub at_s: f64,
 }
 
-/// Something of note that the sender told.
+/// A notable event of the sender.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Note {
     /// When, seconds.

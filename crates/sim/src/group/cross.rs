@@ -72,7 +72,7 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 
 const FIRST_PORT: u16 = 5_000;
 /// Flows at most: each has a port.
 pub(super) const MOST_FLOWS: u32 = 10_000;
-/// Connections begin within so long.
+/// Connections begin within this time.
 const BEGIN: Span = Span::from_secs(1);
 const CHUNK: u32 = 1 << 20;
 
@@ -114,7 +114,7 @@ impl Cross {
         debug_assert!(begun.is_ok(), "{begun:?}");
     }
 
-    /// An end tells something; what comes counts while the session is open.
+    /// An event of one end; received data count while the session is open.
     fn told(&mut self, up: bool, event: TcpEvent, counts: bool) {
         let host = &mut self.hosts[usize::from(up)];
         match event {

@@ -8,7 +8,7 @@ use super::world::{Due, SENDER, Simulation};
 
 /// Packets that wait for the source's processor, after which the sender is not asked for more.
 const LEAVING: u32 = 32;
-/// A machine that has nothing to send when it said it would is asked again after so long.
+/// A machine without output at its announced time is polled again after this time.
 pub(super) const AGAIN: Span = Span::from_us(1);
 
 impl<O: Observer> Simulation<O> {

@@ -69,7 +69,7 @@ impl Items {
         &self.all[at as usize]
     }
 
-    /// So many users more.
+    /// Adds `more` users.
     pub fn share(&mut self, at: u32, more: u32) {
         self.all[at as usize].users += more;
     }

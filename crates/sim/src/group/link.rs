@@ -56,7 +56,7 @@ pub(super) struct Link {
     /// A bit for each of the row that is in its bad state.
     bad: u64,
     delay: Span,
-    /// When each direction has sent what waits: down, up.
+    /// When each direction has sent its queue: down, up.
     free: [Time; 2],
 }
 

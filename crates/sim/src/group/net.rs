@@ -96,7 +96,8 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    /// A packet of a code is at a node: it goes on to where the code continues, and what is decoded to the others.
+    /// A packet of a code is at a node: it continues along the code, and the decoded data go to the other
+    /// branches.
     fn reach_coded(&mut self, item: u32, node: u32, octets: &Bytes) {
         let at = self.tree.nodes[node as usize];
         let kind = at.kind as usize;

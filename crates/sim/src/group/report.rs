@@ -70,7 +70,7 @@ pub struct GroupSummary {
     pub sim_seconds: f64,
     /// Events.
     pub events: u64,
-    /// Seconds that the run took; set by who measures it.
+    /// Duration of the run in seconds; set by the program that measures it.
     pub wall_seconds: f64,
 }
 

@@ -46,7 +46,7 @@ pub struct LinkSpec {
     pub queue: u64,
 }
 
-/// Links with what is at their end, so many times alike below each copy of what they hang on.
+/// A subtree, replicated `count` times under each copy of its parent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Branch {
     /// Its name in results.
@@ -154,7 +154,7 @@ impl Nodes {
         tree
     }
 
-    /// Adds what hangs on a node.
+    /// Adds the subtrees below a node.
     fn add_children(&mut self, at: usize, below: &[u32], branches: &[Branch]) {
         let kind = branches.get(self.nodes[at].kind as usize);
         let region = kind.map_or(0, |kind| kind.region);

@@ -122,11 +122,11 @@ pub struct GroupProgress {
 
 /// The sender's number as a peer; receivers follow.
 pub(super) const SENDER: Peer = Peer(0);
-/// Progress is told so often.
+/// Events between progress reports.
 const TELL: u64 = 1 << 14;
 
 impl Simulation {
-    /// Lays everything out; nobody looks.
+    /// Builds the simulation, without an observer.
     pub fn new(group: Group) -> Result<Simulation, GroupError> {
         Simulation::observed(group, Off)
     }
@@ -156,7 +156,7 @@ impl<O: Observer> Simulation<O> {
         let (hosts, members) = members(&group, &tree, &above, &terms);
         let encoders = encoders(&group, &tree)?;
         let decoders = decoders(&group, &tree, &encoders);
-        // Which one decodes is known now; the tree needs not be told.
+        // The decoders are fixed now: the tree need not be notified.
         tree.encoders.shrink_to_fit();
         let mut simulation = Simulation {
             obs,

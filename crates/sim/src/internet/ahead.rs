@@ -21,7 +21,7 @@ const REMEMBERED: usize = 32;
 /// Smaller networks stay in the caches by themselves: 1,311 nodes gain nothing.
 const LEAST_NODES: usize = 2_000;
 
-/// The packets that come next, as far as the calendar told of them.
+/// The next packets, as far as the calendar has announced them.
 #[derive(Debug)]
 pub(super) struct Ahead {
     packets: [Coming; REMEMBERED],
@@ -61,7 +61,7 @@ impl Needs {
 }
 
 impl Ahead {
-    /// For a network of so many nodes; none if that is small.
+    /// For a network of this many nodes; `None` if it is small.
     pub fn new(nodes: usize) -> Option<Ahead> {
         let nobody = Coming {
             packet: PacketId(0),
@@ -84,7 +84,7 @@ impl Ahead {
         };
     }
 
-    /// The one that was told of so many steps ago.
+    /// The one announced `steps` steps ago.
     fn before(&mut self, steps: usize) -> &mut Coming {
         &mut self.packets[self.count.wrapping_sub(steps * STEP) % REMEMBERED]
     }
@@ -144,7 +144,7 @@ impl Internet {
         ahead.hosts = [hosts, first];
     }
 
-    /// First: the packet is there. Whom it is for, or the step it takes.
+    /// First: the packet itself. Then its destination, or its next step.
     #[inline(always)]
     fn prepare_way(&mut self) {
         let Some(ahead) = &mut self.ahead else {

@@ -99,7 +99,7 @@ pub(super) fn is_router(network: &Network, node: NodeIndex) -> bool {
 /// Most neighbours of routers on LANs and a backbone; links have two ends.
 const MOST_NEIGHBOURS: u64 = 20_000_000;
 
-/// Who would have too many neighbours for a list of them.
+/// Nodes with too many neighbours for a list of them.
 fn crowds(network: &Network) -> Result<(), NetworkError> {
     let mut all = 0;
     let lans = network.lans.iter().map(|lan| {
@@ -148,8 +148,8 @@ fn adjacency(network: &Network) -> Adjacency {
 }
 
 impl Adjacency {
-    /// Nodes that are next to each other, the nth of them by an interface of this number. Hosts find each other without
-    /// a list: what is noted is who is next to a router.
+    /// Adjacent nodes, the nth of them by an interface of this number. Hosts find each other without a list:
+    /// only the neighbours of routers are listed.
     fn share(
         &mut self,
         nodes: &[NodeIndex],

@@ -22,8 +22,9 @@ pub(super) struct Captured {
 }
 
 impl Internet {
-    /// What there is to capture, in the order of the numbers that a watcher is told: the links, each direction apart, and
-    /// the LANs; then, if [cells are captured](Internet::capture_cells), each direction of each ATM link.
+    /// What there is to capture, in the order of the numbers that a watcher gets: the links, each direction
+    /// apart, and the LANs; then, if [cells are captured](Internet::capture_cells), each direction of each ATM
+    /// link.
     pub fn interfaces(&self) -> impl Iterator<Item = Interface> {
         let interface = |name: String, carriage| {
             let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
@@ -43,14 +44,15 @@ impl Internet {
             .chain(ports.map(move |name| interface(name, Carriage::Cells)))
     }
 
-    /// From now on the watcher is told of every packet that a link or LAN takes, as it goes on the wire. Data
+    /// From now on the watcher gets every packet that a link or LAN takes, when its transmission begins. Data
     /// are zeros, and there is no framing.
     pub fn capture(&mut self) {
         self.captured.get_or_insert_default();
     }
 
-    /// The same, and of every cell as it begins to be sent on an ATM link. Cells then move one by one, which takes longer
-    /// and gives the same results; once there were any it is too late for that: then false, and no cell is told of.
+    /// The same, and every cell when its transmission on an ATM link begins. Cells then move one by one, which
+    /// takes longer and gives the same results. Once there have been cells it is too late: returns false, and
+    /// no cell is reported.
     pub fn capture_cells(&mut self) -> bool {
         self.capture();
         self.atm.as_deref_mut().is_none_or(Backbone::see)
@@ -83,7 +85,7 @@ impl Internet {
         }
     }
 
-    /// A packet as it goes on the wire now.
+    /// A packet whose transmission begins now.
     pub(super) fn on_wire(&self, packet: &Packet) -> Ipv4Packet {
         let ttl = packet.ttl;
         match &packet.body {

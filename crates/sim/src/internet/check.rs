@@ -157,7 +157,7 @@ fn group(
         }
     }
     if receivers.is_empty() {
-        return Err(value(part, "nobody receives"));
+        return Err(value(part, "there is no receiver"));
     }
     let services = [XtpService::MULTICAST, XtpService::RELIABLE_MULTICAST];
     if !services.contains(&config.service) {

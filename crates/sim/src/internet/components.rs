@@ -7,7 +7,7 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// So many sets of one.
+    /// `count` sets of one.
     pub fn new(count: usize) -> Components {
         Components {
             parent: (0..count as u32).collect(),

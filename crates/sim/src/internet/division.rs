@@ -17,8 +17,8 @@ use crate::scenario::Ties;
 
 /// Most parts.
 const MOST: usize = 64;
-/// What a meeting of all threads takes, in events of one of them.
-const MEETING: f64 = 25.0;
+/// The cost of a barrier of all threads, in events of one of them.
+const BARRIER_COST: f64 = 25.0;
 /// Bits of a packet, where only the rate of a link is known.
 const PACKET_BITS: f64 = 12_000.0;
 /// How far from its best place the line is cut, by load, if there is less traffic.
@@ -59,7 +59,7 @@ pub enum Indivisible {
     Mixed,
     /// What happens at one instant does so in the order it was scheduled, over all of the network.
     Fifo,
-    /// The ways of packets cannot be told before: routers have processors.
+    /// The paths of packets are not known beforehand: routers have processors.
     Processors,
     /// What must stay together is the whole of it, or nearly so.
     Whole,
@@ -72,7 +72,7 @@ impl Display for Indivisible {
                 "only TCP and UDP flows can be divided, not applications, XTP or ATM"
             }
             Indivisible::Fifo => "ties = \"fifo\" has one order for all of the network",
-            Indivisible::Processors => "the processors of its routers decide when packets go on",
+            Indivisible::Processors => "the processors of its routers decide when packets continue",
             Indivisible::Whole => {
                 "no links with a delay part it evenly, or packets may be cut everywhere"
             }
@@ -89,7 +89,7 @@ pub(super) fn has_only_flows(network: &Network) -> bool {
 }
 
 impl Internet {
-    /// Divides the network of this world into at most so many parts, or says why that cannot be.
+    /// Divides the network of this world into at most `parts` parts, or returns why that is impossible.
     pub fn divide(&self, network: &Network, parts: usize) -> Result<Division, Indivisible> {
         if !has_only_flows(network) {
             return Err(Indivisible::Mixed);
@@ -122,7 +122,7 @@ struct Load {
     /// Events a second of each node.
     nodes: Vec<f64>,
     links: Vec<Used>,
-    /// Who stays with whom, whatever links there are.
+    /// Nodes that stay together, whatever links there are.
     together: Vec<[u32; 2]>,
 }
 
@@ -176,7 +176,7 @@ impl Load {
         Some(load)
     }
 
-    /// Adds so many packets a second on a path.
+    /// Adds a rate of packets per second on a path.
     fn add(
         &mut self,
         world: &Internet,
@@ -303,8 +303,8 @@ impl Load {
         let alone: f64 = loads.iter().sum();
         // Parts between which nothing goes need not meet.
         let lookahead = lookahead.unwrap_or(Span::from_secs(1));
-        let meetings = 1.0 / lookahead.as_secs_f64();
-        let together = heaviest + crossing / parts as f64 + MEETING * meetings;
+        let barriers = 1.0 / lookahead.as_secs_f64();
+        let together = heaviest + crossing / parts as f64 + BARRIER_COST * barriers;
         (parts > 1 && loads.iter().all(|&load| load > 0.0)).then(|| Division {
             parts,
             of_nodes,

@@ -15,9 +15,9 @@ pub enum NetworkError {
     Address {
         /// The address.
         address: Ipv4Addr,
-        /// Who has it.
+        /// The node that has it.
         first: String,
-        /// Who has it, too.
+        /// The other node that has it.
         second: String,
     },
     /// A part refers to a node there is not.

@@ -17,7 +17,7 @@ use thiserror::Error;
 use super::packet::{Body, PacketId};
 use super::{Internet, NodeIndex, icmp};
 
-/// Bytes of real packets that may be in the network, and as many that nobody fetched yet.
+/// Bytes of real packets that may be in the network; the same limit holds for those not yet fetched.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// A packet that came to a host which is a real program.
@@ -43,7 +43,7 @@ pub enum Refused {
     /// It does not come from the address of the host (RFC 2827).
     #[error("the packet says that it comes from {0}")]
     Source(core::net::Ipv4Addr),
-    /// It goes to a group or to everybody; only single hosts are simulated.
+    /// The destination is a group or a broadcast address; only single hosts are simulated.
     #[error("nothing is modelled of packets to {0}")]
     Group(core::net::Ipv4Addr),
     /// There are more packets under way than the budget allows.
@@ -72,7 +72,7 @@ pub struct ExternalCounts {
     pub group: u64,
     /// Packets that found too many under way, or waiting to be fetched.
     pub full: u64,
-    /// Errors that nodes told by ICMP.
+    /// Errors that nodes reported by ICMP.
     pub errors_told: u64,
 }
 
@@ -94,7 +94,8 @@ impl External {
 }
 
 impl Internet {
-    /// From now on a host is a real program: what comes to it is handed out, what it sends is [injected](Self::inject).
+    /// From now on a host is a real program: packets to it are handed out, its packets are
+    /// [injected](Self::inject).
     ///
     /// False if the node is not a host.
     pub fn attach(&mut self, node: NodeIndex) -> bool {
@@ -290,7 +291,7 @@ impl Internet {
         self.complain(at, id, icmp::Cause::Net);
     }
 
-    /// Drops a packet; if it is a real one its sender is told why.
+    /// Drops a packet; the sender of a real packet is notified of the cause.
     fn complain(&mut self, at: NodeIndex, id: PacketId, cause: icmp::Cause) {
         let packet = self.packets.get(id);
         let about = match packet.body {
@@ -307,7 +308,7 @@ impl Internet {
         }
     }
 
-    /// Tells the sender of a packet what became of it, if it may be told.
+    /// Notifies the sender of a packet of its fate, if that is permitted.
     fn notify(&mut self, at: NodeIndex, from: NodeIndex, cause: icmp::Cause, about: &Ipv4Packet) {
         let own = self.node_addresses[at.0 as usize];
         let Some(error) = icmp::error(own, cause, about) else {

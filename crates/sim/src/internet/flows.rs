@@ -177,7 +177,7 @@ impl Internet {
             Traffic::XtpMulticast { .. } if !over => {
                 let (ends, stop, source) = (flow.ends, flow.flow.stop, flow.source);
                 let begins = !std::mem::replace(&mut self.flows[n as usize].started, true);
-                // Who is invited hears the invitation.
+                // An invited host gets the invitation.
                 let next = self.join_group(n);
                 if begins {
                     self.flows[n as usize].context = self.open_xtp(n, ends);

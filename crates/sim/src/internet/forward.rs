@@ -10,7 +10,7 @@ use super::world::NodeCpu;
 use super::{CpuCost, Internet, NodeIndex};
 
 impl Internet {
-    /// A packet comes to a node, in so many cells if it came over ATM.
+    /// A packet arrives at a node, in a number of cells if it came over ATM.
     #[inline(always)]
     pub(super) fn arrive(&mut self, at: NodeIndex, packet: PacketId, cells: u32) {
         let it = self.packets.get_mut(packet);
@@ -132,7 +132,8 @@ impl Internet {
         self.spread(at, packet);
     }
 
-    /// Sends a packet on the next link of its path, then, and on those after it as far as nobody else has a say.
+    /// Sends a packet on the next link of its path, then, and on those after it as far as no other packet can
+    /// interfere.
     #[inline(always)]
     pub(super) fn follow(&mut self, at: Time, id: PacketId) {
         let bytes = self.packets.get(id).bytes;
@@ -161,7 +162,7 @@ impl Internet {
         let packet = self.packets.get_mut(id);
         let pipe = &mut self.pipes[step.pipe as usize];
         match step.then {
-            // As it would when it arrives there: nobody comes before it, whatever happens meanwhile.
+            // As on arrival there: no packet precedes it, whatever happens meanwhile.
             Then::Enters
                 if then <= self.paths.straight_until
                     && self.now > pipe.plain_until

@@ -46,7 +46,7 @@ struct Member {
     receiver: Receiver,
     name: String,
     host: u32,
-    /// Its host takes what comes to the group.
+    /// Its host accepts packets to the group.
     listens: bool,
     joined: Option<Time>,
     first: u64,
@@ -86,7 +86,7 @@ impl Group {
         self.members.get_mut(*self.places.get(&host)?)
     }
 
-    /// Who gets the packets from now on: those that are to be there by then and are not.
+    /// The next receivers of the packets: those that are to be members by then and are not.
     fn take_in(&mut self, now: Time) -> Vec<(u32, NodeIndex, bool)> {
         let due = |it: &&mut Member| !it.listens && it.receiver.join.is_none_or(|at| at <= now);
         let new = self.members.iter_mut().filter(due);
@@ -246,7 +246,7 @@ impl Internet {
                 body: Body::Group(content.clone(), flow as u32),
                 ..packet
             };
-            // One packet on the medium, whoever takes it from there.
+            // One packet on the medium, however many stations take it.
             let offered = self.pipes[branch.pipe as usize].offer(self.now, packet.bytes);
             let mut copies = branch.to.into_iter().map(copy);
             let Some(first) = copies.next() else {
@@ -272,7 +272,7 @@ impl Internet {
         }
     }
 
-    /// A receiver has heard of the flow: where nobody keeps a list, it is in.
+    /// A receiver knows of the flow: where no list of members is kept, it is a member.
     pub(super) fn member_invited(&mut self, flow: u32, host: u32) {
         let config = self.group_config(flow);
         if config.is_some_and(|it| it.service == XtpService::MULTICAST) {

@@ -1,4 +1,4 @@
-//! TCP of the hosts: who uses which connection, and what its endpoint says to them.
+//! TCP of the hosts: the users of the connections, and the events of the endpoints.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::kernel::SourceId;
 
 /// Hops a packet may make (RFC 1700).
 pub(super) const TTL: u8 = 64;
-/// Connections nobody accepted yet, for each port: we accept immediately.
+/// Connections not yet accepted, for each port: we accept immediately.
 const BACKLOG: usize = 1 << 20;
 /// How much is written at a time to a connection without end.
 const CHUNK: u64 = 1 << 20;
@@ -27,7 +27,7 @@ pub(super) struct Host {
     pub node: NodeIndex,
     pub endpoint: Endpoint,
     address: Ipv4Addr,
-    /// Whom it sent to last; itself, until it sends.
+    /// The last destination; the host itself, until it sends.
     peer: Peer,
     /// Only where a flow of XTP begins or ends.
     pub xtp: Option<Box<XtpHost>>,
@@ -36,7 +36,7 @@ pub(super) struct Host {
     pub scheduled: Option<Time>,
     /// By the slot of the connection.
     sockets: Vec<Socket>,
-    /// Who waits for a connection from a peer to one of our ports.
+    /// The users that expect a connection from a peer to one of our ports.
     expected: BTreeMap<(SocketAddrV4, u16), User>,
     is_touched: bool,
     /// Next port for a connection that the other side opens.
@@ -62,7 +62,7 @@ struct Socket {
     shut: bool,
 }
 
-/// Who has a connection.
+/// The user of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum User {
     Nobody,
@@ -103,7 +103,7 @@ impl Host {
         (self.peer.node == other).then_some((self.peer.address, self.address))
     }
 
-    /// The first step to whom it sent to last.
+    /// The first step to the last destination.
     #[inline]
     pub fn last_step(&self) -> u32 {
         self.peer.step
@@ -128,7 +128,7 @@ impl Host {
         self.sockets[place] = Socket { user, ..empty };
     }
 
-    /// Who has a connection; a failed one is there no more, but still has its socket.
+    /// The user of a connection; a failed one is gone, but still has its socket.
     fn user(&self, id: ConnId) -> User {
         self.sockets
             .get(id.index())
@@ -280,7 +280,7 @@ impl Internet {
         }
     }
 
-    /// Nobody has a connection any more; gives who had it.
+    /// Releases a connection; returns its user.
     fn released(&mut self, host: u32, id: ConnId) -> User {
         let state = &mut self.hosts[host as usize];
         let user = state.user(id);
@@ -342,10 +342,10 @@ impl Internet {
         Some(id)
     }
 
-    /// A host will have a connection from a peer to one of its ports, and who has it there.
+    /// Registers the user of an expected connection from a peer to one of a host's ports.
     pub(super) fn expect(&mut self, host: u32, peer: SocketAddrV4, port: u16, user: User) {
         if self.is_elsewhere(self.hosts[host as usize].node) {
-            return self.tell_of(host, peer, port, user);
+            return self.announce(host, peer, port, user);
         }
         let state = &mut self.hosts[host as usize];
         // It may listen there already.
@@ -386,8 +386,8 @@ impl Internet {
     }
 }
 
-/// Hands over what is left of a stream, as far as its machine takes it, in so many bytes at a time; `u64::MAX` bytes
-/// have no end. One that is over takes nothing any more.
+/// Passes the rest of a stream to its machine, as far as the machine takes it, at most `most` bytes at a time;
+/// `u64::MAX` bytes have no end. A closed stream takes nothing.
 pub(super) fn hand_over<E>(
     left: &mut u64,
     chunk: u64,

@@ -12,11 +12,11 @@ use super::hosts::TTL;
 pub(super) enum Cause {
     /// No way leads there.
     Net,
-    /// Nobody has that address.
+    /// No host has that address.
     Host,
-    /// Nobody there speaks the protocol.
+    /// The host does not support the protocol.
     Protocol,
-    /// Nobody there listens to the port.
+    /// No socket listens on the port.
     Port,
     /// It is larger than the MTU of the next link, and may not be cut.
     TooBig(u32),
@@ -27,7 +27,7 @@ pub(super) enum Cause {
 /// Most bytes of an error, its IP header included (RFC 1812 4.3.2.3).
 const MAX_ERROR: usize = 576;
 
-/// The error that `own` sends to who sent `about`, if it may be told (RFC 1122 3.2.2).
+/// The error that `own` sends to the sender of `about`, if it may (RFC 1122, section 3.2.2).
 pub(super) fn error(own: Ipv4Addr, cause: Cause, about: &Ipv4Packet) -> Option<Ipv4Packet> {
     if about.fragment_offset != 0 || is_error(about) {
         return None;

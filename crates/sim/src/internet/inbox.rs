@@ -1,9 +1,9 @@
 //! Links that are entered from several others, a batch at a time.
 //!
-//! Whatever enters a link leaves it after all that was there before it, and one delay later at the earliest. So who comes
-//! to it need not be dealt with when it comes: once the link has sent what it had, and the first has waited for as long as
-//! the delay, all that came meanwhile enter one after the other, in the order they came. All of them are known by then, as
-//! each left a host or another link before it came here.
+//! A packet that enters a link leaves it after all earlier ones, and at least one delay later. So an arrival
+//! need not be processed immediately: once the link has sent its queue, and the first arrival has waited for
+//! the delay of the link, all arrivals of that time enter in order. All of them are known by then, as each left
+//! a host or another link before.
 
 use layercast_core::{Span, Time};
 
@@ -20,7 +20,7 @@ pub(super) struct Inbox {
     pipe: u32,
     /// That of the link, which need not be looked at for most packets then.
     delay: Span,
-    /// When the packets come, the first first; so many of them have entered the link.
+    /// The arrival times of the packets, in order; the first of them have entered the link.
     line: Vec<(Time, PacketId)>,
     entered: usize,
     /// Some stand further back than they should.
@@ -29,7 +29,8 @@ pub(super) struct Inbox {
     due: Time,
 }
 
-/// Who comes before more than so many that wait is put to its place with all others, when they are let in; in tests many are.
+/// A packet that precedes more than this number of waiting ones is sorted with all others on entry; in tests
+/// this happens often.
 const NEARLY: usize = if cfg!(test) { 1 } else { 32 };
 /// How long one that comes to a busy link waits at most, but for the delay of the link.
 const LONGEST: Span = Span::from_ms(100);
@@ -110,7 +111,7 @@ impl Inboxes {
         })
     }
 
-    /// Puts those into their order who wait in an inbox, if they are not.
+    /// Sorts the packets that wait in an inbox, if they are not sorted.
     fn put_in_order(&mut self, number: u32, tie: impl Fn((Time, PacketId)) -> Option<u64>) {
         let inbox = &mut self.all[number as usize];
         if std::mem::take(&mut inbox.is_disordered) {
@@ -120,7 +121,7 @@ impl Inboxes {
     }
 }
 
-/// Draws who goes first of those that come to a link at one instant, as where each arrives by itself.
+/// Draws the order of simultaneous arrivals at a link, as for individual arrivals.
 fn tie(packets: &Packets, paths: &Paths, seed: u64, (at, id): (Time, PacketId)) -> Option<u64> {
     let who = paths.arrival(id, packets.get(id).step).who();
     who.map(|who| draw(seed, at, who))

@@ -128,7 +128,8 @@ impl Watch for Measurements {
     }
 }
 
-/// The value that so many in a hundred are not above: an order statistic (specs/insane-simulator.md 2.11).
+/// The value that a given percentage of the samples does not exceed: an order statistic
+/// (specs/insane-simulator.md 2.11).
 fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let place = (sorted.len() * percent).div_ceil(100);
     sorted.get(place.checked_sub(1)?).copied()

@@ -23,6 +23,7 @@ mod inbox;
 mod measure;
 mod network;
 mod packet;
+mod parallel;
 mod paths;
 mod pipe;
 #[cfg(test)]
@@ -32,7 +33,6 @@ mod routes;
 pub mod scenario;
 mod share;
 mod table;
-mod together;
 mod tree;
 mod world;
 mod xtp;

@@ -63,8 +63,8 @@ pub enum Role {
     Router,
 }
 
-/// Time a FIFO processor needs for what arrives, before the node acts on it, and for what the node itself sends,
-/// before that leaves.
+/// The service time of a FIFO processor for each arriving packet, before the node acts on it, and for each
+/// packet that the node itself sends, before it leaves.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct CpuCost {
     /// For each packet that arrives, its interrupt included.
@@ -101,7 +101,7 @@ pub struct Link {
 pub struct Way {
     /// Bits of IP packets a second, their headers included.
     pub rate: Rate,
-    /// What waits for it.
+    /// Its queue.
     pub queue: Queue,
     /// Probability that a packet is lost on the way, each on its own.
     pub loss: f64,
@@ -121,9 +121,9 @@ pub struct Queue {
 pub enum Limit {
     /// None.
     Unlimited,
-    /// So many packets.
+    /// This number of packets.
     Packets(u32),
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u64),
 }
 
@@ -153,7 +153,7 @@ pub struct Lan {
     pub latency: Span,
     /// Largest IP packet.
     pub mtu: u32,
-    /// Who is attached.
+    /// The attached nodes.
     pub stations: Vec<NodeIndex>,
 }
 
@@ -172,7 +172,7 @@ pub struct AtmBackbone {
     pub signalling_delay: Span,
     /// Largest IP packet.
     pub mtu: u32,
-    /// A switched circuit is idle when no packet took it for so long.
+    /// A switched circuit is idle when it carried no packet for this long.
     pub idle: Span,
     /// How long an adapter keeps cells of a frame when no other comes; none: without end.
     pub reassembly_timer: Option<Span>,
@@ -211,7 +211,7 @@ pub struct AtmQueue {
     pub port_limit: u32,
     /// Cells of one circuit and of all in the port of an adapter, if that is not as those of switches.
     pub adapter_limit: Option<u32>,
-    /// Above so many cells of all those with CLP = 1 find no room.
+    /// Above this number of cells of all, cells with CLP = 1 are dropped.
     pub low_limit: u32,
     /// Circuits of a port.
     pub max_vcs: u16,
@@ -226,7 +226,7 @@ pub enum Discard {
     None,
     /// The rest of a frame that lost a cell, but for its last.
     Partial,
-    /// Whole frames above so many cells (Romanow and Floyd 1994).
+    /// Whole frames above this number of cells (Romanow and Floyd 1994).
     Early(u32),
 }
 
@@ -297,13 +297,13 @@ pub enum Shape {
 /// What a flow sends.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Traffic {
-    /// A TCP connection that always has data: so many bytes, or without end.
+    /// A TCP connection that always has data: this number of bytes, or without end.
     Bulk(Option<u64>),
-    /// A stream of XTP that always has data: so many bytes, or without end.
+    /// A stream of XTP that always has data: this number of bytes, or without end.
     Xtp {
         /// How many.
         bytes: Option<u64>,
-        /// What both ends are told.
+        /// The configuration of both ends.
         config: Box<XtpConfig>,
         /// What carries its packets.
         delivery: XtpDelivery,
@@ -312,16 +312,16 @@ pub enum Traffic {
     XtpMulticast {
         /// How many bytes; none: without end.
         bytes: Option<u64>,
-        /// What all ends are told.
+        /// The configuration of all ends.
         config: Box<XtpConfig>,
-        /// Who receives.
+        /// The receivers.
         receivers: Vec<Receiver>,
     },
     /// UDP datagrams.
     Datagrams {
         /// From the start of one to the start of the next.
         gap: Law,
-        /// IP packets of so many bytes, headers of 28 bytes included.
+        /// IP packets of this size in bytes, headers of 28 bytes included.
         size: SizeLaw,
         /// When they are sent; none: always.
         bursts: Option<Bursts>,
@@ -386,7 +386,7 @@ pub enum SizeLaw {
 /// The applications of many hosts.
 #[derive(Clone, Debug)]
 pub struct Population {
-    /// Who starts what, and how often.
+    /// The applications, where they start, and how often.
     pub workload: Workload,
     /// Its hosts: what the workload calls `HostId(n)` is the n-th of them.
     pub hosts: Vec<NodeIndex>,

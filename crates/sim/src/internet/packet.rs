@@ -62,7 +62,7 @@ pub(crate) enum Body {
     Group(Arc<XtpPacket>, u32),
     /// A packet with all its bytes, as real programs send them.
     Real(Box<Ipv4Packet>),
-    /// A part of the packet of a group, from so many bytes of its data on.
+    /// A part of the packet of a group, from this byte of its data on.
     Fragment {
         group: u32,
         offset: u32,
@@ -169,7 +169,7 @@ impl Packets {
         &self.all[id.0 as usize]
     }
 
-    /// The packet of this number, or another one that is there now; none if there never were so many.
+    /// The packet of this number, or another one that has its place now; `None` if the number was never used.
     pub fn find(&self, id: PacketId) -> Option<&Packet> {
         self.all.get(id.0 as usize)
     }

@@ -1,9 +1,9 @@
-//! Paths: the links from one host to another, looked for once.
+//! Paths: the links from one host to another, computed once.
 //!
-//! Routes are static, so a packet need not ask for the way at each node: it carries its next step. Where nobody but the
-//! packets of one link ever go into another, what leaves the first enters the second in the same order, at instants that
-//! are known when it enters the first. Then it does so without an event between. Where packets of several links do, they
-//! [wait for each other](super::inbox).
+//! Routes are static, so a packet need not look up the route at each node: it carries its next step. Where a
+//! link is entered only by the packets of one other link, these enter it in the same order, at instants that
+//! are known when they enter the first. Then no event is needed between them. Where packets of several links
+//! enter, they [wait for each other](super::inbox).
 
 use layercast_core::{Span, Time, prefetch};
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use super::{Internet, Network, NodeIndex, Traffic};
 pub(super) const NO_STEP: u32 = u32::MAX;
 /// Steps that are remembered; packets of pairs that come later ask at each node.
 const MOST_STEPS: usize = 1 << 24;
-/// Nodes on a path at most: what goes further is expired before.
+/// Most nodes on a path: a longer one exceeds the time to live.
 const LONGEST: usize = 64;
 
 /// A link of a path.
@@ -28,12 +28,12 @@ pub(super) struct Step {
     pub then: Then,
 }
 
-/// What comes out of a link of a path.
+/// The next stage after a link of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     /// Comes to the node, which is an event.
     Arrives,
-    /// Enters the next link immediately: nobody else ever does.
+    /// Enters the next link immediately: it has no other input.
     Enters,
     /// Comes to the [inbox](super::inbox) of the next link.
     Waits(u32),
@@ -126,7 +126,7 @@ impl Internet {
             return NO_STEP;
         }
         let start = self.paths.steps.len();
-        // A network that has so many pairs is better off without a list of them.
+        // A network with this many pairs is better off without a list of them.
         if start >= MOST_STEPS || self.paths.firsts.len() >= MOST_STEPS {
             return NO_STEP;
         }
@@ -169,9 +169,9 @@ impl Internet {
         None
     }
 
-    /// Finds the paths of all flows, and which of their links are entered by nobody but the packets of one other link.
+    /// Finds the paths of all flows, and which of their links have only one other link as input.
     ///
-    /// That can be told only where all traffic is that of flows between two hosts.
+    /// This is known only where all traffic is that of flows between two hosts.
     pub(super) fn lay_paths(&mut self, network: &Network) {
         let is_other = |traffic: &Traffic| matches!(traffic, Traffic::XtpMulticast { .. });
         if network.workload.is_some() || network.flows.iter().any(|it| is_other(&it.traffic)) {
@@ -211,7 +211,7 @@ impl Internet {
             for place in first as usize..first as usize + count - 1 {
                 let next = self.paths.steps[place + 1].pipe as usize;
                 let pipe = &self.pipes[next];
-                // Where the caches do not hold what waits, only where many do.
+                // Only in large networks, where the caches do not hold the queues.
                 let may_wait = match self.ahead {
                     None => pipe.delay() > Span::ZERO,
                     Some(_) => pipe.is_worth_waiting(),
@@ -253,7 +253,7 @@ mod tests {
     use crate::internet::random::scenario;
     use crate::internet::scenario::Scenario;
 
-    /// A report, and how many packets went on without an event, or did so while others waited for them.
+    /// A report, and how many packets continued without an event, or did so while others waited for them.
     fn run(scenario: &str, step_by_step_from: Time) -> (Report, usize, usize) {
         let scenario = Scenario::from_toml(scenario, Path::new(".")).unwrap();
         let mut world = Internet::new(&scenario.resolve().unwrap()).unwrap();

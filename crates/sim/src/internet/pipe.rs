@@ -4,10 +4,10 @@ use layercast_core::{Rate, Span, Stream, Time, prefetch};
 
 use super::{Limit, Queue, QueueReport, Red};
 
-/// A FIFO queue, the link behind it, and what is under way on it.
+/// A FIFO queue, the link behind it, and the packets in transit on it.
 ///
-/// Who comes first leaves first, so that all about a packet is known when it comes: it costs one event,
-/// its arrival. What each packet needs is on two lines of the caches.
+/// The order is FIFO, so the departure of a packet is known when it arrives: it costs one event, its arrival.
+/// The data of each packet are on two cache lines.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Pipe {
@@ -38,9 +38,9 @@ pub(crate) struct Pipe {
     more: Box<More>,
 }
 
-/// So many bytes are several packets.
+/// This number of bytes is several packets.
 const WORTH_WAITING: u64 = 12_000;
-/// No packet has so many bytes.
+/// No packet has this number of bytes.
 const EACH: u32 = u32::MAX;
 
 /// What most packets do not need.
@@ -140,7 +140,7 @@ impl Pipe {
         self.more.rate.time_for(WORTH_WAITING) <= self.delay
     }
 
-    /// How many packets of so many bits it sends in a second.
+    /// The number of packets of `bits` bits that it sends in a second.
     pub fn packets_a_second(&self, bits: f64) -> f64 {
         self.more.rate.as_bps() as f64 / bits
     }
@@ -162,10 +162,10 @@ impl Pipe {
         }
     }
 
-    /// Takes a packet of so many bytes.
+    /// Takes a packet of `bytes` bytes.
     #[inline(always)]
     pub fn offer(&mut self, now: Time, bytes: u32) -> Offered {
-        // At one instant what leaves the queue does so before what comes.
+        // At one instant, departures from the queue precede arrivals.
         while let Some(&(start, bytes)) = self.waiting.front()
             && start <= now
         {
@@ -223,7 +223,7 @@ impl Pipe {
         self.last_sending
     }
 
-    /// A packet waits behind so many others.
+    /// A packet waits behind a number of others.
     #[inline(always)]
     fn wait(&mut self, now: Time, bytes: u32, waiting: u32) {
         self.waiting.push_back((self.busy_until, bytes));
@@ -247,7 +247,7 @@ impl Pipe {
         (self.waited, self.idle) = (Span::ZERO, Span::ZERO);
         let more = &mut *self.more;
         (more.full, more.early, more.lost, more.waited) = (0, 0, 0, 0);
-        // The pause that may go on now counts as one from its start, which is after nothing that was sent.
+        // A pause still open now counts as one from its start, which is after the last transmission.
         more.since = self.busy_until.min(now);
     }
 
@@ -296,7 +296,7 @@ impl RedState {
         }
     }
 
-    /// Whether a packet is dropped that finds so many waiting; with none, the link may have been idle.
+    /// Whether a packet is dropped that finds `waiting` packets; with none, the link may have been idle.
     fn drops(&mut self, waiting: u32, idle: Span, sending: Span, chance: &mut Stream) -> bool {
         let Red {
             min,
@@ -305,13 +305,14 @@ impl RedState {
             weight,
             gentle,
         } = self.red;
-        // As if so many small samples of zero had been taken: what the link could have sent meanwhile.
+        // As if small samples of zero had been taken for each packet that the link could have sent meanwhile.
         if idle > Span::ZERO && sending > Span::ZERO {
             let missed = idle.as_ps() as f64 / sending.as_ps() as f64;
             self.average *= libm::pow(1.0 - weight, missed);
         }
         self.average += weight * (f64::from(waiting) - self.average);
-        // As in ns-2, whose RED is Floyd's: the average lags, and who finds at most one waiting is no congestion.
+        // As in ns-2, whose RED is Floyd's: the average lags, and a packet that finds at most one waiting is no
+        // congestion.
         let probability = if self.average < min || waiting <= 1 {
             self.since = None;
             return false;

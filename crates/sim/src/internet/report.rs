@@ -88,7 +88,7 @@ pub struct ContractReport {
     pub max_waiting: u32,
 }
 
-/// What an output port did, in cells; received = sent + dropped + what waits.
+/// The counts of an output port, in cells; received = sent + dropped + queued.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CellQueueReport {
     /// Such as `w1->e1`.
@@ -254,7 +254,7 @@ pub struct NodeDrops {
     pub too_big: u64,
     /// Came to a processor with as many waiting as it takes.
     pub busy: u64,
-    /// Came to a host that is not its destination, or that nobody there waits for.
+    /// Arrived at a host that is not its destination, or without a process that waits for it.
     pub not_mine: u64,
 }
 
@@ -312,7 +312,7 @@ pub trait Watch {
     }
 }
 
-/// Nobody watches.
+/// Without a watcher.
 impl Watch for () {
     fn sample(&mut self, _: &Sample) {}
 }

@@ -37,7 +37,7 @@ pub(crate) struct Routes {
 struct Site {
     /// Its number among those that forward, or `NONE`.
     forwarder: u32,
-    /// Of a host: whom it sends to what is not for its neighbours.
+    /// Of a host: the next hop for packets to nodes that are not its neighbours.
     gateway: Option<Hop>,
     /// Of a host: the link, LAN or adapter it is attached by.
     medium: Option<Interface>,
@@ -49,7 +49,7 @@ struct Site {
 
 const NONE: u32 = u32::MAX;
 
-/// Who reaches whom directly.
+/// The direct neighbours of each node.
 #[derive(Debug)]
 pub(crate) struct Adjacency {
     /// For each host the link, LAN or adapter it is attached by.
@@ -181,7 +181,7 @@ impl Routes {
     /// Whether packets from one host come to another.
     pub fn reaches(&self, from: NodeIndex, to: NodeIndex) -> bool {
         let mut at = from;
-        // A shortest path visits nobody twice.
+        // A shortest path visits no node twice.
         for _ in 0..self.table.len() + 2 {
             match self.next(at, to, from) {
                 Some(hop) if hop.next == to => return true,

@@ -1,6 +1,6 @@
-//! What one thread has of a network that several simulate together: some of the nodes, and the links that lead from them.
+//! One thread's part of a network that several threads simulate: some of the nodes, and their outgoing links.
 //!
-//! It holds the machines of the others, too, as they were at the start, and nothing happens to them there.
+//! It also holds the machines of the other parts, in their initial state and unused.
 
 use core::net::SocketAddrV4;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use super::packet::{Arrival, Body, Packet, PacketId};
 use super::paths::NO_STEP;
 use super::{Internet, Network, NodeIndex};
 
-/// The nodes of a thread, and what it has to tell the others.
+/// The nodes of a thread, and its messages to the others.
 #[derive(Debug)]
 pub(super) struct Share {
     number: u8,
     of_nodes: Arc<[u8]>,
     /// For each of the others.
-    letters: Vec<Vec<Letter>>,
-    /// When the first happens of what they tell of, or will.
+    messages: Vec<Vec<Message>>,
+    /// The earliest time of an event in these messages, or in messages still to come.
     first: Time,
-    /// Those of links that lead to others.
+    /// The inboxes of links that lead to other parts.
     inboxes: Vec<u32>,
 }
 
-/// What one thread tells another.
+/// A message from one thread to another.
 #[derive(Debug)]
-pub(super) enum Letter {
-    /// A packet comes to a node then, by a link.
-    Comes(Time, Packet, NodeIndex, u32),
+pub(super) enum Message {
+    /// A packet arrives at a node at this time, over a link.
+    Arrives(Time, Packet, NodeIndex, u32),
     /// A host will have a connection from a peer to one of its ports, for a user.
     Expects(u32, SocketAddrV4, u16, User),
 }
@@ -41,19 +41,19 @@ impl Share {
         self.number == 0
     }
 
-    /// Exchanges the letters to another thread for an empty list.
-    pub fn exchange(&mut self, to: usize, empty: &mut Vec<Letter>) {
-        std::mem::swap(&mut self.letters[to], empty);
+    /// Swaps the messages to another thread with an empty list.
+    pub fn exchange(&mut self, to: usize, empty: &mut Vec<Message>) {
+        std::mem::swap(&mut self.messages[to], empty);
     }
 
-    /// When the first thing happens that others were told of since this was asked, or must be told of soon.
+    /// Returns and resets the earliest time of an event sent to other threads, or to be sent soon.
     pub fn take_first(&mut self) -> Time {
         std::mem::replace(&mut self.first, Time::MAX)
     }
 }
 
 impl Internet {
-    /// Becomes what one thread has, before anything has happened.
+    /// Restricts the world to the part of one thread, before the first event.
     pub(super) fn share(&mut self, network: &Network, division: &Division, number: usize) {
         let has = |node: NodeIndex| division.part(node) == number;
         for flow in self.flows.iter().filter(|it| !has(it.from())) {
@@ -65,44 +65,44 @@ impl Internet {
         self.share = Some(Box::new(Share {
             number: number as u8,
             of_nodes: division.of_nodes.clone(),
-            letters: (0..division.parts).map(|_| Vec::new()).collect(),
+            messages: (0..division.parts).map(|_| Vec::new()).collect(),
             first: Time::MAX,
             inboxes: self.inboxes.of_pipes(leads_away).collect(),
         }));
     }
 
-    /// Whether another thread has a node.
+    /// Whether a node belongs to another thread.
     #[inline]
     pub(super) fn is_elsewhere(&self, node: NodeIndex) -> bool {
         let share = self.share.as_ref();
         share.is_some_and(|share| share.of_nodes[node.0 as usize] != share.number)
     }
 
-    /// A packet comes to a node of another thread, then, by a link.
+    /// Sends a packet to a node of another thread: it arrives at `at` over the link `by`.
     pub(super) fn leave(&mut self, at: Time, id: PacketId, to: NodeIndex, by: u32) {
         let Some(share) = &mut self.share else {
             return;
         };
         let packet = self.packets.take_whole(id);
-        // Their packet would stay here; who may be cut is not sent to others.
+        // A fragment refers to a packet of this part: packets that may be fragmented do not cross between parts.
         debug_assert!(!matches!(packet.body, Body::Fragment { .. }));
         share.first = share.first.min(at);
         let part = share.of_nodes[to.0 as usize];
-        share.letters[usize::from(part)].push(Letter::Comes(at, packet, to, by));
+        share.messages[usize::from(part)].push(Message::Arrives(at, packet, to, by));
     }
 
-    /// Another thread has a host that will have a connection.
-    pub(super) fn tell_of(&mut self, host: u32, peer: SocketAddrV4, port: u16, user: User) {
+    /// Announces a connection to the thread that has its host.
+    pub(super) fn announce(&mut self, host: u32, peer: SocketAddrV4, port: u16, user: User) {
         let node = self.hosts[host as usize].node;
         if let Some(share) = &mut self.share {
             let part = share.of_nodes[node.0 as usize];
-            let letter = Letter::Expects(host, peer, port, user);
-            share.letters[usize::from(part)].push(letter);
+            let message = Message::Expects(host, peer, port, user);
+            share.messages[usize::from(part)].push(message);
         }
     }
 
-    /// All is known that comes until then. What has come to a link to others enters it, so that they are told in time; what
-    /// comes there next, others must not pass by more than the delay of the link.
+    /// All arrivals up to `until` are known. Packets that wait for a link to another part enter it now, so that they are
+    /// announced in time; the next one bounds how far the other parts may advance.
     pub(super) fn fill_links_to_others(&mut self, until: Time) {
         let Some(share) = &mut self.share else {
             return;
@@ -119,10 +119,10 @@ impl Internet {
         }
     }
 
-    /// Another thread told of something.
-    pub(super) fn hear(&mut self, letter: Letter) {
-        match letter {
-            Letter::Comes(at, packet, to, by) => {
+    /// Handles a message of another thread.
+    pub(super) fn take_message(&mut self, message: Message) {
+        match message {
+            Message::Arrives(at, packet, to, by) => {
                 let step = packet.step;
                 self.packets.prepare_places();
                 let id = self.packets.add(packet);
@@ -135,11 +135,11 @@ impl Internet {
                     self.follow(at, id);
                 }
             }
-            Letter::Expects(host, peer, port, user) => self.expect(host, peer, port, user),
+            Message::Expects(host, peer, port, user) => self.expect(host, peer, port, user),
         }
     }
 
-    /// Takes over what a thread had, at the end.
+    /// Takes over the part of another thread, at the end.
     pub(super) fn absorb(&mut self, network: &Network, division: &Division, mut other: Internet) {
         let Some(number) = other.share.take().map(|share| usize::from(share.number)) else {
             return;
@@ -171,7 +171,7 @@ impl Internet {
     }
 }
 
-/// Who sends on a link; of the stations of a LAN the first, with whom all others stay.
+/// The sender on a link; on a LAN the first station, since all stations are in one part.
 fn sender(network: &Network, pipe: u32) -> NodeIndex {
     let pipe = pipe as usize;
     match network.links.get(pipe / 2) {

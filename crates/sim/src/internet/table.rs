@@ -159,8 +159,8 @@ fn distinct(hops: &[(u32, Hop)]) -> Vec<u32> {
     near
 }
 
-/// Takes away who has one neighbour left, again and again: for each router on a branch that is above it, and these routers
-/// in the order of their going.
+/// Removes nodes with only one neighbour left, repeatedly: returns for each router on a branch the one above
+/// it, and these routers in the order of removal.
 fn branches(near: &[Vec<u32>]) -> (Vec<u32>, Vec<u32>) {
     let mut left: Vec<usize> = near.iter().map(Vec::len).collect();
     let mut above = vec![NONE; near.len()];
@@ -169,7 +169,7 @@ fn branches(near: &[Vec<u32>]) -> (Vec<u32>, Vec<u32>) {
         .filter(|&n| left[n as usize] == 1)
         .collect();
     while let Some(n) = ends.pop() {
-        // The last one of a tree has nobody left.
+        // The last one of a tree has no neighbour left.
         let stays = |&&m: &&u32| above[m as usize] == NONE;
         let Some(&parent) = near[n as usize].iter().find(stays) else {
             continue;
@@ -251,7 +251,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The way out of `router` over all neighbours that are `nearer`, of whom there is one at least.
+    /// The next hop of `router` over all neighbours that are `nearer`, of which there is at least one.
     fn way(&mut self, router: u32, nearer: impl Fn(u32) -> bool) -> u32 {
         let router = router as usize;
         let near = self.neighbours[router].iter().zip(self.starts[router]..);

@@ -7,14 +7,14 @@ use super::routes::{Interface, Routes};
 #[derive(Debug)]
 pub(super) struct Tree {
     root: NodeIndex,
-    /// Who gets them, forwarding or not.
+    /// The nodes that get them, forwarding or not.
     nodes: BTreeSet<NodeIndex>,
-    /// Who puts them on a link or LAN.
+    /// The node that puts them on a link or LAN.
     feeders: BTreeMap<u32, NodeIndex>,
     branches: BTreeMap<NodeIndex, Vec<Branch>>,
 }
 
-/// A link or LAN, and who is to take packets from it.
+/// A link or LAN, and the nodes that take packets from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Branch {
     pub pipe: u32,

@@ -66,7 +66,7 @@ pub struct Internet {
     pub(super) samples: Vec<Sample>,
     /// Parts of the packet being cut.
     pub(super) parts: Vec<PacketId>,
-    /// Packets the watcher was not told of yet, if it wants to be.
+    /// Packets not yet reported to the watcher, if it wants them.
     pub(super) captured: Option<Vec<Captured>>,
     pub(super) drops: NodeDrops,
     /// Hosts that are real programs, if any are.
@@ -277,7 +277,7 @@ impl Internet {
     pub fn run_until<W: Watch>(&mut self, until: Time, watch: &mut W) -> Option<Stopped> {
         let until = until.min(self.end);
         self.go_straight_until(until);
-        // Of what came from outside since: a cell must be told of before it arrives.
+        // For packets from outside since then: a cell must be reported before it arrives.
         if self.captured.is_some() {
             self.hand_over(watch);
         }
@@ -323,7 +323,7 @@ impl Internet {
         }
     }
 
-    /// Nothing has happened, and nobody sees packets or sends others.
+    /// No event has happened yet, packets are not captured, and none come from outside.
     pub(super) fn is_untouched(&self) -> bool {
         let is_seen = self.captured.is_some() || self.external.is_some();
         self.now == Time::ZERO && self.steps == 0 && !is_seen
@@ -378,7 +378,7 @@ impl Internet {
         let cells = self.atm.as_ref().and_then(|backbone| backbone.next());
         let cells = cells.unwrap_or(Time::MAX);
         if arrival <= other_at.min(cells) {
-            // What lies beyond all time never happens.
+            // An event beyond the end of time never happens.
             return (arrival < Time::MAX).then_some((arrival, Event::Arrival));
         }
         match other {
@@ -525,7 +525,7 @@ impl Internet {
 }
 
 impl Budget {
-    /// Why a run that came so far, with so many packets under way, is to stop, if it is.
+    /// The reason to stop a run with this progress and `packets` packets under way, if any.
     pub(super) fn judge<W: Watch>(
         self,
         watch: &mut W,

@@ -18,9 +18,9 @@ use super::world::Source;
 use super::{Internet, NodeIndex, Traffic, XtpDelivery};
 use crate::kernel::SourceId;
 
-/// Contexts of a host, and those nobody accepted yet: we accept immediately.
+/// Contexts of a host, and those not yet accepted: we accept immediately.
 pub(super) const MOST: usize = 1 << 20;
-/// The ports of a flow name it: so many at the receiver for each of the sender.
+/// The ports of a flow identify it: this number at the receiver for each of the sender.
 const PORTS: u32 = 30_000;
 const FIRST_PORT: u16 = 10_000;
 
@@ -53,7 +53,7 @@ impl Carrier {
 pub(super) struct XtpHost {
     pub(super) endpoint: Endpoint,
     timer: SourceId,
-    /// Who has which context.
+    /// The user of each context.
     pub(super) users: BTreeMap<ContextId, User>,
 }
 

@@ -40,8 +40,8 @@ pub(super) fn ports(
             ..config.clone()
         };
         if scenario.nodes[node].kind == NodeKind::Host {
-            // Congestion is for switches to tell. What waits in a sending host are the bursts of
-            // its own shapers, one per tick and flow.
+            // Congestion is marked by switches. The queue in a sending host holds the bursts of its own
+            // shapers, one per tick and flow.
             config.queue.efci_on = config.queue.limit;
             config.queue.efci_off = config.queue.limit;
         }
@@ -194,7 +194,7 @@ pub(super) fn links(topology: &Topology) -> Vec<NetLink> {
     .collect()
 }
 
-/// Who of a link opens the session channel, and to whom: the one farther from a source.
+/// The end of a link that opens the session channel, and its peer: the one farther from a source.
 pub(super) fn dialler(link: &NetLink, flows: &[Flow], topology: &Topology) -> (usize, usize) {
     let [a, b] = link.ends;
     for flow in flows {

@@ -1,4 +1,4 @@
-//! Requests of applications: what is asked, of whom, and when.
+//! Requests of applications: the request, its target, and its time.
 
 use layercast_core::{FlowSpec, QosOption, Time};
 use serde_json::Value;

@@ -369,7 +369,7 @@ fn places<T>(items: &[T], nodes: usize, node: impl Fn(&T) -> usize) -> Vec<Vec<u
     places
 }
 
-/// Most members that a switch or source of a scenario with so many receivers has to remember.
+/// Most members that a switch or source of a scenario with `receivers` receivers has to remember.
 fn members_bound(receivers: usize) -> u32 {
     let most = u32::try_from(receivers).unwrap_or(u32::MAX);
     SwitchConfig::default().max_members.max(most)

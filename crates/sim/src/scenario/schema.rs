@@ -25,7 +25,7 @@ pub struct SecuritySpec {
     pub tokens: bool,
 }
 
-/// A network, its flows and receivers, and what goes wrong with it.
+/// A network, its flows and receivers, and the faults in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -185,7 +185,7 @@ pub struct LinkSpec {
 /// The rate of a link: a figure, or what a flow needs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RateSpec {
-    /// So many bit/s.
+    /// A rate in bit/s.
     Fixed(Rate),
     /// What a flow needs at some level, and some more.
     Fits(FitSpec),
@@ -443,7 +443,7 @@ pub struct RequestSpec {
     pub option: serde_json::Value,
 }
 
-/// What goes wrong, or right again.
+/// A fault, or its repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {

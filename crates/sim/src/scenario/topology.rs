@@ -7,7 +7,7 @@ use layercast_core::PortId;
 use super::error::ScenarioError;
 use super::schema::{NodeKind, Scenario};
 
-/// Who is linked to whom.
+/// The links between nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     index: BTreeMap<String, usize>,
@@ -118,7 +118,7 @@ impl Topology {
         }
     }
 
-    /// Who is linked to whom, without the links.
+    /// The neighbours of each node, without the links.
     pub fn graph(&self) -> Vec<Vec<usize>> {
         let nodes = self.neighbours.iter();
         nodes
@@ -162,7 +162,7 @@ impl Topology {
     }
 }
 
-/// A name that can stand in file names, streams and reports.
+/// A name that is valid in file names, streams and reports.
 pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
     let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {

@@ -65,7 +65,7 @@ fn dropped(summary: &SimSummary) -> f64 {
     summary.hosts[0].stats.dropped_cells as f64 / summary.queues[2].link.sent as f64
 }
 
-/// What the receivers were told instead of the flow.
+/// The refusals that receivers got instead of the flow.
 fn refusals(summary: &SimSummary) -> Vec<String> {
     let receivers = summary.flows.iter().flat_map(|flow| &flow.receivers);
     let refused = receivers.filter_map(|receiver| receiver.refused.as_ref());

@@ -1,5 +1,5 @@
-//! Requests of applications while media flow: what a server changes, it changes for everybody or not
-//! at all; what a client changes is its own affair (specs/mets.md 2.2).
+//! Requests of applications while media flow: a change by a server applies to all members or to none; a change
+//! by a client applies to that client only (specs/mets.md 2.2).
 
 use crate::common::{CHAIN, run, scenario};
 use layercast_core::{CellRate, Level};

@@ -8,7 +8,7 @@ use layercast_core::CellRate;
 use layercast_sim::SimSummary;
 use proptest::prelude::*;
 
-/// Two flows down a tree; media go on to the end.
+/// Two flows down a tree; media continue to the end.
 const TREE: &str = r#"
 name = "tree"
 duration = "32s"

@@ -32,7 +32,7 @@ pub fn receivers(parent: Option<usize>, link: LinkSpec, count: u32) -> Branch {
     }
 }
 
-/// An object of so many packets for all in a star.
+/// An object of `packets` packets for all in a star.
 pub fn star(sender: SenderConfig, packets: u64, count: u32, loss: f64) -> Group {
     let octets = packets * u64::from(sender.packet_size);
     Group {

@@ -7,7 +7,7 @@ use layercast_transport::tcp::{Profile, TcpConfig};
 
 use crate::common::{layercast, link, receivers, run, star};
 
-/// Ten receivers behind a bottleneck of 8 Mbit/s, 20 ms long, with so many connections beside them.
+/// Ten receivers behind a bottleneck of 8 Mbit/s, 20 ms long, with `flows` connections beside them.
 fn shared(sender: SenderConfig, packets: u64, flows: u32) -> Group {
     let mut group = star(sender, packets, 10, 0.0);
     let bottleneck = Branch {

@@ -111,7 +111,7 @@ fn codes_one_behind_the_other_and_through_a_split() {
             coded.transmissions_per_packet,
             plain.transmissions_per_packet
         );
-        // What goes in comes out once: no more, and in time.
+        // Each input comes out once: no more, and in time.
         assert_eq!(coded.received.duplicates + 4_000 * 50, coded.received.data);
     }
 }

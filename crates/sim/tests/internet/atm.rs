@@ -11,7 +11,7 @@ use layercast_workload::{Population as Sites, Site, Workload};
 
 use super::common::*;
 
-/// The six sites of specs/insane-simulator.md 2.9, with so many workstations each.
+/// The six sites of specs/insane-simulator.md 2.9, with `workstations` workstations each.
 pub fn xunet(policy: &str, workstations: u32, seconds: f64) -> Network {
     let mut tcp = TcpConfig::from(Profile::Bsd44Lite);
     tcp.mss = 512;

@@ -1,4 +1,4 @@
-//! Hosts with adapters of their own: what goes over cells without a router, and XTP without IP.
+//! Hosts with adapters of their own: traffic over cells without a router, and XTP without IP.
 
 use layercast_sim::internet::*;
 use scenario::Scenario;
@@ -110,7 +110,7 @@ fn an_idle_circuit_is_released_and_made_again() {
 
 #[test]
 fn what_is_lost_is_counted_for_who_sent_it() {
-    // Two at 100 Mbit/s into one of 150, and a third whom it does not concern.
+    // Two at 100 Mbit/s into one of 150, and a third that is not affected.
     let stream = |from: &str, to: &str| {
         let size = "datagrams = { gap = \"814.08us\", size = \"9208 B\" }\nstop = \"5s\"";
         xtp(from, to, size)

@@ -92,7 +92,7 @@ fn contract(name: &str, terms: ContractTerms) -> HostContract {
     }
 }
 
-/// Packets each so long after the one before.
+/// Packets at a fixed distance.
 fn every(gap: Span) -> Traffic {
     Traffic::Datagrams {
         gap: Law::Constant(gap),
@@ -186,7 +186,8 @@ fn tagged_cells_pass_and_shaped_ones_are_not_tagged() {
             1.0,
         ));
         assert_eq!((upc.tagged, upc.frames_partial, upc.frames_none), (0, 0, 0));
-        // What comes is four times the sustainable rate; a packet takes 8.14 ms at it, and the burst is five of them.
+        // The input is four times the sustainable rate; a packet takes 8.14 ms at it, and the burst is five of
+        // them.
         assert!((123..=130).contains(&flow.received), "{}", flow.received);
         assert!(
             contract.max_waiting > 300 && contract.mean_wait > 0.1,
@@ -220,7 +221,7 @@ fn what_is_marked_before_the_policer_is_whole_and_goes_first_where_it_is_tight()
         let mut network = lan(every(Span::from_us(2_000)), terms, old(), 2.0);
         let atm = network.atm.as_mut().expect("a backbone");
         atm.queue.low_limit = low_limit;
-        // Half of what comes.
+        // Half of the input.
         atm.links[1].rate = Rate::from_bps(20_000_000);
         let (flow, upc, _) = run(&network);
         (flow.received, upc)

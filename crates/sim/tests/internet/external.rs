@@ -17,7 +17,7 @@ use super::common::*;
 
 const A: NodeIndex = NodeIndex(0);
 const B: NodeIndex = NodeIndex(1);
-/// Nobody has it.
+/// No host has it.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 77);
 
 fn address(node: u32) -> Ipv4Addr {
@@ -61,7 +61,7 @@ fn bytes(packet: &Ipv4Packet) -> Bytes {
     bytes.into()
 }
 
-/// What comes out of a network within its time when a sends a packet at 1 s.
+/// The packets that leave a network within its time when a sends a packet at 1 s.
 fn sent(network: &Network, packet: &Ipv4Packet) -> Vec<(Span, NodeIndex, Ipv4Packet)> {
     let mut internet = attached(network);
     let second = Time::ZERO + Span::from_secs(1);
@@ -77,7 +77,7 @@ fn sent(network: &Network, packet: &Ipv4Packet) -> Vec<(Span, NodeIndex, Ipv4Pac
     .collect()
 }
 
-/// The ICMP message that a gets, and who sends it.
+/// The ICMP message that a gets, and its sender.
 fn told(network: &Network, packet: &Ipv4Packet) -> (Ipv4Addr, IcmpMessage) {
     let out = sent(network, packet);
     let [(_, A, answer)] = &out[..] else {
@@ -159,7 +159,7 @@ fn what_reaches_nobody_is_told() {
     let (from, message) = told(&line(), &packet);
     assert_eq!((from, message.kind, message.code), (address(4), 3, 3));
     assert!(quotes(&message, &packet));
-    // Nobody tells of what became of an error.
+    // There is no report about an ICMP error.
     let mut error = Vec::new();
     message.encode_into(&mut error);
     let body = IpBody::Other {

@@ -103,7 +103,7 @@ fn a_shared_medium_serves_one_after_the_other() {
         (sum - (1.2e-3 + 2.4e-3 + 2.0 * 10e-6)).abs() < 1e-9,
         "{delays:?}"
     );
-    // A draw decides who comes first, so that neither always does.
+    // A draw decides which arrives first, so that neither always does.
     assert!((delays[0] - delays[1]).abs() < 0.6e-3, "{delays:?}");
 }
 
@@ -123,7 +123,7 @@ fn a_slow_processor_bounds_what_a_router_forwards() {
     assert!((1_990..=2_000).contains(&flow.received), "{flow:?}");
 }
 
-/// Hosts 2 and 3 at routers 0 and 1: datagrams of so many bytes each so many us.
+/// Hosts 2 and 3 at routers 0 and 1: datagrams of `bytes` bytes every `us` microseconds.
 fn sending(us: u64, bytes: u32) -> Network {
     let mut network = dumbbell(1, 1_000_000_000, Span::from_ms(1), Limit::Unlimited, 1.0);
     network.flows[0].traffic = Traffic::Datagrams {

@@ -10,13 +10,13 @@ use scenario::Scenario;
 /// The VCI of the controllers.
 pub const SIGNALLING: u16 = 32;
 
-/// All that a capture is told, and the file made of it.
+/// All input of a capture, and the file made of it.
 pub struct Capture {
     pub pcap: PcapNg<Vec<u8>>,
     pub interfaces: Vec<Interface>,
     pub cells: Vec<(Time, u32, Cell)>,
     pub packets: Vec<(Time, u32, Ipv4Packet)>,
-    /// When what was told last was.
+    /// The time of the last input.
     last: Time,
 }
 

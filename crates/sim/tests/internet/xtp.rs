@@ -7,7 +7,7 @@ use layercast_wire::XtpService;
 
 use super::common::*;
 
-/// The flows of a dumbbell of XTP, each of so many bytes.
+/// The flows of a dumbbell of XTP, each of `bytes` bytes.
 fn of_xtp(mut network: Network, bytes: Option<u64>, config: &XtpConfig) -> Network {
     for flow in &mut network.flows {
         let config = Box::new(config.clone());

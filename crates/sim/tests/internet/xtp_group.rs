@@ -162,7 +162,7 @@ fn a_stream_that_nobody_acknowledges_loses_what_is_lost() {
 #[test]
 fn who_cannot_be_reached_is_dropped_and_the_others_go_on() {
     let mut network = campus(120.0, 0.0);
-    // Most of what goes to e, and most of what it says, is lost: it is let in, and then not heard for too long.
+    // Most packets to and from e are lost: it is admitted, and then silent for too long.
     for way in &mut network.links[4].ways {
         way.loss = 0.7;
     }
@@ -200,7 +200,7 @@ fn groups_that_cannot_be_are_refused() {
     let error = refused(&|network| receivers(network, vec![receiver(4), receiver(1)]));
     assert!(error.contains("not to a router"), "{error}");
     let error = refused(&|network| receivers(network, Vec::new()));
-    assert!(error.contains("nobody receives"), "{error}");
+    assert!(error.contains("there is no receiver"), "{error}");
     let error = refused(&|network| network.lans[0].mtu = 1_400);
     assert!(error.contains("are not cut"), "{error}");
 }
@@ -306,7 +306,7 @@ fn a_scenario_says_who_receives_and_when() {
         ),
         (
             "xtp = { group = {}, error_control = false, flow_control = true }",
-            "nobody acknowledges",
+            "without acknowledgements",
         ),
         ("stagger = \"1s\"\nxtp = { group = {} }", "stagger"),
         (

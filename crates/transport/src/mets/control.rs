@@ -22,7 +22,7 @@ pub enum ControlError {
     #[error("{MAX_WAITING} control messages wait already")]
     Full,
     /// No such member, or the flow is closed.
-    #[error("nobody is there to take a control message")]
+    #[error("no member is joined that could receive a control message")]
     NotConnected,
 }
 

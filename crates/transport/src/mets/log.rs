@@ -39,11 +39,11 @@ pub struct ReceiverSummary {
     /// When and why the network gave the flow up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<(f64, String)>,
-    /// Quality of the pictures; filled in by who compares them with the source.
+    /// Quality of the pictures; set by the program that compares them with the source.
     pub psnr_db: Option<f64>,
     /// Layer changes inside a GOP: a layer both played and withheld in one GOP.
     pub off_boundary: u64,
-    /// What parities of the base layer did, if it has any; filled in by who has the sink.
+    /// Effect of the base layer's parities, if it has any; set by the owner of the sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairStats>,
 }

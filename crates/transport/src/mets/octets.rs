@@ -15,7 +15,7 @@ pub(super) fn whole(memory: &mut BytesMut, packet: &MetsPacket) -> Bytes {
     memory.split().freeze()
 }
 
-/// Makes room: in memory that nobody looks at any more, or in a chunk of new.
+/// Makes room for `octets`: in memory that is no longer referenced, or in a new chunk.
 pub(super) fn reserve(memory: &mut BytesMut, octets: usize) {
     if memory.capacity() < octets && !memory.try_reclaim(octets) {
         *memory = BytesMut::with_capacity(octets.max(CHUNK));

@@ -55,7 +55,7 @@ pub struct Quirks {
     pub whole_ticks: bool,
 }
 
-/// Everything a host's TCP can be told. Start from a [`Profile`].
+/// The configuration of a host's TCP. Start from a [`Profile`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpConfig {
     /// Congestion control.
@@ -279,7 +279,7 @@ impl TcpConfig {
         }
     }
 
-    /// The left shift of the windows we offer, so that the whole buffer can be told.
+    /// The left shift of the windows we offer, so that the whole buffer can be advertised.
     pub(crate) fn window_scale(&self) -> u8 {
         let bits = 32 - self.recv_buffer.leading_zeros();
         bits.saturating_sub(16) as u8

@@ -18,7 +18,7 @@ use crate::line::Line;
 
 /// The ports an active open chooses from (RFC 6335 6).
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;
-/// Resets waiting to be sent; a driver that drains us never sees so many.
+/// Resets waiting to be sent; a driver that drains the endpoint stays far below.
 const MAX_RESETS: usize = 64;
 
 /// A port somebody listens on.
@@ -61,8 +61,8 @@ struct Rare {
 }
 
 impl Endpoint {
-    /// The TCP of the host `name`; phases of its timers, port numbers and initial sequence numbers
-    /// follow from `secret`, which nobody else may know where strangers can send (RFC 6528).
+    /// The TCP of the host `name`; phases of its timers, port numbers and initial sequence numbers follow from
+    /// `secret`, which must be kept secret where untrusted hosts can send (RFC 6528).
     pub fn new(
         config: impl Into<Arc<TcpConfig>>,
         name: &str,
@@ -133,7 +133,7 @@ impl Endpoint {
         let connection = self.table.get_mut(id)?;
         connection.passive = false;
         let remote = connection.key.remote;
-        // What came meanwhile is told now.
+        // Events of the meantime are reported now.
         tell(connection, &self.host, id, &mut self.events);
         Some((id, remote))
     }
@@ -277,7 +277,7 @@ impl Endpoint {
         self.settle(now, id, before, obs);
     }
 
-    /// Forgets all bytes that can be read now, as who has seen enough of them; gives how many.
+    /// Discards all readable bytes and returns the count.
     pub fn discard(&mut self, id: ConnId) -> Result<usize, TcpError> {
         let connection = self.table.get_mut(id).ok_or(TcpError::Unknown)?;
         let count = connection.discard();
@@ -287,8 +287,8 @@ impl Endpoint {
         Ok(count)
     }
 
-    /// [`poll_transmit`](Machine::poll_transmit) for who has a place for the segment: it is made there. Gives the addresses
-    /// of its IP header; without them the place may hold anything.
+    /// Like [`poll_transmit`](Machine::poll_transmit), but writes the segment into memory of the caller.
+    /// Returns the addresses of its IP header; on `None` the memory is unspecified.
     #[inline]
     pub fn poll_segment<O: Observer>(
         &mut self,
@@ -510,7 +510,7 @@ impl Endpoint {
     /// A segment that belongs to no connection.
     fn on_stray<O: Observer>(&mut self, now: Time, key: Key, segment: &TcpSegment, obs: &mut O) {
         let flags = segment.flags;
-        // RFC 1122 4.2.3.10: nobody talks to a group, nor does a group talk.
+        // RFC 1122, section 4.2.3.10: TCP is unicast only.
         let is_talk =
             is_host(*key.local.ip()) && is_host(*key.remote.ip()) && segment.src_port != 0;
         if !is_talk || flags.has(TcpFlags::RST) {
@@ -558,7 +558,7 @@ fn key_of(src: Ipv4Addr, dst: Ipv4Addr, segment: &TcpSegment) -> Key {
     }
 }
 
-/// Tells the user what can be read and written now; of what nobody has accepted, nobody hears yet.
+/// Reports to the user what can be read and written now; nothing about connections that are not yet accepted.
 fn tell(connection: &mut Connection, host: &Host, id: ConnId, events: &mut Line<TcpEvent>) {
     if connection.passive {
         return;

@@ -34,7 +34,7 @@ impl ConnId {
 /// Why a connection failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum Failure {
-    /// Nobody listens there.
+    /// No socket listens there.
     #[error("connection refused")]
     Refused,
     /// The peer broke it off.
@@ -43,7 +43,7 @@ pub enum Failure {
     /// The peer did not answer for too long.
     #[error("connection timed out")]
     TimedOut,
-    /// Data came after [`close`](super::Endpoint::close), which nobody would have read.
+    /// Data arrived after [`close`](super::Endpoint::close) and could not be delivered.
     #[error("peer sent data after the connection was closed here")]
     Unread,
 }
@@ -66,12 +66,12 @@ pub enum TcpError {
     /// The host has as many connections as it may have.
     #[error("too many connections: the host has its {0}")]
     Full(usize),
-    /// Port 0, or an address nobody can have.
+    /// Port 0, or an address that no host can have.
     #[error("{0} is no address of a connection")]
     Address(SocketAddrV4),
 }
 
-/// What the user of an endpoint is told.
+/// An event for the user of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpEvent {
     /// Our connection is established.

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(board.lost_hole(1_000), None);
         assert!(board.insert(5_000, 5_001));
         board.find_losses(3, 1_000);
-        // 2001 bytes above 2000..3000: what lies below is lost, 3000..4000 not yet.
+        // 2001 bytes above 2000..3000: everything below is lost, 3000..4000 not yet.
         assert_eq!(board.lost_hole(1_000), Some((1_000, 2_000)));
         assert_eq!(board.lost_hole(2_000), None);
         assert_eq!(board.pipe(1_000, 10_000, 1_000), 1_000 + 4_999);

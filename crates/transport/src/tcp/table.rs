@@ -37,7 +37,7 @@ pub(crate) struct Table {
 /// What is known of a connection without a look at it.
 #[derive(Default, Debug)]
 struct Mark {
-    /// It stands in the line of those that may have something to send.
+    /// It is in the queue of connections that may have something to send.
     is_ready: bool,
     key: Option<Key>,
 }

@@ -17,7 +17,7 @@ pub enum Retransmission {
 /// When the sender of data asks for the status of the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// With each so many packets, and with the last there is for now.
+    /// With every n-th packet, and with the last one available.
     Every(u32),
     /// Not on its own account: only timers and the options of a message do.
     Never,
@@ -30,7 +30,7 @@ pub enum RateCounts {
     User,
     /// Also the header of XTP.
     Xtp,
-    /// Also so many more for each packet, for the layers below.
+    /// Additionally this number of bytes for each packet, for the layers below.
     Wire(u32),
     /// All of the ATM cells that carry the packet in AAL5.
     Cells,
@@ -71,7 +71,7 @@ impl XtpRate {
     }
 }
 
-/// Everything a context can be told. Start from [`XtpConfig::new`].
+/// The configuration of a context. Start from [`XtpConfig::new`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct XtpConfig {
     /// What the association is for.
@@ -82,7 +82,7 @@ pub struct XtpConfig {
     pub window: u32,
     /// Bytes sent but not acknowledged, or not sent, that a context holds.
     pub send_buffer: u32,
-    /// Room in that buffer at which a user who waits for it is told; zero: a third of it.
+    /// Free space in that buffer at which a waiting writer is woken; zero: a third of it.
     pub wake_room: u32,
     /// Without: NOERR, what is lost is not sent again.
     pub error_control: bool,
@@ -90,13 +90,13 @@ pub struct XtpConfig {
     pub flow_control: bool,
     /// Without: NOCHECK, the data are not protected; status always is.
     pub checksum: bool,
-    /// FASTNAK: gaps are to be told immediately.
+    /// FASTNAK: gaps are to be reported immediately.
     pub fast_nak: bool,
     /// RES: the peer may allocate what its user has posted only.
     pub reservation: bool,
     /// What is sent again.
     pub retransmission: Retransmission,
-    /// Keep what arrives beyond a gap; without, the peer goes back.
+    /// Keep data received beyond a gap; without it, the peer retransmits from the gap on (go-back-N).
     pub hold: bool,
     /// When status is asked for.
     pub ask: Ask,
@@ -118,7 +118,7 @@ pub struct XtpConfig {
     pub inactive: Span,
     /// What we send at most.
     pub out_limit: XtpRate,
-    /// What we take at most; the peer is told.
+    /// The input rate we accept at most; announced to the peer.
     pub in_limit: XtpRate,
     /// Which bytes count against a rate.
     pub rate_counts: RateCounts,
@@ -135,22 +135,23 @@ pub struct XtpConfig {
     pub group: XtpGroup,
 }
 
-/// What a multicast association is told besides (specs/xtp.md 2.13).
+/// Additional configuration of a multicast association (specs/xtp.md 2.13).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct XtpGroup {
     /// Receivers that a transmitter keeps at most.
     pub receivers: u32,
-    /// So many receivers are waited for before the first data.
+    /// This number of receivers is awaited before the first data.
     pub wait_for: u32,
     /// Bytes per second that a receiver must take, or it is not let in; 0: whatever it takes.
     pub least_rate: u64,
-    /// T_slot: a receiver waits up to so long with the news of a gap, and says nothing if it is repaired meanwhile.
+    /// T_slot: a receiver delays its report of a gap by up to this time, and suppresses it if the gap is
+    /// repaired meanwhile.
     pub slot: Span,
     /// Handshakes in a row after which a receiver that does not answer is dropped.
     pub misses: u32,
     /// Break off rather than continue without a receiver.
     pub strict: bool,
-    /// Drop receivers that let nothing more go for so many handshakes; without, all wait for them.
+    /// Drop receivers that block progress for this number of handshakes; without it, all wait for them.
     pub drop_laggards: bool,
 }
 
@@ -234,7 +235,7 @@ impl XtpConfig {
             (
                 self.service == XtpService::MULTICAST && (self.error_control || self.flow_control),
                 "error_control",
-                "a stream that nobody acknowledges has no control of errors or flow",
+                "a stream without acknowledgements has no control of errors or flow",
             ),
             (
                 self.group.receivers == 0 || self.group.misses == 0,

@@ -128,10 +128,10 @@ pub enum XtpError {
     /// The endpoint has as many contexts as it may have.
     #[error("too many contexts: the endpoint has its {0}")]
     Full(usize),
-    /// Who serves several users lets each have so many bytes of buffers.
+    /// A server for several users limits the buffers of each to this number of bytes.
     #[error("buffers beyond the {0} bytes that a user may have")]
     Buffers(u64),
-    /// An address nobody can have.
+    /// An address that no host can have.
     #[error("{0} is no address of a context, or none for this service")]
     Address(SocketAddr),
     /// A message without a byte has no place in the stream.
@@ -145,7 +145,7 @@ pub enum XtpError {
     Config(#[from] XtpConfigError),
 }
 
-/// What the user of an endpoint is told.
+/// An event for the user of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XtpEvent {
     /// The peer of our association has answered.
@@ -163,7 +163,7 @@ pub enum XtpEvent {
     Settled(ContextId),
     /// The peer writes no more: what can be received now is all there will be.
     PeerClosed(ContextId),
-    /// The peer reads no more; so many bytes were not taken by it.
+    /// The peer reads no more; this number of bytes was not read.
     ReaderGone(ContextId, u64),
     /// The peer said what it can take; [`Endpoint::traffic`](super::Endpoint::traffic) tells.
     Traffic(ContextId),
@@ -181,7 +181,7 @@ pub enum XtpEvent {
     ReceiverDone(ContextId, SocketAddr),
     /// A receiver is gone without everything: it left, or did not answer, and had everything before this byte.
     ReceiverLost(ContextId, SocketAddr, u64),
-    /// Nobody receives any more: a reliable transmitter waits.
+    /// No receiver is left: a reliable transmitter waits.
     NoReceivers(ContextId),
 }
 
@@ -225,11 +225,11 @@ pub struct XtpStats {
     pub active_opens: u64,
     /// Associations others opened.
     pub passive_opens: u64,
-    /// FIRST refused: nobody listens, full, or not understood.
+    /// FIRST refused: no listener, full, or not understood.
     pub refused: u64,
     /// Packets for contexts that are not there.
     pub stray: u64,
-    /// DIAG for nobody, or without meaning where it came.
+    /// DIAG for no known context, or without meaning in its state.
     pub stray_diags: u64,
     /// DIAG not sent because its receiver had enough of them.
     pub muted_diags: u64,

@@ -29,7 +29,7 @@ pub(crate) enum Taken {
     Violation,
 }
 
-/// What arrives: held beyond gaps, or waiting for the user.
+/// Received data: held beyond gaps, or waiting for the user.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     window: u64,
@@ -110,7 +110,7 @@ impl Incoming {
 
     /// Whether the peer is worth telling that there is room again (specs/xtp.md 2.8).
     pub(crate) fn has_opened(&self, packet: u64) -> bool {
-        // Who has heard nothing yet takes so much for granted.
+        // A peer that has received no allocation yet assumes this one.
         let granted = match self.reserved {
             true => 0,
             false => self.window.min(u64::from(INITIAL_ALLOC)),
@@ -283,14 +283,14 @@ impl Incoming {
         Some(chunk)
     }
 
-    /// The user has taken so many bytes of what was lent.
+    /// Releases `bytes` of the lent data.
     pub(crate) fn use_lent(&mut self, bytes: u64) {
         let used = bytes.min(self.lent);
         self.lent -= used;
         self.posted = self.posted.saturating_sub(used);
     }
 
-    /// Nobody reads any more.
+    /// Received data are no longer read.
     pub(crate) fn discard(&mut self) {
         self.lent = 0;
         self.taken = self.ready.end();

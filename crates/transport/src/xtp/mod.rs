@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Everything that other transports fix is a switch here, for an association or for a single message: error
-//! control, flow control, checksum, who asks for status and when, priority, rate. See docs/src/reference/xtp.md.
-//! [`remote`] is for users in other processes than the endpoint.
+//! control, flow control, checksum, which side requests status and when, priority, rate. See
+//! docs/src/reference/xtp.md. [`remote`] is for users in other processes than the endpoint.
 
 mod config;
 mod context;

@@ -16,13 +16,13 @@ pub(crate) const LAST_SEQ: u64 = 1 << 63;
 pub(crate) struct Segment {
     pub(crate) seq: u64,
     pub(crate) len: u64,
-    /// The data, with the tag before them; gone once nobody can want them again.
+    /// The data, with the tag before them; freed once no receiver can request them again.
     pub(crate) payload: Payload,
     /// EOM, BTAG, DREQ, SORT; NOCHECK, NOERR as the user wants them.
     pub(crate) flags: XtpOptions,
     pub(crate) sort: u16,
     pub(crate) sends: u32,
-    /// Whoever echoes this has seen what was sent last, or will not.
+    /// An echo of this value means that the last transmission was received, or is lost.
     pub(crate) sync: Serial,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct Outgoing {
     segments: VecDeque<Segment>,
     /// How many of them were sent at least once.
     sent: usize,
-    /// Everything before it is owed to nobody.
+    /// Everything before it is acknowledged or given up.
     una: u64,
     end: u64,
     resend: RangeSet,
-    /// Nobody can get anything before it again, but what is not protected.
+    /// No data before it can be retransmitted, except unprotected ones.
     released: u64,
 }
 
@@ -225,8 +225,8 @@ impl Outgoing {
         self.una > before
     }
 
-    /// The peer misses `from..to`, as it told when it had seen `echo`, and has something after `beyond`: what
-    /// it would have by then is sent again. Gives how many bytes are.
+    /// The peer reports `from..to` missing after it had seen `echo`, and has data after `beyond`: data that it
+    /// should have by then are queued for retransmission. Returns the number of bytes.
     pub(crate) fn miss(
         &mut self,
         (from, to): (u64, u64),

@@ -5,10 +5,10 @@ use super::XtpRate;
 /// Periods that a late timer may make up for; after more there is one burst, as after any pause (specs/xtp.md 7).
 const MOST_LATE: u64 = 8;
 
-/// Rate control (specs/xtp.md 2.9): `burst` bytes each period of `burst / rate`; nothing is saved up.
+/// Rate control (specs/xtp.md 2.9): `burst` bytes each period of `burst / rate`; credit does not accumulate.
 ///
-/// Whoever was held back and is let go late gets the bursts of the periods that passed meanwhile, or the rate would
-/// be that of the timer.
+/// A sender released late by its timer gets the bursts of the periods that passed meanwhile; otherwise the
+/// timer would limit the rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
     limit: XtpRate,
@@ -77,7 +77,7 @@ impl Credit {
         self.ends
     }
 
-    /// Something else than the rate holds back what waits from now on: that time is not made up for.
+    /// A limit other than the rate holds the data back from now on: that time is not compensated.
     pub(crate) fn hold(&mut self) {
         self.blocked = false;
     }

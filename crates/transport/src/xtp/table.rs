@@ -29,11 +29,11 @@ impl From<ContextId> for SlotId {
 /// All contexts of a host: found by key, by the key and address of the peer, woken by time or by priority.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// The mark: where it stands in the line.
+    /// The mark: the position in the queue.
     slots: Slots<Context, Option<(u32, u64)>>,
     /// Keys that peers have chosen: the full look-up (specs/xtp.md 2.4).
     by_peer: BTreeMap<(SocketAddr, XtpKey), u32>,
-    /// Who may have something to send: priority, then who waits longest.
+    /// Contexts that may have something to send: by priority, then by waiting time.
     line: BTreeMap<(u32, u64), u32>,
     turn: u64,
 }
@@ -69,7 +69,7 @@ impl Table {
         Some(self.slots.id_of(slot).into())
     }
 
-    /// The peer has told its key; `false` if another context of the same peer has it.
+    /// Notes the peer's key; `false` if another context of the same peer has it.
     pub(crate) fn learn_key(&mut self, id: ContextId, from: SocketAddr, key: XtpKey) -> bool {
         *self.by_peer.entry((from, key)).or_insert(id.slot) == id.slot
     }

@@ -375,7 +375,7 @@ fn ask(world: &mut World<'_>, signal: Signal) -> Vec<Signal> {
 
 #[test]
 fn a_source_that_starts_anew_behind_a_switch_is_found_by_its_timestamps() {
-    // After 20 s the old numbers are not yet far away, and nobody tells the sink.
+    // After 20 s the old numbers are not yet far away, and the sink is not notified.
     let mut world = World::perfect(Carriage::Datagrams, 200);
     world.run_until(ms(20_000));
     let before = world.sink.stats();

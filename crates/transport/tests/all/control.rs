@@ -84,7 +84,7 @@ fn what_cannot_arrive_is_refused() {
     world.run_until(ms(1_000));
     let now = world.now;
     let nobody = Member {
-        name: "nobody".into(),
+        name: "unknown".into(),
         id: NodeId(2),
     };
     let refused = world.source.send_control(now, &nobody, text(0));

@@ -1,4 +1,4 @@
-//! Parities of the base layer: what they recover, what they cost, and that nobody is harmed by them.
+//! Parities of the base layer: what they recover, what they cost, and that they do no harm.
 
 use std::cell::RefCell;
 

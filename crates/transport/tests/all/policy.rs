@@ -223,7 +223,7 @@ fn signals_merge_while_nobody_fetches_them_and_events_are_kept() {
         4,
     );
     world.run_until(ms(500));
-    // The source is silent from here on, and nobody polls.
+    // The source is silent from here on, and there is no poll.
     let mut timers = 0;
     while let Some(at) = world.sink.next_timeout().filter(|&at| at < ms(60_000)) {
         world.sink.on_timeout(at, &mut Off);

@@ -1,4 +1,4 @@
-//! Sealed media: who can play them and who cannot, what attacks do, and what a new key costs.
+//! Sealed media: which members can play them, the effect of attacks, and the cost of a new key.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -236,7 +236,7 @@ fn a_key_that_comes_late_costs_only_what_was_before_it() {
     assert!(stats.dropped.unkeyed > 0);
 }
 
-/// A second member, who keeps everything that it sees and every key that it gets.
+/// A second member, which records every packet and every key that it gets.
 struct Member2 {
     exchange: ExchangeKey,
     member: Member,
@@ -327,7 +327,7 @@ fn who_leaves_reads_no_more_and_who_stays_loses_nothing() {
     njy.request(&mut world, 3_600);
     let (flow, member) = (world.source.flow().id, njy.member.clone());
     for second in 3..8 {
-        // Whoever is silent for long has left too.
+        // A member silent for long has left too.
         let (member, report) = (member.clone(), MemberReport::default());
         world.send_to_source(SourceInput::Signal(Signal::Report {
             flow,
@@ -338,7 +338,7 @@ fn who_leaves_reads_no_more_and_who_stays_loses_nothing() {
     }
     world.send_to_source(SourceInput::Signal(Signal::Left { flow, member }));
     world.run_until(ms(30_000));
-    // It asks again, as nobody it is not refused forever: but not with a token that has expired.
+    // It asks again: as a stranger it is not refused forever, but it is with an expired token.
     njy.request(&mut world, 20);
     world.run_until(ms(40_000));
     let ciphers = njy.ciphers(&world);
@@ -392,7 +392,7 @@ fn a_token_that_expires_ends_with_its_key() {
         _ => None,
     });
     let [(at, Resource::TokenExpired)] = refusals.collect::<Vec<_>>()[..] else {
-        panic!("it is told so, once");
+        panic!("it is notified once");
     };
     assert!(at > ms(10_000) && at < ms(11_100), "{at:?}");
 }

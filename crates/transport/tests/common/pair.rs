@@ -6,7 +6,7 @@ use layercast_core::{Machine, Off, Span, Time};
 
 use crate::flying::Flying;
 
-/// Who watches two hosts of a protocol.
+/// Observes two hosts of a protocol.
 pub trait Watch {
     type Packet;
     type Event;
@@ -26,7 +26,7 @@ pub struct Pair<W: Watch> {
     pub now: Time,
     pub hosts: [W::Host; 2],
     pub channel: Channel<W::Packet>,
-    /// What the users were told.
+    /// The events of the users.
     pub events: [Vec<W::Event>; 2],
     watch: W,
     flying: Flying<W::Packet>,

@@ -1,5 +1,5 @@
-//! A channel that loses, reorders, duplicates, delays and damages: the bytes arrive exactly, or
-//! both sides are told.
+//! A channel that loses, reorders, duplicates, delays and damages: the bytes arrive exactly, or both sides get
+//! an error.
 
 use bytes::Bytes;
 use layercast_core::{Span, Stream};
@@ -156,7 +156,7 @@ fn transfer(config: [TcpConfig; 2], weather: Weather, totals: [usize; 2], chunk:
             let all = whole(&near, far) & whole(far, &near);
             assert!(all || failed.is_some(), "neither the bytes nor an error");
         }
-        None => assert!(failed.is_some(), "never accepted, never told"),
+        None => assert!(failed.is_some(), "never accepted, never reported"),
     }
     memory
 }

@@ -166,7 +166,7 @@ fn cubic_keeps_seven_tenths() {
     check(&transfer(modern(Variant::Cubic), &[9, 11, 14], 40), "cubic");
 }
 
-/// One full segment that nobody acknowledges.
+/// One full segment that is never acknowledged.
 fn back_off(profile: Profile, name: &str) {
     let mut net = Net::plain(profile, ms(100));
     let (near, _) = net.open();

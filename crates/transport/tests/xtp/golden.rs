@@ -18,7 +18,8 @@ fn check(net: &Net, name: &str) {
     trace::check("xtp", &net.log, name);
 }
 
-/// What the Torino study has: status asked for with each packet, gaps told immediately (specs/tcp-xtp-over-atm.md 2.9).
+/// The configuration of the Torino study: status requested with each packet, gaps reported immediately
+/// (specs/tcp-xtp-over-atm.md 2.9).
 fn torino(retransmission: Retransmission) -> XtpConfig {
     XtpConfig {
         max_data: 1_000,

@@ -210,7 +210,8 @@ fn a_flood_of_first_stays_within_the_backlog_and_is_not_reflected() {
         stats.muted_diags > 900 && sent < 3 * received,
         "{stats:?} {sent}"
     );
-    // Nobody answers: they are given up, and the port serves again once they are accepted and released.
+    // There is no answer: the contexts are given up, and the port serves again once they are accepted and
+    // released.
     net.run(Span::from_secs(200));
     while let Some((id, _)) = net.hosts[1].accept(PORT) {
         let now = net.now;
@@ -222,7 +223,7 @@ fn a_flood_of_first_stays_within_the_backlog_and_is_not_reflected() {
     let bytes: usize = net.sent.iter().map(|(_, it)| it.encoded_len()).sum();
     assert!(
         bytes <= 3 * 8 * 64,
-        "{bytes} bytes to eight who never answered"
+        "{bytes} bytes to eight peers that never answered"
     );
     let id = net.hosts[0]
         .connect(net.now, socket(0), socket(1), &stream())

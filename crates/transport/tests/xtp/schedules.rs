@@ -1,7 +1,7 @@
-//! A channel that loses, reorders, duplicates, delays and damages, and users who send, wait, read, close and
-//! break off as they like: what arrives is exactly what was sent, or both sides are told; and it always ends.
+//! A channel that loses, reorders, duplicates, delays and damages, and users that send, wait, read, close and
+//! abort at random: received data equal sent data, or both sides get an error; and every schedule ends.
 //!
-//! `PROPTEST_CASES=10000 cargo test -p layercast-transport --test xtp schedules` runs so many schedules.
+//! `PROPTEST_CASES=10000 cargo test -p layercast-transport --test xtp schedules` runs 10,000 schedules.
 
 use bytes::Bytes;
 use layercast_core::{Span, Stream, Time};
@@ -133,7 +133,7 @@ impl User {
         }
     }
 
-    /// Whether it was told that all went well, or not; never both.
+    /// Whether success was reported, or failure; never both.
     fn outcome(&self, net: &Net) -> Option<bool> {
         let ours = |event: &&XtpEvent| matches!(event, XtpEvent::Closed(_) | XtpEvent::Failed(..));
         let told: Vec<_> = net.events[self.host].iter().filter(ours).collect();
@@ -315,7 +315,7 @@ fn check(from: &User, to: &User, loose: f64, net: &Net) {
         };
         sent.iter().filter(|it| !it.loose).all(has)
     };
-    // Both know, or one of them was told otherwise.
+    // Both know, or one of them got another result.
     if from.outcome(net) == Some(true) && !from.reader_gone(net) {
         assert!(
             all_said && complete(),
@@ -333,7 +333,7 @@ fn check(from: &User, to: &User, loose: f64, net: &Net) {
     }
 }
 
-/// As many schedules as are asked for, or so many.
+/// The number of schedules requested by the environment, or `few`.
 pub fn cases(few: u32) -> ProptestConfig {
     let standard = ProptestConfig::default();
     let wanted = std::env::var_os("PROPTEST_CASES").is_some();

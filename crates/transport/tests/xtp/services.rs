@@ -48,7 +48,7 @@ fn play_with(config: &XtpConfig, lost: &'static [usize]) -> Net {
     net
 }
 
-/// Both sides were told exactly one thing, and what.
+/// Each side got exactly one outcome; returns both.
 fn outcomes(net: &Net) -> [Vec<&XtpEvent>; 2] {
     let last = |event: &&XtpEvent| matches!(event, XtpEvent::Closed(_) | XtpEvent::Failed(..));
     [0, 1].map(|host| net.events[host].iter().filter(last).collect())
@@ -247,7 +247,7 @@ fn breaking_off_is_heard_and_what_came_can_be_read() {
     net.run(ms(100));
     assert_eq!(net.failure(1), Some(XtpFailure::Abandoned));
     assert_eq!(net.read(1, far), b"last words");
-    // Whoever has lost the good-bye is told when it asks.
+    // A peer that lost the final packet is informed when it asks.
     let mut net = Net::losing(ms(10), &[4]);
     let near = net.connect(&config, &config);
     net.run(ms(100));

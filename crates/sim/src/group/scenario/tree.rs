@@ -118,8 +118,7 @@ impl GroupScenario {
 fn link(spec: &BranchSpec, at: &dyn Fn(&str) -> String) -> Result<LinkSpec, ScenarioError> {
     for (name, value) in [("loss", spec.loss), ("back_loss", spec.back_loss)] {
         if !(0.0..1.0).contains(&value) {
-            let accepted =
-                "a probability from 0, below 1: through a link that loses all nobody gets it";
+            let accepted = "a probability from 0, below 1: no receiver is reachable through a link that loses all";
             return Err(ScenarioError::value(at(name), value, accepted));
         }
     }

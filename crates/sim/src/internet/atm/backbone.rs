@@ -37,7 +37,7 @@ pub(super) enum Mover {
     Cells(Cells),
     /// One by one, a site after the other.
     Sites(Sites),
-    /// As many at a time as nobody can tell from one by one.
+    /// Trains of cells, with the same results as one by one.
     Trains(Trains),
 }
 
@@ -50,9 +50,9 @@ pub(in crate::internet) struct AtmNode {
     pub(super) controller: Controller<Gates>,
     pub(super) adapter: Option<Adapter>,
     pub(in crate::internet) timer: SourceId,
-    /// Whether the controller was told something since it was last asked what it has to say.
+    /// Whether the controller got an input since its output was last polled.
     pub(super) told: bool,
-    /// When the controller wants to be told that time went by, as it said when it was last asked.
+    /// The next timeout of the controller, as of its last poll.
     pub(super) patience: Option<Time>,
 }
 
@@ -176,7 +176,7 @@ impl Backbone {
         }
     }
 
-    /// Cells of a circuit that come in by a port go on by this line.
+    /// Cells of a circuit that enter by a port leave by this line.
     pub(super) fn route(&mut self, port: u32, vc: Vcid, line: Option<Line>) {
         // A circuit does not go back where it came from.
         let line = line.filter(|line| line.port != port);

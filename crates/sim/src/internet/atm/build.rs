@@ -28,7 +28,7 @@ pub(in crate::internet) struct BuiltAtm {
     pub addresses: Vec<Option<AtmAddress>>,
 }
 
-/// Who has an adapter, in the order of the links: the n-th has the n-th address.
+/// The nodes with an adapter, in the order of the links: the n-th has the n-th address.
 pub(in crate::internet) fn adapted(atm: &AtmBackbone) -> Vec<NodeIndex> {
     let ends = atm.links.iter().flat_map(|link| link.ends);
     let nodes = ends.filter_map(|end| match end {

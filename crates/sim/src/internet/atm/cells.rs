@@ -81,7 +81,7 @@ impl Cells {
 
     /// A cell comes to the queue of a port.
     fn put(&mut self, fabric: &mut Fabric, port: u32, cell: Cell) {
-        // At one instant what leaves the queue does so before what comes.
+        // At one instant, departures from the queue precede arrivals.
         let now = fabric.now.at;
         match self.settled(fabric, port).enqueue(now, cell) {
             Ok(()) => self.transmit(fabric, port),

@@ -85,8 +85,8 @@ impl CellTies {
 /// When each port is due, and which is first: a tournament.
 #[derive(Debug)]
 pub(super) struct Due {
-    /// Who wins at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1, and the leaves are
-    /// the ports and those that fill up to a power of two.
+    /// The winner at each node of a binary tree; the root is 1, the children of n are 2 n and 2 n + 1, and the
+    /// leaves are the ports, padded to a power of two.
     winners: Vec<Winner>,
 }
 
@@ -136,7 +136,7 @@ impl Due {
         }
         let mut port = port;
         self.winners[node] = Winner { moment, port };
-        // Who wins is anybody's guess: every round is played, so that the processor need not make one.
+        // The winner is unpredictable: every round is played, so that the processor need not predict a branch.
         while node > 1 {
             let rival = &self.winners[node ^ 1];
             let wins = rival.moment.key() < moment.key();

@@ -19,7 +19,7 @@ pub(super) struct Fabric {
     /// How far everything has come.
     pub now: Moment,
     pub ties: CellTies,
-    /// Packets that lost cells and have none left, nobody was told of yet.
+    /// Packets that lost cells and have none left, not yet reported.
     pub lost: Vec<PacketId>,
     /// Cells moved over a link.
     pub cell_hops: u64,
@@ -33,14 +33,14 @@ pub(super) struct Fabric {
 #[cfg(test)]
 pub(super) type Departure = (u32, Time, u64, bool, bool);
 
-/// What comes out of the backbone.
+/// The output of the backbone.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// Nothing.
     Nothing,
     /// A cell of signalling, to a port.
     Signal(u32, layercast_atm::signal::SignalCell),
-    /// A packet in so many cells, to a node.
+    /// A packet in this number of cells, to a node.
     Packet(u32, PacketId, u32),
 }
 
@@ -81,7 +81,7 @@ impl Fabric {
         count + u32::from(rest.at == until.at && self.moment(port, rest.at) < until)
     }
 
-    /// So many cells of a frame are dropped.
+    /// `count` cells of a frame are dropped.
     pub fn gone(&mut self, frame: FrameId, count: u32) {
         if let Some(FrameBody::Packet(id)) = self.frames.drop(frame, count) {
             self.lost.push(id);
@@ -117,7 +117,7 @@ impl Fabric {
         }
     }
 
-    /// Cells that come from a port left it so long ago.
+    /// Cells that arrive from a port left it this long ago.
     #[cfg(test)]
     pub fn departed(&mut self, port: u32, run: Run, lead: layercast_core::Span) {
         self.departs(

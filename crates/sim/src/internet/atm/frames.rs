@@ -45,7 +45,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// None yet, of so many nodes.
+    /// No frames yet, for this many nodes.
     pub fn new(nodes: usize) -> Frames {
         Frames {
             all: Vec::new(),
@@ -86,7 +86,7 @@ impl Frames {
         self.all[id.0 as usize].cells
     }
 
-    /// So many cells of a frame are no more; with the last one gives what the frame carried, if nobody took it.
+    /// Removes `count` cells of a frame; with the last one returns the frame's content, if it was not taken.
     pub fn less(&mut self, id: FrameId, count: u32) -> Option<FrameBody> {
         let frame = &mut self.all[id.0 as usize];
         frame.left -= count;
@@ -101,7 +101,7 @@ impl Frames {
         body
     }
 
-    /// So many cells of a frame are dropped.
+    /// Drops `count` cells of a frame.
     pub fn drop(&mut self, id: FrameId, count: u32) -> Option<FrameBody> {
         let frame = &self.all[id.0 as usize];
         if let Some(FrameBody::Packet(_)) = frame.body {

@@ -46,14 +46,14 @@ impl Lane {
         self.runs.push(run);
     }
 
-    /// When whoever takes its cells is due: so long after the first last cell, or after the first cell.
+    /// When the receiver of its cells is due: a fixed time after the first last cell, or after the first cell.
     #[inline]
     pub fn due(&self, beyond: Span, lag: Span) -> Time {
         let last = self.last.saturating_add(beyond);
         last.min(self.first().saturating_add(lag))
     }
 
-    /// Takes the first cell, and what comes with it before an instant.
+    /// Takes the first cell, and those that arrive with it before an instant.
     #[inline(always)]
     pub fn take(&mut self, limit: Time) -> Option<Run> {
         let run = self.runs.take_before(limit)?;

@@ -85,7 +85,7 @@ impl Internet {
         let (protocol, ports, media) = match &packet.body {
             Body::Tcp(segment) => (FlowKey::TCP, (segment.src_port, segment.dst_port), None),
             Body::Udp(datagram) => (FlowKey::UDP, datagram.ports, datagram.media),
-            // Whoever goes by the same carrier shares a circuit (specs/xtp.md 2.15).
+            // Packets with the same carrier share a circuit (specs/xtp.md 2.15).
             Body::Xtp(_, carrier) => (PROTOCOL_XTP, (carrier.0, carrier.0), None),
             Body::Real(packet) => (packet.body.protocol(), ports(packet), None),
             // Nothing goes to a group over ATM.
@@ -232,7 +232,7 @@ impl Internet {
         }
     }
 
-    /// The adaptation layer of an adapter: a packet as cells, all at once.
+    /// The adaptation layer of an adapter: all cells of a packet, simultaneously.
     fn send_frame(&mut self, node: u32, vc: Vcid, id: PacketId) {
         if self.hold(node, vc, id) {
             return;

@@ -1,8 +1,8 @@
-//! Cells for those that want to look at them: which of its frame each is, and what it carries.
+//! Cells for observers: the position of each in its frame, and its content.
 //!
-//! A cell of the simulator names its frame and no more, and where some are dropped nobody can tell which are left. So
-//! while cells are captured what moves them one by one is given, for each, a number of its own instead, and this keeps
-//! what that stands for. Nothing of it is there otherwise.
+//! A cell of the simulator only names its frame, and after drops the remaining ones are not distinguishable.
+//! While cells are captured, each cell moved one by one therefore gets a number of its own, and this table maps
+//! the number to the cell. Without capture the table does not exist.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(in crate::internet) struct Seen {
     /// What the numbers of cells stand for.
     places: Vec<Place>,
     free: Vec<FrameId>,
-    /// Those that began to leave a port, which nobody was told of yet.
+    /// Cells that began to leave a port, not yet reported.
     departed: Vec<Departed>,
     pdus: Pdus,
 }
@@ -139,7 +139,7 @@ impl Backbone {
         true
     }
 
-    /// Where cells that are captured can be told of.
+    /// The record of captured cells, if cells are captured.
     pub fn seen(&mut self) -> Option<&mut Option<Box<Seen>>> {
         match &mut self.mover {
             Mover::Cells(cells) => Some(&mut cells.seen),
@@ -159,7 +159,7 @@ impl Internet {
     /// Tells, in the order of time, of the cells that began to leave a port; the number of the port comes first.
     pub(in crate::internet) fn cells_seen(&mut self, mut tell: impl FnMut(Time, u32, &WireCell)) {
         let seen = self.atm.as_deref_mut().and_then(Backbone::seen);
-        // It is away while it is told, as packets and frames are asked meanwhile.
+        // Taken out while it is reported, since packets and frames are accessed meanwhile.
         let Some(mut seen) = seen.and_then(Option::take) else {
             return;
         };
@@ -202,7 +202,7 @@ impl Internet {
     fn pdu(&self, id: PacketId) -> Payload {
         let packet = self.packets.get(id);
         let mut octets = self.on_circuit(packet);
-        // So many cells it has; tests say that it is this long already.
+        // The size in the model; tests check that the encoding has this length.
         debug_assert_eq!(octets.len(), packet.bytes as usize);
         octets.resize(packet.bytes as usize, 0);
         Payload::Bytes(octets.into())

@@ -37,7 +37,7 @@ impl Lines {
     /// A cell comes to the queue of a port.
     #[inline]
     pub fn take(&mut self, fabric: &mut Fabric, n: u32, now: Time, cell: Cell) {
-        // At one instant what leaves the queue does so before what comes.
+        // At one instant, departures from the queue precede arrivals.
         if self.leaves[n as usize] <= now {
             self.drain(fabric, n, just_after(now));
         }
@@ -58,8 +58,8 @@ impl Lines {
         }
     }
 
-    /// A cell comes in by a port of a switch and goes on by this line; so do those before a limit that follow it and
-    /// need not wait.
+    /// A cell enters by a port of a switch and leaves by this line; so do those before a limit that follow it
+    /// and need not wait.
     #[inline]
     pub fn go_on(
         &mut self,
@@ -86,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// Sends what leaves a port before an instant.
+    /// Sends the cells that leave a port before an instant.
     #[inline]
     pub fn serve(&mut self, fabric: &mut Fabric, n: u32, until: Time) {
         if self.leaves[n as usize] < until {

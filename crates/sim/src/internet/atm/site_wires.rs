@@ -16,7 +16,7 @@ pub(super) struct SiteWires {
     pub heads: Vec<Time>,
     /// For each port when the first mark on the way to it comes in, if there is one.
     pub marks: Vec<Time>,
-    /// For each port to an adapter when that is told the next thing that is on its way.
+    /// For each port to an adapter, when the adapter is notified of the next arrival.
     pub told: Due,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct SitePort {
     begins: bool,
     pub ends: bool,
     wire: VecDeque<(Time, Cell)>,
-    /// When the marks on the wire are at its end: what may matter to an adapter, which is cells of signalling and
-    /// the last ones of frames, unless they come from the only one there or go on to another switch.
+    /// When the marks on the wire are at its end: what may matter to an adapter, which is cells of signalling
+    /// and the last ones of frames, unless they come from the only adapter there or continue to another switch.
     marks: VecDeque<Time>,
     /// How many marks are in the queue of a port of or to an adapter, and how many cells, of all it ever sends,
     /// go before the first of them at least.
@@ -49,7 +49,7 @@ impl SitePort {
         cell.vc == SIGNALLING || cell.is_last() && !self.alone
     }
 
-    /// A mark has come to the queue, before which go so many cells of all it ever sends, at least.
+    /// A mark has entered the queue; at least `before` cells of all that the port ever sends precede it.
     pub fn mark_waits(&mut self, before: u64) {
         if self.begins || self.ends {
             self.first_mark = match self.queued_marks {
@@ -68,12 +68,13 @@ impl SitePort {
         }
     }
 
-    /// How long the cell after so many others takes to the other end.
+    /// How long the cell after `others` further cells takes to the other end.
     pub fn way(&self, others: u64) -> Span {
         self.cell_time.times(others + 1) + self.delay
     }
 
-    /// Puts a cell on the wire that begins to leave now; when it is at the other end, which is told if it is the first.
+    /// Puts a cell on the wire that begins to leave now; returns its arrival time at the other end if it is the
+    /// first.
     #[inline]
     fn send(&mut self, now: Time, cell: Cell, heads: &mut [Time]) -> Time {
         self.busy_until = now + self.cell_time;
@@ -227,7 +228,7 @@ impl SiteWires {
         at < Time::MAX && moment(one) < moment(other)
     }
 
-    /// Gives the adapter at the other end of a port what comes there before a moment.
+    /// Delivers to the adapter at the other end of a port the cells that arrive before a moment.
     pub fn deliver(&mut self, fabric: &mut Fabric, n: u32, until: Moment) -> Arrival {
         let port = &mut self.ports[n as usize];
         let node = fabric.ports[port.peer as usize].node;
@@ -313,7 +314,7 @@ mod tests {
             let at = now + Span::from_us(10).times(u64::from(index));
             wires.emit(&mut fabric, 2, at, Cell::of(frame, VC, index, 2), false);
         }
-        assert_eq!(wires.marks[3], Time::MAX, "it goes on to a switch");
+        assert_eq!(wires.marks[3], Time::MAX, "it continues to a switch");
         fabric.ports[3].set_line(VC, to(4));
         wires.turn(&fabric, 3, VC);
         assert_eq!(wires.marks[3], now + Span::from_us(1_020));

@@ -1,10 +1,10 @@
-//! Cells one by one, a site after the other: a switch with the adapters at its ports.
+//! Cells one by one, site after site: a switch with the adapters at its ports.
 //!
-//! What a switch sends to another is there no sooner than the link between them takes. So what comes to it for
-//! as long is on its way already, and its cells are merged and sent in one loop, without an event for any
-//! (conservative synchronisation: Chandy and Misra, IEEE Trans. Software Eng. 5(5), 1979). Adapters, to which
-//! the rest of the world speaks, keep to the time of everybody; a site is looked at when one of them may have
-//! to be told something, or when it has gone as far as its neighbours' cells are known.
+//! A cell from one switch to another takes at least the delay of the link between them. So the arrivals of that
+//! time are already known, and cells are merged and sent in one loop, without an event for each (conservative
+//! synchronisation: Chandy and Misra, IEEE Trans. Software Eng. 5(5), 1979). Adapters, which the rest of the
+//! world uses, follow the global clock; a site is visited when one of them may get an input, or when it has
+//! advanced to the limit of its neighbours' known cells.
 
 use layercast_atm::signal::{ControllerEvent, ControllerInput};
 use layercast_atm::{Cell, FrameId, OutputQueue, Vcid};
@@ -51,7 +51,7 @@ struct Site {
     neighbours: Vec<(u32, Span)>,
     /// Everything before has happened.
     done: Time,
-    /// When its controller wants to be told that time went by.
+    /// The next timeout of its controller.
     timer: Time,
 }
 
@@ -185,7 +185,7 @@ impl Sites {
         }
     }
 
-    /// Gives the adapter at the other end of a port what comes there before now.
+    /// Delivers to the adapter at the other end of a port the cells that arrive before now.
     pub fn collect(&mut self, fabric: &mut Fabric, nodes: &mut [AtmNode], n: u32) {
         let site = self.homes[self.lines.wires.ports[n as usize].peer as usize];
         self.look(fabric, nodes, site as usize, fabric.now.at);
@@ -241,7 +241,7 @@ impl Sites {
         }
     }
 
-    /// Takes a site as far as what comes to it is known now.
+    /// Advances a site as far as its arrivals are known now.
     fn advance(&mut self, fabric: &mut Fabric, nodes: &mut [AtmNode], n: usize, now: Time) {
         let site = &self.sites[n];
         let limit = now.saturating_add(site.near);
@@ -254,14 +254,14 @@ impl Sites {
         self.sites[n].done = until;
     }
 
-    /// Sends what leaves the adapters of a site before an instant.
+    /// Sends the cells that leave the adapters of a site before an instant.
     fn serve_adapters(&mut self, fabric: &mut Fabric, n: usize, until: Time) {
         for &port in &self.sites[n].adapters {
             self.lines.serve(fabric, port, until);
         }
     }
 
-    /// Until when the neighbours of a site have sent what comes to it.
+    /// The time until which all arrivals from the neighbours of a site are known.
     fn known(&self, site: &Site) -> Time {
         let known = site.neighbours.iter();
         let known = known.map(|&(from, lead)| self.sites[from as usize].done.saturating_add(lead));
@@ -282,8 +282,8 @@ impl Sites {
         first
     }
 
-    /// Says when a site has to be looked at next: before an adapter at it can be told anything that is not on
-    /// the wire to it.
+    /// Schedules the next visit of a site: before an adapter at it can get an input that is not yet on the wire
+    /// to it.
     fn schedule(&mut self, n: usize) {
         let site = &self.sites[n];
         let mut switch = self.known(site).min(site.timer);
@@ -321,7 +321,7 @@ impl Sites {
                 }
             }
             if after - first == 2 {
-                // What comes by one leaves by the other, and waits for nothing but what the controller sends.
+                // Cells that enter by one leave by the other, and wait for nothing but the controller's cells.
                 let other = first + after - 1 - by;
                 let marks = &self.lines.wires.marks;
                 let told = marks[by as usize].max(limit).min(marks[other as usize]);

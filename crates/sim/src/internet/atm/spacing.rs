@@ -10,7 +10,7 @@ use crate::internet::{ContractTerms, Shape};
 /// When the next cell may go.
 #[derive(Debug)]
 pub(super) enum Spacing {
-    /// Each so long after the one before; none: as fast as the link takes them.
+    /// At a fixed distance after the previous one; `None`: as fast as the link allows.
     Even { period: Option<Span>, next: Time },
     /// By both rates.
     Cells(CellShaper),

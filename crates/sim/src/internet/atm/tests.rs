@@ -288,7 +288,7 @@ fn network(plan: &Plan, per_cell: bool) -> Network {
     }
 }
 
-/// What leaves each port, and what is reported.
+/// The departures of each port, and the report.
 fn run(plan: &Plan, per_cell: bool) -> (Vec<Departure>, String) {
     let internet = Internet::new(&network(plan, per_cell)).expect("a network");
     departures(internet)

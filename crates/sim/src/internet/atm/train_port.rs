@@ -13,8 +13,8 @@ pub(super) struct TrainPort {
     /// The port at the other end, among all.
     pub peer: u32,
     pub lead: Span,
-    /// From when a cell begins to leave to when it can be at an adapter at the earliest; on the way there a
-    /// little less, so that who is next has heard of it before.
+    /// From when a cell begins to leave to its earliest arrival at an adapter; a little less on the way, so
+    /// that the next node is notified before.
     pub beyond: Span,
     /// Whether an adapter is at the other end.
     pub ends: bool,
@@ -82,7 +82,7 @@ impl TrainPort {
                     false => through(port.lead(), beyond[next]).saturating_sub(Span::from_ps(1)),
                 },
                 ends,
-                // What comes to an adapter does so now.
+                // Arrivals at an adapter happen now.
                 begun: match inputs.len() == first_input {
                     true => Time::MAX,
                     false => Time::ZERO,

@@ -40,7 +40,7 @@ struct Head {
     input: usize,
 }
 
-/// No cell is left where it is for more than so many of the shortest ways.
+/// No cell lags by more than this multiple of the shortest delay.
 const LAG: u64 = 1_024;
 
 impl Trains {
@@ -202,7 +202,7 @@ impl Trains {
             return;
         }
         if !self.quiet_until(fabric.now.at, until) {
-            // All until now, so that nobody has to ask again soon; but not in circles.
+            // Everything until now, so that no caller has to ask again soon; but not in circles.
             if !self.wires.ports[n as usize].busy {
                 self.wires.ports[n as usize].busy = true;
                 self.catch_up(fabric, n);

@@ -1,4 +1,4 @@
-//! What is between the queues if cells move as trains: what leaves them, and when somebody has to look at it.
+//! The wires between the queues if cells move as trains: the departures, and when a wire has to be visited.
 
 use core::hint::select_unpredictable;
 
@@ -68,7 +68,8 @@ impl Wires {
         std::iter::once(from as usize).chain(all)
     }
 
-    /// Makes a port due when it has to be. Whoever takes what leaves it is made so as that is put on its way.
+    /// Makes a port due when it has to be. The receiver of its cells becomes due when they are put on their
+    /// way.
     #[inline]
     pub fn settle(&mut self, fabric: &Fabric, n: u32) {
         let port = &self.ports[n as usize];
@@ -97,7 +98,7 @@ impl Wires {
         Some(fabric.signal(n, frame))
     }
 
-    /// Gives the adapter at the other end of a port what comes there before a moment.
+    /// Delivers to the adapter at the other end of a port the cells that arrive before a moment.
     pub fn deliver(&mut self, fabric: &mut Fabric, n: u32, until: Moment) -> Arrival {
         let node = fabric.ports[fabric.ports[n as usize].peer as usize].node;
         let mut arrival = Arrival::Nothing;
@@ -111,7 +112,7 @@ impl Wires {
         arrival
     }
 
-    /// Cells that came before now and that nobody knows.
+    /// Cells that arrived before now and are unknown.
     pub fn give_up(&mut self, fabric: &mut Fabric, n: u32) {
         let lane = &mut self.lanes[n as usize];
         while let Some(run) = lane.shift(fabric, n, fabric.now) {
@@ -132,7 +133,7 @@ impl Wires {
     }
 }
 
-/// What leaves a port goes to its wire, before it does.
+/// The departures of a port, put on its wire beforehand.
 pub(super) struct Leaving<'a> {
     pub wires: &'a mut Wires,
     pub fabric: &'a Fabric,

@@ -29,7 +29,7 @@ pub struct AtmSpec {
     /// Largest IP packet.
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
-    /// A switched circuit that no packet took for so long is idle: released, or kept for others.
+    /// A switched circuit without packets for this long is idle: released, or kept for others.
     #[schemars(extend("pattern" = above_zero_to(86_400)))]
     pub idle: Text<Span>,
     /// How long an adapter keeps cells of a frame when no other comes; missing: without end.
@@ -65,7 +65,7 @@ impl Default for AtmSpec {
 pub struct AtmQueueSpec {
     /// What becomes of frames that have lost a cell, or will.
     pub discard: DiscardName,
-    /// Early discard begins above so many cells.
+    /// Early discard begins above this number of cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub early_above: Option<u64>,
@@ -79,7 +79,7 @@ pub struct AtmQueueSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub adapter_limit: Option<u64>,
-    /// Above so many cells those that are marked (CLP = 1) find no room; missing: as others.
+    /// Above this number of cells marked ones (CLP = 1) are dropped; missing: as others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub low_limit: Option<u64>,

@@ -99,7 +99,7 @@ pub(super) fn way(
     })
 }
 
-/// A name that can stand in reports and file names.
+/// A name that is valid in reports and file names.
 pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
     let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     match !name.is_empty() && name.len() <= 64 && name.chars().all(fine) {

@@ -14,7 +14,8 @@ use super::schema::{Scenario, mtu};
 use crate::internet::components::Components;
 use crate::internet::network::{HostContract, NodeIndex};
 
-/// A contract for all packets from one host to another, whoever sends them; with ranges many.
+/// A contract for all packets from one host to another, whatever flow they are of; ranges give several
+/// contracts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostContractSpec {

@@ -27,7 +27,7 @@ pub struct GroupSpec {
     /// When they ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<Text<Span>>,
-    /// So many receivers are waited for before the first data; missing: all that are invited.
+    /// Number of receivers awaited before the first data; missing: all that are invited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub wait_for: Option<u32>,
@@ -35,7 +35,8 @@ pub struct GroupSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub misses: Option<u32>,
-    /// A receiver waits up to so long with the news of a gap, and says nothing if it is repaired meanwhile.
+    /// Maximum delay of a receiver's report of a gap; the report is suppressed if the gap is repaired
+    /// meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<Text<Span>>,
     /// Break off rather than continue without a receiver.
@@ -47,7 +48,7 @@ pub struct GroupSpec {
 }
 
 impl GroupSpec {
-    /// What the machine is told, with so many receivers of which these are invited.
+    /// The configuration of the machine, with this number of receivers of which these are invited.
     fn config(
         &self,
         place: Place,
@@ -154,7 +155,7 @@ pub(super) fn flow(
     Ok((vec![from.clone(), spec.to.clone()], ends, traffic))
 }
 
-/// Who asks to be let in, and when.
+/// The receivers that join later, with the times.
 fn late(
     place: Place,
     spec: &FlowSpec,

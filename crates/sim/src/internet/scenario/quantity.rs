@@ -44,12 +44,12 @@ impl<T: Quantity> JsonSchema for Text<T> {
     }
 }
 
-/// The pattern of times of at most so many seconds, for the JSON Schema.
+/// The pattern of times of at most `secs` seconds, for the JSON Schema.
 pub(crate) fn up_to(secs: u64) -> String {
     Span::pattern_to(Least::Zero, Span::from_secs(secs))
 }
 
-/// The pattern of times above zero of at most so many seconds.
+/// The pattern of times above zero of at most `secs` seconds.
 pub(crate) fn above_zero_to(secs: u64) -> String {
     Span::pattern_to(Least::AboveZero, Span::from_secs(secs))
 }

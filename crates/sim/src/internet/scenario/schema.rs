@@ -148,7 +148,7 @@ pub struct RouterSpec {
     pub cpu: CpuSpec,
 }
 
-/// Time that a FIFO processor needs for what arrives and for what its node sends.
+/// The service time of a FIFO processor for each packet that arrives and each that its node sends.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CpuSpec {
@@ -374,7 +374,7 @@ pub struct FlowSpec {
     /// When nothing more is sent; missing: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Text<Span>>,
-    /// TCP, or XTP, sends so many bytes and closes; missing: it always has data.
+    /// TCP, or XTP, sends this number of bytes and closes; missing: it always has data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// XTP instead of TCP; {} for what is usual.
@@ -394,7 +394,7 @@ pub struct FlowSpec {
 pub struct DatagramSpec {
     /// From the start of one to the start of the next.
     pub gap: Text<Law>,
-    /// IP packets of so many bytes, headers of 28 bytes included.
+    /// Size of the IP packets in bytes, headers of 28 bytes included.
     pub size: Text<SizeLaw>,
     /// How long the source sends before it pauses; missing, as `off` is: it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]

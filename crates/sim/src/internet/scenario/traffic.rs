@@ -134,7 +134,7 @@ fn take(
     Err(ScenarioError::new(place.field("name"), problem))
 }
 
-/// Checks that the last of so many flows begins in time.
+/// Checks that the last of `count` flows begins in time.
 fn check_stagger(
     place: Place,
     spec: &FlowSpec,

@@ -62,7 +62,7 @@ pub struct XtpSpec {
     /// false: NOCHECK, data are not protected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<bool>,
-    /// FASTNAK: gaps are told immediately.
+    /// FASTNAK: gaps are reported immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_nak: Option<bool>,
     /// What is sent again.
@@ -71,7 +71,7 @@ pub struct XtpSpec {
     /// Whether the receiver keeps what is beyond a gap; missing: not with "go-back-n".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<bool>,
-    /// Status is asked for with each so many packets and the last for now; 0: never.
+    /// Status is requested with every n-th packet and the last for now; 0: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<u32>,
     /// One timer for all questions, which each sets again.
@@ -94,8 +94,8 @@ pub struct XtpSpec {
     /// Largest burst that is sent; a packet where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
-    /// All hosts of `to` receive one stream, by multicast; {} for what is usual. With `error_control = false` nobody
-    /// acknowledges anything.
+    /// All hosts of `to` receive one stream, by multicast; {} for the defaults. With `error_control = false`
+    /// there are no acknowledgements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupSpec>,
 }

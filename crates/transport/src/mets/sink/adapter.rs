@@ -147,8 +147,8 @@ impl SinkAdapter {
         self.drop_level()
     }
 
-    /// The join is answered: demands are told immediately, if the configuration says so, and later in the phase of
-    /// before.
+    /// The join is answered: demands are sent immediately, if the configuration says so, and later in the same
+    /// phase as before.
     pub fn ask_at_once(&mut self, now: Time, config: &SinkConfig) {
         if config.asks_at_once {
             self.phase = Some(self.next_era.since(now));

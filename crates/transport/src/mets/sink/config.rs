@@ -86,7 +86,7 @@ pub struct SinkConfig {
 /// What a [`Sink`](super::Sink) needs for flows whose media are sealed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SinkProtection {
-    /// The source it must be; `None`: whoever signs the flow first.
+    /// The required source; `None`: the first one that signs the flow.
     pub source: Option<SourceKey>,
     /// The token it was given.
     pub token: Option<Token>,

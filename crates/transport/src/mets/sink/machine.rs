@@ -250,7 +250,7 @@ impl Sink {
         let known = self.flow.as_ref();
         match self.session {
             Session::Waiting | Session::Refused => {}
-            // The source was started again, and nobody below noticed that it was away.
+            // The source was restarted, and no node below noticed its absence.
             Session::Joining { .. } | Session::Joined
                 if known.is_some_and(|known| flow.is_other_life(known)) =>
             {

@@ -25,7 +25,7 @@ pub(crate) use opener::Opener;
 
 use super::PlayedFrame;
 
-/// What comes to a [`Sink`].
+/// An input of a [`Sink`].
 #[derive(Clone, PartialEq, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -154,8 +154,8 @@ pub enum SinkEvent {
     },
     /// No GOP start came for two GOPs: the playout point was allowed to move without one.
     GopStartMissing,
-    /// So many of the last frames were handed over more than a millisecond after their deadline,
-    /// because this machine was woken late.
+    /// This number of the last frames was handed over more than a millisecond after its deadline, because this
+    /// machine was woken late.
     MissedDeadline {
         /// Deadlines missed.
         missed: u32,

@@ -47,7 +47,7 @@ impl Opener {
         payload: Payload,
     ) -> Result<(Payload, u32), MediaError> {
         let mut sealed = match payload {
-            // In place where nobody else holds the datagram.
+            // In place if no other reference to the datagram exists.
             Payload::Bytes(bytes) => bytes
                 .try_into_mut()
                 .unwrap_or_else(|shared| BytesMut::from(&shared[..])),

@@ -3,9 +3,9 @@ use layercast_wire::{AdapterKind, AdapterMsg};
 
 /// The source's end of the QoS adapter (specs/mets.md 2.11).
 ///
-/// Three levels: what the network asks for (`wanted`), what was told to everybody (`advertised`,
-/// by ADAPT), and what frames are sent (`sending`, which follows the advertised level at GOP
-/// starts, as every switch does).
+/// Three levels: the one the network requests (`wanted`), the one announced to all receivers by ADAPT
+/// (`advertised`), and that of the frames being sent (`sending`, which follows the advertised level at GOP
+/// starts, as in every switch).
 #[derive(Clone, Debug)]
 pub(super) struct SourceAdapter {
     group: GroupId,
@@ -42,11 +42,11 @@ pub(super) struct Announcement {
     pub from: Target,
 }
 
-/// A rate that differs by less than one part in so many is no news.
+/// A rate that differs by less than one part in this number is not announced.
 const NEWS: u32 = 100;
 
 impl Target {
-    /// Whether everybody must be told, having been told `old`.
+    /// Whether the target must be announced, after `old` was announced.
     fn is_news(self, old: Target) -> bool {
         let off = self.rate.0.abs_diff(old.rate.0);
         self.level != old.level || off > old.rate.0 / NEWS
@@ -85,7 +85,7 @@ impl SourceAdapter {
         self.sending
     }
 
-    /// The network asks for so much, and this host can send it.
+    /// The network requests this target, and this host can send it.
     pub fn on_res(&mut self, now: Time, wanted: Target) {
         self.last_res = Some(now);
         self.wanted = wanted;
@@ -115,7 +115,7 @@ impl SourceAdapter {
         Some(self.announce(now, from))
     }
 
-    /// The same level once more, for the soft state of the receivers; nothing if nobody asks.
+    /// The same level once more, for the soft state of the receivers; `None` without demand.
     pub fn refresh(&mut self, now: Time) -> Option<Announcement> {
         let slot = self.next_slot().is_none_or(|slot| now >= slot);
         (self.last_res.is_some() && slot).then(|| self.announce(now, self.advertised))

@@ -14,12 +14,12 @@ use crate::mets::sink::Opener;
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shaping {
-    /// A token bucket for so many times the mean rate of the layers that are sent.
+    /// A token bucket at a multiple of the mean rate of the layers that are sent.
     ///
-    /// R = `peak_factor` times the sum of the means, at most what the largest frame needs to
-    /// leave within one frame period (or the sum of the peaks, if that is more), and never below
-    /// the sum of the means: the peak of a layer is an average over a GOP, and a shaper held to it
-    /// would spread an I picture over the whole GOP.
+    /// R = `peak_factor` times the sum of the means, at most what the largest frame needs to leave within one
+    /// frame period (or the sum of the peaks, if that is more), and never below the sum of the means: the peak
+    /// of a layer is an average over a GOP, and a shaper held to it would spread an I picture over the whole
+    /// GOP.
     Rate {
         /// At least 1.
         peak_factor: f64,
@@ -62,7 +62,7 @@ pub struct SourceConfig {
     pub shaping: Shaping,
     /// Granularity of the clock that releases frames; zero is exact.
     pub clock_tick: Span,
-    /// Period of ADAPT refreshes; three of them without RES mean that nobody listens.
+    /// Period of ADAPT refreshes; three of them without RES mean that there is no receiver.
     pub era: Span,
     /// Shortest time between two ADAPT.
     pub res_interval: Span,

@@ -33,7 +33,7 @@ impl Controls {
         self.socket(member).on_control(now, control, room)
     }
 
-    /// The next thing to send, and to whom.
+    /// The next message to send, with its receiver.
     pub fn poll(&mut self, now: Time) -> Option<(Member, Control)> {
         while let Some(member) = self.ready.first() {
             if let Some(socket) = self.sockets.get_mut(member)

@@ -18,8 +18,8 @@ const PATIENCE: Span = Span::from_ms(250);
 /// Packets under one key after which a new one is due, half of what AES-GCM allows (RFC 9001, B.1.1).
 const REKEY_AFTER: u64 = 1 << 27;
 
-/// The source's end of end-to-end protection: seals media, knows who may read them, and hands out the
-/// keys.
+/// The source's end of end-to-end protection: seals media, keeps the list of permitted readers, and hands out
+/// the keys.
 #[derive(Debug)]
 pub(super) struct Keyring {
     signer: Signer,
@@ -33,9 +33,9 @@ pub(super) struct Keyring {
     /// The key of the next epoch, and from when on a GOP may begin it.
     next: Option<(Time, GroupKey)>,
     holders: BTreeMap<Member, Holder>,
-    /// Grants that are to be made: for whom, and whether of the next epoch.
+    /// Grants to be made: the member, and whether for the next epoch.
     due: BTreeSet<(Member, bool)>,
-    /// Who is to be told that there is no key for it, and why.
+    /// Members to be refused a key, with the reason.
     denied: BTreeMap<Member, Resource>,
     /// Somebody has a key who should not.
     stale: bool,
@@ -46,7 +46,7 @@ pub(super) struct Keyring {
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     exchange: [u8; 32],
-    /// Who holds the token; `None` where none is needed.
+    /// The owner of the token; `None` where none is needed.
     owner: Option<SourceKey>,
     level: Level,
     /// Until then, in seconds since 1970.
@@ -54,7 +54,7 @@ struct Holder {
     asked: Time,
 }
 
-/// What a member that asked for a key is told.
+/// The answer to a member's request for a key.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// The key, sealed for it.
@@ -234,7 +234,7 @@ impl Keyring {
         true
     }
 
-    /// The next answer to send, and to whom.
+    /// The next answer to send, with its receiver.
     pub fn poll(&mut self) -> Option<(Member, Answer)> {
         if let Some((member, resource)) = self.denied.pop_first() {
             return Some((member, Answer::Denied(resource)));

@@ -67,8 +67,8 @@ pub struct Source {
     /// A change on its way through the tree, and how many there were.
     change: Option<Renegotiation>,
     changes: u32,
-    /// Frames dropped of which the user was told.
-    told_dropped: PerLayer<u64>,
+    /// Dropped frames already reported to the user.
+    reported_dropped: PerLayer<u64>,
     /// A frame that found the shaper full.
     held: Option<Numbered>,
     phase: Phase,
@@ -159,10 +159,10 @@ impl Source {
             told_missed: 0,
             change: None,
             changes: 0,
-            told_dropped: PerLayer::default(),
+            reported_dropped: PerLayer::default(),
             held: None,
             phase: Phase::Live,
-            // Who asked before the start gets an answer before the first frame.
+            // Requests made before the start are answered before the first frame.
             next_era: config.start,
             born: None,
             asked: true,
@@ -425,7 +425,7 @@ impl Source {
 
     fn collect_events(&mut self) {
         let dropped = self.dropped();
-        let told = std::mem::replace(&mut self.told_dropped, dropped);
+        let told = std::mem::replace(&mut self.reported_dropped, dropped);
         if dropped != told {
             let mut frames = dropped;
             for layer in Layer::ALL {
@@ -504,7 +504,8 @@ impl Machine for Source {
         self.flush_parities(now);
         self.pacer.on_tick(now);
         if self.held.is_some() {
-            // What just left may have been all that stood in its way, and nothing else would wake us.
+            // The departed item may have been all that blocked the frame, and no other event would wake this
+            // machine.
             self.release(now, obs);
         }
         self.run_signals(now);

@@ -23,7 +23,7 @@ pub use parity::{ParityConfig, ParityConfigError, ParityStats, Redundancy};
 
 use super::AppFrame;
 
-/// What comes to a [`Source`] from the switch of its node.
+/// An input of a [`Source`] from the switch of its node.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -52,7 +52,7 @@ pub enum SourceTransmit {
 /// What a [`Source`] tells its user (specs/mets.md 2.9).
 #[derive(Clone, PartialEq, Debug)]
 pub enum SourceEvent {
-    /// There is room for so many frames.
+    /// There is room for this number of frames.
     NeedFrames(usize),
     /// The advertised level or, in continuous mode, the advertised rate changed.
     RateChanged {
@@ -63,7 +63,7 @@ pub enum SourceEvent {
         /// Cells per second that are advertised now, base layer included.
         rate: CellRate,
     },
-    /// Three eras without RES: nobody asks for enhancement layers.
+    /// Three eras without RES: no receiver requests enhancement layers.
     AdapterSilent,
     /// A member joined, or was first heard of by its report.
     MemberJoined(Member),
@@ -73,17 +73,17 @@ pub enum SourceEvent {
     MemberStale(Member),
     /// A member says something on its control socket (specs/mets.md 2.2).
     Control {
-        /// Who.
+        /// The member.
         member: Member,
         /// What.
         message: Bytes,
     },
-    /// A new epoch began: who left or may not read any more is shut out from here on.
+    /// A new epoch began: members that left or are no longer permitted cannot read the media from here on.
     Rekeyed {
         /// Its number.
         epoch: u32,
     },
-    /// So many of the last deadlines were missed.
+    /// This number of the last deadlines was missed.
     MissedDeadline {
         /// Deadlines missed.
         missed: u32,
@@ -121,8 +121,8 @@ pub enum SourceEvent {
     },
     /// Other filters are in the flow.
     FilterChanged(Vec<FilterKind>),
-    /// Periodic figures of what was sent; `lost` are frames dropped here, `withheld` those of layers
-    /// nobody is granted, `delay` how late frames were released.
+    /// Periodic figures of what was sent; `lost` are frames dropped here, `withheld` those of layers that no
+    /// receiver is granted, `delay` how late frames were released.
     Metric(Box<QosMetric>),
     /// An alarm fired.
     Alarm(Raised),
@@ -164,7 +164,7 @@ pub struct SourceStats {
     pub too_large: u64,
     /// Frames handed to the shaper.
     pub sent: PerLayer<u64>,
-    /// Frames not sent because nobody is granted their layer.
+    /// Frames not sent because no receiver is granted their layer.
     pub masked: PerLayer<u64>,
     /// Frames dropped because the shaper queue was full.
     pub dropped: PerLayer<u64>,

@@ -12,8 +12,7 @@ const SECOND: Span = Span::from_secs(1);
 /// The part of the delay bound that the shaper may use up (numerator, denominator); the rest is for the path.
 const MOST: (u64, u64) = (3, 4);
 
-/// What stands between packetising and the link: a shaper, a queue for the pacer of the host, or
-/// nothing.
+/// The stage between packetising and the link: a shaper, a queue for the pacer of the host, or nothing.
 #[derive(Debug)]
 pub(super) struct Pacer {
     flow: FlowId,
@@ -65,7 +64,7 @@ impl Pacer {
         Ok(pacer)
     }
 
-    /// In continuous mode, frames are shaped so that enhancement layers take so much.
+    /// In continuous mode, shapes frames so that enhancement layers use this rate.
     pub fn set_above_base(&mut self, rate: Option<CellRate>) {
         self.above_base = rate;
     }
@@ -88,8 +87,8 @@ impl Pacer {
         }
     }
 
-    /// The flow has another specification from the next frame on. What waits still leaves at the
-    /// rate it was made for.
+    /// Changes the specification of the flow from the next frame on. Queued frames still leave at the rate they
+    /// were made for.
     pub fn set_spec(&mut self, now: Time, spec: &FlowSpec, largest: u32) {
         self.spec = spec.clone();
         let bound = self.bound(largest);
@@ -164,7 +163,7 @@ impl Pacer {
         self.receiver_rate
     }
 
-    /// What waits for the pacer of the host: nothing while older packets are in the shaper.
+    /// The frame that waits for the pacer of the host: `None` while older packets are in the shaper.
     pub fn head(&self) -> Option<SerialHead> {
         let clear = self.shaper_is_empty() && self.direct.is_empty();
         clear.then(|| self.serial.head()).flatten()
@@ -204,7 +203,7 @@ impl Pacer {
             .is_none_or(|stats| stats.queued == 0)
     }
 
-    /// Gives up what waits; gives how many frames that were.
+    /// Discards the queued frames and returns their count.
     pub fn clear(&mut self) -> usize {
         let is_media = |pdu: &LinkPdu| match pdu {
             LinkPdu::Mets(_) => true,

@@ -43,7 +43,7 @@ impl Connection {
         waiting && if self.sack { news } else { silent }
     }
 
-    /// Takes the SACK blocks (RFC 2018); `true` if they told anything new.
+    /// Takes the SACK blocks (RFC 2018); `true` if they contained anything new.
     fn take_blocks(&mut self, segment: &TcpSegment) -> bool {
         let mut news = false;
         if self.sack && self.state.is_synchronized() {
@@ -214,7 +214,8 @@ impl Connection {
         }
     }
 
-    /// Takes the window, unless the segment is older than the one that told it (RFC 9293 3.10.7.4).
+    /// Takes the window, unless the segment is older than the last one that updated it (RFC 9293, section
+    /// 3.10.7.4).
     pub(super) fn update_window(&mut self, ack: &Ack) {
         let (seq, at) = (ack.seq as u64, ack.ack.max(0) as u64);
         let later = self.wl.1 < at || (self.wl.1 == at && ack.window > self.wnd);

@@ -108,7 +108,7 @@ impl Connection {
         if !segment.flags.has(TcpFlags::SYN) {
             return;
         }
-        // Data on a SYN come again; nobody we know sends them without a cookie (RFC 7413).
+        // Data on a SYN are retransmitted; common stacks do not send them without a cookie (RFC 7413).
         self.learn(host, now, segment);
         self.ack_now = true;
         self.last_heard = now;

@@ -138,7 +138,7 @@ impl Alarm {
     }
 }
 
-/// What was told to the user, so that it is told once.
+/// Events already reported to the user, so that each is reported once.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Notified {
     pub(crate) readable: bool,
@@ -166,7 +166,7 @@ pub(crate) struct Connection {
     // Both ways.
     /// Next offset expected: the end of `rcv`, or one more after FIN.
     rcv_nxt: u64,
-    /// Right edge of the window we told.
+    /// Right edge of the advertised window.
     rcv_adv: u64,
     rcv_acked: u64,
     last_heard: Time,
@@ -180,7 +180,7 @@ pub(crate) struct Connection {
     max: u64,
     wnd: u64,
     max_wnd: u64,
-    /// Offsets of the segment that told the window last.
+    /// Offsets of the segment that last updated the window.
     wl: (u64, u64),
     mss: u64,
     pub(crate) key: Key,
@@ -192,7 +192,7 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Came from a listener.
     pub(crate) passive: bool,
-    /// The user has said good-bye: nobody reads any more.
+    /// The user has closed the connection: received data are no longer read.
     pub(crate) abandoned: bool,
     pub(crate) notified: Notified,
     rcv_scale: u8,
@@ -356,7 +356,7 @@ impl Connection {
         (self.rcv.len(), self.peer_closed())
     }
 
-    /// Whether the user has something to hear, as far as can be told at a glance.
+    /// Whether there may be an event for the user; a cheap check.
     #[inline]
     pub(crate) fn has_news(&self, host: &Host) -> bool {
         let unread = !self.notified.readable && !self.rcv.is_empty();
@@ -405,8 +405,8 @@ impl Connection {
         };
     }
 
-    /// The user is gone: nothing more will be read either. `false` if that breaks the connection,
-    /// because data came that nobody will see (RFC 2525 2.17).
+    /// The user is gone: received data will not be read either. `false` if that resets the connection, because
+    /// unread data have arrived (RFC 2525, section 2.17).
     pub(crate) fn abandon(&mut self, host: &Host, now: Time) -> bool {
         self.abandoned = true;
         if !self.rcv.is_empty() || !self.reassembly.is_empty() {

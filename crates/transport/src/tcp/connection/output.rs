@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// After a time-out everything is sent again, but not what the peer has told to hold.
+    /// After a time-out everything is sent again, except ranges that the peer has selectively acknowledged.
     fn skip_sacked(&mut self) {
         if self.nxt < self.max
             && let Some((_, to)) = self.scoreboard.holding(self.nxt)
@@ -339,7 +339,8 @@ impl Connection {
         self.timers.delack = Alarm::OFF;
     }
 
-    /// The window to tell: never less than told before, never a silly little (RFC 9293 3.8.6.2.2).
+    /// The window to advertise: never less than before (no shrinking), never a silly small one (RFC 9293,
+    /// section 3.8.6.2.2).
     fn offer(&mut self, host: &Host, scale: u8) -> u16 {
         let buffer = u64::from(host.config.recv_buffer);
         let mut space = self.space(host);
@@ -347,14 +348,14 @@ impl Connection {
             space = 0;
         }
         let advertised = self.rcv_adv.saturating_sub(self.rcv_nxt);
-        // What was told is rounded up, so that its edge stays; what is new is rounded down.
+        // The advertised window is rounded up, so that its edge stays; new room is rounded down.
         let advertised = (advertised + (1 << scale) - 1) >> scale;
         let window = (space >> scale).max(advertised).min(MAX_WINDOW);
         self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + (window << scale));
         window as u16
     }
 
-    /// Whether the reader has made so much room that the peer should know (4.4BSD-Lite).
+    /// Whether the reader has freed enough room for a window update (4.4BSD-Lite).
     fn opens_window(&self, host: &Host) -> bool {
         if self.peer_closed() || self.state == State::TimeWait {
             return false;

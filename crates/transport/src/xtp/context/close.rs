@@ -30,7 +30,7 @@ impl Context {
         self.settle(now);
     }
 
-    /// Breaks the association off: the peer is told, as far as it can be.
+    /// Aborts the association and notifies the peer, as far as possible.
     pub(crate) fn abort(&mut self, now: Time) {
         if self.is_inactive() {
             return;
@@ -64,8 +64,8 @@ impl Context {
         self.read_closed || (self.inc.is_complete() && self.owed_deliveries.is_empty())
     }
 
-    /// After whatever happened: the end of what the peer sends is told, and an association whose directions are
-    /// both closed is over.
+    /// Called after every change: reports the end of the peer's stream, and ends an association whose
+    /// directions are both closed.
     pub(super) fn settle(&mut self, now: Time) {
         self.settle_group(now);
         if self.inc.is_complete() && !self.told_end {
@@ -85,13 +85,13 @@ impl Context {
         self.due.answer = !quiet;
     }
 
-    /// A datagram that nobody acknowledges is over once it has left.
+    /// A datagram without acknowledgement is complete once it has left.
     pub(super) fn end_of_datagram(&mut self, now: Time) {
         self.leave(now);
         self.tell(News::Closed);
     }
 
-    /// Whether what leaves now is the last of a datagram that nobody acknowledges.
+    /// Whether the next transmission is the last of a datagram without acknowledgement.
     pub(super) fn is_last_of_datagram(&self, end: u64) -> bool {
         self.initiator
             && matches!(self.service, XtpService::DATAGRAM | XtpService::MULTICAST)

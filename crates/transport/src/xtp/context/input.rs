@@ -46,7 +46,7 @@ impl Context {
         self.counts.received += 1;
         self.last_heard = now;
         self.budget.receive(packet.encoded_len());
-        // Nobody guesses our key.
+        // Our key is not guessable.
         if packet.key.is_return() {
             self.budget.validate();
         }
@@ -65,7 +65,7 @@ impl Context {
         }
         if self.is_inactive() {
             self.note_sync(packet.sync, options.any(XtpOptions::SREQ));
-            // What comes for others is no reason to speak.
+            // Packets for other receivers are no reason to answer.
             self.due.answer |= !options.has(XtpOptions::END) && !self.is_multicast();
             return;
         }
@@ -142,7 +142,7 @@ impl Context {
         let options = packet.options;
         self.inc.reserved = options.has(XtpOptions::RES);
         if self.read_closed {
-            // The peer has not heard that nobody reads.
+            // The peer does not know yet that the data are no longer read.
             self.due.answer |= !data.is_empty();
             return;
         }
@@ -197,7 +197,7 @@ impl Context {
         self.writer_done = true;
         self.delivery = None;
         if !whole {
-            // Nobody waits to be told where the stream ends.
+            // No reader waits for the end of the stream.
             self.write_closed = true;
             self.due.close = false;
             let lost = self.out.drop_all();
@@ -213,7 +213,7 @@ impl Context {
             self.due.diag = Some((XtpDiagCode::REQUEST_REFUSED, XtpDiagValue::TRAFFIC_REFUSED));
             return;
         }
-        // FIRST has told it already.
+        // FIRST has contained it already.
         self.due.traffic |= options.has(XtpOptions::SREQ) && !known;
     }
 
@@ -284,7 +284,8 @@ impl Context {
             }
             XtpDiagCode::PACKET_SIZE => self.fail(now, XtpFailure::Diagnosed(code, value)),
             XtpDiagCode::REQUEST_REFUSED => self.tell(News::TrafficRefused),
-            // Whoever sends us nonsense in the peer's name must not make it break off for our complaint.
+            // An attacker that sends invalid packets in the peer's name must not make it abort because of our
+            // complaint.
             _ => self.tally.stray_diags += 1,
         }
     }

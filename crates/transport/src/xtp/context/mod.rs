@@ -62,11 +62,11 @@ pub(crate) struct Context {
     alloc_known: bool,
     max_data: usize,
     credit: Credit,
-    /// Rate control lets nothing go before.
+    /// Rate control sends nothing before this time.
     blocked_until: Option<Time>,
     out_traffic: XtpTrafficSpec,
     peer_traffic: XtpTrafficSpec,
-    /// The peer has not told that it knows our traffic.
+    /// The peer has not confirmed that it knows our traffic specification.
     traffic_unsure: Option<Serial>,
     write_closed: bool,
     /// The peer reads no more, or has everything.
@@ -92,7 +92,7 @@ pub(crate) struct Context {
     // What we receive.
     inc: Incoming,
     read_closed: bool,
-    /// Told to the user.
+    /// Reported to the user.
     told_end: bool,
     told_readable: bool,
     ended: bool,
@@ -174,7 +174,7 @@ impl Context {
             rtt: Rtt::new(config.first_wait, config.least_wait),
             violations: 0,
             inc: Incoming::new(config.window, config.hold),
-            // Nobody answers a datagram with data.
+            // A datagram is not answered with data.
             read_closed: initiator && one_way,
             told_end: initiator && one_way,
             told_readable: false,
@@ -231,7 +231,7 @@ impl Context {
         !self.config.validate_peer || self.budget.is_validated()
     }
 
-    /// Whether nobody needs it any more.
+    /// Whether the context can be removed.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         self.released && self.inactive.is_some_and(|until| until <= now)
     }

@@ -1,4 +1,4 @@
-//! What goes out when it is asked for: FIRST, data, handshakes, the end.
+//! Packets produced on demand: FIRST, data, handshakes, the end.
 
 use core::net::SocketAddr;
 
@@ -41,7 +41,7 @@ impl Context {
     }
 
     fn next_packet(&mut self, now: Time) -> Option<XtpPacket> {
-        // Whoever only listens says nothing but that it wants to.
+        // A context that only listens sends nothing except its request to do so.
         let mute = self.is_unacknowledged() && self.group().is_none();
         let may = !mute && self.may_reach(DIAG);
         if let Some((code, value)) = self.due.diag.take().filter(|_| may) {
@@ -61,7 +61,7 @@ impl Context {
         if let Some(packet) = self.asking(now) {
             return Some(packet);
         }
-        // Somebody else has told it meanwhile.
+        // Another receiver has reported it meanwhile.
         self.due.nak &= self.inc.has_gap();
         let answer = (self.due.answer || self.due.nak) && !held;
         if answer && self.may_reach(SMALL_STATUS) {
@@ -180,7 +180,7 @@ impl Context {
         }
         let len = self.out.segment(index).payload.len();
         if !self.may_reach(XTP_HEADER + len) {
-            // Only an answer lets more go.
+            // Only an answer allows further transmission.
             if self.requests.is_empty() {
                 self.start_handshake(now);
                 return self.may_reach(SMALL_STATUS).then(|| self.probe_packet(now));
@@ -213,7 +213,7 @@ impl Context {
         Some(packet)
     }
 
-    /// The next segment that was never sent, if the peer lets it go.
+    /// The next segment that was never sent, if the peer allows it.
     fn sendable(&self) -> Option<usize> {
         let index = self.out.next_unsent().filter(|_| self.has_audience())?;
         if !self.config.flow_control {

@@ -12,7 +12,7 @@ use layercast_wire::{
 use super::{Context, Request};
 use crate::xtp::{Ask, RateCounts, XtpSocket};
 
-/// Ranges told at most (specs/xtp.md 2.10).
+/// Reported ranges at most (specs/xtp.md 2.10).
 const MAX_SPANS: usize = 64;
 /// Requests remembered at most; of more, the oldest are forgotten.
 const MAX_REQUESTS: usize = 4_096;
@@ -31,7 +31,7 @@ impl Context {
             alloc: self.inc.tell_alloc(),
             echo: self.echo,
         };
-        // Whoever has shown nothing is told little.
+        // A peer whose address is not validated gets short packets.
         let most = match self.budget.is_validated() {
             true => MAX_SPANS,
             false => 2,
@@ -58,7 +58,7 @@ impl Context {
         };
         let next = self.out.next();
         let settled = !self.out.has_unsent();
-        // Whoever waits for what is lost for good need not, if nothing else is owed.
+        // A receiver that waits for data lost for good is released, if nothing else is owed.
         let loose = self.out.una() == next && !self.config.error_control;
         let options = asked | self.closed_bits(settled) | XtpOptions::NOERR.when(loose);
         if settled && self.write_closed {
@@ -148,7 +148,7 @@ impl Context {
         }
     }
 
-    /// What a packet with so many bytes of data counts against the rate.
+    /// What a packet with `len` bytes of data counts against the rate.
     pub(super) fn cost(&self, len: usize) -> u64 {
         let packet = (len + XTP_HEADER) as u64;
         match self.config.rate_counts {
@@ -159,7 +159,7 @@ impl Context {
         }
     }
 
-    /// Whether so many bytes may go to a peer whose address may be forged (RFC 9000, 8.1).
+    /// Whether `bytes` may go to a peer whose address may be forged (RFC 9000, section 8.1).
     pub(super) fn may_reach(&self, bytes: usize) -> bool {
         self.budget.allowance() >= bytes as u64
     }
@@ -169,7 +169,7 @@ impl Context {
     }
 }
 
-/// Who is meant and who speaks, as FIRST and JCNTL say it.
+/// Destination and source, as FIRST and JCNTL contain them.
 pub(crate) fn addresses(to: &XtpSocket, from: &XtpSocket) -> XtpAddress {
     match (to.net.ip(), from.net.ip()) {
         (IpAddr::V4(dst), IpAddr::V4(src)) => XtpAddress::Ipv4 {

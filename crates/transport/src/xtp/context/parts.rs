@@ -32,7 +32,7 @@ pub(super) struct Handshake {
 pub(super) struct Delivery {
     pub(super) at: u64,
     pub(super) sync: Serial,
-    /// Status was asked for since, whose answer cannot be told from that of the delivery.
+    /// Status has been requested since, so its answer cannot be distinguished from that of the delivery.
     pub(super) blurred: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Due {
     /// FIRST, once more or for the first time.
     pub(super) first: bool,
     pub(super) answer: bool,
-    /// A gap is to be told immediately, if it is still there.
+    /// A gap is to be reported immediately, if it is still there.
     pub(super) nak: bool,
     /// FIRST is to invite receivers once more.
     pub(super) invite: bool,
@@ -51,16 +51,16 @@ pub(super) struct Due {
     /// The question about the traffic wants an answer.
     pub(super) traffic_asks: bool,
     pub(super) probe: bool,
-    /// What is lost for good is to be told.
+    /// Data lost for good are to be announced.
     pub(super) skip: bool,
-    /// The end of the stream is to be told.
+    /// The end of the stream is to be announced.
     pub(super) close: bool,
     /// A delivery is to be asked for again.
     pub(super) delivery: bool,
     pub(super) diag: Option<(XtpDiagCode, XtpDiagValue)>,
 }
 
-/// What the endpoint is to be told, with what its user is.
+/// An event for the endpoint, together with the user's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
     Connected,
@@ -91,7 +91,7 @@ pub(crate) struct Tally {
     pub(crate) lost_receivers: u64,
 }
 
-/// Who a context is.
+/// The identity of a context.
 #[derive(Clone, Debug)]
 pub(crate) struct Ends {
     pub(crate) part: Part,

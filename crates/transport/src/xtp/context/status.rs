@@ -68,7 +68,7 @@ impl Context {
                 break;
             }
         }
-        // Waits for what is lost for good: it is told.
+        // The peer waits for data that are lost for good: announce it.
         let lost = control.rseq < self.out.kept() && upto > control.rseq;
         self.due.skip |= lost;
     }
@@ -80,7 +80,7 @@ impl Context {
             if request.sync.is_after(echo) {
                 break;
             }
-            // Of many, who takes longest counts.
+            // In a group, the slowest answer counts.
             if request.sync == echo && self.group().is_none() {
                 self.rtt.sample(now.since(request.at));
             }

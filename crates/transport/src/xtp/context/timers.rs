@@ -105,7 +105,8 @@ impl Context {
         request.map(|it| it.at.saturating_add(self.rtt.wait()))
     }
 
-    /// When to ask because nobody else will, and something is owed: data, room for them, the end of the stream.
+    /// When to send a request because the peer will not send unsolicited, and something is owed: data, room for
+    /// them, the end of the stream.
     fn idle_timer(&self) -> Option<Time> {
         let opened = !self.due.first && self.has_audience() && !self.is_unacknowledged();
         let in_flight = self.out.una() < self.out.next();
@@ -116,7 +117,7 @@ impl Context {
         waits.then(|| self.last_sent.saturating_add(self.wait(self.idle_answers)))
     }
 
-    /// When the peer has been silent for so long that it is asked whether it is there.
+    /// When a silent peer is probed.
     fn keep_alive(&self) -> Option<Time> {
         let answers = self.has_audience() && !self.is_unacknowledged();
         let wanted = self.config.keep_alive > Span::ZERO && !self.due.first && answers;

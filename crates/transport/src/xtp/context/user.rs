@@ -1,4 +1,4 @@
-//! What the user of a context does and is told.
+//! The user's calls and events.
 
 use layercast_core::{Serial, Time};
 use layercast_wire::{Payload, XtpOptions, XtpTrafficSpec};
@@ -61,7 +61,7 @@ impl Context {
         chunk
     }
 
-    /// The user has taken so many bytes, tags included, of what was lent.
+    /// The user has taken `bytes` of the lent data, tags included.
     pub(crate) fn use_lent(&mut self, bytes: u64) {
         self.inc.use_lent(bytes);
         self.answer_deliveries();
@@ -90,7 +90,7 @@ impl Context {
         (self.inc.unread() as usize, self.inc.is_complete())
     }
 
-    /// The user is to be told; what waits to be told already is told once.
+    /// Queues an event for the user; one that is already queued is not repeated.
     pub(super) fn tell(&mut self, news: News) {
         if !self.news.contains(&news) {
             self.news.push_back(news);

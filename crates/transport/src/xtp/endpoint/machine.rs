@@ -8,7 +8,7 @@ use crate::xtp::context::{Context, News};
 use crate::xtp::{ContextId, XtpDatagram, XtpEvent};
 
 impl Endpoint {
-    /// Tells the user what became of a context; of what nobody has accepted, nobody hears yet.
+    /// Reports the state of a context to its user; nothing about contexts that are not yet accepted.
     pub(super) fn tell(&mut self, id: ContextId) {
         let Some(context) = self.table.get_mut(id) else {
             return;
@@ -63,7 +63,7 @@ impl Endpoint {
         }
     }
 
-    /// Removes a context that nobody needs any more.
+    /// Removes a context that is no longer needed.
     pub(super) fn clean(&mut self, now: Time, id: ContextId) {
         let Some(context) = self.table.get(id).filter(|it| it.is_over(now)) else {
             return;

@@ -41,18 +41,18 @@ pub struct Endpoint {
     max_contexts: usize,
     table: Table,
     listeners: BTreeMap<u16, Listener>,
-    /// Who sends to groups, by their ports.
+    /// Transmitters to groups, by their ports.
     transmitters: BTreeMap<u16, Vec<ContextId>>,
     diags: VecDeque<XtpDatagram>,
-    /// When a second began in which so many DIAG went to these sources.
+    /// Start of the current second and the number of DIAG sent to these sources in it.
     sources: Vec<(Time, u32)>,
     events: VecDeque<XtpEvent>,
     stats: XtpStats,
 }
 
 impl Endpoint {
-    /// The XTP of the host `name`, with at most so many contexts. Keys follow from `secret`, which nobody else
-    /// may know where strangers can send.
+    /// The XTP of the host `name`, with at most `max_contexts` contexts. Keys follow from `secret`, which must
+    /// be kept secret where untrusted hosts can send.
     pub fn new(max_contexts: usize, name: &str, secret: &[u8; 32]) -> Endpoint {
         let derived = Seed::derived(secret, name);
         Endpoint {
@@ -107,7 +107,7 @@ impl Endpoint {
         let context = self.table.get_mut(id)?;
         context.passive = false;
         let remote = context.remote();
-        // What came meanwhile is told now.
+        // Events of the meantime are reported now.
         self.tell(id);
         Some((id, remote))
     }
@@ -252,14 +252,14 @@ impl Endpoint {
         Ok(chunk)
     }
 
-    /// The same for one that hands them on: they take up the window, and no delivery is told, until their last owner
-    /// has [used](Self::use_lent) them.
+    /// Like `receive`, for a caller that passes the data on: they occupy the window, and no delivery is
+    /// reported, until their last owner has [used](Self::use_lent) them.
     pub fn lend(&mut self, id: ContextId, max: usize) -> Result<Option<Chunk>, XtpError> {
         let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
         Ok(context.lend(max))
     }
 
-    /// So many bytes of what was [lent](Self::lend), tags included, have been taken.
+    /// Releases `bytes` of the [lent](Self::lend) data, tags included.
     pub fn use_lent(&mut self, id: ContextId, bytes: u64) -> Result<(), XtpError> {
         let context = self.table.get_mut(id).ok_or(XtpError::Unknown)?;
         context.use_lent(bytes);
@@ -267,7 +267,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Offers so many bytes of buffers to a peer that uses reservation.
+    /// Offers `bytes` of buffers to a peer that uses reservation.
     pub fn post(&mut self, id: ContextId, bytes: usize) -> Result<(), XtpError> {
         self.with(id, |context| context.post(bytes))
     }
@@ -277,7 +277,7 @@ impl Endpoint {
         self.with(id, Context::close_write)
     }
 
-    /// Nothing more will be received; what the peer still sends is lost, and it is told so.
+    /// Closes the receiving direction: data that the peer still sends are discarded, and the peer is notified.
     pub fn close_read(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
         self.with(id, |context| context.close_read(now))?;
         self.tell(id);
@@ -295,7 +295,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Breaks the association off; the peer is told. The id is dead after that.
+    /// Aborts the association and notifies the peer. The id is invalid after that.
     pub fn abort(&mut self, now: Time, id: ContextId) -> Result<(), XtpError> {
         self.with(id, |context| {
             context.abort(now);
@@ -379,7 +379,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A key that nobody guesses: the place of the context, and 31 bits of a hash.
+    /// An unguessable key: the place of the context, and 31 bits of a hash.
     fn new_key(&mut self) -> XtpKey {
         let hash = self.hash(&[0]) >> 33;
         XtpKey(hash << 32 | u64::from(self.table.next_slot()))

@@ -13,7 +13,7 @@ use super::{Endpoint, SOURCES, is_host};
 use crate::xtp::context::{Context, Ends, Part, addresses, is_multicast};
 use crate::xtp::{XtpDatagram, XtpEvent, XtpSocket};
 
-/// DIAG waiting to be sent; a driver that drains us never sees so many.
+/// DIAG waiting to be sent; a driver that drains the endpoint stays far below.
 const MAX_DIAGS: usize = 64;
 /// DIAG for strangers, for each source and second (specs/xtp.md 7).
 const DIAGS_PER_SECOND: u32 = 10;
@@ -112,7 +112,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Tells a stranger what was wrong, unless it was told enough.
+    /// Reports an error to an unknown sender, unless its limit is used up.
     fn queue_diag(
         &mut self,
         now: Time,
@@ -188,7 +188,7 @@ impl Endpoint {
     }
 }
 
-/// Whom one that was invited asks: the group that FIRST names.
+/// The address that an invited receiver asks: the group that FIRST names.
 fn invited(address: &XtpAddress, local: &XtpSocket) -> XtpAddress {
     match address {
         XtpAddress::Ipv4 { dst, .. } => {

@@ -32,7 +32,7 @@ pub(super) struct Client {
     pub(super) listed: VecDeque<ContextId>,
 }
 
-/// A user of a server, for whoever looks at it from outside.
+/// The view of a server's client for an observer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClientStats {
     /// Its process, where that is known.

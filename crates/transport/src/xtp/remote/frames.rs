@@ -65,7 +65,7 @@ impl Frames {
         used
     }
 
-    /// So many bytes have left.
+    /// The first `count` bytes have left.
     pub fn advance(&mut self, count: usize) {
         let mut left = count.min(self.len);
         self.len -= left;

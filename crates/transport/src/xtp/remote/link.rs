@@ -92,7 +92,7 @@ impl Link {
         link
     }
 
-    /// What goes to the server.
+    /// Frames for the server.
     pub fn frames(&mut self) -> &mut Frames {
         for id in std::mem::take(&mut self.eaten) {
             let taken = self.contexts.get_mut(&id);
@@ -134,7 +134,7 @@ impl Link {
                         door.waiting.push_back(id);
                         self.contexts.insert(id, Mirror::new());
                     }
-                    // Nobody wants it any more.
+                    // The user has released it.
                     None => self.say(&Request::Abort { id }),
                 }
                 Changed::Port(port)

@@ -70,7 +70,7 @@ pub enum Request {
         /// How.
         how: SendOptions,
     },
-    /// The user has taken so many bytes.
+    /// The user has taken this number of bytes.
     Taken {
         /// Of which context.
         id: ContextId,
@@ -184,7 +184,7 @@ pub enum Report {
         /// Whether something before them was lost for good.
         gap: bool,
     },
-    /// So many bytes have left the queue of a context.
+    /// This number of bytes has left the queue of a context.
     Room {
         /// Which context.
         id: ContextId,

@@ -12,7 +12,8 @@ use super::slot::Slot;
 use super::{Frames, MAX_DATA, Parting, Report};
 use crate::xtp::{ContextId, Endpoint, XtpEvent, XtpStats};
 
-/// What waits for a user to read it, before nothing more is asked for in its name and nothing read from it.
+/// Limit of the data waiting for a user to read; above it the server neither processes nor reads further
+/// requests of that user.
 const WAITING: usize = 256 << 10;
 
 /// What users may have.
@@ -57,8 +58,8 @@ pub struct ServerStats {
 
 /// Serves users in other processes with an [`Endpoint`]: moves octets between their queues and it.
 ///
-/// The driver says who comes and goes, gives it their frames and takes what is for them; all calls that may move something in the
-/// endpoint get it as an argument.
+/// The driver announces clients that connect and disconnect, passes their frames in and takes the frames for
+/// them; all calls that may change the endpoint take it as an argument.
 #[derive(Debug)]
 pub struct Server {
     local: SocketAddr,
@@ -67,11 +68,11 @@ pub struct Server {
     limits: ServerLimits,
     clients: BTreeMap<u32, Client>,
     slots: BTreeMap<ContextId, Slot>,
-    /// Who takes associations to a port.
+    /// The client that accepts associations to a port.
     ports: BTreeMap<u16, u32>,
     /// Contexts with something to do.
     ready: VecDeque<ContextId>,
-    /// Contexts of nobody, and what they can take.
+    /// Contexts without a client, and the memory they can take.
     left: (usize, u64),
     served: u64,
     expelled: u64,
@@ -211,7 +212,7 @@ impl Server {
         self.work(now, machine);
     }
 
-    /// Whether a user has not read what waits for it: it is not listened to until it has.
+    /// Whether a user has unread data above the limit: its requests are not processed until it has read them.
     pub fn is_backed_up(&self, number: u32) -> bool {
         let waiting = self.clients.get(&number).map(|it| it.frames.len());
         waiting.is_some_and(|it| it >= WAITING)
@@ -292,7 +293,7 @@ impl Server {
         self.ready.push_back(id);
     }
 
-    /// Does what waits, until nothing does that could be done.
+    /// Processes pending work until no more can be done.
     fn work(&mut self, now: Time, machine: &mut Endpoint) {
         loop {
             while let Some(event) = machine.poll_event() {

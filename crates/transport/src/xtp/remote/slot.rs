@@ -18,7 +18,7 @@ const RECEIVER: u64 = 512;
 /// Data below this are copied out of the buffer they came in, so that they do not keep it.
 const KEPT: usize = 16 << 10;
 
-/// What so many bytes in one message take of the credit.
+/// The credit that one message of `data` bytes takes.
 pub(super) const fn cost(data: usize) -> u64 {
     data as u64 + MESSAGE
 }
@@ -49,7 +49,7 @@ enum Waiting {
 pub(super) struct Slot {
     /// Its name there.
     pub(super) name: ContextId,
-    /// Whose it is; of nobody if its user is gone.
+    /// Its client; `None` if the client is gone.
     pub(super) client: Option<u32>,
     pub(super) status: ContextStatus,
     /// The current status is not yet reported to the user.
@@ -120,7 +120,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Whoever asks wants to know of everything before.
+    /// A settle request concerns everything before it.
     pub(super) fn settle(&mut self, nth: u64) {
         match self.queue.back_mut() {
             Some(Waiting::Settle(last)) => *last = nth,
@@ -146,7 +146,7 @@ impl Slot {
         self.breaks.is_some_and(|nth| self.status.settled >= nth)
     }
 
-    /// Does what waits, as far as there is room; `true` if the events of `machine` must be noted first.
+    /// Processes pending work as far as there is room; `true` if the events of `machine` must be handled first.
     pub(super) fn pump(&mut self, id: ContextId, machine: &mut Endpoint) -> bool {
         while let Some(waiting) = self.queue.front_mut() {
             match waiting {

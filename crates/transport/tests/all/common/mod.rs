@@ -270,7 +270,7 @@ impl<'a> World<'a> {
         self.travelling.insert((at, self.count), what);
     }
 
-    /// Another source sits where the first was; nobody tells the sink.
+    /// Another source replaces the first one; the sink is not notified.
     pub fn replace_source(&mut self, source: Source, gops: usize) {
         self.source = source;
         self.media = Box::new(frames(gops));

@@ -1,4 +1,4 @@
-//! Strangers and receivers that lie: nobody else suffers, and memory is bounded.
+//! Strangers and receivers that lie: no other receiver suffers, and memory is bounded.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 

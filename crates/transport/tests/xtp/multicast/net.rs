@@ -1,4 +1,4 @@
-//! A group of hosts in virtual time: what goes to the group comes to all others, each by a way of its own.
+//! A group of hosts in virtual time: a packet to the group reaches all others, each over a path of its own.
 
 use core::net::{Ipv4Addr, SocketAddr};
 
@@ -51,7 +51,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// So many hosts, with the same delay everywhere.
+    /// `hosts` hosts, with the same delay everywhere.
     pub fn new(hosts: usize, delay: Span) -> Group {
         Group::over(hosts, Box::new(move |_, _, it| vec![(delay, it)]))
     }

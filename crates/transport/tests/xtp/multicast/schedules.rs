@@ -1,8 +1,9 @@
-//! Random schedules of one transmitter and many receivers: ways that lose, double, reorder and damage, hosts that die,
-//! users that come late, read slowly, leave and break off. Everybody gets exactly the bytes from where it joined, or is
-//! told; who is said to have everything has it; and it always ends.
+//! Random schedules of one transmitter and many receivers: paths that lose, duplicate, reorder and damage,
+//! hosts that fail, users that arrive late, read slowly, leave and abort. Every receiver gets exactly the bytes
+//! from where it joined, or an error; a receiver reported complete is complete; and every schedule ends.
 //!
-//! `PROPTEST_CASES=10000 cargo test -p layercast-transport --test xtp multicast::schedules` runs so many.
+//! `PROPTEST_CASES=10000 cargo test -p layercast-transport --test xtp multicast::schedules` runs 10,000
+//! schedules.
 
 use bytes::Bytes;
 use layercast_core::{Span, Stream, Time};
@@ -204,7 +205,7 @@ fn schedule(seed: u64) {
             (total, closed, id),
         );
     }
-    // Nothing goes on forever.
+    // No schedule runs without end.
     net.run(Span::from_secs(400));
     let last = net.sent.len();
     net.run(Span::from_secs(400));

@@ -96,7 +96,7 @@ fn what_one_misses_is_repaired_for_all_at_once() {
         };
         let near = net.open(&config, &reliable());
         net.run(ms(500));
-        // Packets 3 and 7 are lost on the way to everybody, packet 12 on that to the fourth.
+        // Packets 3 and 7 are lost on the way to every receiver, packet 12 on the way to the fourth.
         let mut count = 0;
         net.way = Box::new(move |from, to, it| {
             if from == 0 && matches!(it.packet.body, XtpBody::Data(_)) {
@@ -226,7 +226,7 @@ fn without_anybody_a_reliable_transmitter_waits_and_invites_and_gives_up() {
     let far = net.accept(1);
     assert_eq!(net.read(1, far), b"at last");
     net.dead[1] = true;
-    net.send(near, b"and nobody");
+    net.send(near, b"and no one");
     net.run(Span::from_secs(60));
     assert!(net.reported(0, XtpEvent::NoReceivers(near)));
     assert_eq!(net.failure(0), None);
@@ -319,7 +319,7 @@ fn a_stream_that_nobody_acknowledges_is_one_way() {
         net.send(near, &data);
         net.run(ms(10));
     }
-    // One that comes later is told where it is.
+    // A late receiver learns the position.
     net.hosts[2].unlisten(net.now, super::net::PORT);
     let late = net.join(2, &config);
     net.run(ms(100));
@@ -338,7 +338,7 @@ fn a_stream_that_nobody_acknowledges_is_one_way() {
     assert!(net.reported(1, XtpEvent::Closed(far)) && net.reported(2, XtpEvent::Closed(late)));
     assert!(net.reported(0, XtpEvent::Closed(near)));
     assert_eq!(kinds(&net, 1), Vec::<&str>::new());
-    // Whoever was away hears nothing any more, and knows it in the end.
+    // A receiver that was away gets nothing any more, and fails in the end.
     net.dead[3] = false;
     let far = net.accept(3);
     net.run(Span::from_secs(200));
@@ -371,7 +371,7 @@ fn who_cannot_be_let_in_is_told_why() {
     net.run(Span::from_secs(1));
     let refused = XtpFailure::Refused(XtpDiagValue::TRAFFIC_REFUSED);
     assert_eq!(net.failure(2), Some(refused));
-    // And one that asks where nobody is gives up.
+    // And a request without a transmitter fails.
     let now = net.now;
     net.hosts[0].abort(now, near).unwrap();
     net.events[2].clear();
@@ -404,7 +404,7 @@ fn bad_news_of_many_wait_and_mostly_need_not_be_told() {
         let mut count = 0;
         net.way = Box::new(move |from, _, it| {
             count += u32::from(from == 0);
-            // The third packet gets lost for everybody.
+            // The third packet is lost for every receiver.
             let lost = from == 0 && (201..=300).contains(&count);
             if lost { Vec::new() } else { vec![(ms(10), it)] }
         });

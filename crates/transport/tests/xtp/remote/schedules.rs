@@ -1,4 +1,4 @@
-//! Two servers, a user at each, and one that says anything: what was sent arrives as it was, and what waits is bounded.
+//! Two servers, a user at each, and a hostile one: messages arrive unchanged, and queues are bounded.
 
 use bytes::BytesMut;
 use layercast_core::{Machine, Off, Span, Stream, Time};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::samples::{bytes, conversations};
 use crate::net::{PORT, socket};
 
-/// More waits for nobody: what a server lets wait, and one frame of data.
+/// The bound of the waiting data: the limit of a server, and one frame of data.
 const MOST_WAITING: usize = (256 << 10) + (80 << 10);
 
 /// A host with a daemon and a client.
@@ -37,7 +37,7 @@ impl Side {
         }
     }
 
-    /// Moves at most so many bytes each way.
+    /// Moves at most `most` bytes each way.
     fn carry(&mut self, now: Time, most: usize) {
         self.up.extend_from_slice(&bytes(self.link.frames()));
         let mut some = self.up.split_to(most.min(self.up.len()));
@@ -65,7 +65,7 @@ impl Side {
     }
 }
 
-/// Lets packets go both ways until there are none, and time pass if there were none.
+/// Delivers packets both ways until there are none, and advances the time if there were none.
 fn deliver(sides: &mut [Side; 2], now: &mut Time) {
     let mut some = false;
     for from in 0..2 {

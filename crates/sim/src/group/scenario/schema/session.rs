@@ -63,23 +63,23 @@ pub struct SessionSpec {
     /// Source packets of a block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<u16>,
-    /// Mean time between answers, where they are spread; "0s" with profile frm: all at once.
+    /// Mean time between answers, where they are spread; "0s" with profile frm: simultaneously.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<Text<Span>>,
     /// Layercast: range of the back-off of those that lack something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Text<Span>>,
-    /// Layercast: up to so many receivers all are asked, and no answer is suppressed.
+    /// Layercast: up to this number of receivers, all are polled and no answer is suppressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_above: Option<u32>,
-    /// Receivers see for themselves that a pass ends, and answer over a range that the announcement told (RMTP's
-    /// drafts: RBOT); false: a poll ends each pass, with a range for those that are waited for.
+    /// Receivers detect the end of a pass themselves and answer over a range given in the announcement (RMTP's
+    /// drafts: RBOT); false: a poll ends each pass, with a range for those still awaited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unasked: Option<bool>,
-    /// Whoever has everything is told good-bye after each pass, and says good-bye (RMTP's REL and RACK).
+    /// Complete receivers are released after each pass, and confirm it (RMTP's REL and RACK).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodbye: Option<bool>,
-    /// Turn-around time: answers are waited for so long beyond their back-off.
+    /// Turn-around time: how long answers are awaited beyond their back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tat: Option<Text<Span>>,
     /// Surplus of that.
@@ -92,13 +92,13 @@ pub struct SessionSpec {
     /// Streams: the list is evaluated as soon as all have answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_complete: Option<bool>,
-    /// Streams: packets kept until everybody has them.
+    /// Streams: packets are kept until every receiver has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
     /// Streams: what is received is released, not only what the process has taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_on_received: Option<bool>,
-    /// How often who is silent is asked again.
+    /// How often a silent receiver is polled again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries: Option<u32>,
     /// Passes at most.
@@ -113,8 +113,8 @@ pub struct SessionSpec {
     /// Receivers by number, from 1, that must be there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<u32>,
-    /// The sender knows its receivers or aggregators beforehand; else it takes who answers. Missing: with profile rmtp
-    /// and with aggregators, unless some may come late.
+    /// The sender knows its receivers or aggregators beforehand; else it accepts those that answer. Missing:
+    /// with profile rmtp and with aggregators, unless some may come late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<bool>,
     /// Receivers may come, or come back, while the session runs.

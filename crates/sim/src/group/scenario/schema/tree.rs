@@ -106,7 +106,7 @@ pub struct BranchSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeSpec {
-    /// The branches; where one hangs on the other the code goes on through both.
+    /// The branches; where one follows the other the code continues through both.
     pub branches: Vec<String>,
     /// The code.
     #[serde(default = "scheme")]
@@ -116,7 +116,7 @@ pub struct CodeSpec {
     pub n: u8,
     /// Parities of a block.
     pub m: u8,
-    /// A block that is not full is closed after so long.
+    /// An incomplete block is closed after this time.
     #[serde(default = "flush")]
     pub flush: Text<Span>,
     /// Blocks that are filled in turn.

@@ -18,7 +18,7 @@ use crate::internet::packet::PacketId;
 /// What happens to a backbone. Numbers are taken modulo how many there are.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// On a circuit, of so many cells.
+    /// On a circuit, of this number of cells.
     Frame(usize, u32),
     /// The next cell of one that is sent cell by cell, and whether the network discards it.
     Cell(usize, bool),

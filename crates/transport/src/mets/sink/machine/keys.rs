@@ -85,7 +85,7 @@ impl Sink {
         }
         keys.next = now.saturating_add(RETRY);
         let request = match keys.tokens {
-            // Who has no token hears from the source that one is needed.
+            // A member without a token learns from the source that one is needed.
             true => self.proof(now).unwrap_or_default(),
             false => keys.exchange.public().to_vec().into(),
         };

@@ -90,7 +90,7 @@ impl Sink {
     fn change_policy(&mut self, now: Time, policy: QosPolicy) -> Result<(), Status> {
         let old = &self.config.policy.filters;
         let new = policy.filters.iter();
-        // Those of the network are put in by who has the media; here there is the jitter filter.
+        // The owner of the media adds the filters of the network; here there is only the jitter filter.
         let mut foreign =
             new.filter(|&&filter| filter != FilterKind::Jitter && !old.contains(&filter));
         if let Some(&kind) = foreign.next() {

@@ -101,8 +101,8 @@ impl Sink {
         match advice {
             None => {}
             Some(Advice::Degraded) => self.events.push_back(SinkEvent::Degraded),
-            // Whoever owns the path puts it in and answers with FILTER_CHANGED; without an answer it
-            // is asked for again while congestion lasts.
+            // The owner of the path inserts the filter and answers with FILTER_CHANGED; without an answer the
+            // request is repeated while congestion lasts.
             Some(Advice::InsertFilter(kind)) => self.ask_filter(id, Some(kind)),
             Some(Advice::RemoveFilter) => self.ask_filter(id, None),
             Some(Advice::MayRaise(level)) => self.events.push_back(SinkEvent::MayRaise(level)),

@@ -20,8 +20,7 @@ pub(super) struct Renegotiation {
     number: u32,
     /// The flow as it would be.
     flow: FlowInfo,
-    /// When it is given up if not everybody agrees; after that, when a GOP start is not waited for
-    /// any longer.
+    /// When the change is abandoned if not all members agree; after that, when waiting for a GOP start ends.
     until: Time,
     refresh: Time,
     agreed: bool,
@@ -46,11 +45,10 @@ impl Source {
         }
     }
 
-    /// Asks for a change of the flow or of how it is looked after (`changeQoS`).
+    /// Requests a change of the flow or of its maintenance (`changeQoS`).
     ///
-    /// Exactly one [`SourceEvent::Answer`] follows; unless it is [`Status::Ok`] nothing has changed.
-    /// What concerns the flow is first agreed with every member, and in force from a GOP start on;
-    /// media go on meanwhile.
+    /// Exactly one [`SourceEvent::Answer`] follows; unless it is [`Status::Ok`] nothing has changed. A change
+    /// of the flow is first agreed with every member and takes effect at a GOP start; media continue meanwhile.
     pub fn request(&mut self, now: Time, id: RequestId, option: QosOption) {
         match self.try_request(now, id, option) {
             Ok(true) => self.answer(id, Status::Ok),
@@ -135,7 +133,7 @@ impl Source {
         if by_rate && spec.layers.base.mean.0 == 0 {
             return invalid("layers", "need a base layer for a flow shaped by its rate");
         }
-        // Whoever asks knows the media; a base layer as it is advertised has its parities already.
+        // The caller knows the media; a base layer as it is advertised has its parities already.
         let known = self.info.spec.layers.base == spec.layers.base;
         let spec = match self.parities.as_ref().filter(|_| !known) {
             Some(parities) => parities.reserved(&spec),

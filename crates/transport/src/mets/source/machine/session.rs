@@ -17,7 +17,7 @@ impl Source {
                 level,
                 proof,
             } if ours(flow) && epoch == self.info.epoch => self.join(now, member, level, proof),
-            // Meant for another life: this one is advertised to whoever sent it.
+            // Addressed to an earlier life of the source: the current one is advertised to the sender.
             Signal::Join { flow, .. } if ours(flow) => {
                 self.stats.rejected += 1;
                 None

@@ -38,10 +38,10 @@ pub struct ParityStats {
     pub m: u8,
 }
 
-/// Makes the parities of the base layer of a flow: to every block of packets some METS packets that stand in for
-/// any that are lost (specs/packet-level-fec.md 2.2).
+/// Makes the parities of the base layer of a flow: to every block of packets some METS packets that replace any
+/// lost ones (specs/packet-level-fec.md 2.2).
 ///
-/// The packets themselves stay as they are; a parity names those that it is made of.
+/// The packets themselves stay as they are; a parity names the packets it is computed from.
 #[derive(Debug)]
 pub(super) struct Parities {
     config: ParityConfig,
@@ -138,7 +138,7 @@ impl Parities {
         }
     }
 
-    /// A frame is out: no block waits for what comes too late.
+    /// A frame is complete: no block waits for a later frame beyond its deadline.
     pub fn end_frame(&mut self) {
         if self.ends_blocks {
             self.close();
@@ -246,7 +246,7 @@ impl Parities {
             });
         }
         self.runs.clear();
-        // Nobody holds the packets of the block any more: the next is written over them.
+        // The packets of the block are no longer referenced: the next block reuses their memory.
         let _ = self.sources.try_reclaim(CHUNK);
     }
 }

@@ -1,4 +1,4 @@
-//! Who is let in, and what the transmitter tells a receiver alone.
+//! Admission of receivers, and messages from the transmitter to a single receiver.
 
 use core::net::SocketAddr;
 
@@ -54,7 +54,7 @@ impl Context {
             return Ok(());
         };
         if group.members.get(&who).is_none() {
-            // Whoever has proved nothing makes room.
+            // A receiver that has proved nothing makes room.
             let full = group.members.len() >= most;
             if full && let Some(other) = group.members.unproved() {
                 group.members.remove(&other);
@@ -72,14 +72,14 @@ impl Context {
         Ok(())
     }
 
-    /// The first byte that one gets who has everything before `rseq`.
+    /// The first byte for a receiver that has everything before `rseq`.
     fn start_for(&self, rseq: u64) -> Result<u64, XtpDiagValue> {
         let (next, released) = (self.out.next(), self.out.released());
         // Then what is not protected may have made it skip what is.
         let skipped = released > 0 && self.group().is_some_and(|it| it.skips > 0);
         let start = match rseq {
             _ if rseq > next => return Err(XtpDiagValue::JOIN),
-            // What it lacks may still be here; or it begins with what comes.
+            // The missing data may still be buffered; otherwise it starts with the next data.
             0 if released > 0 => next,
             _ if released <= rseq && !skipped => rseq,
             _ => return Err(XtpDiagValue::JOIN),
@@ -90,7 +90,7 @@ impl Context {
         }
     }
 
-    /// What one takes who asks to be let in, if that is enough.
+    /// The rate that a joining receiver accepts, if that is sufficient.
     fn takes(&self, traffic: &XtpTraffic) -> Result<XtpRate, XtpDiagValue> {
         if traffic.is_malformed() {
             return Err(XtpDiagValue::TRAFFIC);
@@ -110,7 +110,7 @@ impl Context {
         }
     }
 
-    /// What a receiver alone is told, and where it is.
+    /// The next message for a single receiver, with its address.
     pub(in crate::xtp::context) fn reply(&mut self, now: Time) -> Option<(SocketAddr, XtpPacket)> {
         let sync = self.sync;
         let group = self.group_mut()?;
@@ -154,7 +154,7 @@ impl Context {
         }
     }
 
-    /// JCNTL that lets in whoever has this key.
+    /// The JCNTL that admits the receiver with this key.
     fn admission(&self, key: XtpKey, echo: Serial, start: u64, asks: XtpOptions) -> XtpPacket {
         let body = XtpBody::Jcntl {
             control: XtpControl {
@@ -180,7 +180,7 @@ impl Context {
         self.first(XtpOptions::SREQ, Some(next), Payload::default())
     }
 
-    /// The next invitation is due if nobody heeds this one.
+    /// Schedules the next invitation, sent if no receiver answers this one.
     pub(in crate::xtp::context) fn plan_invitation(&mut self, now: Time) {
         let first = self.config.first_wait;
         if let Some(group) = self.group_mut() {

@@ -7,11 +7,11 @@ use super::members::{Member, Who};
 use crate::xtp::XtpFailure;
 use crate::xtp::context::{Context, News};
 
-/// Last words that wait to be sent; a driver that drains us never sees so many.
+/// Final packets waiting to be sent; a driver that drains the endpoint stays far below.
 const MAX_FAREWELLS: usize = 64;
 
 impl Context {
-    /// Those that hold all others up and have said so often enough, if they are not to be waited for (specs/xtp.md 7).
+    /// Drops receivers that have blocked the others for the configured number of handshakes (specs/xtp.md 7).
     pub(super) fn drop_laggards(&mut self, now: Time) {
         let config = &self.config.group;
         let stuck =
@@ -70,7 +70,7 @@ impl Context {
         self.after_members(now);
     }
 
-    /// A receiver is one no longer; it is told why if it can hear it.
+    /// Removes a receiver; it is notified of the reason, if it can receive it.
     pub(super) fn lose(&mut self, now: Time, who: &Who, why: Option<(XtpDiagCode, XtpDiagValue)>) {
         let Some(member) = self.strike_off(who) else {
             return;

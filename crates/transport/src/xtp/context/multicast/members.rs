@@ -6,10 +6,10 @@ use layercast_wire::XtpKey;
 
 use crate::xtp::XtpRate;
 
-/// Who a receiver is: where it is, and the key it has chosen.
+/// The identity of a receiver: its address, and the key it has chosen.
 pub(crate) type Who = (SocketAddr, XtpKey);
 
-/// What a receiver alone is to be told.
+/// A message for a single receiver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reply {
     /// Status, that it asked for.
@@ -21,7 +21,7 @@ pub(super) enum Reply {
 /// A receiver of a multicast association, as its transmitter knows it (specs/xtp.md 2.13).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    /// It has echoed what only it was told, and counts.
+    /// It has echoed a value sent only to it, and counts.
     pub(super) active: bool,
     /// Everything before it has arrived there, or is not owed to it.
     pub(super) rseq: u64,
@@ -34,13 +34,13 @@ pub(super) struct Member {
     pub(super) violations: u32,
     /// What it takes at most.
     pub(super) limit: XtpRate,
-    /// Whoever echoes this one is there.
+    /// A receiver that echoes this value is reachable.
     pub(super) proof: Serial,
     /// The highest synchronizing value that it asked with.
     pub(super) asked: Serial,
     /// The first byte it gets.
     pub(super) start: u64,
-    /// How often all had been told to skip something when it was let in.
+    /// The number of skips announced to the group when it was admitted.
     pub(super) skips: u64,
     due: Option<Reply>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Members {
     rseq: Least,
     alloc: Least,
     echo: Least,
-    /// Those that are to be told something alone.
+    /// Receivers with a pending individual message.
     line: VecDeque<Who>,
 }
 
@@ -133,7 +133,7 @@ impl Members {
         self.alloc.get()
     }
 
-    /// All that count have answered so many questions.
+    /// All counted receivers have answered this number of requests.
     pub(super) fn echo(&self) -> Option<u64> {
         self.echo.get()
     }
@@ -172,7 +172,7 @@ impl Members {
         unproved.map(|(who, _)| *who)
     }
 
-    /// A receiver is to be told something alone; the more important counts.
+    /// Queues an individual message for a receiver; the more important one is kept.
     pub(super) fn tell(&mut self, who: &Who, reply: Reply) {
         let Some(member) = self.all.get_mut(who) else {
             return;
@@ -183,12 +183,12 @@ impl Members {
         member.due = member.due.max(Some(reply));
     }
 
-    /// Whether somebody is to be told something alone.
+    /// Whether an individual message is pending.
     pub(super) fn has_replies(&self) -> bool {
         !self.line.is_empty()
     }
 
-    /// Who is to be told something, and what.
+    /// The next individual message, with its receiver.
     pub(super) fn next_reply(&mut self) -> Option<(Who, Reply)> {
         loop {
             let who = self.line.pop_front()?;

@@ -38,7 +38,7 @@ pub(crate) enum Part {
     Transmitter,
     /// One of many that receive.
     Receiver {
-        /// Whom it asks to be let in, and who it is.
+        /// The group it asks for admission, and its own address.
         address: XtpAddress,
         /// It need not ask.
         joined: bool,
@@ -87,14 +87,14 @@ impl Context {
         !matches!(self.role, Role::Pair)
     }
 
-    /// Whether nobody acknowledges anything.
+    /// Whether the stream has no acknowledgements.
     pub(crate) fn is_unacknowledged(&self) -> bool {
         self.is_multicast() && self.service == XtpService::MULTICAST
     }
 
     /// Whether packets from there may be for it.
     pub(crate) fn takes_from(&self, from: SocketAddr) -> bool {
-        // Who answers one that asks a group is not known before.
+        // The address that answers a request to a group is not known in advance.
         let asks = self.membership().is_some_and(|it| !it.has_joined());
         self.remote.net == from || (asks && self.remote.net.ip().is_multicast())
     }

@@ -17,7 +17,7 @@ const JCNTL: usize = XTP_HEADER + 32 + 16 + 24;
 /// One of many receivers.
 #[derive(Debug)]
 pub(in crate::xtp::context) struct Membership {
-    /// Whom it asks, and who it is.
+    /// The group it asks, and its own address.
     address: XtpAddress,
     /// The transmitter has let it in, or need not.
     joined: bool,
@@ -33,7 +33,7 @@ pub(in crate::xtp::context) struct Membership {
 }
 
 impl Membership {
-    /// One that asks to be let in, or `joined` by itself where nobody keeps a list.
+    /// A receiver that requests admission, or `joined` by itself where no list is kept.
     pub(in crate::xtp::context) fn new(
         now: Time,
         own: XtpKey,
@@ -58,7 +58,7 @@ impl Membership {
 }
 
 impl Context {
-    /// Whether it asks a transmitter to be let in, and who answers may tell who that is.
+    /// Whether it is requesting admission, so that the answer may name the transmitter.
     pub(crate) fn wants_admission(&self) -> bool {
         self.membership().is_some_and(|it| !it.joined)
     }
@@ -108,7 +108,7 @@ impl Context {
 
     /// JCNTL that asks to be let in, when it is due.
     pub(in crate::xtp::context) fn asking(&mut self, now: Time) -> Option<XtpPacket> {
-        // The first time nobody has to tell that it is due.
+        // The first time no event announces that it is due.
         self.plan_asking(now);
         let reach = self.may_reach(JCNTL);
         let membership = self.membership_mut()?;
@@ -131,7 +131,7 @@ impl Context {
         Some(self.packet(XtpOptions::SREQ, 0, body))
     }
 
-    /// It is time to ask, if it is, and once more later if nobody answers.
+    /// Requests admission if it is time, and repeats the request later without an answer.
     fn plan_asking(&mut self, now: Time) {
         let first = self.config.first_wait;
         if let Some(membership) = self.membership_mut()

@@ -19,16 +19,16 @@ pub(in crate::xtp::context) struct Group {
     asked: (u64, Serial),
     /// The longest that anybody took to answer a question that others still owe the answer to.
     slowest: Span,
-    /// Packets that told everybody not to wait for what came before.
+    /// Packets that instructed all receivers to skip lost data.
     pub(super) skips: u64,
     /// When the next invitation is due, and how many there were.
     pub(super) invite_at: Option<Time>,
     pub(super) invites: u32,
-    /// Since when there is something to send and nobody to send it to.
+    /// Since when there is data to send and no receiver.
     pub(super) stuck_since: Option<Time>,
-    /// What those that are no longer here are told.
+    /// Final messages to receivers that were removed.
     pub(super) farewells: VecDeque<(Who, XtpDiagCode, XtpDiagValue)>,
-    /// Who ask to be let in where nobody keeps a list, with their synchronizing value.
+    /// Receivers that request admission where no list is kept, with their synchronizing value.
     pub(super) guests: VecDeque<(Who, Serial)>,
     /// Whose packets are not for us any more.
     pub(super) gone: Vec<Who>,
@@ -64,7 +64,7 @@ impl Group {
         self.asked.0.saturating_sub(since)
     }
 
-    /// Whether a receiver alone is to be told something.
+    /// Whether an individual message is pending for a receiver.
     pub(in crate::xtp::context) fn has_replies(&self) -> bool {
         self.members.has_replies() || !self.farewells.is_empty() || !self.guests.is_empty()
     }
@@ -81,13 +81,13 @@ impl Group {
 }
 
 impl Context {
-    /// Whether data may leave, as far as it depends on who is there.
+    /// Whether data may leave, as far as it depends on the presence of receivers.
     pub(in crate::xtp::context) fn has_audience(&self) -> bool {
         let there = |group: &Group| group.begun && group.members.active() > 0;
         self.is_unacknowledged() || self.group().is_none_or(there)
     }
 
-    /// A packet leaves that tells everybody not to wait for what came before it.
+    /// Notes that a packet leaves that instructs all receivers to skip earlier data.
     pub(in crate::xtp::context) fn note_skip(&mut self) {
         if let Some(group) = self.group_mut() {
             group.skips += 1;
@@ -284,7 +284,7 @@ impl Context {
         self.confirm_delivery(echo);
     }
 
-    /// Nobody is there who counts: nobody owes an answer, and others are invited.
+    /// No receiver counts: no answer is awaited, and others are invited.
     fn on_alone(&mut self, now: Time) {
         self.requests.clear();
         self.unanswered_since = None;
@@ -308,7 +308,7 @@ impl Context {
         })
     }
 
-    /// Whether everybody who was there has everything, or is gone: then the stream is at its end.
+    /// Ends the stream once every receiver has everything or is gone.
     pub(in crate::xtp::context) fn settle_group(&mut self, now: Time) {
         let done = self.write_closed && !self.out.has_unsent();
         let owes = self.out.end() > self.out.una() || self.write_closed;

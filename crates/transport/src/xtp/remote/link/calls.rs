@@ -231,7 +231,7 @@ impl Link {
         self.answers.get_mut(&number)?.take()
     }
 
-    /// Nobody waits for the answer to a question any more.
+    /// The caller no longer waits for the answer to a question.
     pub fn drop_question(&mut self, number: u32) {
         self.answers.remove(&number);
     }

@@ -298,7 +298,7 @@ impl Server {
         self.slots.insert(id, Slot::new(name, number, charge));
     }
 
-    /// Whether a user may have one context more that takes so much.
+    /// Whether a user may have one more context that takes `charge` bytes.
     fn fits(&self, number: u32, charge: u64) -> Result<(), XtpError> {
         let Some(client) = self.clients.get(&number) else {
             return Err(XtpError::Unknown);

@@ -1,9 +1,9 @@
-//! Several threads simulate a network together.
+//! Parallel simulation of one network by several threads.
 //!
-//! Each has a part of it. All continue until the instant at which a packet of another may come that is not known yet: the
-//! next event of all and the least delay of a link between them. There they meet and tell each other what comes, and so on
-//! (conservative synchronisation: Chandy and Misra 1979; in windows: Lubachevsky 1989). Who goes first of those at one
-//! instant does not depend on who is told of it when, so that results are those of one thread.
+//! Each thread simulates a part of the network up to the end of a window: the earliest next event of all threads plus the
+//! lookahead, which is the least delay of a link between two parts. At a barrier the threads exchange the packets that cross
+//! between parts, and the next window begins (conservative synchronisation: Chandy and Misra 1979; in windows: Lubachevsky
+//! 1989). The order of simultaneous events does not depend on the order of messages, so the results equal those of one thread.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,40 +14,40 @@ use std::thread;
 use layercast_core::{Span, Time};
 
 use super::division::Division;
-use super::share::Letter;
+use super::share::Message;
 use super::world::LOOK;
 use super::{Internet, Network, NetworkError, Progress, Report, Stopped, Watch};
 
-/// How often a thread looks whether the others are there before it sleeps: some 30 us.
-const LOOKS: u32 = 2_000;
+/// Spin iterations of a waiting thread before it sleeps: some 30 us.
+const SPINS: u32 = 2_000;
 
-/// Where threads meet. There are two of all they write, in turn: while one is read the other is written.
-struct Meeting {
+/// The barrier of the threads. Exchanged data are double-buffered: one round is read while the other is written.
+struct Barrier {
     threads: usize,
-    here: AtomicUsize,
-    /// How often all were here.
-    times: AtomicUsize,
-    /// One of them will not come any more.
-    is_off: AtomicBool,
-    /// How many sleep until all are here.
+    arrived: AtomicUsize,
+    /// Incremented each time all threads have arrived.
+    generation: AtomicUsize,
+    /// A thread has ended early: no thread waits any more.
+    is_cancelled: AtomicBool,
+    /// Threads that sleep until all have arrived.
     asleep: AtomicUsize,
-    door: Mutex<()>,
+    mutex: Mutex<()>,
     opens: Condvar,
-    turns: [Turn; 2],
+    rounds: [Round; 2],
 }
 
-struct Turn {
-    /// From each to each.
-    letters: Vec<Mutex<Vec<Letter>>>,
-    told: Vec<Told>,
+struct Round {
+    /// From each thread to each.
+    messages: Vec<Mutex<Vec<Message>>>,
+    reports: Vec<ThreadReport>,
     stops: AtomicBool,
 }
 
-/// What all want to know of a thread.
+/// The state of a thread that all others read.
 #[derive(Default)]
 #[repr(align(64))]
-struct Told {
-    /// When its next event is, in picoseconds.
+struct ThreadReport {
+    /// The time of its next event, in picoseconds.
     next: AtomicU64,
     steps: AtomicU64,
     events: AtomicU64,
@@ -55,84 +55,85 @@ struct Told {
     packets: AtomicU64,
 }
 
-/// What all threads have done together.
+/// The sums over all threads.
 struct Sum {
     steps: u64,
     packets: u64,
     progress: Progress,
 }
 
-impl Meeting {
-    fn new(threads: usize) -> Meeting {
-        let turn = || Turn {
-            letters: (0..threads * threads).map(|_| Mutex::default()).collect(),
-            told: (0..threads).map(|_| Told::default()).collect(),
+impl Barrier {
+    fn new(threads: usize) -> Barrier {
+        let round = || Round {
+            messages: (0..threads * threads).map(|_| Mutex::default()).collect(),
+            reports: (0..threads).map(|_| ThreadReport::default()).collect(),
             stops: AtomicBool::new(false),
         };
-        Meeting {
+        Barrier {
             threads,
-            here: AtomicUsize::new(0),
-            times: AtomicUsize::new(0),
-            is_off: AtomicBool::new(false),
+            arrived: AtomicUsize::new(0),
+            generation: AtomicUsize::new(0),
+            is_cancelled: AtomicBool::new(false),
             asleep: AtomicUsize::new(0),
-            door: Mutex::new(()),
+            mutex: Mutex::new(()),
             opens: Condvar::new(),
-            turns: [turn(), turn()],
+            rounds: [round(), round()],
         }
     }
 
-    /// Waits for all others; whether they came.
+    /// Waits for all other threads; returns false if the barrier was cancelled.
     fn wait(&self) -> bool {
-        let times = self.times.load(SeqCst);
-        if self.here.fetch_add(1, SeqCst) + 1 == self.threads {
-            self.here.store(0, SeqCst);
-            self.times.store(times + 1, SeqCst);
+        let generation = self.generation.load(SeqCst);
+        if self.arrived.fetch_add(1, SeqCst) + 1 == self.threads {
+            self.arrived.store(0, SeqCst);
+            self.generation.store(generation + 1, SeqCst);
             if self.asleep.load(SeqCst) > 0 {
                 self.wake();
             }
         } else {
-            let is_over = || self.times.load(SeqCst) != times || self.is_off.load(SeqCst);
-            let mut looks = 0..LOOKS;
-            while !is_over() && looks.next().is_some() {
+            let is_over =
+                || self.generation.load(SeqCst) != generation || self.is_cancelled.load(SeqCst);
+            let mut spins = 0..SPINS;
+            while !is_over() && spins.next().is_some() {
                 std::hint::spin_loop();
             }
             if !is_over() {
                 self.sleep(is_over);
             }
         }
-        !self.is_off.load(SeqCst)
+        !self.is_cancelled.load(SeqCst)
     }
 
     fn sleep(&self, is_over: impl Fn() -> bool) {
-        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who comes last sees that somebody sleeps, or it is seen here that all have come.
+        let mut mutex = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        // Either the last thread to arrive sees the sleeper, or the sleeper sees that all have arrived.
         self.asleep.fetch_add(1, SeqCst);
         while !is_over() {
-            let woken = self.opens.wait(door);
-            door = woken.unwrap_or_else(PoisonError::into_inner);
+            let woken = self.opens.wait(mutex);
+            mutex = woken.unwrap_or_else(PoisonError::into_inner);
         }
         self.asleep.fetch_sub(1, SeqCst);
     }
 
     fn wake(&self) {
-        drop(self.door.lock());
+        drop(self.mutex.lock());
         self.opens.notify_all();
     }
 
-    /// Nobody is to wait any more.
-    fn call_off(&self) {
-        self.is_off.store(true, SeqCst);
+    /// Releases all waiting threads for good.
+    fn cancel(&self) {
+        self.is_cancelled.store(true, SeqCst);
         self.wake();
     }
 }
 
-impl Turn {
+impl Round {
     fn sum(&self) -> Sum {
-        let sum = |of: fn(&Told) -> &AtomicU64| -> u64 {
-            let all = self.told.iter();
-            all.map(|told| of(told).load(Relaxed)).sum()
+        let sum = |of: fn(&ThreadReport) -> &AtomicU64| -> u64 {
+            let all = self.reports.iter();
+            all.map(|report| of(report).load(Relaxed)).sum()
         };
-        let next = self.told.iter().map(|it| it.next.load(Relaxed));
+        let next = self.reports.iter().map(|it| it.next.load(Relaxed));
         Sum {
             steps: sum(|it| &it.steps),
             packets: sum(|it| &it.packets),
@@ -145,19 +146,19 @@ impl Turn {
         }
     }
 
-    fn letters(&self, from: usize, to: usize) -> MutexGuard<'_, Vec<Letter>> {
-        let letters = self.letters[to * self.told.len() + from].lock();
-        letters.unwrap_or_else(PoisonError::into_inner)
+    fn messages(&self, from: usize, to: usize) -> MutexGuard<'_, Vec<Message>> {
+        let messages = self.messages[to * self.reports.len() + from].lock();
+        messages.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Calls a meeting off if its thread ends before it should.
-struct Attends<'a>(&'a Meeting);
+/// Cancels the barrier if its thread panics.
+struct CancelOnPanic<'a>(&'a Barrier);
 
-impl Drop for Attends<'_> {
+impl Drop for CancelOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.call_off();
+            self.0.cancel();
         }
     }
 }
@@ -176,25 +177,24 @@ impl Internet {
         if !self.is_untouched() {
             return Ok(self.run(watch));
         }
-        let meeting = &Meeting::new(division.parts);
+        let barrier = &Barrier::new(division.parts);
         let stopped = thread::scope(|scope| {
             let others: Vec<_> = (1..division.parts)
                 .map(|number| {
                     scope.spawn(move || {
-                        let _attends = Attends(meeting);
-                        let mut world =
-                            Internet::new(network).inspect_err(|_| meeting.call_off())?;
+                        let _guard = CancelOnPanic(barrier);
+                        let mut world = Internet::new(network).inspect_err(|_| barrier.cancel())?;
                         world.share(network, division, number);
-                        world.go_on_together(meeting, division, number, |_| None);
+                        world.run_part(barrier, division, number, |_| None);
                         Ok::<_, NetworkError>(world)
                     })
                 })
                 .collect();
-            let _attends = Attends(meeting);
+            let _guard = CancelOnPanic(barrier);
             self.share(network, division, 0);
             let budget = self.budget;
             let mut looked = 0;
-            let stopped = self.go_on_together(meeting, division, 0, |sum: &Sum| {
+            let stopped = self.run_part(barrier, division, 0, |sum: &Sum| {
                 if sum.steps - looked < LOOK {
                     return None;
                 }
@@ -211,34 +211,34 @@ impl Internet {
         Ok(self.finish(stopped, watch))
     }
 
-    /// Lets all happen in one part, as far as the others come along; why it stopped before the end.
-    fn go_on_together(
+    /// Simulates one part in step with the others; returns the reason if it stopped before the end.
+    fn run_part(
         &mut self,
-        meeting: &Meeting,
+        barrier: &Barrier,
         division: &Division,
         number: usize,
         mut look: impl FnMut(&Sum) -> Option<Stopped>,
     ) -> Option<Stopped> {
         let until = self.begin();
         let mut stopped = None;
-        for turn in meeting.turns.iter().cycle() {
-            self.report_to(turn, number);
+        for round in barrier.rounds.iter().cycle() {
+            self.publish(round, number);
             if number == 0 {
-                turn.stops.store(stopped.is_some(), Relaxed);
+                round.stops.store(stopped.is_some(), Relaxed);
             }
-            if !meeting.wait() {
+            if !barrier.wait() {
                 break;
             }
-            let sum = turn.sum();
+            let sum = round.sum();
             let first = sum.progress.now;
-            let is_stopped = turn.stops.load(Relaxed);
+            let is_stopped = round.stops.load(Relaxed);
             if first > until || is_stopped {
                 self.end_at(if is_stopped { first.min(until) } else { until });
                 break;
             }
-            for from in (0..meeting.threads).filter(|&from| from != number) {
-                for letter in turn.letters(from, number).drain(..) {
-                    self.hear(letter);
+            for from in (0..barrier.threads).filter(|&from| from != number) {
+                for message in round.messages(from, number).drain(..) {
+                    self.take_message(message);
                 }
             }
             let end = first.saturating_add(division.lookahead);
@@ -254,24 +254,24 @@ impl Internet {
         stopped
     }
 
-    /// Puts down what others want to know.
-    fn report_to(&mut self, turn: &Turn, number: usize) {
+    /// Publishes the state of this thread, and its messages, for the others.
+    fn publish(&mut self, round: &Round, number: usize) {
         let next = self.next().map_or(Time::MAX, |(at, _)| at);
         let Some(share) = &mut self.share else {
             return;
         };
         let next = next.min(share.take_first());
-        for to in 0..turn.told.len() {
-            share.exchange(to, &mut turn.letters(number, to));
+        for to in 0..round.reports.len() {
+            share.exchange(to, &mut round.messages(number, to));
         }
         let progress = self.progress();
-        let told = &turn.told[number];
+        let report = &round.reports[number];
         for (place, value) in [
-            (&told.next, next.as_ps()),
-            (&told.steps, self.steps()),
-            (&told.events, progress.events),
-            (&told.hops, progress.packet_hops),
-            (&told.packets, self.packets_under_way() as u64),
+            (&report.next, next.as_ps()),
+            (&report.steps, self.steps()),
+            (&report.events, progress.events),
+            (&report.hops, progress.packet_hops),
+            (&report.packets, self.packets_under_way() as u64),
         ] {
             place.store(value, Relaxed);
         }
@@ -298,7 +298,7 @@ mod tests {
         Internet::new(network).unwrap().run(&mut ())
     }
 
-    /// In so many parts, if it can be.
+    /// A run in `parts` parts, if the network can be divided.
     fn divided<W: Watch>(network: &Network, parts: usize, watch: &mut W) -> Option<Report> {
         let mut world = Internet::new(network).unwrap();
         let division = world.divide(network, parts).ok()?;
@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// A watcher that is asked now and then.
+    /// A watcher that counts its progress calls.
     struct Asked<F>(F);
 
     impl<F: FnMut() -> bool> Watch for Asked<F> {
