@@ -11,9 +11,9 @@ LAYERCAST := $(TARGET)/release/layercast
 TRIED := $(TARGET)/try/layercast
 CLIPS := target/demo
 export PATH := $(abspath target/tools/bin):$(VENV)/bin:$(PATH)
-# BENCH_URGENT=1, as root: what is measured runs before everybody else on a machine that has other things to do.
+# BENCH_URGENT=1, as root: measurements get real-time priority on a busy machine.
 URGENT := $(if $(BENCH_URGENT),chrt -f 20)
-# From clean, building in steps that can be repeated takes a tenth longer; who has such builds keeps them.
+# A clean incremental build takes a tenth longer; incremental builds that exist are kept.
 ifeq ($(wildcard $(TARGET)/debug/incremental),)
 export CARGO_INCREMENTAL ?= 0
 endif
@@ -60,7 +60,7 @@ lint: venv ## Formatters and linters, Rust and Python
 # The gate depends on the commit alone: property tests draw from a fixed seed here, `make hunt` from fresh ones.
 .PHONY: test-rust
 test-rust: export PROPTEST_RNG_SEED ?= 1997
-# Tests of sockets run in real time and leave the processors idle: more of them at once take a third of the time.
+# Tests of sockets run in real time and leave the processors idle: more of them in parallel take a third of the time.
 test-rust: export RUST_TEST_THREADS ?= 6
 test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
 	cargo test --workspace

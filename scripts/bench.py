@@ -91,7 +91,7 @@ def cells() -> dict:
 
 
 def urgent() -> list[str]:
-    """How to run before everybody else on a busy machine (BENCH_URGENT=1, as root)."""
+    """How to run before all others on a busy machine (BENCH_URGENT=1, as root)."""
     return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
 
 

@@ -68,7 +68,7 @@ class Process:
 
 
 def fault(what: str, sender: Process, receivers: list[Process]) -> None:
-    """Kills who is meant in the middle of the first pass, and starts them again."""
+    """Kills the chosen processes in the middle of the first pass, and starts them again."""
     begun = time.monotonic()
     while time.monotonic() - begun < LIMIT:
         time.sleep(0.5)

@@ -9,7 +9,7 @@ pub fn link(data: &[u8]) {
     let mut opener = LinkOpener::new(&key);
     assert!(
         opener.open(&mut data.to_vec()).is_err(),
-        "nobody sealed this"
+        "this is not sealed"
     );
     let Some((&choice, noise)) = data.split_first() else {
         return;

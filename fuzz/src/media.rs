@@ -84,8 +84,8 @@ fn clip(data: &[u8]) {
     }
 }
 
-/// A stream through the filters; the bytes also as a frame. What comes out of a filter is legal: it
-/// goes through a filter again, and nothing is left to drop.
+/// A stream through the filters; the bytes also as a frame. The output of a filter is legal: it goes through a
+/// filter again, and nothing is left to drop.
 pub fn filter(data: &[u8]) {
     let data = Bytes::copy_from_slice(data);
     let frames = match Clip::parse(data.clone()) {

@@ -92,7 +92,7 @@ fn frm_survives(data: &[u8]) {
     assert_eq!(out, data);
 }
 
-/// The engine's announcement of an object of so many octets, in the terms of RMTP.
+/// The engine's announcement of an object of this number of octets, in the terms of RMTP.
 pub fn rmtp_open(size: u64, packet_size: u16) -> Body {
     Body::Open(Box::new(Open {
         stamp: 5,

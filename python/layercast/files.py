@@ -101,7 +101,7 @@ async def send(
     can be opened. Later failures are in the report.
     """
     if bool(to) == (group is not None):
-        raise ValueError("either to=[...] or group=... says who receives")
+        raise ValueError("either to=[...] or group=... names the receivers")
     request = {
         "paths": [os.fspath(path) for path in paths],
         "to": [_address(it) for it in to],

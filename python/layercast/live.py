@@ -216,7 +216,7 @@ class Management:
         return json.loads(await self._raw.info())
 
     async def stats(self) -> list[dict[str, Any]]:
-        """Who receives the flow, and how well (getGroupStats)."""
+        """The receivers of the flow, with their quality (getGroupStats)."""
         return json.loads(await self._raw.stats())
 
     async def allow_raise(self) -> None:
@@ -273,7 +273,7 @@ class Group:
     def url_for(self, member: str | None = None, *, level: int = 2, valid: float = 8 * 3600.0) -> str:
         """What a sink joins a sealed group with that gets a token.
 
-        For the member of that name, or for whoever has the URL; for layers up to `level`; to join
+        For the member of that name, or for any holder of the URL; for layers up to `level`; to join
         within `valid` seconds. Hand it over like a password. Raises InvalidError if nothing is sealed.
         """
         return self._raw.url_for(member, level, valid)
@@ -296,7 +296,7 @@ class Group:
         await self._raw.send(data, int(layer), opens, time)
 
     async def wait_for_members(self, members: int = 1) -> None:
-        """Wait until the group has so many members."""
+        """Wait until the group has this number of members."""
         await self._raw.wait_for_members(members)
 
     async def close(self, grace: float = 5.0) -> int:
@@ -349,7 +349,7 @@ class Server:
 
         What the flow needs is learned from its first group of pictures, at `frame_rate` frames a second,
         unless `spec` says. `policy` has the fields of QosPolicy. Frames are played `delay_max` seconds
-        after they were sent, 0.5 if nobody says. `core` names the core switch. The first frame is kept
+        after they were sent, 0.5 by default. `core` names the core switch. The first frame is kept
         until `wait_for` members have joined. `sealed`: nodes on the way can neither read nor change the
         media; `tokens`: so, and only members with a URL of `Group.url_for` may join.
         """

@@ -105,7 +105,7 @@ def run(
 ) -> Result:
     """Run a scenario in the simulator.
 
-    `scenario` is a mapping, a path of a TOML file, or TOML text (told by its line breaks), of METS or,
+    `scenario` is a mapping, a path of a TOML file, or TOML text (recognised by its line breaks), of METS or,
     with `schema = "internet/1"`, of an internetwork; of that the result has the summary, and no
     receivers. Clips and workloads it names are relative to `base_dir`; `layercast sim` takes clips
     relative to the working directory, workloads relative to the file. `seed` replaces the

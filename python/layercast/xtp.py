@@ -98,15 +98,15 @@ class Host:
         return Context(self._raw.join(remote, port, _options(service, options)))
 
     def join_group(self, group: str, interface: str) -> None:
-        """Takes what comes to a group of UDP ("239.1.2.3:7000") on the interface with this address."""
+        """Takes the datagrams to a group of UDP ("239.1.2.3:7000") on the interface with this address."""
         self._raw.join_group(group, interface)
 
     def send_to_groups(self, interface: str, hops: int = 1) -> None:
-        """Lets packets go to groups through the interface with this address, so many hops far."""
+        """Sends packets to groups through the interface with this address, at most `hops` hops far."""
         self._raw.send_to_groups(interface, hops)
 
     def fan_out(self, group: str, hosts: Sequence[str]) -> None:
-        """Where the network has no multicast: what goes to the group goes to each of these instead."""
+        """Where the network has no multicast: packets to the group are sent to each of these instead."""
         self._raw.fan_out(group, list(hosts))
 
 
@@ -173,7 +173,7 @@ class Context:
         return await self._raw.joined()
 
     async def parted(self, receivers: int) -> tuple[int, int]:
-        """Waits until so many receivers are gone; how many of them have everything, and how many have not."""
+        """Waits until this number of receivers is gone; returns how many are complete, how many not."""
         return await self._raw.parted(receivers)
 
     async def close_write(self) -> None:

@@ -76,15 +76,15 @@ def exact(level: Level) -> Fraction:
 
 
 def attainable(n: int, m: int) -> Fraction:
-    """The most confidence that so many runs against so many allow."""
+    """The highest confidence that these numbers of runs allow."""
     return 1 - Fraction(2, comb(n + m, n))
 
 
 def shift(base: Sequence[float], new: Sequence[float], confidence: Level = Fraction(9, 10)) -> Shift:
     """The interval of the shift from `base` to `new`, by Mann and Whitney's U.
 
-    With ties it has at least the confidence asked for, and may be of no width. Raises ValueError if so few
-    values cannot have it: nothing weaker is given instead.
+    With ties it has at least the requested confidence, and may be of no width. Raises ValueError if
+    the values are too few for that confidence.
     """
     n, m, wanted = len(base), len(new), exact(confidence)
     if not n or not m or attainable(n, m) < wanted:
@@ -94,7 +94,7 @@ def shift(base: Sequence[float], new: Sequence[float], confidence: Level = Fract
 
 
 def interval(values: Sequence[float], counts: Sequence[int], wanted: Fraction) -> Shift:
-    """The middle of the values, if so many of all equally probable cases have 0, 1, ... above zero."""
+    """The middle of the values, given the numbers of equally probable cases with 0, 1, ... above zero."""
     ordered, everything, tail, cut = sorted(values), sum(counts), 0, 0
     # The largest cut with P(cut - 1 or fewer) <= alpha / 2.
     while 2 * (tail + counts[cut]) <= (1 - wanted) * everything:

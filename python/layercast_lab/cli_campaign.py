@@ -96,7 +96,7 @@ def campaign(
         raise typer.Exit(130) from None
     tell(found, outcome, files, frame, as_json)
     if outcome.interrupted:
-        errors.print(f"stopped with {outcome.left} runs to go; the same command goes on", highlight=False)
+        errors.print(f"stopped with {outcome.left} runs to go; the same command continues", highlight=False)
         raise typer.Exit(130)
     if outcome.failed or outcome.partial:
         raise typer.Exit(1)

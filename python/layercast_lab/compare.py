@@ -19,7 +19,7 @@ def compare(frame: pl.DataFrame, axis: str, base: Any, confidence: Level = Fract
     `frame` is that of a campaign (axes, seed, metric, value, unit). A row has, beside the other axes and the
     metric, `base` and `new`; `n_base` and `n_new` runs; `change` of the mean, also in `percent` of the
     base; `shift` with the interval `low` to `high` and whether it is `significant` (`analysis.shift`: null
-    where so few runs cannot have the confidence); `separated` (`analysis.separated`); the probability `p`
+    where the runs are too few for the confidence); `separated` (`analysis.separated`); the probability `p`
     and, over all rows, Benjamini and Hochberg's `q`, which are apart from what is significant.
     """
     if base not in frame[axis]:

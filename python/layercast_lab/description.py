@@ -171,7 +171,7 @@ def plot(told: Mapping[str, Any], campaign: Campaign) -> Plot:
 
 
 def known(where: str, told: Mapping[str, Any], fields: set[str]) -> None:
-    """Complains about a field that nobody reads."""
+    """Raises an error for an unknown field."""
     for field in told:
         if field not in fields:
             near = difflib.get_close_matches(field, fields, 1)

@@ -88,7 +88,7 @@ class Engine:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env=os.environ | quiet | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            # Ctrl-C is for who started the campaign, and is told to this process in other words.
+            # Ctrl-C is for the process that started the campaign; this one gets a message.
             start_new_session=True,
         )
         self._memory = memory
@@ -154,7 +154,7 @@ def serve(inputs: str, memory: int) -> None:
             while True:
                 jobs.put(pickle.load(sys.stdin.buffer))
         except BaseException:
-            # Nobody wants the run that is under way, either.
+            # The current run is not wanted any more, either.
             os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()

@@ -193,7 +193,7 @@ class Executor:
                 self._lost = True
                 # It would tell at length that it cannot connect again.
                 logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-                raise ClusterError("the connection to the scheduler was lost; the same command goes on")
+                raise ClusterError("the connection to the scheduler was lost; the same command continues")
             job = self._running.pop(future)
             submit()
             yield outcome(future, job)

@@ -27,8 +27,8 @@ def scenario(
 ) -> dict[str, Any]:
     """Table 1: processors of 0.5 ms for control, echoes and the algorithm, 1.5 ms for data; 10 to 15 ms away.
 
-    With `cells` it is cells of AAL5 that are lost. `session` is what is not as in the profile `frm`; nobody
-    is expelled unless it says so.
+    With `cells` it is cells of AAL5 that are lost. `session` holds the deviations from the profile `frm`; by
+    default no receiver is expelled.
     """
     policy = {"profile": "frm", "packet_size": 2_000, "window": 32, "k": 1.5, "weak": "keep"} | session
     branches = [star(receivers, loss, cells=cells)] if isinstance(receivers, int) else receivers
@@ -52,5 +52,5 @@ def star(count: int, loss: float = LOSS, name: str = "receiver", **other: Any) -
 
 
 def eject(rate: int = 180_000, rounds: int = 3) -> dict[str, Any]:
-    """Who holds the others back below 90 % of what is offered is expelled; looked at each second."""
+    """Expels a receiver that limits the others to less than 90 % of the offer; checked each second."""
     return {"eject": {"min_release": rate, "interval": "1s", "slow_rounds": rounds}}

@@ -111,7 +111,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Key:
-    """A value of an axis, told from others by its text: lists have no hash, and 1 equals 1.0 and true."""
+    """A value of an axis, identified by its text: lists have no hash, and 1 equals 1.0 and true."""
 
     value: Any
     text: str

@@ -27,7 +27,7 @@ def run(made: Mapping[str, Any]) -> dict[str, Any]:
 def tree(*rows: tuple[str, int, int, float]) -> list[Branch]:
     """Branches that hang on one another: name, copies on each of the one before, links in a row, their loss.
 
-    Rows of no link are left out; what hangs on them hangs on the one before.
+    Rows of no link are left out; the rows below them are below the one before.
 
     >>> [branch["name"] for branch in tree(("shared", 1, 0, 0.1), ("lan", 5, 2, 0.1))]
     ['lan']
@@ -43,7 +43,7 @@ def tree(*rows: tuple[str, int, int, float]) -> list[Branch]:
 def union(packets: int, **other: Any) -> dict[str, Any]:
     """Selective repeat to all: RMTP at today's rates, a surplus of 100 ms.
 
-    A poll ends each pass, with 200 µs of back-off for each who still responds; nobody says good-bye.
+    A poll ends each pass, with 200 µs of back-off for each that still responds; there are no good-byes.
     """
     timing = {"rate": "8 Mbit/s", "delta": "200us", "alpha": "100ms", "packet_size": 1_400}
     law = {"profile": "rmtp", "packets": packets, "unasked": False, "goodbye": False}
@@ -51,7 +51,7 @@ def union(packets: int, **other: Any) -> dict[str, Any]:
 
 
 def tree3(receivers: int, branch: int, losses: tuple[float, float], height: int = 30) -> list[Branch]:
-    """Tree 3 of specs/where-to-use-fec.md 2.3: a shared path, then `receivers` branches of so many links."""
+    """Tree 3 of specs/where-to-use-fec.md 2.3: a shared path, then `receivers` branches of `links` links."""
     return tree(("shared", 1, height - branch, losses[0]), ("branch", receivers, branch, losses[1]))
 
 

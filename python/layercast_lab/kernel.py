@@ -1,6 +1,6 @@
 """Transfers of the kernel's TCP across an emulated network (`layercast emulate`), in namespaces of their own.
 
-`transfer` starts this file again under `unshare`, as root of namespaces that nobody else sees: no root is
+`transfer` starts this file again under `unshare`, as root of private namespaces: no root is
 needed.
 """
 
@@ -139,7 +139,7 @@ def opened(namespace: str) -> socket.socket:
             if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET) == 0:
                 made.append(socket.socket())
 
-    # A namespace is of a thread, and a thread that ends takes nobody along.
+    # A namespace belongs to a thread, and ends with it alone.
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
@@ -162,7 +162,7 @@ def send(client: socket.socket, to: str, seconds: float) -> None:
 
 
 def receive(connection: socket.socket, seconds: float) -> float:
-    """Bytes in a second, over so many seconds."""
+    """Bytes in a second, over a number of seconds."""
     start, total = time.monotonic(), 0
     while (left := start + seconds - time.monotonic()) > 0:
         connection.settimeout(left)

@@ -34,5 +34,5 @@ def sessions(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def close(found: float, told: float, digits: int) -> bool:
-    """Whether it is the same in so many digits behind the point."""
+    """Whether it is the same to a number of decimal places."""
     return abs(found - told) <= 0.5001 * 10**-digits

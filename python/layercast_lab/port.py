@@ -75,7 +75,7 @@ def start(command: list[object]) -> subprocess.Popen[bytes]:
 
 
 def free_port() -> int:
-    """A UDP port of 127.0.0.1 that nobody has just now."""
+    """A UDP port of 127.0.0.1 that is free just now."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -92,4 +92,4 @@ def wait_until_bound(address: str) -> None:
         except OSError:
             return
         pause.wait(0.02)
-    raise TimeoutError(f"nobody listens on {address}")
+    raise TimeoutError(f"no process listens on {address}")

@@ -27,7 +27,7 @@ def scenario(
     """The newspaper at 0.8 Mbit/s, as `multicast.paper` has it; where `lossy` do, the others lose none.
 
     As the paper's model has it a poll ends each pass, with a range of back-off for those that still respond,
-    and nobody says good-bye; `session` is what else is not as in the profile `rmtp`.
+    and without good-byes; `session` is what else is not as in the profile `rmtp`.
     """
     if delta is None:
         delta = 0.003 if receivers >= 1_000 else 0.0

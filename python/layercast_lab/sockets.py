@@ -24,7 +24,7 @@ Outcome = TypeVar("Outcome")
 
 # Runs in real time that wait most of the time; a run at 17 500 cells/s takes half a processor.
 AT_ONCE = 2
-# Below this nobody sends in steps: what is a rational number of frames in a second is one.
+# No sender uses steps below this: a rate that is a rational number of frames per second is one.
 MOST_DENOMINATOR = 10_000
 
 
@@ -147,7 +147,7 @@ def kernel_row(runs: Iterable[Run]) -> Row:
 
 
 def urgent() -> list[str]:
-    """How to run before everybody else, where a machine has other things to do (BENCH_URGENT=1, as root)."""
+    """How to run before all others, where a machine has other things to do (BENCH_URGENT=1, as root)."""
     return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
 
 

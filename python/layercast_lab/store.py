@@ -23,7 +23,7 @@ class Store:
     """The folder `runs` of `folder`, of files ADDRESS-CHECKSUM.parquet.
 
     A file gets its name when all of it is on the disk. The checksum is that of its bytes, so a file that
-    was damaged later is told by its name. Several campaigns may share a folder, one at a time.
+    was damaged later is reported by its name. Several campaigns may share a folder, one at a time.
     """
 
     def __init__(self, folder: Path) -> None:

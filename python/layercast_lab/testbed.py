@@ -74,12 +74,12 @@ def scenario(
 
 
 def packet_bytes(cells: int) -> int:
-    """Media bytes of a packet that fills so many cells."""
+    """Media bytes of a packet that fills this number of cells."""
     return cells * 48 - OVERHEAD_BYTES
 
 
 def packet_cells(media_bytes: int) -> int:
-    """Cells of a packet with so many media bytes."""
+    """Cells of a packet with this number of media bytes."""
     return -(-(media_bytes + OVERHEAD_BYTES) // 48)
 
 

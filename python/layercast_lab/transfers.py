@@ -33,7 +33,7 @@ ON_CELLS = 10
 
 @dataclass(frozen=True)
 class Setup:
-    """Connections of these protocols through the bottleneck, all at once."""
+    """Connections of these protocols through the bottleneck, all simultaneously."""
 
     protocols: tuple[str, ...] = ("tcp",) * 3
     mps: int = 9_140

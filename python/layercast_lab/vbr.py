@@ -70,7 +70,7 @@ def most_bps(mtu: int) -> float:
 
 @dataclass(frozen=True)
 class Setup:
-    """One transfer: who sends what over which contract."""
+    """One transfer: the sender, the data and the contract."""
 
     mtu: int
     burst: int
@@ -83,7 +83,7 @@ class Setup:
     flows: int = 1
     jitter: float = JITTER
     endless_s: float | None = None
-    """So many seconds without end instead of a transfer."""
+    """A fixed number of seconds of endless data instead of a transfer."""
     bytes: int = TRANSFER
 
 

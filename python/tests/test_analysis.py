@@ -10,7 +10,7 @@ from layercast_lab.compare import compare
 
 
 def brute_force_p(base: list[float], new: list[float]) -> Fraction:
-    """Every choice of so many of all values, by U counted pair by pair, ties as halves."""
+    """Every choice of a number of all values, by U counted pair by pair, ties as halves."""
 
     def u(first, second) -> Fraction:
         return sum(Fraction(int(a > b) * 2 + int(a == b), 2) for a in first for b in second)

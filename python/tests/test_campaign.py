@@ -87,7 +87,7 @@ def test_a_campaign_says_what_it_found(local, miniature):
     told = json.loads(start(str(miniature), "--out", str(local), "--json").stdout)
     assert len(told["metrics"]) == 15 and all(row["runs"] == 4 for row in told["metrics"])
     waits = [row["median"] for row in told["metrics"] if row["metric"] == "wait"]
-    # A longer queue is waited in for longer, and what waits is not lost.
+    # A longer queue means a longer delay, and queued packets are not lost.
     assert waits == sorted(waits) and waits[-1] > 5 * waits[0]
     losses = [row for row in told["metrics"] if row["metric"] == "loss"]
     assert all(0 < row["min"] <= row["median"] <= row["max"] < 0.2 for row in losses)
@@ -158,7 +158,7 @@ def test_ctrl_c_keeps_what_is_done(local, miniature, tmp_path):
     campaign = stopped_in_the_middle(miniature, tmp_path, signal.SIGINT)
     _, complaint = campaign.communicate(timeout=60)
     assert campaign.returncode == 130, complaint
-    assert "the same command goes on" in complaint and "Traceback" not in complaint
+    assert "the same command continues" in complaint and "Traceback" not in complaint
     goes_on(miniature, tmp_path)
     assert results(tmp_path) == results(local)
 
@@ -182,7 +182,7 @@ def test_damaged_results_are_computed_again(local, miniature, tmp_path):
 
 @contextlib.contextmanager
 def cluster(workers: int):
-    """A Dask scheduler and so many workers, each a process; the scheduler's address."""
+    """A Dask scheduler and a number of workers, each a process; the scheduler's address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     dask = [sys.executable, "-m"]
@@ -278,7 +278,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
     grid = {
         "what": {
             "sound": {},
-            "wrong": {"flow[0].to": "nobody"},
+            "wrong": {"flow[0].to": "unknown"},
             # More hosts than fit into the memory that it may have.
             "huge": {"host": [{"name": "a"}, {"name": "b"}, {"name": "x{1..800000}"}]},
         }
@@ -287,7 +287,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
     outcome = campaign.run(jobs=2, memory=250 << 20, quiet=True)
     assert (outcome.computed, outcome.left, len(outcome.failed)) == (2, 0, 4)
     errors = {run["what"]: run["error"] for run in outcome.failed}
-    assert "nobody" in errors["wrong"]
+    assert "unknown" in errors["wrong"]
     assert "died" in errors["huge"] and "250 MiB" in errors["huge"]
     assert campaign.frame()["what"].to_list() == ["sound", "sound"]
     # What failed has no result, so the next start tries again.
@@ -295,7 +295,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
 
 
 def test_a_run_that_takes_too_long_fails(tmp_path):
-    # Nobody has half a million seconds of this in one.
+    # A budget ends this run: it would simulate half a million seconds.
     campaign = Campaign(TINY, {"run.duration": ["1000000s"]}, seeds=1, out=tmp_path)
     [failed] = campaign.run(jobs=1, timeout=2, quiet=True).failed
     assert failed == {"run.duration": "1000000s", "seed": 1, "error": "it took more than 2 s"}
@@ -323,7 +323,7 @@ def test_campaigns_share_what_is_the_same(tmp_path):
     assert few.run(jobs=1, quiet=True).computed == 4
     outcome = more.run(jobs=1, quiet=True)
     assert (outcome.kept, outcome.computed) == (2, 4)
-    # What is in the folder can be told, whichever campaign was the last.
+    # The contents of the folder are identifiable, whichever campaign was the last.
     few.run(jobs=1, quiet=True)
     told = json.loads((tmp_path / "campaign.json").read_text())
     assert {point["values"]["link[0].delay"] for point in told["points"]} == {"1ms", "2ms", "3ms"}

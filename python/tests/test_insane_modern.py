@@ -113,7 +113,7 @@ def test_disciplines_beside_static_priority(tmp_path, monkeypatch):
     monkeypatch.setattr(disciplines, "BESIDE", ())
     names = [f"{name}-telnet-app-svc" for name in ("sp", "drr", "edf")]
     monkeypatch.setattr(disciplines, "POLICIES", ("noqos-app-svc", *names))
-    # Three runs against three, and nobody calls in ten seconds.
+    # Three runs against three, and there is no call in ten seconds.
     report = disciplines.disciplines(Context(tmp_path / "insane-modern"))
     assert Path(report.figure).read_bytes().startswith(b"\x89PNG")
     rows = {row.name: row for row in report.rows}

@@ -104,7 +104,7 @@ def test_calls_end_once_although_cells_get_lost(tmp_path):
     runs = [calls.calls(Context(tmp_path, seconds=100), 0.3, seed) for seed in (1, 2)]
     assert calls.row(0.3, runs).verdict == "reproduced", runs
     assert all(run.requests > 50 for run in runs)
-    assert calls.row(0.9, runs).verdict == "shape", "not so much was lost"
+    assert calls.row(0.9, runs).verdict == "shape", "the loss was smaller"
     for change in ({"ready": runs[0].ready - 1}, {"ready": runs[0].ready + 1}, {"left": 1}, {"strays": 1}):
         assert calls.row(0.3, [replace(runs[0], **change), runs[1]]).verdict == "differs"
 

@@ -157,7 +157,7 @@ def test_one_sends_to_many_where_there_is_no_multicast():
         for taker in takers:
             assert await taker == messages
         with pytest.raises(ValueError, match="no group"):
-            near.fan_out("nobody", [])
+            near.fan_out("unknown", [])
         with pytest.raises(layercast.LayercastError, match="no address of a context"):
             near.connect("127.0.0.1:7000", PORT, service="reliable-multicast")
 

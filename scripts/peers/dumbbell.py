@@ -34,7 +34,7 @@ LARGEST = 1_000
 
 @dataclass(frozen=True)
 class Case:
-    """A dumbbell of so many flows, which all start evenly in the first of its seconds."""
+    """A dumbbell of a number of flows, which all start evenly in the first of its seconds."""
 
     flows: int = FLOWS
     seconds: float = SECONDS
@@ -45,7 +45,7 @@ class Case:
         return [round(n * self.first_seconds / self.flows, 6) for n in range(self.flows)]
 
     def told(self) -> dict:
-        """What the programs of the others are told."""
+        """The arguments of the peers' programs."""
         return {
             "variant": "newreno",
             "delayed_acks": 0,
@@ -97,7 +97,7 @@ PROCESSORS = len(os.sched_getaffinity(0))
 # A run of ours with a thread for each of them: of interest is its time on the clock.
 THREADED = "layercast_threads"
 OURS = ("layercast", THREADED)
-# Of the quick ones the median of so many; ns-3 takes half a minute.
+# Of the quick ones the median of several runs; ns-3 takes half a minute.
 RUNS = {"layercast": 5, "htsim": 5, "ns-2": 5, "ns-3": 1}
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def measured(command: list[str]) -> list[dict]:
-    """What a program prints, run before everybody else if BENCH_URGENT is set."""
+    """What a program prints, run before all others if BENCH_URGENT is set."""
     urgent = ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
     return json.loads(subprocess.run([*urgent, *command], check=True, stdout=subprocess.PIPE).stdout)
 

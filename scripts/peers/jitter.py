@@ -19,14 +19,14 @@ FPS, GOP, SECONDS = 24, 12, 60
 SETTINGS = [{"permille": p} for p in (1, 2, 5, 10, 20, 50)] + [{"r": r} for r in (2.0, 3.0, 4.0)]
 SETTINGS += [{"permille": p, "spares_stalls": True} for p in (5, 10, 20)]
 SETTINGS += [{"permille": p, "quantile": True, "spares_stalls": True} for p in (5, 10, 20)]
-# What rtpjitterbuffer may be told to buffer; its default is 200 ms.
+# Latencies configured for rtpjitterbuffer; its default is 200 ms.
 LATENCIES_MS = [*range(4, 36, 4), 40, 50, 60, 80, *range(100, 320, 20), 350]
 # The stalls of METS E4: from, length (specs/mets.md 4.7).
 STALLS = ((42.6, 0.18), (43.15, 0.25))
 
 
 def arrive(delays: np.ndarray, stalls=()) -> list[tuple[float, float, int]]:
-    """Frames with these delays; what comes during a stall comes at its end, and nothing overtakes."""
+    """Frames with these delays; frames of a stall arrive at its end, and nothing overtakes."""
     frames, last = [], 0.0
     for number, delay in enumerate(delays):
         sent = number / FPS

@@ -8,7 +8,7 @@ with as many megabytes are kept; docs/src/results/bench-multicast.md says what i
 
 Hosts hang on one bridge; each receiver drops a share of the datagrams that come in, independently, by a
 rule of nftables. Segmentation is done before the link, so that what is dropped are single packets for
-everybody.
+all others.
 """
 
 import argparse

@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 def hurry() -> None:
-    """With BENCH_URGENT=1, and as root: this thread runs before everybody else's."""
+    """With BENCH_URGENT=1, and as root: this thread runs before all others."""
     if os.environ.get("BENCH_URGENT"):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
 
@@ -62,7 +62,7 @@ class Programs:
         """Start a layercast node, wait until it listens, and give its address."""
         child = self.start(self.node(command), stdout=subprocess.PIPE, text=True)
         line = json.loads(child.stdout.readline())
-        # Nobody reads the rest, and it must not block.
+        # The rest is not read, and it must not block.
         threading.Thread(target=child.stdout.read, daemon=True).start()
         return line["address"]
 

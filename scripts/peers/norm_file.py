@@ -12,7 +12,7 @@ LIB = ctypes.CDLL("libnorm.so.1")
 HANDLE, NODE = ctypes.c_void_p, ctypes.c_uint32
 # Event numbers of normApi.h.
 WATERMARK_COMPLETED, RX_OBJECT_COMPLETED = 4, 20
-# The same blocks for everybody: 100 packets of 1400 octets.
+# The same blocks for every program: 100 packets of 1400 octets.
 SEGMENT, BLOCK, PARITIES = 1400, 100, 32
 BUFFER = 64 << 20
 

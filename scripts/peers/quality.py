@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from clip import FPS, FRAMES, HEIGHT, WIDTH, Clip, Stream
 
-# Structural similarity costs time: one frame in so many is enough for a mean.
+# Structural similarity costs time: one frame in this number is enough for a mean.
 SSIM_EACH = 5
-# A freeze of so many frames is a stall; less is a lower frame rate.
+# A freeze of this number of frames is a stall; less is a lower frame rate.
 STALL = FPS // 4
-# A picture that moves but is so much worse than the encoder made it is broken.
+# A picture that moves but is worse than the encoder's by this much is broken.
 BROKEN_DB = 6.0
 # Before and after, streams start and end.
 FROM, TO = 2 * FPS, FRAMES - FPS

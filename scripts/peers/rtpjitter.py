@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sends traces through GStreamer's rtpjitterbuffer, in real time and all at once.
+"""Sends traces through GStreamer's rtpjitterbuffer, in real time and all simultaneously.
 
 Reads {"latencies_ms", "traces": {name: [[sent_s, arrived_s, number], ..]}} from standard input, each in
 order of arrival; writes {name: [[[number, presentation_s], ..] for each latency]}: the time that

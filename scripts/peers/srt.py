@@ -23,15 +23,15 @@ from quality import FROM, TO, decode, summary, watch
 
 LAYERCAST, OUT = sys.argv[1], Path(sys.argv[2])
 RUNS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
-# What the path carries: so much more than the stream needs, headers included.
+# The capacity of the path, as a multiple of what the stream needs, headers included.
 HEADROOM = 1.3
 DELAY_MS, JITTER_MS, QUEUE_MS = 20, 5, 200
 DROP = (10, 20)
-# The encoder sends no faster than so much of what the path carries.
+# The encoder sends no faster than this share of the path's capacity.
 SMOOTHED = 0.95
 CONDITIONS = {"0 % loss": ["--loss", "0"], "1 % loss": ["--loss", "1%"], "3 % loss": ["--loss", "3%"]}
 CONDITIONS |= {"5 % loss": ["--loss", "5%"], "drop to 60 %": ["--loss", "0"]}
-# SRT connects before its media come; Layercast starts its media so long after it starts.
+# SRT connects before its media start; Layercast starts its media this long after its own start.
 SETTLE = 2.0
 
 
@@ -41,7 +41,7 @@ def path_rate(clip: Clip) -> int:
 
 
 def path(to: int, rate: int | None, condition: str, seed: int, after: float) -> list:
-    """The command of the emulated path; the drop comes so long `after` its first datagram."""
+    """The command of the emulated path; the drop comes `after` seconds after its first datagram."""
     listen = ["--to", f"127.0.0.1:{to}", "--seed", seed]
     way = ["--delay", f"{DELAY_MS}ms", "--jitter", f"{JITTER_MS}ms", *CONDITIONS[condition]]
     if rate:
@@ -77,7 +77,7 @@ def feed(stream: Stream, port: int, rate: float, start: float) -> list[float]:
 
 
 def listen(port: int, until: float) -> list[tuple[float, bytes]]:
-    """What comes to a UDP port, with its time."""
+    """The datagrams to a UDP port, with their times."""
     hurry()
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -174,7 +174,7 @@ def run_layercast(
             serve += ["--pacing", "serial"]
         server = programs.ready(serve)
         port = int(server.rsplit(":", 1)[1])
-        # The line of the server is the bottleneck itself, or the path has it and nobody is told.
+        # The server's line is the bottleneck itself, or the path contains it and no program knows its rate.
         entrance = programs.ready(path(port, None if knows else rate, condition, seed, SETTLE))
         join = ["join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
         if whole:

@@ -29,7 +29,7 @@ ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 PARTS = sys.argv[3:] or ["loopback", "lossy"]
 SECONDS = 4
 LOSSY_SECONDS = 10
-# Of the line of 100 Mbit/s, for those that are told a rate: bytes of XTP or SRT per second.
+# Of the line of 100 Mbit/s, for protocols that are given a rate: bytes of XTP or SRT per second.
 RATE = 11_500_000
 DELAY_MS, LOSS = 20, 0.01
 SCENARIO = f"""
@@ -78,12 +78,12 @@ def say(text: str) -> None:
 
 
 def hurry() -> list[str]:
-    """How to run before everybody else on a busy machine (BENCH_URGENT=1, as root)."""
+    """How to run before all others on a busy machine (BENCH_URGENT=1, as root)."""
     return ["chrt", "-f", "20"] if os.environ.get("BENCH_URGENT") else []
 
 
 class Way:
-    """Between whom it goes: the address of the receiver, and how to start the two ends."""
+    """The two ends: the address of the receiver, and how to start the two ends."""
 
     def __init__(self, host: str, near: list[str], far: list[str]) -> None:
         self.host, self.near, self.far = host, near, far
@@ -106,7 +106,7 @@ class Way:
                     text=True,
                     timeout=3 * seconds + 30,
                 )
-                # One that the sender has not told the end of would wait forever.
+                # A receiver that does not know the end would wait forever.
                 told = json.loads(receiver.communicate(timeout=20)[0])
             finally:
                 receiver.kill()
@@ -168,7 +168,7 @@ def median(runs: list[dict], what: str) -> float | None:
 
 
 def measure(way: Way, role: str, seconds: float, rate: int, protocols: list[str], programs: dict) -> dict:
-    """Each protocol so many times, taking turns: medians, and all runs."""
+    """Each protocol a number of times, alternating: medians, and all runs."""
     runs = {protocol: [] for protocol in protocols}
     for number in range(ROUNDS):
         for protocol in protocols:

@@ -22,7 +22,7 @@ use crate::management::ManagementSocket;
 use crate::server::{Running, Watched};
 use crate::upcall::Upcalls;
 
-/// Frames handed over and not taken yet; [`OpenGroup::send`] waits when there are so many.
+/// Frames submitted and not yet taken; [`OpenGroup::send`] waits at this number.
 const AHEAD: usize = 8;
 /// Delay bound of a group that names none.
 const DELAY_MAX: Span = Span::from_ms(500);
@@ -41,7 +41,7 @@ pub struct Group {
     seal: Seal,
 }
 
-/// Whether media are sealed from the source to the members, and who may be one.
+/// Whether media are sealed from the source to the members, and which members are permitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Seal {
     No,
@@ -110,8 +110,8 @@ impl Group {
         self
     }
 
-    /// Plays every frame so long after it was sent, 500 ms if nobody says; zero: the playout delay
-    /// follows the delays seen.
+    /// Plays every frame this long after it was sent, 500 ms by default; zero: the playout delay follows the
+    /// observed delays.
     pub fn delay_max(mut self, delay: Span) -> Group {
         self.delay_max = delay;
         self
@@ -135,7 +135,7 @@ impl Group {
         self
     }
 
-    /// Keeps the first frame until so many members have joined.
+    /// Keeps the first frame until this number of members has joined.
     pub fn wait_for(mut self, members: u32) -> Group {
         self.wait_for = members;
         self
@@ -162,7 +162,8 @@ impl Group {
         self
     }
 
-    /// The source of the flow on the node of `running`, and where its frames go in: `kept` of them at once.
+    /// The source of the flow on the node of `running`, and the channel for its frames: `kept` of them
+    /// simultaneously.
     fn source(
         self,
         spec: FlowSpec,
@@ -246,8 +247,8 @@ impl OpenGroup {
         self.shared.url(Some(host)).to_string()
     }
 
-    /// What a sink joins a sealed group with that gets a token: for the member of that name or for
-    /// whoever has the URL, for layers up to `level`, to join within `valid`. Hand it over like a password.
+    /// The URL, with a token, by which a sink joins a sealed group: for the member of that name or for any
+    /// holder of the URL, for layers up to `level`, to join within `valid`. Hand it over like a password.
     ///
     /// # Errors
     /// `EINVAL` if the group is not sealed: there is nothing a token could open.
@@ -295,7 +296,7 @@ impl OpenGroup {
                     let problem = format!("of {} bytes is above {max_frame}", frame.data.len());
                     return Err(Error::invalid("frame", problem));
                 }
-                // Whoever closes the group meanwhile need not wait for room.
+                // A caller that closes the group meanwhile need not wait for room.
                 let frames = frames.clone();
                 drop(sender);
                 let sent = frames.send(frame.into()).await;
@@ -342,7 +343,7 @@ impl OpenGroup {
         Ok(())
     }
 
-    /// Waits until the group has so many members.
+    /// Waits until the group has this number of members.
     pub async fn wait_for_members(&self, members: u32) {
         // The sender is ours, so that there is no error to expect.
         let _ = self
@@ -364,8 +365,8 @@ impl OpenGroup {
         ManagementSocket::of_source(Arc::clone(&self.shared))
     }
 
-    /// Closes the group (`closeGroup`): what was sent leaves within `grace`, then the members are told
-    /// and released. Gives the number of frames that could not leave in time.
+    /// Closes the group (`closeGroup`): queued frames leave within `grace`, then the members are notified and
+    /// released. Returns the number of frames that could not leave in time.
     ///
     /// # Errors
     /// `ECLOSED` if it is closed already.

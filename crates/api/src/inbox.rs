@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What waits for a user who may look at any time, from any task; bounded by who puts it in.
+/// A queue for a user that may read it at any time, from any task; the writer bounds it.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     state: Mutex<State<T>>,

@@ -106,7 +106,7 @@ impl Join {
         self
     }
 
-    /// Plays every frame so long after it was sent.
+    /// Plays every frame this long after it was sent.
     pub fn playout(mut self, delay: Span) -> Join {
         self.playout = Some(delay);
         self
@@ -119,7 +119,7 @@ impl Join {
         self
     }
 
-    /// How long the flow may be missing before the join fails; 10 s if nobody says.
+    /// How long the flow may be missing before the join fails; 10 s by default.
     pub fn flow_within(mut self, span: Span) -> Join {
         self.flow_within = span;
         self
@@ -134,8 +134,8 @@ impl Join {
     /// Joins: when this returns the base layer is reserved on the whole way.
     ///
     /// # Errors
-    /// `EADMIT` with the node, the resource and what is available if the base layer does not fit,
-    /// `EINVAL` for an address that is none or a flow that is not there, `ENET` if nobody answers.
+    /// `EADMIT` with the node, the resource and what is available if the base layer does not fit, `EINVAL` for
+    /// an address that is none or a flow that is not there, `ENET` without an answer.
     pub async fn connect(self) -> Result<(MediaSocket, ControlSocket, ManagementSocket)> {
         let url: JoinUrl = self.url.parse()?;
         let protection =
@@ -223,7 +223,7 @@ impl Session {
     /// Waits until the flow is left or over.
     pub async fn ended(&self) {
         let mut ended = self.ended.clone();
-        // An error: whoever would tell is gone.
+        // An error: the sender of the notification is gone.
         let _ = ended.wait_for(|&ended| ended).await;
     }
 }

@@ -117,7 +117,7 @@ impl ManagementSocket {
         }
     }
 
-    /// Periodic signals that were merged because nobody took them.
+    /// Periodic signals that were merged because they were not read in time.
     pub fn merged_signals(&self) -> u64 {
         self.upcalls().merged()
     }
@@ -137,8 +137,8 @@ impl ManagementSocket {
         info.ok_or_else(|| Status::Closed.into())
     }
 
-    /// Who receives the flow, and how well (`getGroupStats`). A sink asks the node it is joined to,
-    /// which knows of those behind it.
+    /// The receivers of the flow, with their quality (`getGroupStats`). A sink asks the node it is joined to,
+    /// which knows the receivers behind it.
     ///
     /// # Errors
     /// `ECLOSED` if the flow is over, `ENET` if the node does not answer.

@@ -1,7 +1,8 @@
 use layercast_core::NodeId;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A number nobody else in the network has: nobody hands them out, so it is drawn.
+/// A number that no other node in the network has: there is no authority that assigns them, so it is drawn at
+/// random.
 fn draw() -> u32 {
     // The keys of a hasher are the one source of randomness that needs no library.
     (RandomState::new().build_hasher().finish() as u32).max(1)

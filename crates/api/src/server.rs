@@ -50,7 +50,7 @@ pub(crate) struct Running {
     /// What carries its control if they are not.
     control: Control,
     groups: Arc<Groups>,
-    /// Stops the node once nobody uses it any more.
+    /// Stops the node with its last user.
     _stop: DropGuard,
 }
 
@@ -187,7 +187,7 @@ impl Running {
         Ok(watched)
     }
 
-    /// Nobody listens any more to what is said of the group `name`.
+    /// Removes the listener for events of the group `name`.
     pub fn forget(&self, name: &str) {
         lock(&self.groups).remove(name);
     }

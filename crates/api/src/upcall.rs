@@ -38,7 +38,7 @@ pub enum QosEvent {
         /// By how much.
         by: Span,
     },
-    /// So many of the last deadlines were missed on this host.
+    /// This number of the last deadlines was missed on this host.
     MissedDeadline {
         /// Missed.
         missed: u32,
@@ -115,22 +115,22 @@ pub enum QosEvent {
     },
     /// Sink: a join was refused, now or after a break of the path.
     AdmitFailed {
-        /// By whom, and why.
+        /// The refusing node and the reason.
         refusal: Refusal,
     },
     /// Source: somebody joined.
     MemberJoined {
-        /// Who.
+        /// The member.
         member: Member,
     },
     /// Source: somebody left.
     MemberLeft {
-        /// Who.
+        /// The member.
         member: Member,
     },
     /// Source: nothing was heard of somebody for three reports.
     MemberStale {
-        /// Who.
+        /// The member.
         member: Member,
     },
     /// The group is closed.
@@ -330,7 +330,7 @@ impl Upcalls {
         });
     }
 
-    /// Periodic signals merged so far because nobody took them.
+    /// Periodic signals merged so far because they were not read in time.
     pub fn merged(&self) -> u64 {
         self.merged.load(Ordering::Relaxed)
     }
@@ -355,7 +355,7 @@ fn merge_oldest(waiting: &mut VecDeque<QosSignal>) {
                 absorb(newer, &older);
             }
         }
-        // Whoever looks at nothing for so long does not miss the oldest.
+        // A user that reads nothing for this long loses the oldest events.
         _ if waiting.len() > MAX_KEPT => drop(waiting.pop_front()),
         _ => {}
     }

@@ -169,8 +169,8 @@ pub unsafe extern "C" fn lc_get_group_info(
     })
 }
 
-/// Who receives the flow, and how well (getGroupStats): at most `capacity` of them, each of `size` bytes.
-/// `count` gets how many there are.
+/// The receivers of the flow, with their quality (getGroupStats): at most `capacity` of them, each of `size`
+/// bytes. `count` gets the total number.
 ///
 /// # Safety
 /// `stats` is null or points to `capacity` times `size` bytes, `count` is null or has room for a number.

@@ -12,7 +12,7 @@ use crate::status::{Fault, Outcome};
 /// What is taken from a socket of the asynchronous side before C asks for it.
 const AHEAD: usize = 16;
 
-/// What waits for a C program: it can be taken with a time-out, and its descriptor can be polled.
+/// A queue for a C program: items can be taken with a time-out, and its descriptor can be polled.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     news: Condvar,
@@ -70,7 +70,7 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// Takes the oldest by `take`, which may leave it in its place, waiting for it at most so long.
+    /// Takes the oldest by `take`, which may leave it in its place, waiting for it at most `timeout`.
     pub fn take<R>(
         &self,
         timeout: Option<Duration>,
@@ -104,7 +104,7 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// Nothing more will come; what waits can still be taken.
+    /// Closes the queue; items in it can still be taken.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

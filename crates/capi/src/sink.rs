@@ -172,12 +172,12 @@ pub unsafe extern "C" fn lc_control_send(
     })
 }
 
-/// Takes the next message from a control socket, as lc_recv() takes a frame. `len` gets its length; at a
-/// source `from`, if not null, who sent it.
+/// Takes the next message from a control socket, as lc_recv() takes a frame. `len` gets its length; at a source
+/// `from`, if not null, gets its sender.
 ///
 /// # Safety
-/// `from` is null or points to `size` bytes, `buffer` is null or points to `capacity` bytes, `len` is null
-/// or has room for a number.
+/// `from` is null or points to `size` bytes, `buffer` is null or points to `capacity` bytes, `len` is null or
+/// has room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lc_control_recv(
     control: lc_socket,

@@ -130,9 +130,9 @@ pub extern "C" fn lc_poll_fd(socket: lc_socket) -> i32 {
     if status < 0 { status } else { fd }
 }
 
-/// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all
-/// closed; a server stops, and closes its flows in order, once its groups are closed too: closed after
-/// them it returns when the members have been told, or after a few seconds.
+/// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all closed; a
+/// server stops, and closes its flows in order, once its groups are closed too: closed after them it returns
+/// when the members have been notified, or after a few seconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn lc_close(socket: lc_socket) -> i32 {
     guard(|| {
@@ -143,7 +143,7 @@ pub extern "C" fn lc_close(socket: lc_socket) -> i32 {
             Some(Socket::GroupControl(control)) => control.messages.close(),
             Some(Socket::Management(management)) => management.upcalls.close(),
             Some(Socket::Server(server)) => {
-                // The program may end now: what the members are told has to be under way first.
+                // The program may end now: the notifications to the members have to be under way first.
                 if let Ok(server) = Arc::try_unwrap(server)
                     && !server.has_groups()
                 {

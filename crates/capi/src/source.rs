@@ -127,7 +127,7 @@ pub unsafe extern "C" fn lc_group_url(media: lc_socket, url: *mut c_char, size: 
     })
 }
 
-/// Waits until the group has so many members.
+/// Waits until the group has this number of members.
 #[unsafe(no_mangle)]
 pub extern "C" fn lc_wait_for_members(media: lc_socket, members: u32, timeout_ms: i32) -> i32 {
     guard(|| {
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn lc_send(
     })
 }
 
-/// Closes the group (closeGroup): what was sent leaves within `grace_ms`, then the members are told and
+/// Closes the group (closeGroup): queued frames leave within `grace_ms`, then the members are notified and
 /// released. `undelivered`, if not null, gets the number of frames that could not leave in time.
 ///
 /// # Safety
@@ -194,7 +194,7 @@ pub(crate) fn source(media: lc_socket) -> Outcome<Arc<OpenGroup>> {
     }
 }
 
-/// Runs `future` to its end, for so many milliseconds at most.
+/// Runs `future` to its end, for at most `timeout_ms` milliseconds.
 pub(crate) fn within<T>(timeout_ms: i32, future: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     runtime()?.block_on(async {
         match timeout(timeout_ms) {

@@ -63,7 +63,7 @@ pub struct lc_flow_spec {
     pub max_frame: u32,
     /// BL, E1, E2.
     pub layers: [lc_layer; 3],
-    /// Frames are played so long after they were sent, ms; 0: as the delays seen demand.
+    /// Frames are played this long after they were sent, ms; 0: adapted to the observed delays.
     pub delay_max_ms: u32,
     /// Bound of the jitter, ms; 0: none.
     pub jitter_max_ms: u32,
@@ -233,7 +233,7 @@ pub struct lc_join_options {
     pub level: u32,
     /// 0: nothing is joined before lc_register_soc().
     pub registered: u32,
-    /// Frames are played so long after they were sent, ms; 0: as the flow says.
+    /// Frames are played this long after they were sent, ms; 0: as the flow specifies.
     pub playout_ms: u32,
     /// How long the flow may be missing before the join fails, ms; 0: 10 s.
     pub flow_within_ms: u32,
@@ -277,7 +277,7 @@ pub struct lc_group_info {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct lc_member_stats {
-    /// Who.
+    /// The member.
     pub member: lc_member,
     /// Level granted, 0..2.
     pub level: u32,

@@ -14,7 +14,7 @@ fn last_error() -> String {
     text.to_str().unwrap().to_owned()
 }
 
-/// An open group that nobody joins: server, media, control, management.
+/// An open group without members: server, media, control, management.
 fn group() -> [lc_socket; 4] {
     let [mut server, mut media, mut control, mut management] = [0; 4];
     // SAFETY: texts end with zeros, descriptors have room.

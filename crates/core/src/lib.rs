@@ -2,6 +2,15 @@
 //! policies, the sans-I/O [`Machine`] contract, seeded named randomness and typed observation.
 //!
 //! Nothing here touches a socket, a clock, a thread or global randomness.
+//!
+//! ```
+//! use layercast_core::quantity::Quantity;
+//! use layercast_core::{Rate, Span, Time};
+//!
+//! let rate = Rate::parse("100 Mbit/s").unwrap();
+//! assert_eq!(rate.time_for(12_500), Span::from_ms(1));
+//! assert_eq!(Time::ZERO + Span::from_ms(1), Time::from_ps(1_000_000_000));
+//! ```
 
 mod amplification;
 mod cells;

@@ -92,7 +92,7 @@ impl fmt::Display for Advice {
             ),
             Advice::Codec { codec } => write!(
                 f,
-                "the video is not layered: of {} only key frames are told from other pictures, and players get \
+                "the video is not layered: of {} only key frames are distinguished from other pictures, and players get \
                  those at the base level alone; encode it as H.264 (ffmpeg: -c:v libx264 -g 25 -bf 2)",
                 codec.name()
             ),

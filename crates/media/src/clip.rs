@@ -57,7 +57,7 @@ pub struct Frame {
     pub data: Option<Bytes>,
 }
 
-/// What a clip is, as told by its headers.
+/// The properties of a clip, from its headers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClipInfo {
     /// Where the frames come from.
@@ -105,7 +105,7 @@ impl Frame {
         }
     }
 
-    /// A frame of `size` bytes that nobody has.
+    /// A frame of `size` bytes without content.
     pub(crate) fn sized(picture: Picture, size: u32) -> Frame {
         Frame {
             picture,
@@ -117,8 +117,8 @@ impl Frame {
         }
     }
 
-    /// A frame of which only its place in a flow is known, with `size` bytes that nobody has: layers
-    /// stand for kinds of pictures, the other way round as in [`Picture::layer`].
+    /// A frame of which only the position in a flow and the size are known: the layer determines the kind of
+    /// picture, the inverse of [`Picture::layer`].
     pub fn of_layer(layer: Layer, gop_start: bool, size: u32) -> Frame {
         let picture = match layer {
             Layer::Base => Picture::I,

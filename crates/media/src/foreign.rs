@@ -117,7 +117,7 @@ impl fmt::Display for Remedy {
             ),
             How::Trace => write!(
                 f,
-                "a frame-size trace is told by its name, *.trace or *.txt"
+                "a frame-size trace is recognised by its name, *.trace or *.txt"
             ),
             How::Nothing => write!(f, "if it is a video, ffmpeg converts it: {ENCODE}"),
         }

@@ -1,6 +1,6 @@
 //! Video clips as layered frames (specs/mets.md 2.6): MPEG-1/2 elementary and program streams, frame-size
-//! traces and synthetic clips come in as [`Frame`]s of BL, E1 and E2; [`StreamWriter`] turns what
-//! arrives at a receiver back into a stream that any decoder accepts.
+//! traces and synthetic clips come in as [`Frame`]s of BL, E1 and E2; [`StreamWriter`] turns received frames
+//! back into a stream that any decoder accepts.
 //!
 //! ```
 //! use layercast_media::{Clip, Synthetic};

@@ -98,7 +98,7 @@ fn parse_line(line: &str) -> Result<(u64, Frame), String> {
     }
 }
 
-/// The beginning of what stands in a line, short enough for a message.
+/// The beginning of a line's text, short enough for a message.
 fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
 }

@@ -8,7 +8,7 @@ use crate::repeat::{Repeat, Repeats};
 
 /// Seconds of repeats written for one gap at most: no sequence number may fill the memory.
 const MAX_GAP_SECONDS: u64 = 10;
-/// The same in frames, for frame rates that nobody has.
+/// The same in frames, for unrealistic frame rates.
 const MAX_GAP: u64 = 1_200;
 /// Leading B pictures believed of an I picture without GOP header after a loss.
 const MAX_LEADING: i64 = 16;
@@ -71,7 +71,7 @@ impl WriterStats {
     }
 }
 
-/// Where pictures stand in display order, counted from the last GOP header without wrapping.
+/// The positions of pictures in display order, counted from the last GOP header without wrapping.
 #[derive(Default, Debug)]
 struct Display {
     /// The last anchor.

@@ -15,6 +15,18 @@
 //! | [`GroupKey`], [`MediaCipher`] | the media of a flow, sealed by its source and opened by its members |
 //! | [`FilesKey`], [`FilesSession`] | the datagrams of files to many receivers, under a key that all of them share |
 //! | [`JoinUrl`] | where a flow is, and what it takes to get it |
+//!
+//! ```
+//! use layercast_protect::{LinkKey, LinkOpener, LinkSealer, OpenError};
+//!
+//! let key = LinkKey::new(0, [7; 32]);
+//! let (mut sealer, mut opener) = (LinkSealer::new(&key), LinkOpener::new(&key));
+//! let mut datagram = Vec::new();
+//! sealer.seal(&mut datagram, |out| out.extend_from_slice(b"media")).unwrap();
+//! let mut replay = datagram.clone();
+//! assert_eq!(opener.open(&mut datagram).unwrap(), b"media");
+//! assert_eq!(opener.open(&mut replay), Err(OpenError::Replayed { counter: 0 }));
+//! ```
 
 mod clock;
 mod files;

@@ -23,7 +23,7 @@ enum Question {
     Recursion { points: Vec<(f64, f64, f64, u8)> },
     /// Sessions of RMTP.
     Session { models: Vec<RmtpModel> },
-    /// V(x) of so many responses, for each buffer, with this mean time between responses (seconds).
+    /// V(x) of a number of responses, for each buffer, with this mean time between responses (seconds).
     Overflow {
         delta: f64,
         buffers: Vec<Buffer>,

@@ -3,6 +3,18 @@
 //!
 //! Each is a plain struct driven by `now` arguments and owned by a machine of `transport` or
 //! `switch`; none knows of the others.
+//!
+//! ```
+//! use layercast_core::{CellRate, FlowId};
+//! use layercast_qos::{Demand, Want, fair_share};
+//!
+//! // 900 cells/s for a flow that wants 100 and two that want all they can get.
+//! let want = |flow, rate| Demand { flow: FlowId(flow), want: Want::Rate(CellRate(rate)) };
+//! let mut grants = Vec::new();
+//! let rest = fair_share(CellRate(900), &[want(1, 100), want(2, 5_000), want(3, 5_000)], &mut grants);
+//! assert_eq!(grants.iter().map(|grant| grant.rate.0).collect::<Vec<_>>(), [100, 400, 400]);
+//! assert_eq!(rest, CellRate(0));
+//! ```
 
 mod admission;
 mod alarm;

@@ -4,7 +4,7 @@ use layercast_core::{
 use layercast_qos::{Demand, LevelPair, Want, fair_share};
 use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 
-use crate::flow::{MAX_ORIGINS, Request, Told, Wish};
+use crate::flow::{MAX_ORIGINS, Request, UpstreamGrant, Wish};
 use crate::{Switch, SwitchEvent, subject};
 
 /// The distributed QoS adapter (specs/mets.md 2.11): demands come up as RES, levels go down as ADAPT.
@@ -101,8 +101,8 @@ impl Switch {
             return;
         }
         flow.adapted = Some((message.era, now));
-        flow.told_era = message.era;
-        flow.told = Told {
+        flow.forwarded_era = message.era;
+        flow.upstream_grant = UpstreamGrant {
             min: message.min,
             max: message.max,
             rate_min: message.rate_min.min(message.rate_max),
@@ -180,7 +180,7 @@ impl Switch {
             let Some(entry) = self.flows.by_id(flow) else {
                 continue;
             };
-            let era = entry.told_era;
+            let era = entry.forwarded_era;
             let Some(branch) = entry.branch(id) else {
                 continue;
             };
@@ -232,9 +232,11 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return;
         };
-        let told = flow.told;
+        let upstream_grant = flow.upstream_grant;
         let (min, rate_min) = match flow.is_continuous() {
-            true if adapt.level == told.max => (told.min, told.rate_min.min(adapt.rate)),
+            true if adapt.level == upstream_grant.max => {
+                (upstream_grant.min, upstream_grant.rate_min.min(adapt.rate))
+            }
             true => (adapt.level, adapt.rate),
             false => {
                 let min = adapt.level.down();

@@ -12,7 +12,7 @@ use layercast_wire::{
 };
 
 use crate::FilterStats;
-use crate::flow::{Told, Wish};
+use crate::flow::{UpstreamGrant, Wish};
 use crate::port::Unit;
 use crate::selector::Step;
 
@@ -359,29 +359,29 @@ impl FilterPoint {
     /// The level downstream and its rate above the base layer, of what the source gives.
     pub fn served(
         &self,
-        told: &Told,
+        upstream_grant: &UpstreamGrant,
         grant: Grant,
         spec: &FlowSpec,
         continuous: bool,
     ) -> (Level, CellRate) {
         let top = self.rule().top();
         if self.rule() == FilterRule::Drs {
-            let rate = grant.rate.min(told.rate_max);
-            return match self.filter.level_for(rate).min(told.max) {
+            let rate = grant.rate.min(upstream_grant.rate_max);
+            return match self.filter.level_for(rate).min(upstream_grant.max) {
                 Level::BASE => (Level::BASE, CellRate(0)),
                 level => (level, rate),
             };
         }
         if continuous {
-            let behind = Told {
-                rate_min: self.behind(told.rate_min, spec),
-                rate_max: self.behind(told.rate_max, spec),
-                ..*told
+            let behind = UpstreamGrant {
+                rate_min: self.behind(upstream_grant.rate_min, spec),
+                rate_max: self.behind(upstream_grant.rate_max, spec),
+                ..*upstream_grant
             };
             let (level, rate) = behind.fitting(grant.rate);
             return (level.min(top), rate);
         }
-        let level = told.max.min(grant.level).min(top);
+        let level = upstream_grant.max.min(grant.level).min(top);
         (level, self.filter.above_base(spec, level))
     }
 

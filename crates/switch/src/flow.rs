@@ -23,9 +23,9 @@ pub(crate) struct Wish {
     pub rate: CellRate,
 }
 
-/// What the node upstream last gave, by ADAPT: rates are above the base layer.
+/// The levels and rates that the last ADAPT of the node upstream grants; rates are above the base layer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Told {
+pub(crate) struct UpstreamGrant {
     pub min: Level,
     pub max: Level,
     pub rate_min: CellRate,
@@ -89,14 +89,14 @@ pub(crate) enum Upstream {
     Joined,
 }
 
-/// The last words of the source, held back until the data before them has left.
+/// The final signals of the source, held back until the data before them has left.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Ending {
     pub at: Time,
     /// The `Close`, as it came.
     pub close: Option<Signal>,
     pub withdraw: Option<String>,
-    pub told: bool,
+    pub announced: bool,
 }
 
 /// A flow and its branches at this node.
@@ -117,10 +117,10 @@ pub(crate) struct Flow {
     pub branches: Vec<Branch>,
     /// Era of the last ADAPT, and when it came; older ones are ignored.
     pub adapted: Option<(Serial, Time)>,
-    /// What it said.
-    pub told: Told,
+    /// Its contents.
+    pub upstream_grant: UpstreamGrant,
     /// Era of the last ADAPT that was passed on: what we say ourselves must not be older.
-    pub told_era: Serial,
+    pub forwarded_era: Serial,
     /// Our own era, as RES tells it upstream.
     pub era: Serial,
     pub res_pending: bool,
@@ -175,7 +175,7 @@ impl Wish {
     }
 }
 
-impl Told {
+impl UpstreamGrant {
     /// The highest level that takes at most `granted` cells/s above the base layer, with the rate it
     /// takes. What the source shapes to a rate may be off by a little.
     pub fn fitting(&self, granted: CellRate) -> (Level, CellRate) {
@@ -204,12 +204,17 @@ impl Flow {
     pub fn served(&self, branch: &Branch) -> (Level, CellRate) {
         if let Some(point) = &branch.filter {
             let spec = &self.info.spec;
-            return point.served(&self.told, branch.grant, spec, self.is_continuous());
+            return point.served(
+                &self.upstream_grant,
+                branch.grant,
+                spec,
+                self.is_continuous(),
+            );
         }
         if self.is_continuous() {
-            return self.told.fitting(branch.grant.rate);
+            return self.upstream_grant.fitting(branch.grant.rate);
         }
-        let level = self.told.max.min(branch.grant.level);
+        let level = self.upstream_grant.max.min(branch.grant.level);
         (level, self.info.spec.above_base(level))
     }
 

@@ -123,8 +123,8 @@ impl Switch {
                     // Behind a filter there are other frames than those it was made of.
                     continue;
                 }
-                let (info, told) = (&flow.info, &flow.told);
-                let (_, rate) = point.served(told, branch.grant, &info.spec, continuous);
+                let (info, upstream_grant) = (&flow.info, &flow.upstream_grant);
+                let (_, rate) = point.served(upstream_grant, branch.grant, &info.spec, continuous);
                 point.take(now, &pdu, &step, info.id, rate);
                 self.filter_wake = earliest(self.filter_wake, point.next());
                 continue;

@@ -5,6 +5,20 @@
 //! enhancement layers (QoS adapter, 2.11). It forwards cells and whole METS packets by the same logic. A
 //! [`Link`] connects two ports: delay, jitter and loss. A [`Path`] is a bottleneck and a link for datagrams of
 //! any kind. The costs of the hosts are in [`host`].
+//!
+//! ```
+//! use layercast_core::{Machine, Off, Rate, Span, Time};
+//! use layercast_switch::{Path, PathConfig, PathDatagram};
+//!
+//! // 1000 octets through a bottleneck of 1 Mbit/s.
+//! let config = PathConfig { rate: Some(Rate::from_bps(1_000_000)), ..PathConfig::default() };
+//! let mut path = Path::new(config, 1, "there").unwrap();
+//! path.handle(Time::ZERO, PathDatagram { item: "media", wire_len: 1_000, congestion: false }, &mut Off);
+//! let at = path.next_timeout().unwrap();
+//! assert_eq!(at, Time::ZERO + Span::from_ms(8));
+//! path.on_timeout(at, &mut Off);
+//! assert_eq!(path.poll_transmit(at, &mut Off).unwrap().item, "media");
+//! ```
 
 mod adapter;
 mod admission;

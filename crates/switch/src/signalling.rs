@@ -1,7 +1,7 @@
 use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
-use crate::flow::{Branch, Ending, Flow, Told, Upstream};
+use crate::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
 use crate::members::Members;
 use crate::selector::Selector;
 use crate::{Switch, SwitchEvent, subject};
@@ -213,8 +213,8 @@ impl Switch {
             carriage: port.map(|port| port.config.carriage),
             branches: Vec::new(),
             adapted: None,
-            told: Told::default(),
-            told_era: Serial(0),
+            upstream_grant: UpstreamGrant::default(),
+            forwarded_era: Serial(0),
             era: Serial(0),
             res_pending: false,
             members: Members::default(),
@@ -310,10 +310,10 @@ impl Switch {
             at,
             close: None,
             withdraw: None,
-            told: false,
+            announced: false,
         });
         // A second farewell is passed on too.
-        ending.told = false;
+        ending.announced = false;
         ending.at = at;
         ending.close = ending.close.take().or(close);
         ending.withdraw = ending.withdraw.take().or(withdraw);
@@ -331,16 +331,16 @@ impl Switch {
             let Some(ending) = &mut flow.ending else {
                 continue;
             };
-            if ending.told && ending.at.saturating_add(linger) <= now {
+            if ending.announced && ending.at.saturating_add(linger) <= now {
                 self.remove_flow(now, id, "ended by its source", obs);
-            } else if !ending.told && ending.at <= now {
-                ending.told = true;
+            } else if !ending.announced && ending.at <= now {
+                ending.announced = true;
                 let (close, reason) = (ending.close.clone(), ending.withdraw.clone());
                 let until = ending.at.saturating_add(linger);
                 next = Some(next.map_or(until, |other| other.min(until)));
                 self.say_farewell(id, close, reason);
             } else {
-                let at = if ending.told {
+                let at = if ending.announced {
                     ending.at.saturating_add(linger)
                 } else {
                     ending.at
@@ -387,7 +387,9 @@ impl Switch {
         self.stats.unknown_types += flow.selector.unknown_types;
         self.stats.resyncs += flow.selector.resyncs;
         // A farewell that still waits for the data before it must not be lost.
-        let withdraw = flow.ending.map(|ending| (ending.told, ending.withdraw));
+        let withdraw = flow
+            .ending
+            .map(|ending| (ending.announced, ending.withdraw));
         if !matches!(withdraw, Some((true, Some(_)))) {
             let waiting = withdraw.and_then(|(_, withdraw)| withdraw);
             let reason = waiting.unwrap_or_else(|| reason.to_owned());
@@ -485,7 +487,7 @@ impl Switch {
                     .saturating_add(residual.unwrap_or_default()),
             });
         }
-        let level = flow.told.max;
+        let level = flow.upstream_grant.max;
         Some(Limit::Upstream { level })
     }
 

@@ -41,7 +41,8 @@ impl Switch {
         let Some(flow) = self.flows.by_id(id) else {
             return false;
         };
-        let (info, carriage, told_era) = (flow.info.clone(), flow.carriage, flow.told_era);
+        let (info, carriage, forwarded_era) =
+            (flow.info.clone(), flow.carriage, flow.forwarded_era);
         let Some(port) = self.ports.get_mut(to) else {
             return false;
         };
@@ -66,7 +67,7 @@ impl Switch {
         }
         if let Some(mut point) = left {
             // The receivers have heard numbers up to ours: what the source says continues from there.
-            branch.era_shift = u32::try_from(point.number().diff(told_era)).unwrap_or(0);
+            branch.era_shift = u32::try_from(point.number().diff(forwarded_era)).unwrap_or(0);
             self.stats
                 .filtered(&info.name, &port.config.name, point.stats());
             for out in point.flush(id) {
@@ -284,7 +285,7 @@ impl Switch {
             let Some(flow) = self.flows.by_id(id) else {
                 continue;
             };
-            let given = flow.told.max;
+            let given = flow.upstream_grant.max;
             let Some(branch) = flow.branch(port).filter(|branch| branch.is_committed()) else {
                 continue;
             };
@@ -322,14 +323,14 @@ impl Switch {
         if !live || !branch.filter.as_deref().is_some_and(news) {
             return;
         }
-        let reason = match level < flow.told.max {
+        let reason = match level < flow.upstream_grant.max {
             true => "fair share of the link, filtered",
             false => "given by the source, filtered",
         };
         let adapt = Adapt {
             level,
             rate,
-            era: flow.told_era,
+            era: flow.forwarded_era,
             origin: self.config.id,
             hops: 1,
         };

@@ -4,6 +4,18 @@
 //! Every decoder is total: any byte string gives a value or a typed error, and a value that came
 //! out of a decoder encodes to the bytes it came from (of IP, TCP, UDP and XTP: to the same value,
 //! since what a host must ignore is not kept).
+//!
+//! ```
+//! use bytes::Bytes;
+//! use layercast_wire::IcmpMessage;
+//!
+//! let echo = IcmpMessage { kind: IcmpMessage::ECHO, code: 0, rest: [0, 1, 0, 7], data: Bytes::from_static(b"ping") };
+//! let mut octets = Vec::new();
+//! echo.encode_into(&mut octets);
+//! assert_eq!(IcmpMessage::decode(octets.clone().into()), Ok(echo));
+//! octets[8] ^= 1;
+//! assert!(IcmpMessage::decode(octets.into()).is_err());
+//! ```
 
 mod aal5;
 mod adapter;

@@ -1,4 +1,4 @@
-"""Every policy beside its neighbour along each axis, with what chance makes of so many tests."""
+"""Every policy beside its neighbour along each axis, with the number expected by chance."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def direction(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
 def nothing(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
     """Reproduced if no difference is significant; shape if no more are than chance makes of as many tests.
 
-    Chance: at most so many in nine of ten cases, if nothing differs and tests are independent.
+    Chance: at most this number in nine of ten cases, if nothing differs and tests are independent.
     """
     found = [effect for effect in effects if effect.significant]
     if not found:
@@ -198,7 +198,7 @@ def unjudged(target: Target, effects: list[Effect]) -> tuple[Verdict, str]:
 
 
 def by_chance(tests: int) -> int:
-    """Most false alarms of so many tests at 90 %, in nine of ten cases."""
+    """Most false alarms of `tests` tests at 90 %, in nine of ten cases."""
     tenth, total = Fraction(1, 10), Fraction(0)
     for count in range(tests + 1):
         total += comb(tests, count) * tenth**count * (1 - tenth) ** (tests - count)

@@ -16,7 +16,7 @@ ROOM = {"per_vc_limit": 1_000_000, "port_limit": 1_000_000}
 
 
 def cells(packet: int) -> int:
-    """Cells of an IP packet of so many bytes."""
+    """Cells of an IP packet of this size in bytes."""
     return -(-(packet + 8) // 48)
 
 
@@ -32,7 +32,7 @@ def line(
 ) -> dict[str, Any]:
     """Hosts `west1`.. at a router `west`, which reaches the router `east` with hosts `east1`.. over a T1.
 
-    That link is between the switches `w` and `e` and has a delay of so many seconds. `more` are other
+    That link is between the switches `w` and `e` and has this delay in seconds. `more` are other
     sections of the scenario.
     """
     sides = ("west", "east")

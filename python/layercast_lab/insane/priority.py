@@ -64,7 +64,7 @@ TARGETS = [
     less("Q4", "sp-ftp", "ftp session median", "about -30 %", percent(-30)),
     less("Q4", "sp-ftp", "ftp session p90", "about -50 %, tens of seconds", percent(-50)),
     more("Q5", "sp-ftp", "telnet response p90", "+32 to +78 %", percent(32, 78)),
-    # Of the levels of confidence told, the weaker that three runs can have.
+    # Of the given levels of confidence, the weaker that three runs can have.
     more(
         "Q5",
         "sp-ftp",

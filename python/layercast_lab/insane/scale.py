@@ -76,7 +76,7 @@ class Network:
 
 
 def larger(name: str, times: int, folder: Path) -> Path:
-    """Writes a distribution of whole numbers, each so many times larger."""
+    """Writes a distribution of whole numbers, each multiplied by a factor."""
     head, _, knots = (WORKLOADS / f"{name}.dist").read_text().partition("[knots]\n")
     lines = []
     for line in head.splitlines():

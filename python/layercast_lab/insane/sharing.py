@@ -1,4 +1,4 @@
-"""Reported of who shares circuits and how long they are kept (specs/insane-study.md 5.4 to 5.7)."""
+"""Reported about the sharing of circuits and the time they are kept (specs/insane-study.md 5.4 to 5.7)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def interval(name: str, off: float) -> Target:
 
 
 def points(name: str, off: float) -> Target:
-    """A difference of the study, which may be so many points off."""
+    """A difference of the study, which may be off by a number of points."""
     found = known(name)
     return replace(found, range=replace(found.range, slack=off))
 
@@ -54,7 +54,7 @@ def about(name: str, metric: str, reported: str, number: float, off: float, pair
 
 
 def wc_telnet(vc: str):
-    """Where telnet connects are told."""
+    """Where telnet connections are distinguished."""
     return alone(*(f"wc-telnet-{mux}-{vc}" for mux in ("app", "conv")))
 
 

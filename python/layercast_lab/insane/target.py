@@ -13,8 +13,8 @@ from layercast_lab.insane.study import USERS
 Grade = Literal["E", "B", "S", "N", "R"]
 """How a target is judged (specs/insane-study.md 5).
 
-E: exactly. B: a range that ours has to overlap. S: the direction, and significance where it is told. N: no
-significant effect. R: reported only, judged by nobody.
+E: exactly. B: a range that ours has to overlap. S: the direction, and significance where reported. N: no
+significant effect. R: reported only, not judged.
 """
 Scale = Literal["percent", "change", "value"]
 

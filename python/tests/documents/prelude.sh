@@ -68,7 +68,7 @@ finish() {
     started=()
 }
 
-# pictures FILE [LEAST]: decodes without a complaint, and has so many pictures.
+# pictures FILE [LEAST]: decodes without an error, and has at least LEAST pictures.
 pictures() {
     local count complaints
     complaints=$(mktemp)

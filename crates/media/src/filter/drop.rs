@@ -18,7 +18,7 @@ pub enum DropRule {
     KeepI,
     /// I and P pictures: base layer and E1.
     KeepIp,
-    /// All pictures, but of one type `keep` evenly spread ones `of` so many; all if `of` is not more
+    /// All pictures, but of one type only `keep` evenly spread ones out of every `of`; all if `of` is not more
     /// than `keep`.
     Thin {
         /// The type that is thinned.

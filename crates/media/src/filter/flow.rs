@@ -14,8 +14,8 @@ use crate::{Frame, Picture};
 const PLACEHOLDER: u32 = 16;
 /// Bytes of the last cell that are not the frame's: METS header and AAL5 trailer.
 const OVERHEAD: u32 = (METS_HEADER + layercast_core::AAL5_TRAILER) as u32;
-/// Share of a low-pass of so many coefficients in the size of a frame, in permille: measured on one
-/// clip (docs/src/how-to/filters.md), for frames without bytes.
+/// Size of a frame after a low-pass of n coefficients, as a share of its size before, in permille: measured on
+/// one clip (docs/src/how-to/filters.md), for frames without bytes.
 const LOW_PASS: [(u8, u32); 7] = [
     (1, 322),
     (3, 486),

@@ -31,9 +31,8 @@ use crate::mpeg::bits::BitWriter;
 /// What a [`CoefficientFilter`] does to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shaping {
-    /// Low-pass: in every block, keep the first so many of the 64 places of its scan (zig-zag, or the
-    /// alternate one if the picture says so); 0 counts as 1, for the DC coefficient of intra blocks
-    /// always stays.
+    /// Low-pass: in every block, keep the first n of the 64 places of its scan (zig-zag, or the alternate one
+    /// if the picture says so); 0 counts as 1, for the DC coefficient of intra blocks always stays.
     LowPass(u8),
     /// Dynamic rate shaping: drop the ends of blocks so that the frame has at most `budget` bytes and
     /// the sum of squared dropped coefficients is least.

@@ -12,15 +12,15 @@ use thiserror::Error;
 pub enum FilterRule {
     /// Picture dropping: keep the layers of this level, `keep:I` or `keep:IP`.
     Keep(Level),
-    /// Picture dropping: keep so many of each `of` B pictures, as `thin:1/2`. A repeat stands for each
-    /// of the others, so that the stream stays whole.
+    /// Picture dropping: keep `keep` out of every `of` B pictures, as `thin:1/2`. A repeat stands for each of
+    /// the others, so that the stream stays whole.
     Thin {
         /// B pictures kept ...
         keep: u8,
-        /// ... of so many.
+        /// ... out of this number.
         of: u8,
     },
-    /// Keep the first so many of the 64 coefficients of each block, as `low-pass:10`.
+    /// Keep the first n of the 64 coefficients of each block, as `low-pass:10`.
     LowPass(u8),
     /// Dynamic rate shaping to the rate that is granted.
     Drs,

@@ -3,7 +3,7 @@ use super::layers::{Order, Slice};
 /// Pictures that may have to wait for one displayed earlier, in streams that do not say.
 const REORDER: u32 = 2;
 
-/// Where H.264 pictures stand in display order (8.2.1).
+/// The positions of H.264 pictures in display order (8.2.1).
 #[derive(Default, Debug)]
 pub(crate) struct DisplayOrder {
     msb: i64,

@@ -95,7 +95,7 @@ impl Cutter {
         None
     }
 
-    /// Gives the unit being read, if it has a slice; what stands before a slice is kept.
+    /// Returns the unit being read, if it has a slice; units before the slice are kept.
     pub fn finish(&mut self) -> Option<Unit> {
         if self.data.is_empty() {
             return None;

@@ -79,7 +79,7 @@ impl Ingest {
         }
     }
 
-    /// The form is known: what came before goes on its way.
+    /// The form is known: the bytes received before are processed.
     fn found(&mut self, now: Time, found: Found) {
         self.form = Some(match found {
             Found::Transport(bytes) => {
@@ -105,7 +105,7 @@ impl Ingest {
         }
     }
 
-    /// Why no picture comes out of what arrives, and what helps; `None` if nothing is known to be wrong.
+    /// Why the input yields no picture, with a remedy; `None` if no fault is known.
     pub fn problem(&self) -> Option<String> {
         match &self.form {
             None => Some(self.detector.description()),

@@ -7,10 +7,10 @@ use crate::rates::METS_HEADER;
 /// Most windows that pass before what was refused is asked for again.
 const LONGEST_WAIT: u32 = 32;
 
-/// Holds a live stream against what is reserved for it, and says what it needs instead.
+/// Compares a live stream with its reservation, and reports the rates that it needs instead.
 ///
-/// A stream that grew is told of once. Where that leads to a request for more, the answer is given to
-/// [`granted`](LiveLoad::granted) or [`refused`](LiveLoad::refused): after a refusal the stream is told of
+/// A stream that grew is reported once. Where that leads to a request for more, the answer is passed to
+/// [`granted`](LiveLoad::granted) or [`refused`](LiveLoad::refused): after a refusal the stream is reported
 /// again, if it still takes more, after one window, then after two, four and so on.
 #[derive(Clone, Debug)]
 pub struct LiveLoad {
@@ -20,8 +20,8 @@ pub struct LiveLoad {
     now: PerLayer<Taken>,
     /// What the last whole window took.
     last: PerLayer<Taken>,
-    /// Layers of which it was told that they take more.
-    told: PerLayer<bool>,
+    /// Layers already reported as growing.
+    reported: PerLayer<bool>,
     /// Windows until what was refused is asked for again, and how many after the next refusal.
     retry: Option<u32>,
     wait: u32,
@@ -56,7 +56,7 @@ impl LiveLoad {
             since: None,
             now: PerLayer::default(),
             last: PerLayer::default(),
-            told: PerLayer::default(),
+            reported: PerLayer::default(),
             retry: None,
             wait: 1,
         };
@@ -95,7 +95,7 @@ impl LiveLoad {
             self.last[layer] = taken;
             let (takes, reserved) = (taken.rate, self.reserved[layer]);
             let above = takes > reserved;
-            let news = above && (again || !self.told[layer] && self.retry.is_none());
+            let news = above && (again || !self.reported[layer] && self.retry.is_none());
             if news && over.is_none() {
                 over = Some(Overload {
                     layer,
@@ -103,7 +103,7 @@ impl LiveLoad {
                     reserved,
                 });
             }
-            self.told[layer] = above;
+            self.reported[layer] = above;
         }
         over
     }
@@ -140,7 +140,7 @@ impl LiveLoad {
         for (layer, rate) in spec.layers.iter() {
             self.reserved[layer] = rate.mean;
         }
-        (self.told, self.retry, self.wait) = (PerLayer::default(), None, 1);
+        (self.reported, self.retry, self.wait) = (PerLayer::default(), None, 1);
     }
 
     /// More was asked for in vain.
@@ -174,9 +174,12 @@ mod tests {
         }
     }
 
-    /// Seconds at which a stream that grows in its 20th second is told of.
-    fn told(load: &mut LiveLoad, mut answer: impl FnMut(&mut LiveLoad)) -> Vec<(u64, Overload)> {
-        let mut told = Vec::new();
+    /// The seconds at which a stream that grows in its 20th second is reported.
+    fn reported(
+        load: &mut LiveLoad,
+        mut answer: impl FnMut(&mut LiveLoad),
+    ) -> Vec<(u64, Overload)> {
+        let mut reported = Vec::new();
         for second in 0..200u64 {
             // Below what is reserved at first, and again in the end.
             let grown = (20..160).contains(&second);
@@ -184,12 +187,12 @@ mod tests {
             for (picture, size) in [(Picture::I, size), (Picture::P, 3_600)] {
                 let frame = Frame::sized(picture, size);
                 if let Some(over) = load.push(Span::from_secs(second), &frame) {
-                    told.push((second, over));
+                    reported.push((second, over));
                     answer(load);
                 }
             }
         }
-        told
+        reported
     }
 
     fn load() -> LiveLoad {
@@ -203,24 +206,24 @@ mod tests {
             takes: CellRate(151),
             reserved: CellRate(100),
         };
-        assert_eq!(told(&mut load(), |_| {}), [(30, expected)]);
+        assert_eq!(reported(&mut load(), |_| {}), [(30, expected)]);
     }
 
     #[test]
     fn what_is_refused_is_asked_for_again_ever_more_rarely() {
-        let told = told(&mut load(), LiveLoad::refused);
-        let seconds: Vec<u64> = told.iter().map(|(at, _)| *at).collect();
+        let reported = reported(&mut load(), LiveLoad::refused);
+        let seconds: Vec<u64> = reported.iter().map(|(at, _)| *at).collect();
         assert_eq!(seconds, [30, 40, 60, 100]);
     }
 
     #[test]
     fn what_is_granted_holds_what_came_and_head_room() {
         let mut grown = spec();
-        let told = told(&mut load(), |load| {
+        let reported = reported(&mut load(), |load| {
             grown = load.grown(&grown, 20);
             load.granted(&grown);
         });
-        assert_eq!(told.len(), 1);
+        assert_eq!(reported.len(), 1);
         let layers = &grown.layers;
         assert_eq!(layers.base.mean, CellRate(181));
         assert_eq!((layers.base.peak, layers.base.burst), (CellRate(362), 181));

@@ -108,7 +108,7 @@ impl SpecMeter {
     }
 }
 
-/// `n` and so many per cent more.
+/// `n` increased by this percentage.
 pub(super) fn more(n: u32, headroom_percent: u32) -> u32 {
     let more = u64::from(n) * (100 + u64::from(headroom_percent)) / 100;
     u32::try_from(more).unwrap_or(u32::MAX)

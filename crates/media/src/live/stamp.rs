@@ -38,7 +38,7 @@ impl Stamp {
         }
     }
 
-    /// The stamp so many ticks before.
+    /// The stamp `ticks` ticks before.
     #[must_use]
     pub const fn minus(self, ticks: u64) -> Stamp {
         Stamp {
@@ -69,8 +69,8 @@ pub(crate) fn span_of(ticks: i64) -> Span {
     Span::from_ps(ticks).mul_div(1_000_000_000_000, HZ as u64)
 }
 
-/// The timeline of a stored stream: media times from the first frame on. Where the stamps jump it goes
-/// on; a frame without a stamp is due with the one before it.
+/// The timeline of a stored stream: media times from the first frame on. Where the stamps jump the timeline
+/// continues; a frame without a stamp is due with the one before it.
 #[derive(Clone, Debug)]
 pub struct MediaTimeline {
     last: Option<Stamp>,

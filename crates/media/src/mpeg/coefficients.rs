@@ -203,7 +203,7 @@ pub(crate) struct Coding {
 /// A step in the coefficients of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// So many zeros, then a level of this magnitude.
+    /// A run of zeros, then a level of this magnitude.
     Level { run: u8, magnitude: u16 },
     /// End of block.
     End,

@@ -52,16 +52,15 @@ struct Parser<'a> {
     unit: Option<Unit>,
     field: Option<Field>,
     frames: Vec<Frame>,
-    /// Highest slice row of the previous picture, by which a cut last picture is told.
+    /// Highest slice row of the previous picture, by which a truncated last picture is recognised.
     previous_last_slice: u8,
 }
 
 /// Cuts a video elementary stream into access units; frames are slices of `data`.
 ///
-/// Starts at the first sequence header; leading P and B pictures, which nothing can decode, are
-/// skipped. A last picture without its last slice, or any last picture if `data` are known to be
-/// `cut`, is left out and reported in `truncated`; otherwise a cut inside the very last slice cannot
-/// be told without decoding.
+/// Starts at the first sequence header; leading P and B pictures, which nothing can decode, are skipped. A last
+/// picture without its last slice, or any last picture if `data` are known to be `cut`, is left out and
+/// reported in `truncated`; otherwise a cut inside the very last slice is not detectable without decoding.
 pub(crate) fn parse(data: &Bytes, cut: bool) -> Result<Stream, MediaError> {
     let mut parser = Parser {
         data,
@@ -128,7 +127,7 @@ impl Parser<'_> {
                 self.unit = None;
                 Ok(())
             }
-            // User data and reserved codes belong to the unit they stand in.
+            // User data and reserved codes belong to the surrounding unit.
             _ => Ok(()),
         }
     }

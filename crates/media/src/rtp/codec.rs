@@ -6,7 +6,7 @@ use crate::ts::packet::{SYNC, TS_PACKET};
 
 /// Payload types that an application assigns (RFC 3551, 6).
 const DYNAMIC: std::ops::RangeInclusive<u8> = 96..=127;
-/// One packet in so many may look like no H.264 in a stream that is taken for H.264.
+/// One packet in this number may violate the H.264 syntax in a stream that is taken for H.264.
 const ODD_SHARE: u64 = 10;
 
 /// What a source carries, of the things that can be carried.

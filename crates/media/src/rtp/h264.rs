@@ -66,7 +66,7 @@ impl Depacketiser {
             0 if payload.starts_with(&[0, 0, 1]) || payload.starts_with(&[0, 0, 0, 1]) => {
                 self.nal(payload, units);
             }
-            // STAP-B, MTAP and FU-B are of the interleaved mode, which nobody offers.
+            // STAP-B, MTAP and FU-B belong to the interleaved mode, which is never offered.
             _ => self.malformed += 1,
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn packetise(picture: &[u8], most: usize, mut send: impl FnMut(&[u8],
             code::SEQUENCE => fields.sequence = true,
             code::PICTURE => fields.read(header),
             code::EXTENSION if extension_id(header) == Some(PICTURE_CODING_EXTENSION) => {
-                // Vector ranges stand in the extension (RFC 2250, 3.4: zero in MPEG-2).
+                // Vector ranges are in the extension (RFC 2250, section 3.4: zero in MPEG-2).
                 fields.vectors = 0;
             }
             code::SLICE_FIRST..=code::SLICE_LAST => starts.push(at),

@@ -12,7 +12,7 @@ pub struct RtpPacket<'a> {
     pub seq: u16,
     /// Media time, ticks of 90 kHz for all we speak.
     pub timestamp: u32,
-    /// Who sent it.
+    /// The sender.
     pub ssrc: u32,
     /// Behind header, extension and contributing sources, before padding.
     pub payload: &'a [u8],

@@ -75,7 +75,7 @@ impl H264Pictures {
         } else if after_loss {
             self.parts.lose();
         }
-        // Whole pictures may be missing: what refers to them is told by their number.
+        // Whole pictures may be missing: references to them are recognised by their number.
         self.seq = self.seq.plus(u32::from(after_loss));
         let slice = carries_slice(packet.payload);
         if slice && self.marked.is_some() {
@@ -197,7 +197,7 @@ impl MpegPictures {
         }
         if self.timestamp.is_some_and(|last| last != packet.timestamp) {
             self.end_picture(out);
-            // Whether the loss was before or behind the end of the picture nobody knows.
+            // It is unknown whether the loss was before or behind the end of the picture.
             if after_loss {
                 self.parts.lose();
             }

@@ -36,9 +36,9 @@ pub struct RtpStats {
 
 /// Layered frames from the RTP packets of one source on a port.
 ///
-/// What it carries is told by the payload type (RFC 3551); of dynamic ones (96 to 127) by what several packets
-/// hold: an MPEG transport stream or H.264. The first such source is taken, others are counted and named; if
-/// it is silent for a second, another one that carries the same takes its place.
+/// The payload type identifies the content (RFC 3551); of dynamic ones (96 to 127) by what several packets
+/// hold: an MPEG transport stream or H.264. The first such source is taken, others are counted and named; if it
+/// is silent for a second, another one that carries the same takes its place.
 ///
 /// A machine without a clock: after each call take the frames and notes, then ask
 /// [`next_timeout`](RtpReceiver::next_timeout).
@@ -160,7 +160,7 @@ impl RtpReceiver {
         })
     }
 
-    /// Why no picture comes out of what arrives, and what helps; `None` if nothing is known to be wrong.
+    /// Why the input yields no picture, with a remedy; `None` if no fault is known.
     pub fn problem(&self) -> Option<String> {
         if let Some((source, foreign)) = self.sources.foreign() {
             return Some(not_carried(source, foreign));

@@ -153,7 +153,7 @@ mod tests {
         Some((u32::from(seq), after_loss))
     }
 
-    /// What comes out of packets that arrive at one instant.
+    /// The output for packets that arrive at one instant.
     fn passed(reorder: &mut Reorder, now: Time, seqs: &[u16]) -> Vec<(u32, bool)> {
         let mut out = Vec::new();
         for &seq in seqs {

@@ -6,7 +6,7 @@ use crate::ts::packet::TS_PACKET;
 
 /// Bytes of a payload at most: with IPv6, UDP and RTP headers it fits an Ethernet frame.
 const PAYLOAD: usize = 1_400;
-/// Transport stream packets in one RTP packet, as everybody does it.
+/// Transport stream packets in one RTP packet, the common number.
 const TS_PACKETS: usize = 7;
 
 /// Packs a stream into RTP packets (RFC 3550).

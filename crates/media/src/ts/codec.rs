@@ -86,7 +86,7 @@ impl VideoCodec {
         VideoInspector::new(kind).unwrap_or(VideoInspector::Other)
     }
 
-    /// How its access units are told.
+    /// The syntax of its access units.
     pub(crate) fn syntax(self) -> Syntax {
         match self {
             VideoCodec::Mpeg1 | VideoCodec::Mpeg2 => Syntax::Mpeg,

@@ -96,7 +96,7 @@ impl Framing {
         }
     }
 
-    /// Takes packets out of the rest as far as they can be told.
+    /// Takes packets out of the rest as far as they are recognisable.
     fn settle(&mut self, packet: &mut impl FnMut(&[u8])) {
         let rest = std::mem::take(&mut self.rest);
         let mut at = 0;

@@ -129,7 +129,7 @@ pub(crate) fn set_discontinuity(packet: &mut [u8]) {
     packet[5] |= 0x80;
 }
 
-/// What goes into the adaptation field of a packet to be written.
+/// The adaptation field of a packet to be written.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Adaptation {
     pub random_access: bool,

@@ -228,7 +228,7 @@ impl TsSplitter {
                 }
                 self.on_units();
             }
-            // Nobody can start before the tables are known.
+            // No receiver can start before the tables are known.
             _ if self.tables.map().is_some() => self.on_other(&packet),
             _ => {}
         }

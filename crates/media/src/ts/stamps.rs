@@ -23,9 +23,10 @@ pub(crate) struct Given {
 /// Gives each picture the time at which it is to be decoded.
 ///
 /// A decoding time stamp is taken as it is, and so is a presentation time stamp alone, which says that both are
-/// the same. Streams that leave the decoding time out although pictures are reordered are told by stamps that go
-/// back: of them the stamps of key frames count. Between stamps the time is interpolated by the picture rate that
-/// earlier stamps show, else by the one that the stream names. A stream without any stamp follows its program clock.
+/// the same. Streams that omit the decoding time although pictures are reordered are recognised by stamps that
+/// decrease: of them the stamps of key frames count. Between stamps the time is interpolated by the picture
+/// rate that earlier stamps show, else by the one that the stream names. A stream without any stamp follows its
+/// program clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stamps {
     /// The decoding times of the last picture and of the one before it.

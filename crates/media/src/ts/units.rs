@@ -79,7 +79,7 @@ impl Syntax {
         }
         let roles = codes(data).map(|(_, code)| self.role(&data[code..]));
         match roles.into_iter().find(|&role| role != Role::Rest) {
-            // What stands before a picture is one unit with it.
+            // Units before a picture are one unit with it.
             Some(Role::First | Role::Front) => has_picture,
             Some(Role::Part) => false,
             Some(Role::Rest) | None => true,

@@ -128,8 +128,8 @@ fn receive(clip: &Clip, received: impl Fn(usize, &Frame) -> bool) -> (Vec<u8>, W
     (out, writer.stats())
 }
 
-/// Receives, decodes, and checks that each picture received stands where it stood in the source, and
-/// that every other repeats one shown before; those before the first received show that one.
+/// Receives, decodes, and checks that each received picture has its position of the source, and that every
+/// other repeats one shown before; those before the first received show that one.
 fn check(
     test: &str,
     sources: &[(&str, &str)],

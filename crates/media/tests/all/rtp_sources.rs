@@ -310,7 +310,7 @@ fn a_source_that_fell_silent_is_replaced_by_the_next() {
     sent.sort_by_key(|it| it.0);
     let mut receiver = RtpReceiver::new();
     assert_eq!(receive(&mut receiver, &sent).len(), 2 * FRAMES);
-    // At once: what comes within a second of the last packet of the first is kept and taken then.
+    // No pause is needed: packets within a second of the last packet of the first are kept and taken then.
     let mut receiver = RtpReceiver::new();
     let frames = receive(&mut receiver, &again(Span::from_ms(10)));
     assert!(frames.len() > 2 * FRAMES - 11, "{}", frames.len());

@@ -16,14 +16,14 @@ pub struct HostPacer {
     waiting: bool,
 }
 
-/// What a source tells the pacer of its host.
+/// The state of a source for the pacer of its host.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    /// What its receivers take in; `None` if they do not say.
+pub(super) struct PacerState {
+    /// The rate its receivers accept; `None` if unknown.
     pub drain: Option<CellRate>,
-    /// What it sends on average.
+    /// Its mean rate.
     pub mean: CellRate,
-    /// What it holds.
+    /// The frame at the head of its queue.
     pub head: Option<SerialHead>,
 }
 
@@ -54,10 +54,10 @@ impl HostPacer {
             let mut first: Option<(usize, SerialHead)> = None;
             let mut place = 0;
             each(&mut |source| {
-                if let Some(turn) = source.turn() {
-                    drain = drain.into_iter().chain(turn.drain).min();
-                    mean = mean.saturating_add(turn.mean);
-                    let own = turn.head.map(|head| (place, head));
+                if let Some(state) = source.pacer_state() {
+                    drain = drain.into_iter().chain(state.drain).min();
+                    mean = mean.saturating_add(state.mean);
+                    let own = state.head.map(|head| (place, head));
                     let heads = first.into_iter().chain(own);
                     first = SerialPacer::choose(heads.map(|head| (head, head.1)));
                 }
@@ -71,7 +71,7 @@ impl HostPacer {
             let mut place = 0;
             each(&mut |source| {
                 if place == chosen {
-                    let cost = source.release_turn(now, obs);
+                    let cost = source.release_head(now, obs);
                     self.pacer.sent(now, cost, rate);
                 }
                 place += 1;

@@ -4,7 +4,7 @@ use layercast_qos::{ShaperError, SignedSpan};
 use layercast_wire::{Payload, Signal};
 
 use super::{LINGER, Phase, Source};
-use crate::mets::source::host::Turn;
+use crate::mets::source::host::PacerState;
 use crate::mets::source::packets::Numbered;
 use crate::mets::{AppFrame, Shaping, SourceEvent};
 
@@ -143,8 +143,8 @@ impl Source {
     }
 
     /// What the pacer of the host has to know; `None` if this source does without.
-    pub(in crate::mets::source) fn turn(&self) -> Option<Turn> {
-        matches!(self.config.shaping, Shaping::Serial { .. }).then(|| Turn {
+    pub(in crate::mets::source) fn pacer_state(&self) -> Option<PacerState> {
+        matches!(self.config.shaping, Shaping::Serial { .. }).then(|| PacerState {
             drain: self.pacer.receiver_rate(),
             mean: self.spec().rate_at(self.adapter.sending().level),
             head: self.pacer.head(),
@@ -152,7 +152,7 @@ impl Source {
     }
 
     /// Hands the next packet on, for the pacer of the host says so; gives its cost.
-    pub(in crate::mets::source) fn release_turn<O: Observer>(
+    pub(in crate::mets::source) fn release_head<O: Observer>(
         &mut self,
         now: Time,
         obs: &mut O,
