@@ -156,7 +156,7 @@ typedef struct {
   uint32_t max_frame;
   // BL, E1, E2.
   lc_layer layers[3];
-  // Frames are played so long after they were sent, ms; 0: as the delays seen demand.
+  // Frames are played this long after they were sent, ms; 0: adapted to the observed delays.
   uint32_t delay_max_ms;
   // Bound of the jitter, ms; 0: none.
   uint32_t jitter_max_ms;
@@ -192,7 +192,7 @@ typedef struct {
 
 // What a member receives.
 typedef struct {
-  // Who.
+  // The member.
   lc_member member;
   // Level granted, 0..2.
   uint32_t level;
@@ -214,7 +214,7 @@ typedef struct {
   uint32_t level;
   // 0: nothing is joined before lc_register_soc().
   uint32_t registered;
-  // Frames are played so long after they were sent, ms; 0: as the flow says.
+  // Frames are played this long after they were sent, ms; 0: as the flow specifies.
   uint32_t playout_ms;
   // How long the flow may be missing before the join fails, ms; 0: 10 s.
   uint32_t flow_within_ms;
@@ -347,8 +347,8 @@ int32_t lc_signal_qos(lc_socket management_socket,
 // `info` is null or points to `size` bytes.
 int32_t lc_get_group_info(lc_socket management_socket, lc_group_info *info, size_t size);
 
-// Who receives the flow, and how well (getGroupStats): at most `capacity` of them, each of `size` bytes.
-// `count` gets how many there are.
+// The receivers of the flow, with their quality (getGroupStats): at most `capacity` of them, each of `size`
+// bytes. `count` gets the total number.
 //
 // # Safety
 // `stats` is null or points to `capacity` times `size` bytes, `count` is null or has room for a number.
@@ -410,12 +410,12 @@ int32_t lc_control_send(lc_socket control,
                         const uint8_t *data,
                         size_t len);
 
-// Takes the next message from a control socket, as lc_recv() takes a frame. `len` gets its length; at a
-// source `from`, if not null, who sent it.
+// Takes the next message from a control socket, as lc_recv() takes a frame. `len` gets its length; at a source
+// `from`, if not null, gets its sender.
 //
 // # Safety
-// `from` is null or points to `size` bytes, `buffer` is null or points to `capacity` bytes, `len` is null
-// or has room for a number.
+// `from` is null or points to `size` bytes, `buffer` is null or points to `capacity` bytes, `len` is null or
+// has room for a number.
 int32_t lc_control_recv(lc_socket control,
                         lc_member *from,
                         size_t size,
@@ -430,9 +430,9 @@ int32_t lc_control_recv(lc_socket control,
 // Gives the file descriptor, or LC_EINVAL for a descriptor that is none or has nothing to take.
 int32_t lc_poll_fd(lc_socket socket);
 
-// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all
-// closed; a server stops, and closes its flows in order, once its groups are closed too: closed after
-// them it returns when the members have been told, or after a few seconds.
+// Closes a descriptor. A sink leaves its flow once its media, control and management sockets are all closed; a
+// server stops, and closes its flows in order, once its groups are closed too: closed after them it returns
+// when the members have been notified, or after a few seconds.
 int32_t lc_close(lc_socket socket);
 
 // A host with sources that listens on `address`, HOST:PORT; port 0 lets the system choose. Its links are
@@ -480,7 +480,7 @@ int32_t lc_open_group(lc_socket server,
 // `url` is null or points to `size` bytes.
 int32_t lc_group_url(lc_socket media, char *url, size_t size);
 
-// Waits until the group has so many members.
+// Waits until the group has this number of members.
 int32_t lc_wait_for_members(lc_socket media, uint32_t members, int32_t timeout_ms);
 
 // Sends a frame: frames of every layer, in the order in which they are decoded. Waits while the flow is a
@@ -493,7 +493,7 @@ int32_t lc_send(lc_socket media,
                 size_t size,
                 int32_t timeout_ms);
 
-// Closes the group (closeGroup): what was sent leaves within `grace_ms`, then the members are told and
+// Closes the group (closeGroup): queued frames leave within `grace_ms`, then the members are notified and
 // released. `undelivered`, if not null, gets the number of frames that could not leave in time.
 //
 // # Safety
