@@ -63,7 +63,7 @@ pub(crate) struct Record {
     /// Objects: missing packets before the current pass.
     pub lacked: u64,
     pub mandatory: bool,
-    /// Whether it was already told that its object is corrupt.
+    /// Whether it already reported a corrupt object.
     pub corrupt: bool,
 }
 

@@ -43,7 +43,7 @@ fn drain(queue: &mut OutputQueue, mut now: Time) -> Vec<(u32, Time)> {
             sent.push((cell.frame.0, now));
             now += queue.config().cell_time;
         } else if let Some(next) = queue.next_eligible() {
-            assert!(next > now, "it would be asked again at once");
+            assert!(next > now, "the queue would be asked again without a delay");
             now = next;
         } else {
             return sent;
@@ -379,7 +379,7 @@ fn passes(mut queue: OutputQueue) {
     assert!(!queue.pass(A), "it would overtake");
     queue.dequeue(ms(0));
     queue.close(A);
-    assert!(!queue.pass(A), "nobody expects it");
+    assert!(!queue.pass(A), "no circuit is open");
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl GoBackN {
     /// Creates a channel; both ends start at sequence number zero.
     pub fn new(mut config: GoBackNConfig) -> GoBackN {
         config.window = config.window.clamp(1, 127);
-        // A time-out of zero would repeat for ever at one time.
+        // A time-out of zero would expire without end at one time.
         config.timeout = config.timeout.max(Span::from_us(1));
         config.max_timeout = config.max_timeout.max(config.timeout);
         GoBackN {

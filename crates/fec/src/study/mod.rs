@@ -31,7 +31,7 @@ pub enum StudyError {
     /// The block is invalid.
     #[error("blocks have at least one source packet and at most 255 packets")]
     Block,
-    /// Nothing to send or nobody to receive.
+    /// No packet or no receiver.
     #[error("at least one packet and one receiver are needed")]
     Nothing,
 }

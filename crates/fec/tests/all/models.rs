@@ -9,7 +9,7 @@ const CODES: [(usize, usize); 4] = [(1, 0), (7, 1), (6, 2), (5, 3)];
 fn near(found: f64, told: f64, off: f64) {
     assert!(
         (found / told - 1.0).abs() < off,
-        "{found} where {told} is told"
+        "{found} instead of {told}"
     );
 }
 
@@ -18,7 +18,7 @@ fn printed(found: f64, told: f64, decimals: i32, what: &str) {
     let half = 0.5 * 10_f64.powi(-decimals) + 1e-12;
     assert!(
         (found - told).abs() <= half,
-        "{what}: {found} where {told} is told"
+        "{what}: {found} instead of {told}"
     );
 }
 

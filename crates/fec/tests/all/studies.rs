@@ -20,7 +20,7 @@ const STAR: Star = Star {
 fn near(found: f64, told: f64, off: f64, what: &str) {
     assert!(
         (found / told - 1.0).abs() < off,
-        "{what}: {found} where {told} is told"
+        "{what}: {found} instead of {told}"
     );
 }
 

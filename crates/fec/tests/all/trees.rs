@@ -6,7 +6,7 @@ use layercast_fec::model::{Branch, Tree, TreeError, expected};
 fn near(found: f64, told: f64, off: f64, what: &str) {
     assert!(
         (found / told - 1.0).abs() < off,
-        "{what}: {found} where {told} is told"
+        "{what}: {found} instead of {told}"
     );
 }
 
@@ -400,7 +400,7 @@ fn perfect_and_hopeless_links() {
         let (found, told) = (at(&tree) - 1.0, receivers as f64 * loss);
         assert!(
             (found - told).abs() < 1e-15 + 1e-7 * told,
-            "{found} where {told} is told"
+            "{found} instead of {told}"
         );
     }
     let hopeless = Tree {

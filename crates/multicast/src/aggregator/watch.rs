@@ -66,7 +66,7 @@ impl Aggregator {
                     flow,
                     what,
                     value: number.into(),
-                    reason: "receivers that it speaks for",
+                    reason: "receivers behind the aggregator",
                 });
             }
         }

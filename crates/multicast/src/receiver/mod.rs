@@ -1,4 +1,4 @@
-//! The receiver: stores what arrives, and answers polls and the end of passes.
+//! The receiver: stores packets, and answers polls and the end of passes.
 
 mod answer;
 mod object;

@@ -31,7 +31,7 @@ pub(super) struct ObjectState {
     pub verified: bool,
     /// Whether the sender knows that everything is present.
     pub reported: bool,
-    /// How often the digest was wrong, and whether the sender must be told.
+    /// How often the digest was wrong, and whether the sender must be informed.
     wrong: u32,
     pub tell_corrupt: bool,
 }

@@ -108,7 +108,7 @@ fn words(event: &ReceiverEvent) -> Option<(&'static str, i64, &'static str)> {
         ReceiverEvent::Refused(reason) => ("refuse", 0, reason.name()),
         // Such an event comes for nearly each packet of a stream.
         ReceiverEvent::Readable => return None,
-        ReceiverEvent::Verify => ("verify", 0, "all is there"),
+        ReceiverEvent::Verify => ("verify", 0, "all packets are present"),
         ReceiverEvent::Complete => ("complete", 0, "the digest is right"),
         ReceiverEvent::Corrupt => ("corrupt", 0, "the digest is wrong"),
         ReceiverEvent::Postponed => ("postponed", 0, "served after the others"),

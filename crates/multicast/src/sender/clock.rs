@@ -58,7 +58,7 @@ impl Clock {
         known.then(|| now.since(then))
     }
 
-    /// Updates smaxRTT with a round's largest round trip: it grows at once and falls by a sixteenth
+    /// Updates smaxRTT with a round's largest round trip: it grows immediately and falls by a sixteenth
     /// (specs/fully-reliable-multicast.md 2.4).
     pub fn largest_was(&mut self, round_trip: Span) {
         self.largest = Some(match self.largest {
@@ -165,7 +165,7 @@ mod tests {
         };
         assert_eq!(round(&[40, 100, 2_000]), Span::from_ms(2_500));
         assert_eq!(round(&[40, 30, 80]), Span::from_ms(100));
-        // One slow answer does not lengthen the wait for ever.
+        // One slow answer does not lengthen the wait permanently.
         assert_eq!(round(&[40, 3_000]), Span::from_ms(100));
         // No answer.
         assert_eq!(round(&[]), Span::from_ms(100));

@@ -74,30 +74,34 @@ impl<S: Source> Sender<S> {
 fn words(event: &SenderEvent) -> (&'static str, i64, &'static str) {
     let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
     // A member's number is a hash of 64 bits; its bits are kept.
-    let who = |member: MemberId| member.0 as i64;
+    let id = |member: MemberId| member.0 as i64;
     match event {
-        SenderEvent::Opened { yes, .. } => ("open", (*yes).into(), "so many take part"),
-        SenderEvent::Joined(member) => ("join", who(*member), "it came late"),
-        SenderEvent::PassDone { needy, .. } => ("pass", (*needy).into(), "so many lack something"),
-        SenderEvent::Released { upto } => ("release", number(*upto), "all have it"),
-        SenderEvent::Repair { from, .. } => ("repair", number(*from), "somebody lacks it"),
-        SenderEvent::Handshake { missing } => {
-            ("handshake", (*missing).into(), "so many are silent")
+        SenderEvent::Opened { yes, .. } => ("open", (*yes).into(), "receivers that take part"),
+        SenderEvent::Joined(member) => ("join", id(*member), "late join"),
+        SenderEvent::PassDone { needy, .. } => {
+            ("pass", (*needy).into(), "receivers that lack something")
         }
-        SenderEvent::Busy(member) => ("wait", who(*member), "it is busy"),
-        SenderEvent::Postponed(member) => ("postpone", who(*member), "it lacks too much"),
-        SenderEvent::Delivered(member) => ("delivered", who(*member), "its digest is right"),
-        SenderEvent::Ejected { member, .. } => ("eject", who(*member), "too slow for the others"),
-        SenderEvent::Failed { member, reason } => ("fail", who(*member), reason.name()),
-        SenderEvent::Degraded { group_rate } => {
-            ("degraded", number(*group_rate), "nobody is named")
+        SenderEvent::Released { upto } => ("release", number(*upto), "all receivers have it"),
+        SenderEvent::Repair { from, .. } => ("repair", number(*from), "a receiver lacks it"),
+        SenderEvent::Handshake { missing } => ("handshake", (*missing).into(), "missing answers"),
+        SenderEvent::Busy(member) => ("wait", id(*member), "the receiver is busy"),
+        SenderEvent::Postponed(member) => ("postpone", id(*member), "the receiver lacks too much"),
+        SenderEvent::Delivered(member) => ("delivered", id(*member), "the digest is right"),
+        SenderEvent::Ejected { member, .. } => {
+            ("eject", id(*member), "slower than the minimum rate")
         }
-        SenderEvent::Rate(rate) => ("rate", number(rate.as_bps()), "by what receivers say"),
+        SenderEvent::Failed { member, reason } => ("fail", id(*member), reason.name()),
+        SenderEvent::Degraded { group_rate } => (
+            "degraded",
+            number(*group_rate),
+            "no single receiver is the cause",
+        ),
+        SenderEvent::Rate(rate) => ("rate", number(rate.as_bps()), "reports of the receivers"),
         SenderEvent::Closed(Ok(())) => ("close", 0, "delivered"),
         SenderEvent::Closed(Err(failure)) => match failure {
             Failure::NoReceivers => ("close", 1, "no receivers"),
             Failure::Integrity => ("close", 1, "group integrity"),
-            Failure::Mtu(_) => ("close", 1, "the path takes no packets of this size"),
+            Failure::Mtu(_) => ("close", 1, "the path drops packets of this size"),
             Failure::User => ("close", 1, "the user"),
             Failure::Content(_) => ("close", 1, "the content"),
         },

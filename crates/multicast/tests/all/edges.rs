@@ -46,7 +46,7 @@ fn who_lacks_something_after_the_last_pass_has_failed_and_the_others_have_it() {
         .deliveries()
         .find(|it| it.member == MemberId(2))
         .map(|it| it.at);
-    assert_eq!(lacks, Some(1), "what it lacked is told");
+    assert_eq!(lacks, Some(1), "its missing packets are reported");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn who_was_expelled_moves_nothing_any_more() {
     let own = net.log.iter().filter(|(_, from, transmit)| {
         *from == 4 && matches!(transmit.packet.body, Body::Report(_))
     });
-    assert!(own.count() > 20, "it went on answering");
+    assert!(own.count() > 20, "it continues to answer");
 }
 
 #[test]

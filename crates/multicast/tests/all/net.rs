@@ -61,7 +61,7 @@ impl Ord for Item {
 /// Decides whether a packet between two nodes is lost, in addition to random losses.
 pub type Fate = Box<dyn FnMut(u32, u32, &Packet) -> bool>;
 
-/// What arrives of a packet between two nodes: by default the packet.
+/// The packets that a node receives for a packet sent to it: by default the same packet.
 pub type Form = Box<dyn FnMut(u32, u32, &Packet) -> Vec<Packet>>;
 
 pub struct Net<S, T> {

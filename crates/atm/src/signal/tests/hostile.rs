@@ -190,7 +190,7 @@ fn a_neighbour_cannot_take_the_name_of_our_own_calls() {
 #[test]
 fn a_neighbour_who_hears_nothing_makes_us_remember_little() {
     let mut alone = Alone::new(None, Span::ZERO);
-    // Answers to port 0 are never acknowledged; circuits through port 2 are used up at once.
+    // Answers to port 0 are never acknowledged; circuits through port 2 are all allocated first.
     for n in 0..1_000 {
         alone.say(0, n, Alone::setup(2, 1 + n as u16 % 4));
         alone.say(0, n, Body::Release);
