@@ -158,6 +158,11 @@ def test_a_page_shows_measured_values_causes_and_what_is_missing(tmp_path):
         pages.pages(groups, tmp_path)
 
 
+def test_citations_of_specifications_are_links():
+    assert pages.cells("specs/mets.md 2.11 (C)") == "| [specs/mets.md 2.11](../specs/mets.md) (C) |"
+    assert pages.linked("[specs/mets.md](../specs/mets.md)") == "[specs/mets.md](../specs/mets.md)"
+
+
 def test_runs_that_differ_in_the_load_alone_are_told_together(tmp_path):
     data = json.loads(group(run=RUN | {"conditions": "debug build, load 3 at the start"}))
     other = data["experiments"][0] | {"id": "a/c"}

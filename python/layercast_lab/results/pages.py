@@ -98,8 +98,13 @@ def _block(words: str, groups: dict[str, Group], page: str) -> str:
 
 def cells(*texts: str | None) -> str:
     """A line of a Markdown table; None is a figure that was not measured."""
-    shown = ["not measured" if text is None else text.replace("|", "\\|") for text in texts]
+    shown = ["not measured" if text is None else linked(text.replace("|", "\\|")) for text in texts]
     return "| " + " | ".join(shown) + " |"
+
+
+def linked(text: str) -> str:
+    """With citations such as `specs/mets.md 2.11` as links to the page of the specification."""
+    return re.sub(r"(?<![\w/\[])(specs/[\w-]+\.md)( \d[\d.]*\d)?", r"[\1\2](../\1)", text)
 
 
 def _measured(run: Run) -> str:
@@ -168,7 +173,7 @@ def _causes(stored: list[Experiment]) -> str:
                 causes.setdefault(row.cause, []).append(row)
         for cause, rows in causes.items():
             names = "; ".join(row.name for row in rows)
-            lines.append(f"- *{prefix}{names}*: {cause or 'the cause is not known.'}")
+            lines.append(f"- *{prefix}{names}*: {linked(cause or 'the cause is not known.')}")
     return "\n".join(lines)
 
 
