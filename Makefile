@@ -50,12 +50,13 @@ try: ## The layercast binary, built quickly: target/try/layercast
 test: tools lint test-rust test-python ## Everything needed to trust a change
 
 .PHONY: lint
-lint: venv ## Formatters and linters, Rust and Python
+lint: venv ## Formatters and linters, Rust and Python; banned phrases
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	ruff check python scripts
 	ruff format --check python scripts
+	$(PY) scripts/wording.py
 
 # The gate depends on the commit alone: property tests draw from a fixed seed here, `make hunt` from fresh ones.
 .PHONY: test-rust

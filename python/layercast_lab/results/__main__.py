@@ -26,7 +26,7 @@ def main() -> int:
     run.add_argument("--seeds", type=int)
     run.add_argument("--seconds", type=float)
     run.add_argument("--full", action="store_true")
-    run.add_argument("--timeout", type=float, help="give an experiment up after so many seconds")
+    run.add_argument("--timeout", type=float, help="abort an experiment after this number of seconds")
     run.add_argument(
         "--out", type=Path, default=Path("target/lab"), help="folder for figures and the gallery"
     )
