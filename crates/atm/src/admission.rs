@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_t1_carries_so_many_circuits_of_one_kind() {
+    fn a_t1_has_the_capacity_of_the_study() {
         for (name, level, most, by_rate) in CAPACITY {
             let contract = kind(name);
             let mut admission = t1();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_queue_can_keep_is_refused_with_its_reason() {
+    fn impossible_contracts_are_refused_with_the_cause() {
         let mut admission = t1();
         let mut refusal = |contract| admission.admit(&contract).unwrap_err();
         assert!(matches!(
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_averaging_interval_limits_what_comes_within_a_bound() {
+    fn a_short_averaging_interval_limits_arrivals_within_a_bound() {
         // Two cells 1 ms apart, then none until 10 ms after the first: 35.3 ms see 4 such pairs.
         let traffic = contract(0, 1_000, 5_000, 10_000).traffic;
         assert_eq!(most_cells(&traffic, us(35_300)), 8);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_gives_up_what_waits_and_saves_the_next_frame() {
+    fn a_timer_discards_the_incomplete_frame_and_saves_the_next() {
         let ms = |ms| Time::ZERO + Span::from_ms(ms);
         let run = |frame, count, at, last| Run {
             flags: if last {

@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_apart_joins_again(
+        fn parts_of_a_run_join_again(
             count in 1u32..50, at in 0u64..100, gap in 0u64..20, parts in prop::collection::vec(1u32..9, 1..9),
         ) {
             let whole = run(count, at, gap);

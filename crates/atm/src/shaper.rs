@@ -199,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn at_ticks_whole_pdus_go_that_conform_and_none_waits_in_vain(
+        fn conforming_pdus_leave_whole_at_the_earliest_tick(
             peak in 1u64..50, more in 1u64..200, burst in 1u32..60, tick in 1u64..5_000,
             pdus in prop::collection::vec((0u64..20_000, 1u32..80), 1..60),
         ) {
@@ -229,7 +229,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_marked_in_time_is_not_tagged_and_keeps_its_last_cell(
+        fn preventive_tags_avoid_tagging_and_keep_the_last_cell(
             peak in 1u64..50, more in 1u64..200, burst in 1u32..60, tags: bool,
             pdus in prop::collection::vec((0u64..20_000, 1u32..80), 1..60),
         ) {

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_in_part_or_gone() {
+    fn frames_are_intact_partial_or_lost() {
         let mut upc = upc(contract(Conformance::C));
         let mut now = Time::ZERO;
         for (frame, cells) in [(1, 2), (2, 2), (3, 2)] {

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_refused_until_something_is_not_needed_any_more() {
+    fn parities_beyond_the_limit_are_refused_until_others_are_discarded() {
         let mut kept = Rebuilder::new(Scheme::ReedSolomon, 25);
         let parity = Payload::Zeros(10);
         assert!(kept.put(0, 0, &parity) && kept.put(1, 0, &parity));

@@ -275,7 +275,7 @@ fn only_the_same_tag_and_the_same_router_may_use_a_circuit_again() {
 }
 
 #[test]
-fn multiplexing_says_who_shares() {
+fn multiplexing_determines_which_packets_share_a_circuit() {
     for (policy, circuits) in [
         ("noqos-conv-svc", 6),
         ("noqos-app-svc", 4),
@@ -337,7 +337,7 @@ fn the_busiest_second_is_one_of_the_clock() {
 }
 
 #[test]
-fn refused_best_effort_drops_what_waits_with_a_record() {
+fn refused_best_effort_drops_waiting_packets_with_a_record() {
     let mut bench = Bench::new("sp-telnet-conv-svc");
     let packets = [bench.packet(tcp(0, 23)), bench.packet(tcp(0, 23))];
     assert_eq!(bench.asked[0].1, Service::Priority(1));
@@ -391,7 +391,7 @@ fn permanent_circuits_stay_and_broken_ones_are_made_again() {
 }
 
 #[test]
-fn a_broken_circuit_in_the_pool_is_taken_by_nobody() {
+fn a_failed_circuit_in_the_pool_is_not_reused() {
     let mut bench = Bench::new("noqos-conv-svccache");
     bench.packet(tcp(0, 80));
     let vc = bench.ready(0);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn media_are_told_by_their_header_and_only_over_udp() {
+    fn media_are_classified_by_header_and_only_over_udp() {
         let with = |media, protocol| FlowKey {
             media: Some(media),
             ..key(protocol, 5004, 80)

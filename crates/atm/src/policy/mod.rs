@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_space_breaks_a_rule() {
+    fn invalid_policies_break_a_rule() {
         let qos = Some((Scheduler::Sp, AppSet::Av));
         let new = Policy::new;
         assert_eq!(new(qos, Mux::Router, VcManagement::Pvc), Err(Rule::R1));

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_rule_and_what_was_perhaps_meant() {
+    fn an_error_names_the_rule_and_similar_policies() {
         let broken = error("sp-telnet-router-svc");
         assert_eq!(broken.problem, NameProblem::Rule(Rule::R1));
         assert!(broken.to_string().contains("R1"), "{broken}");

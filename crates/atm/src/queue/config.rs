@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_named() {
+    fn invalid_values_are_named() {
         let good = QueueConfig::new(Rate::from_bps(1_536_000));
         let error = |config: QueueConfig| config.validate().unwrap_err();
         let port_limit = QueueConfig {

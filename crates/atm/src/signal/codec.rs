@@ -284,12 +284,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(cell in cell()) {
+        fn encoding_round_trips(cell in cell()) {
             prop_assert_eq!(SignalCell::decode(&cell.encode()), Ok(cell));
         }
 
         #[test]
-        fn what_is_decoded_is_encoded_as_it_was(cell in cell(), at in 0usize..48, octet: u8) {
+        fn decoding_round_trips(cell in cell(), at in 0usize..48, octet: u8) {
             let mut octets = cell.encode();
             octets[at] = octet;
             if let Ok(cell) = SignalCell::decode(&octets) {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_refused() {
+    fn unknown_values_are_refused() {
         let octets = |some: &[(usize, u8)]| {
             let mut octets = [0; 48];
             for &(at, octet) in some {

@@ -143,7 +143,7 @@ fn a_hundred_fresh_parities_repair_a_hundred_sources() {
 }
 
 #[test]
-fn too_few_packets_and_impossible_blocks_are_told() {
+fn too_few_packets_and_impossible_blocks_are_reported() {
     for scheme in Scheme::ALL {
         let mut code = scheme.code();
         let mut receiver = BlockDecoder::new(3);
@@ -181,7 +181,7 @@ fn too_few_packets_and_impossible_blocks_are_told() {
 }
 
 #[test]
-fn what_contradicts_the_block_is_refused() {
+fn contradictory_packets_are_refused() {
     let code = Scheme::XorShift.code();
     let mut receiver = BlockDecoder::new(4);
     receiver.put_source(0, vec![1; 10].into());
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_neither_panics_nor_passes_for_what_it_is_not(
+    fn garbage_neither_panics_nor_decodes(
         scheme in prop::sample::select(Scheme::ALL.to_vec()),
         seed: u64, n in 1_usize..12, packets in prop::collection::vec((any::<u8>(), 0_usize..40), 0..40),
     ) {

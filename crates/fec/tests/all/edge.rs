@@ -69,7 +69,7 @@ type Fate = (bool, usize, u32);
 
 proptest! {
     #[test]
-    fn out_come_packets_that_went_in_once_each_and_blocks_that_lack_few_are_whole(
+    fn an_edge_returns_the_original_packets_once_each_and_repairs_blocks(
         lengths in prop::collection::vec(0_usize..1_400, 1..120),
         (n, m) in (1_u8..12, 0_u8..5),
         fates in prop::collection::vec((prop::bool::weighted(0.2), 1_usize..3, 0_u32..40), 720),
@@ -249,7 +249,7 @@ fn a_peer_that_begins_anew_is_heard_at_once() {
 }
 
 #[test]
-fn who_cannot_keep_up_hands_on_without_decoding_and_goes_on_later() {
+fn an_overloaded_edge_bypasses_decoding_and_resumes_later() {
     let (mut near, mut far) = (edge(CONFIG), edge(CONFIG));
     let given: Vec<Bytes> = (0..60).map(|it| packet(it, 10)).collect();
     let all = sent(&mut near, &given);

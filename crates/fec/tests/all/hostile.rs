@@ -42,7 +42,7 @@ fn headers_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn a_block_is_what_its_first_packet_told() {
+fn a_block_has_the_shape_of_its_first_packet() {
     let mut decoder = Decoder::new(DecoderConfig::default());
     decoder.handle(Time::ZERO, &packet(0, 4, Some((4, 2)), 12));
     decoder.handle(Time::ZERO, &packet(0, 3, Some((3, 2)), 12));

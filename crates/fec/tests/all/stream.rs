@@ -126,7 +126,7 @@ fn the_last_source_of_a_full_block_knows_its_shape() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_told_when_it_is_given_up() {
+fn unrecoverable_blocks_are_reported_when_abandoned() {
     let mut encoder = Encoder::new(CONFIG).expect("a configuration");
     let all = sent(&mut encoder, 6);
     let mut decoder = Decoder::new(DecoderConfig::default());

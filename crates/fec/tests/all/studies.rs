@@ -63,7 +63,7 @@ fn fresh_parities_cost_what_their_model_says() {
 }
 
 #[test]
-fn bursts_are_what_interleaving_is_for() {
+fn interleaving_repairs_bursts() {
     let bursts = Bursts {
         scheme: Scheme::XorShift,
         n: 6,

@@ -215,7 +215,7 @@ fn overflow_costs_polls() {
 }
 
 #[test]
-fn what_to_expect_before_the_beginning() {
+fn an_estimate_predicts_the_session() {
     let rate = RmtpModel::paper(1, None, 0.0).rate;
     let it = estimate(5_000, 2_000, 0.01, rate, 0.1, 0.003).unwrap();
     near(it.seconds, 99.5, 1);
@@ -248,7 +248,7 @@ fn frm_keeps_up_until() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused() {
+fn values_out_of_range_are_refused() {
     let model = RmtpModel::paper(100, None, 0.01);
     let buffer = |packets, service| Some(Buffer { packets, service });
     for (name, wrong) in [

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_best_round_of_late_took() {
+    fn the_wait_follows_the_best_recent_round() {
         let mut clock = clock(Deadline::Adaptive {
             initial: Span::from_ms(100),
         });

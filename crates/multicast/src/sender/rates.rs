@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tcp_would_get() {
+    fn the_rate_follows_the_tcp_equation() {
         // 1460 octets, 100 ms, 1 %: the equation of RFC 5348 gives 1.31 Mbit/s.
         let rate = tcp_rate(1_460.0, 0.1, 0.01);
         assert!((1.29e6..1.32e6).contains(&rate), "{rate}");

@@ -101,7 +101,7 @@ fn losses() -> impl Strategy<Value = (usize, u32, u32, Vec<(u32, u64)>, f64, u64
 
 proptest! {
     #[test]
-    fn what_was_lost_is_sent_again_and_nothing_else(
+    fn only_lost_packets_are_sent_again(
         (profile, receivers, each, lost, share, seed) in losses(),
     ) {
         let lost: BTreeSet<(u32, u64)> = lost.into_iter().filter(|it| it.0 <= receivers).collect();
@@ -171,7 +171,7 @@ fn an_aggregator_that_starts_anew_speaks_for_its_receivers_again() {
 }
 
 #[test]
-fn who_dies_behind_an_aggregator_is_counted_and_named_there() {
+fn a_receiver_that_dies_behind_an_aggregator_is_counted_and_named_there() {
     let mut net = objects(layercast(), 20, 10, PERFECT);
     net.start();
     net.run_until(net.now + Span::from_ms(400));

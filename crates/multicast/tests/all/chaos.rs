@@ -351,7 +351,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn objects_arrive_whole_or_it_is_said(scene in scene()) {
+    fn objects_are_complete_or_reported_as_failed(scene in scene()) {
         scene.check(&scene.run())?;
     }
 }

@@ -11,7 +11,7 @@ use crate::net::{Net, PERFECT};
 use crate::object::listed;
 use crate::policy::{net, net_of, rmtp};
 #[test]
-fn who_gets_wrong_octets_again_says_that_it_failed() {
+fn a_second_corrupt_object_is_a_failure() {
     let mut net = net(rmtp(), 3);
     let mut poisoned = std::collections::BTreeMap::new();
     net.form = Box::new(move |_, to, packet| {
@@ -66,7 +66,7 @@ fn an_empty_object_with_a_wrong_digest_is_given_up_at_once() {
 }
 
 #[test]
-fn who_looks_at_its_digest_for_long_is_waited_for() {
+fn slow_verification_is_waited_for() {
     let source = Virtual::new(100_000, 3);
     let config = SenderConfig::layercast(Rate::from_bps(8_000_000));
     let sender = Sender::object(3, config, listed(2), source).unwrap();

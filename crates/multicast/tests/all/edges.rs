@@ -24,7 +24,7 @@ fn outcomes(net: &Net<Memory, MemoryStore>) -> Vec<Outcome> {
 }
 
 #[test]
-fn who_lacks_something_after_the_last_pass_has_failed_and_the_others_have_it() {
+fn an_incomplete_receiver_fails_after_the_last_pass_and_the_others_complete() {
     let config = SenderConfig {
         rounds: 4,
         weak: Weak::Keep,
@@ -106,7 +106,7 @@ fn polls_of_the_silent_are_no_burst() {
 }
 
 #[test]
-fn who_dies_after_it_said_that_it_has_everything_has_it() {
+fn a_receiver_that_dies_after_its_receipt_is_delivered() {
     let mut net = net_of(rmtp(), 3, 20_000);
     // All packets of the second receiver after its first report are lost, including its good-bye.
     let mut said = false;
@@ -143,7 +143,7 @@ fn a_surplus_that_is_too_small_costs_polls_and_late_answers_are_counted() {
 }
 
 #[test]
-fn nobody_is_on_the_list_twice_and_lists_are_not_empty() {
+fn lists_of_members_have_no_duplicates_and_are_not_empty() {
     let refused = |members: Vec<u64>| {
         let members = members.into_iter().map(|id| (MemberId(id), None)).collect();
         let source = Memory::new("x", content(10), None);
@@ -158,7 +158,7 @@ fn nobody_is_on_the_list_twice_and_lists_are_not_empty() {
 }
 
 #[test]
-fn a_poll_that_nobody_heard_kills_nobody() {
+fn a_lost_poll_kills_no_receiver() {
     let mut net = stream(no_ejection(), 4, PERFECT, 6);
     let mut polls = 0;
     net.fate = Box::new(move |from, _, packet| {
@@ -215,7 +215,7 @@ fn another_life_of_a_streams_member_is_no_heir_of_the_first() {
 }
 
 #[test]
-fn who_was_expelled_moves_nothing_any_more() {
+fn expelled_receivers_have_no_effect() {
     let config = SenderConfig {
         packet_size: 2_000,
         ..SenderConfig::frm()

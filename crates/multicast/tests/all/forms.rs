@@ -136,7 +136,7 @@ fn the_worked_trace() {
 }
 
 #[test]
-fn who_is_busy_is_served_after_the_others() {
+fn busy_receivers_are_served_after_the_others() {
     for form in [RmtpForm::V1, RmtpForm::V2] {
         let (mut net, log) = network(form, PERFECT, 1);
         net.start();
@@ -159,7 +159,7 @@ fn who_is_busy_is_served_after_the_others() {
 
 /// A receiver that missed a whole pass does not know its number, which RMTP's POLL does not contain.
 #[test]
-fn who_lost_a_whole_pass_is_not_lost() {
+fn a_receiver_that_missed_a_whole_pass_recovers() {
     let (mut net, _) = network(RmtpForm::V2, PERFECT, 1);
     net.fate = Box::new(|_, to, packet| match &packet.body {
         layercast_wire::multicast::Body::Data(data) => match data.round {
@@ -225,7 +225,7 @@ fn a_stream_is_delivered_in_frm() {
 
 /// The slowest receiver of a group is expelled, and informed by EJECT and CNTL.
 #[test]
-fn who_is_too_slow_is_expelled_in_frm() {
+fn slow_receivers_are_expelled_in_frm() {
     let mut net = stream(SenderConfig::frm(), 4, PERFECT, 1);
     net.form = Box::new(in_frm(4));
     net.start();

@@ -71,7 +71,7 @@ fn parities_repair_what_many_lost_differently() {
 }
 
 #[test]
-fn who_starts_anew_goes_on_where_it_was() {
+fn a_restarted_receiver_resumes() {
     let config = SenderConfig {
         rate: layercast_multicast::RateControl::Fixed(Rate::from_bps(400_000)),
         ..SenderConfig::rmtp()

@@ -63,7 +63,7 @@ fn of<'a>(records: &'a [Value], node: &str, event: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn every_packet_state_and_loss_is_told() {
+fn every_packet_state_and_drop_is_reported() {
     for aggregators in [false, true] {
         let mut net = net(aggregators);
         let records = watched(&mut net);
@@ -108,7 +108,7 @@ fn every_packet_state_and_loss_is_told() {
 }
 
 #[test]
-fn who_looks_changes_nothing() {
+fn observation_changes_nothing() {
     let (mut alone, mut seen) = (net(true), net(true));
     alone.start();
     alone.run();

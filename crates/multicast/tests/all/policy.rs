@@ -40,7 +40,7 @@ pub fn delivered(net: &Net<Memory, MemoryStore>) -> bool {
 }
 
 #[test]
-fn few_who_miss_something_get_it_by_unicast() {
+fn few_incomplete_receivers_are_repaired_by_unicast() {
     let config = SenderConfig {
         repair: Repair::Selective {
             unicast_below_permille: 300,

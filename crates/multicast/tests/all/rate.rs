@@ -60,7 +60,7 @@ fn most_silent_at_once_is_the_path() {
 }
 
 #[test]
-fn who_is_late_for_a_moment_costs_no_rate_and_who_is_longer_only_until_all_answer() {
+fn a_short_silence_costs_no_rate_and_a_long_one_only_until_all_answer() {
     let rate = Rate::from_bps(8_000_000);
     let (half, full) = (Rate::from_bps(4_000_000), rate);
     for (lost, wanted) in [(12, vec![]), (60, vec![half, full])] {

@@ -150,7 +150,7 @@ fn nothing_is_released_before_everybody_has_it() {
 }
 
 #[test]
-fn slow_receivers_are_expelled_and_told() {
+fn slow_receivers_are_expelled_and_informed() {
     let config = SenderConfig {
         packet_size: 2_000,
         ..SenderConfig::frm()
@@ -186,7 +186,7 @@ fn slow_receivers_are_expelled_and_told() {
 }
 
 #[test]
-fn if_all_are_slow_nobody_is_expelled() {
+fn a_slow_group_is_not_expelled() {
     let mut net = stream(SenderConfig::frm(), 3, PERFECT, 6);
     net.start();
     let mut users = Users::new(3, 300);
@@ -309,7 +309,7 @@ proptest! {
     /// Users read the stream in order (checked by `Users`); a receiver that is present at the end has all of it or
     /// knows that it has not.
     #[test]
-    fn streams_arrive_whole_or_it_is_said(
+    fn streams_are_complete_or_reported_as_failed(
         receivers in 1u32..6,
         rates in (0.0..0.15f64, 0.0..0.1f64, 0.0..0.05f64, 0u64..20),
         policies in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),

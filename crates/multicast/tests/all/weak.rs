@@ -8,7 +8,7 @@ use crate::net::{Net, PERFECT};
 use crate::object::{content, listed, stores};
 use crate::policy::{delivered, net, rmtp, when};
 #[test]
-fn who_is_busy_is_served_after_the_others() {
+fn busy_receivers_are_served_after_the_others() {
     let mut net = net(rmtp(), 4);
     net.start();
     net.run_until(net.now + Span::from_ms(500));
@@ -29,7 +29,7 @@ fn who_is_busy_is_served_after_the_others() {
 }
 
 #[test]
-fn who_stays_busy_is_given_up() {
+fn a_receiver_that_stays_busy_is_given_up() {
     let mut net = net(rmtp(), 2);
     net.start();
     net.run_until(net.now + Span::from_ms(500));
@@ -45,7 +45,7 @@ fn who_stays_busy_is_given_up() {
 }
 
 #[test]
-fn who_lacks_too_much_is_postponed_alone_or_with_others() {
+fn receivers_that_lack_too_much_are_postponed() {
     for side in [false, true] {
         let config = SenderConfig {
             weak: Weak::Postpone {
@@ -78,7 +78,7 @@ fn who_lacks_too_much_is_postponed_alone_or_with_others() {
 }
 
 #[test]
-fn who_loses_half_both_ways_is_not_taken_for_dead() {
+fn a_receiver_with_half_loss_each_way_is_not_considered_dead() {
     for seed in 0..100 {
         let config = SenderConfig {
             packet_size: 1_000,

@@ -68,7 +68,7 @@ fn a_turn_is_a_cell_or_the_weight_of_a_level() {
 }
 
 #[test]
-fn who_had_nothing_to_send_goes_first_but_not_for_ever() {
+fn a_new_circuit_is_first_but_only_once() {
     let mut queue = queue_with(wide(Discipline::Drr));
     let c = Vcid(3);
     for vc in [A, B, c] {

@@ -59,7 +59,7 @@ fn circuits_of_both_directions_and_of_many_calls_stay_apart() {
 }
 
 #[test]
-fn a_refusal_gives_back_what_was_reserved_on_the_way() {
+fn a_refusal_releases_the_reservations_on_the_path() {
     // Hosts 0 and 3 both send through the link from 1 to 2, which admits three contracts.
     let mut net = Net::tree(
         &[(0, 1), (3, 1), (1, 2), (2, 4)],
@@ -176,7 +176,7 @@ fn a_full_channel_refuses_further_calls() {
 }
 
 #[test]
-fn the_watchdog_undoes_a_call_that_nobody_answers() {
+fn the_watchdog_undoes_an_unanswered_call() {
     let mut net = Net::line(4, HOP, ControllerConfig::default());
     let request = net.setup(0, 3, contract());
     // The SETUP reaches node 2; then all cells are lost for 100 s.

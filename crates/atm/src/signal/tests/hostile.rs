@@ -150,7 +150,7 @@ fn messages_that_are_too_many_to_be_understood_come_again() {
 }
 
 #[test]
-fn a_host_gives_back_only_what_it_was_given() {
+fn a_host_releases_only_its_own_circuits() {
     let mut alone = Alone::new(Some(AtmAddress(7)), Span::ZERO);
     alone.handle(ControllerInput::Setup {
         request: RequestId(1),
@@ -188,7 +188,7 @@ fn a_neighbour_cannot_take_the_name_of_our_own_calls() {
 }
 
 #[test]
-fn a_neighbour_who_hears_nothing_makes_us_remember_little() {
+fn a_silent_neighbour_causes_bounded_memory() {
     let mut alone = Alone::new(None, Span::ZERO);
     // Answers to port 0 are never acknowledged; circuits through port 2 are all allocated first.
     for n in 0..1_000 {
