@@ -1,13 +1,21 @@
-//! A sink: prints the frames of the flow at a URL when they are due.
+//! A sink: writes the flow at a URL to a file, and prints each frame when it is due.
 
-use layercast::{Result, join};
+use std::fs::File;
+use std::io::Write;
+
+use layercast::join;
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let url = std::env::args().nth(1).expect("usage: sink URL");
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = std::env::args().skip(1);
+    let (Some(url), Some(path)) = (words.next(), words.next()) else {
+        return Err("usage: sink URL FILE".into());
+    };
     let (mut media, _control, _management) = join(&url).await?;
+    let mut file = File::create(path)?;
     while let Some(frame) = media.recv().await {
         println!("{} of {} bytes", frame.layer, frame.data.len());
+        file.write_all(&frame.data)?;
     }
     Ok(())
 }

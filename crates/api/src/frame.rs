@@ -80,6 +80,18 @@ impl From<Frame> for AppFrame {
     }
 }
 
+impl From<AppFrame> for Frame {
+    /// A frame of a live input ([`LiveInput::start`](layercast_net::LiveInput::start)).
+    fn from(frame: AppFrame) -> Frame {
+        Frame {
+            layer: frame.layer,
+            gop_start: frame.gop_start,
+            time: frame.time,
+            data: bytes_of(frame.payload),
+        }
+    }
+}
+
 impl From<&layercast_media::Frame> for Frame {
     /// A picture of a clip; of a trace without pictures, as many zeros.
     fn from(frame: &layercast_media::Frame) -> Frame {
@@ -95,20 +107,24 @@ impl From<&layercast_media::Frame> for Frame {
 
 impl From<PlayedFrame> for Played {
     fn from(frame: PlayedFrame) -> Played {
-        let data = match frame.payload {
-            Payload::Bytes(data) => data,
-            other => {
-                let mut data = Vec::with_capacity(other.len());
-                other.append_to(&mut data);
-                data.into()
-            }
-        };
         Played {
             seq: frame.seq.0,
             layer: frame.layer,
             gop_start: frame.gop_start,
             delay: frame.delay,
-            data,
+            data: bytes_of(frame.payload),
+        }
+    }
+}
+
+/// The bytes of a payload, without a copy where it holds them.
+fn bytes_of(payload: Payload) -> Bytes {
+    match payload {
+        Payload::Bytes(data) => data,
+        other => {
+            let mut data = Vec::with_capacity(other.len());
+            other.append_to(&mut data);
+            data.into()
         }
     }
 }

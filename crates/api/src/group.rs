@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 use layercast_core::{FlowSpec, FrameRate, Level, QosPolicy, Span, Status};
 use layercast_media::Clip;
 use layercast_net::{
-    Clock, FlowState, Frames, LocalSource, NodeCommand, clock_name, flow_epoch, random_seed,
-    source_protection, wall_clock,
+    Clock, FlowState, Frames, LiveFlow, LocalSource, NodeCommand, clock_name, flow_epoch,
+    random_seed, source_protection, wall_clock,
 };
 use layercast_protect::{Claims, JoinUrl, Seed, Signer, Token};
 use layercast_transport::mets::{AppFrame, SourceConfig};
@@ -352,6 +352,15 @@ impl OpenGroup {
             .subscribe()
             .wait_for(|&joined| joined >= members)
             .await;
+    }
+
+    /// The flow for a live input ([`LiveInput::start`](layercast_net::LiveInput::start)), which
+    /// renegotiates it when the input exceeds its reserved rates.
+    pub fn live_flow(&self) -> LiveFlow {
+        LiveFlow {
+            name: self.shared.name.clone(),
+            node: self.shared.commands.clone(),
+        }
     }
 
     /// The control sockets of the members.

@@ -77,8 +77,8 @@ pub use group::{Group, OpenGroup};
 pub use join::{Join, join};
 pub use layercast_core::{
     AdaptMode, Alarm, AlarmOp, CellRate, FilterKind, FlowSpec, FrameRate, GroupInfo, GroupState,
-    Layer, LayerRate, LeaveReason, Level, MaintMode, Metric, NodeId, OnPlenty, OnScarce, PerLayer,
-    QosOption, QosPolicy, Rate, Refusal, Resource, Span, Status,
+    Layer, LayerRate, LeaveReason, Level, MaintMode, Metric, NodeId, Off, OnPlenty, OnScarce,
+    PerLayer, QosOption, QosPolicy, Rate, Refusal, Resource, Span, Status,
 };
 pub use layercast_media::Clip;
 pub use layercast_qos::QosMetric;
@@ -88,6 +88,8 @@ pub use media::{MediaHandle, MediaSocket};
 pub use server::Server;
 pub use upcall::{QosEvent, QosSignal};
 
+/// The machines of reliable multicast: files to many receivers.
+pub use layercast_multicast as multicast;
 /// The loops that drive the machines over sockets.
 pub use layercast_net as net;
 /// The machine that sends media on.
