@@ -54,8 +54,8 @@ lint: venv ## Formatters and linters, Rust and Python; banned phrases
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-	ruff check python scripts
-	ruff format --check python scripts
+	ruff check python scripts examples
+	ruff format --check python scripts examples
 	$(PY) scripts/wording.py
 
 # The gate depends on the commit alone: property tests draw from a fixed seed here, `make hunt` from fresh ones.
@@ -96,7 +96,7 @@ reference: venv ## The generated pages of docs/src/reference, and the JSON Schem
 docs-commands: export LAYERCAST := $(TARGET)/debug/layercast
 docs-commands: export PYTHONPATH := $(TARGET)/debug/python
 docs-commands: export LAYERCAST_LONG := 1
-docs-commands: tools clips ## Every command that README.md, docs/ and --help show, run as printed (hours; ONLY=docs/src/how-to/media.md: some of them)
+docs-commands: tools clips ## Every command that README.md, docs/ and --help show, run as printed (hours; ONLY=docs/src/reference/media.md: some of them)
 	scripts/install_tools.sh $(PY) iperf3 curl ping
 	cargo build --workspace --lib --bins --examples
 	scripts/stage_python.sh $(TARGET)/debug

@@ -159,6 +159,10 @@ def test_toml_is_what_the_program_takes(block: Block, tmp_path):
     place = folder / "a" / "b"
     place.mkdir(parents=True)
     (place / "example.toml").write_text(text)
+    # Files that other blocks are, such as the scenario of a campaign.
+    for name, content in inputs([block]).items():
+        if isinstance(content, str) and "/" not in name:
+            (place / name).write_text(content)
     if "schema" in values:
         check = [str(LAYERCAST), "sim", "--check", "a/b/example.toml"]
     elif "scenario" in values:
@@ -174,9 +178,14 @@ def test_toml_is_what_the_program_takes(block: Block, tmp_path):
 
 
 def whole_programs() -> list[Block]:
-    """The Python blocks that import what they use of Layercast; the others are parts of a program."""
+    """The Python blocks that import what they use of Layercast; the others are parts of a program.
+
+    Those that are files are run by the commands of their page, with arguments.
+    """
     return [
-        block for block in code_blocks("python") if re.search(r"^(import|from) \w", block.text, re.MULTILINE)
+        block
+        for block in code_blocks("python")
+        if re.search(r"^(import|from) \w", block.text, re.MULTILINE) and "file" not in block.notes
     ]
 
 
@@ -190,6 +199,15 @@ def test_python_programs_run(block: Block, tmp_path):
     program = [sys.executable, "-c", block.text]
     done = subprocess.run(program, cwd=folder, env=env, capture_output=True, text=True, timeout=HUNG)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_python_files_are_run_by_their_page():
+    for name, found in pages().items():
+        commands = [block.text for block in found if block.language in blocks.SHELL]
+        for block in found:
+            if block.language == "python" and (file := block.note("file")):
+                run = any(f"python {file}" in text for text in commands)
+                assert run, f"{name}:{block.line}: no command of the page runs `python {file}`"
 
 
 @pytest.mark.parametrize("block", **named(code_blocks("python")))
