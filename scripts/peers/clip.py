@@ -67,7 +67,7 @@ class Clip:
         self.layered = self._make("clip.m1v", copy)
         # As much as the MPEG-1 clip, to the same path.
         kbps = round(self.layered.stat().st_size * 8 / SECONDS / 1_000)
-        # As docs/src/how-to/media.md advises, and no worse for others: key frames of even distance, and no
+        # As docs/src/reference/media.md advises, and no worse for others: key frames of even distance, and no
         # picture refers to a B picture.
         x264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", str(FPS), "-bf", "2"]
         x264 += ["-x264-params", "scenecut=0:b-pyramid=none"]

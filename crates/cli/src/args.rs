@@ -247,7 +247,7 @@ Examples:
   layercast serve clip.m1v --start-when-joined 2      # waits for two receivers
   ffmpeg -nostdin -re -i any.mp4 -c:v libx264 -g 25 -bf 2 \\
       -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
-  layercast serve udp://127.0.0.1:5000                # live, with sound (docs/src/how-to/media.md)
+  layercast serve udp://127.0.0.1:5000                # live, with sound (docs/src/reference/media.md)
   layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s")]
 pub struct Serve {
     /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
