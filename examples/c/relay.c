@@ -10,6 +10,9 @@
 
 static uint8_t video[8 << 20];
 
+/* What is reserved, in cells of 48 bytes per second: about 1, 1.5 and 1 Mbit/s of BL, E1 and E2. */
+static const lc_layer RATES[3] = {{2600, 8000, 1400}, {3900, 12000, 1400}, {2600, 8000, 1400}};
+
 static int failed(const char *what) {
     char text[512];
     lc_last_error(text, sizeof text);
@@ -31,11 +34,15 @@ static size_t first_picture(size_t size, int *kind) {
 
 int main(int argc, char **argv) {
     lc_socket server, media;
+    lc_flow_spec spec;
     char url[512];
     if (argc != 2) return fprintf(stderr, "usage: relay HOST:PORT < VIDEO\n"), 2;
     if (lc_server_open(argv[1], &server)) return failed(argv[1]);
-    /* The rates are learned from the first group of pictures; a receiver that joins earlier waits for it. */
-    if (lc_open_group(server, "camera", NULL, 0, NULL, 0, &media, NULL, NULL)) return failed("group");
+    lc_flow_spec_default(&spec, sizeof spec);
+    spec.frame_rate_num = 25, spec.frame_rate_den = 1;
+    spec.gop_n = 12, spec.gop_m = 3, spec.max_frame = 64 << 10, spec.delay_max_ms = 1000;
+    memcpy(spec.layers, RATES, sizeof RATES);
+    if (lc_open_group(server, "camera", &spec, sizeof spec, NULL, 0, &media, NULL, NULL)) return failed("group");
     lc_group_url(media, url, sizeof url);
     printf("%s\n", url), fflush(stdout);
     size_t size = 0;

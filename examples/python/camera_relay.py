@@ -13,6 +13,19 @@ import layercast
 # A picture begins with the headers before it: sequence header, GOP header, picture header.
 START = re.compile(rb"\x00\x00\x01(?:\xb3|\xb8|\x00)")
 PICTURE = b"\x00\x00\x01\x00"
+# What is reserved, in cells of 48 bytes per second: about 1, 1.5 and 1 Mbit/s of BL, E1 and E2.
+SPEC = {
+    "frame_rate": {"num": 25, "den": 1},
+    "gop_n": 12,
+    "gop_m": 3,
+    "max_frame": 65_536,
+    "delay_max_ms": 1000,
+    "layers": {
+        "BL": {"mean": 2600, "peak": 8000, "burst": 1400},
+        "E1": {"mean": 3900, "peak": 12_000, "burst": 1400},
+        "E2": {"mean": 2600, "peak": 8000, "burst": 1400},
+    },
+}
 
 
 def take_picture(video: bytearray) -> bytes | None:
@@ -35,8 +48,7 @@ def layer_of(picture: bytes) -> layercast.Layer:
 async def main(listen: str) -> None:
     video = bytearray()
     async with layercast.Server(listen) as server:
-        # The rates are learned from the first group of pictures; a receiver that joins earlier waits for it.
-        group = await server.open_group("camera", frame_rate=25)
+        group = await server.open_group("camera", spec=SPEC)
         print(group.url, flush=True)
         while piece := await asyncio.to_thread(sys.stdin.buffer.read1, 65_536):
             video += piece

@@ -60,8 +60,9 @@ def test_a_file_reaches_two_receivers(tmp_path):
 def test_the_relay_offers_what_comes_on_standard_input(tmp_path):
     if not CLIP.exists() or not shutil.which("ffmpeg"):
         pytest.skip("needs the demo clip (make clips) and ffmpeg")
-    reads = ["ffmpeg", "-v", "error", "-nostdin", "-re", "-t", "5", "-i", CLIP, "-c", "copy"]
-    camera = subprocess.Popen([*reads, "-f", "mpeg1video", "-"], stdout=subprocess.PIPE)
+    reads = ["ffmpeg", "-v", "error", "-nostdin", "-re", "-t", "5", "-i", CLIP, "-an"]
+    encodes = ["-vf", "scale=320:-2", "-c:v", "mpeg1video", "-b:v", "1M", "-r", "25", "-g", "12", "-bf", "2"]
+    camera = subprocess.Popen([*reads, *encodes, "-f", "mpeg1video", "-"], stdout=subprocess.PIPE)
     relay = start("camera_relay", "127.0.0.1:0", stdin=camera.stdout)
     saved = tmp_path / "got.m1v"
     finish(start("sink", relay.stdout.readline().strip(), saved))
