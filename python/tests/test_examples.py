@@ -70,7 +70,7 @@ def test_the_relay_offers_what_comes_on_standard_input(tmp_path):
     camera.wait()
     decodes = ["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames"]
     counted = subprocess.run([*decodes, "-of", "csv=p=0", saved], capture_output=True, text=True, check=True)
-    assert int(counted.stdout.strip().strip(",")) > 60
+    assert int(counted.stdout.strip().strip(",")) >= 20
 
 
 def test_each_link_carries_the_layers_that_fit():
