@@ -95,6 +95,64 @@ fn end(mut child: Child, name: &str) -> String {
     told
 }
 
+/// A film in a file, and its pictures.
+fn film_in(folder: &Path) -> (PathBuf, Vec<Vec<u8>>) {
+    let (film, pictures) = film();
+    let path = folder.join("film.m1v");
+    fs::write(&path, film).unwrap();
+    (path, pictures)
+}
+
+#[test]
+fn the_programs_of_the_tutorial_are_the_examples() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/src/tutorials/embed-c.md")).unwrap();
+    let shown = page.split("\n```c\n").skip(1);
+    let shown: Vec<&str> = shown.map(|it| it.split("```").next().unwrap()).collect();
+    let examples = ["source", "sink"].map(|name| {
+        let path = root.join("examples/c").join(name).with_extension("c");
+        fs::read_to_string(path).unwrap()
+    });
+    assert_eq!(shown, examples);
+}
+
+#[real_time]
+fn a_relay_in_c_sends_what_comes_on_standard_input() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi-relay");
+    fs::create_dir_all(&folder).unwrap();
+    let (Some(relay), Some(sink)) = (build("relay", &folder), build("sink", &folder)) else {
+        return;
+    };
+    let (path, pictures) = film_in(&folder);
+    let mut relay = Command::new(&relay)
+        .arg("127.0.0.1:0")
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .stdin(fs::File::open(&path).unwrap())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(relay.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let mut sink = run(&sink, &[url.trim()]);
+    let mut received = Vec::new();
+    let mut out = sink.stdout.take().unwrap();
+    out.read_to_end(&mut received).unwrap();
+    assert_eq!(end(relay, "relay"), "");
+    end(sink, "sink");
+    // A picture is complete when the next one begins, so the last one is not sent.
+    let base = pictures[..95].iter().step_by(4);
+    let there = |picture: &Vec<u8>| received.windows(picture.len()).any(|at| at == picture);
+    let whole: Vec<bool> = base.map(there).collect();
+    let first = whole.iter().position(|&there| there).expect("a picture");
+    assert!(
+        first < 12 && whole[first..].iter().all(|&it| it),
+        "{whole:?}"
+    );
+}
+
 #[real_time]
 fn a_sink_in_c_writes_what_a_source_in_c_sends() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
@@ -102,9 +160,7 @@ fn a_sink_in_c_writes_what_a_source_in_c_sends() {
     let (Some(source), Some(sink)) = (build("source", &folder), build("sink", &folder)) else {
         return;
     };
-    let (film, pictures) = film();
-    let path = folder.join("film.m1v");
-    fs::write(&path, film).unwrap();
+    let (path, pictures) = film_in(&folder);
     let mut source = run(&source, &[path.to_str().unwrap(), "127.0.0.1:0"]);
     let mut url = String::new();
     let mut said = BufReader::new(source.stdout.take().unwrap());
