@@ -157,6 +157,9 @@ impl<A: Copy + Ord> AddressBudgets<A> {
         if !self.entries.contains_key(&address) && self.entries.len() >= self.places {
             self.forget_one();
         }
+        debug_assert!(self.entries.len() <= self.places);
+        let [unvalidated, validated] = &self.by_use;
+        debug_assert_eq!(unvalidated.len() + validated.len(), self.entries.len());
         self.uses += 1;
         let used = self.uses;
         let budget = AddressBudget::default();

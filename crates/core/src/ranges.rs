@@ -21,11 +21,20 @@ impl RangeSet {
         let last = self.0.partition_point(|&(start, _)| start <= to);
         if first == last {
             self.0.insert(first, (from, to));
+            debug_assert!(self.is_separate(first), "ranges touch");
             return;
         }
         let merged = (from.min(self.0[first].0), to.max(self.0[last - 1].1));
         self.0[first] = merged;
         self.0.drain(first + 1..last);
+        debug_assert!(self.is_separate(first), "ranges touch");
+    }
+
+    /// Whether the range at `place` touches neither of its neighbours.
+    fn is_separate(&self, place: usize) -> bool {
+        let (start, end) = self.0[place];
+        let before = place.checked_sub(1).is_none_or(|n| self.0[n].1 < start);
+        start < end && before && self.0.get(place + 1).is_none_or(|next| end < next.0)
     }
 
     /// Removes everything below `at`.
@@ -37,6 +46,7 @@ impl RangeSet {
         }
         if let Some(first) = self.0.first_mut() {
             first.0 = first.0.max(at);
+            debug_assert!(first.0 < first.1, "an empty range");
         }
     }
 

@@ -43,6 +43,7 @@ impl ReplayWindow {
             self.highest = Some(counter);
         }
         self.bits[word(counter)] |= bit(counter);
+        debug_assert!(!self.is_fresh(counter));
         true
     }
 }

@@ -148,6 +148,8 @@ pub fn fair_share(residual: CellRate, demands: &[Demand], grants: &mut Vec<Grant
             break;
         }
     }
+    let granted: u64 = grants.iter().map(|grant| u64::from(grant.rate.0)).sum();
+    debug_assert_eq!(granted + u64::from(pool), u64::from(residual.0));
     CellRate(pool)
 }
 

@@ -14,10 +14,14 @@
 //! let config = PathConfig { rate: Some(Rate::from_bps(1_000_000)), ..PathConfig::default() };
 //! let mut path = Path::new(config, 1, "there").unwrap();
 //! path.handle(Time::ZERO, PathDatagram { item: "media", wire_len: 1_000, congestion: false }, &mut Off);
-//! let at = path.next_timeout().unwrap();
-//! assert_eq!(at, Time::ZERO + Span::from_ms(8));
-//! path.on_timeout(at, &mut Off);
-//! assert_eq!(path.poll_transmit(at, &mut Off).unwrap().item, "media");
+//! let (at, arrived) = loop {
+//!     let at = path.next_timeout().unwrap();
+//!     path.on_timeout(at, &mut Off);
+//!     if let Some(arrived) = path.poll_transmit(at, &mut Off) {
+//!         break (at, arrived);
+//!     }
+//! };
+//! assert_eq!((at, arrived.item), (Time::ZERO + Span::from_ms(8), "media"));
 //! ```
 
 mod adapter;

@@ -156,12 +156,14 @@ impl Ipv4Packet {
         head[16..20].copy_from_slice(&self.dst.octets());
         let sum = Checksum::default().bytes(&head).finish();
         head[10..12].copy_from_slice(&sum.to_be_bytes());
+        let start = out.len();
         out.extend_from_slice(&head);
         match &self.body {
             IpBody::Tcp(segment) => segment.encode_into(self.src, self.dst, out),
             IpBody::Udp(datagram) => datagram.encode_into(self.src, self.dst, out)?,
             IpBody::Other { payload, .. } => payload.append_to(out),
         }
+        debug_assert_eq!(out.len() - start, len);
         Ok(())
     }
 

@@ -118,6 +118,7 @@ impl TcpSegment {
     pub fn encode_into(&self, src: Ipv4Addr, dst: Ipv4Addr, out: &mut Vec<u8>) {
         let mut head = [0; TCP_HEADER + MAX_OPTIONS];
         let len = TCP_HEADER + self.options.encode(&mut head[TCP_HEADER..]);
+        debug_assert_eq!(len, self.header_len());
         let head = &mut head[..len];
         head[0..2].copy_from_slice(&self.src_port.to_be_bytes());
         head[2..4].copy_from_slice(&self.dst_port.to_be_bytes());

@@ -58,6 +58,7 @@ impl UdpDatagram {
             out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
         }
         self.payload.append_to(out);
+        debug_assert_eq!(out.len() - start, len);
         Ok(())
     }
 

@@ -168,6 +168,7 @@ impl Connection {
             });
         }
         self.snd.drop_to(at);
+        debug_assert!(self.una < at && at <= self.max);
         self.una = at;
         self.nxt = self.nxt.max(at);
         self.scoreboard.remove_below(at);
