@@ -119,7 +119,7 @@ pub fn run(args: &FecEdge) -> Outcome {
     })
 }
 
-/// Where programs send to.
+/// The address that programs send to.
 fn inside(args: &FecEdge) -> Result<SocketAddr, Failure> {
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
     // A program elsewhere is not reached from the address of the loopback.
@@ -136,7 +136,7 @@ fn inside(args: &FecEdge) -> Result<SocketAddr, Failure> {
             usage("--out takes the address and the port of a program, such as 127.0.0.1:6000")
         }
         Some(out) if out == inside => {
-            usage("--in and --out are the same address: packets would come back at once")
+            usage("--in and --out are the same address: packets would come back immediately")
         }
         Some(out) if out.is_ipv4() != inside.is_ipv4() => {
             usage("--in and --out have to be both IPv4 or both IPv6")
@@ -148,7 +148,7 @@ fn inside(args: &FecEdge) -> Result<SocketAddr, Failure> {
     }
 }
 
-/// The address of the peer, of the kind that can be reached from where we listen.
+/// The address of the peer, of a family reachable from our address.
 async fn resolve(args: &FecEdge) -> Result<SocketAddr, Failure> {
     let peer = &args.peer;
     let mut found = tokio::net::lookup_host(peer).await.map_err(|error| {
@@ -203,7 +203,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Looks at what was counted up to now; gives what is to be told.
+    /// Evaluates the counts so far; returns the lines to print.
     fn look(&mut self, t_s: f64, stats: &FecTunnelStats) -> Vec<String> {
         let sent = &stats.edge.sent;
         let peer = &self.args.peer;
@@ -228,7 +228,7 @@ impl Watch<'_> {
     }
 }
 
-/// The peer says nothing, and what may be wrong.
+/// The peer is silent; names possible causes.
 fn silence(args: &FecEdge) -> String {
     let (peer, mtu) = (&args.peer, args.mtu);
     format!(
@@ -237,7 +237,7 @@ fn silence(args: &FecEdge) -> String {
     )
 }
 
-/// Packets are too long, and what to do about it.
+/// Packets are too long; names a remedy.
 fn refusal(args: &FecEdge, count: u64, longest: u64) -> String {
     let most = longest_packet(args.mtu.into());
     format!(

@@ -66,7 +66,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
     })
 }
 
-/// What each option alone cannot tell.
+/// Checks that involve several options.
 fn check(args: &args::Emulate, to: SocketAddr) -> Outcome {
     let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
     let listen = args.listen;
@@ -88,7 +88,7 @@ fn path(args: &args::Emulate) -> PathConfig {
     let loss = match (args.loss, args.burst) {
         (0.0, _) => Loss::None,
         (p, None | Some(1)) => Loss::Bernoulli { p },
-        // Everything is lost in the bad state; it is left after so many on average.
+        // Everything is lost in the bad state; it ends after this number of datagrams on average.
         (p, Some(burst)) => Loss::GilbertElliott {
             p_gb: (p / (1.0 - p) / f64::from(burst)).min(1.0),
             p_bg: 1.0 / f64::from(burst),

@@ -23,7 +23,7 @@ pub enum Teller {
 }
 
 impl Teller {
-    /// A teller; JSON goes to `lines`.
+    /// A reporter; JSON is written to `lines`.
     pub fn new(json: bool, lines: Lines) -> Teller {
         if json {
             return Teller::Json(lines);
@@ -54,7 +54,7 @@ impl Teller {
         };
         self.tell(&line, human)?;
         match self {
-            // Whoever closed the pipe does not want the URL; the node serves all the same.
+            // If the pipe is closed, the URL is not needed; the node serves all the same.
             Teller::Terminal(_) | Teller::Plain if !stdout().is_terminal() => {
                 let _ = print(&format!("{url}\n"));
             }

@@ -17,7 +17,7 @@ use crate::node::{Stop, runtime};
 use crate::output::{Lines, Table, print, print_json};
 use crate::teller::Teller;
 
-/// How long what was accepted has to reach the peers at the end.
+/// How long accepted data have to reach the peers at the end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// `layercast xtpd`.
@@ -139,7 +139,7 @@ fn node(args: &Xtpd) -> Result<XtpNode, Failure> {
     Ok(node)
 }
 
-/// Why nobody can serve a path.
+/// Why a path cannot be served.
 fn not_served(error: XtpDaemonError) -> Failure {
     let hint = match &error {
         XtpDaemonError::Taken(_) => "use that daemon, or choose another path",

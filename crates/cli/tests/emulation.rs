@@ -178,7 +178,7 @@ impl Emulation {
     }
 }
 
-/// Sends back what comes, until it is empty.
+/// Echoes all datagrams until one is empty.
 fn echo(socket: UdpSocket) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = [0; 2_000];
@@ -294,7 +294,7 @@ mod inside {
         drop(stream);
         assert!(received.join().expect("the receiver") == bytes);
 
-        // Nobody has this address, and the router says so; at a simulated host no program is behind a port.
+        // No host has this address, and the router says so; at a simulated host no program is behind a port.
         let nobody = within("client", || TcpStream::connect("10.0.0.99:80"));
         assert_eq!(
             nobody.expect_err("nobody").kind(),
@@ -320,7 +320,7 @@ mod inside {
             external["delivered_bytes"].as_u64() > Some(1_000_000),
             "{summary}"
         );
-        // Too long for the link, and to nobody.
+        // Too long for the link, and to an unknown address.
         assert!(external["errors_told"].as_u64() >= Some(2), "{summary}");
         assert!(
             summary["node_drops"]["too_big"].as_u64() >= Some(1),
@@ -364,7 +364,7 @@ mod inside {
     fn wait_for(port: &str) {
         let start = Instant::now();
         while !done("ip", &["netns", "exec", "server", "ss", "-Hlntu"]).contains(port) {
-            assert!(start.elapsed() < PATIENCE, "nobody listens at {port}");
+            assert!(start.elapsed() < PATIENCE, "no process listens at {port}");
             thread::sleep(Duration::from_millis(50));
         }
     }

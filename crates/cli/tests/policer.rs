@@ -11,7 +11,7 @@ use serde_json::Value;
 
 #[real_time]
 fn rate_and_burst_of_the_kernels_token_bucket_are_found() {
-    // (rate in kbit/s, burst in bytes); what waits for a token is a packet at most.
+    // (rate in kbit/s, burst in bytes); at most one packet waits for a token.
     for (kbit, burst) in [(10_000, 64_000), (2_000, 30_000)] {
         let Some(found) = probe(kbit, burst) else {
             return;

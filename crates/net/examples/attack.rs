@@ -1,11 +1,10 @@
-//! How many hostile datagrams a second a protected switch takes while media go through it undisturbed:
-//! `cargo run --release -p layercast-net --example attack`, figures as JSON.
+//! How many hostile datagrams a second a protected switch takes while media go through it undisturbed: `cargo
+//! run --release -p layercast-net --example attack`, figures as JSON.
 //!
-//! A server, the switch and four receivers of 1.5 Mb/s, on protected links, each part on a thread of its
-//! own; another thread sends datagrams of 1225 octets as fast as told, twice as many each time:
-//! `strangers` to the port of the media from an address that nobody has, `forged` from the address of a
-//! neighbour and with the number of its key, as somebody would who takes its address, and `session` to
-//! the port of the session channel.
+//! A server, the switch and four receivers of 1.5 Mb/s, on protected links, each part on a thread of its own;
+//! another thread sends datagrams of 1225 octets at a given rate, twice as many each time: `strangers` to the
+//! port of the media from an unused address, `forged` from the address of a neighbour and with the number of
+//! its key, as an attacker would that takes its address, and `session` to the port of the session channel.
 
 #[allow(dead_code, reason = "shared with the other measurements")]
 #[path = "sockets/flow.rs"]
@@ -238,7 +237,7 @@ fn receive(upstream: &Remote) -> Result<Vec<JoinSummary>, Failed> {
     })
 }
 
-/// Sends so many datagrams a second until told to stop: how many, in how many seconds.
+/// Sends `rate` datagrams a second until stopped; returns their number and the seconds.
 async fn attack(
     kind: Kind,
     rate: u64,

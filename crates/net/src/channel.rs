@@ -25,7 +25,7 @@ pub trait SignalChannel: Send + 'static {
     /// The half that sends.
     type Sender: SignalSender;
 
-    /// Who is at the other end, if the channel is protected and that was proven.
+    /// The proven identity of the peer, if the channel is protected.
     fn identity(&self) -> Option<Fingerprint> {
         None
     }

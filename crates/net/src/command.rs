@@ -13,7 +13,7 @@ use crate::error::NetError;
 ///
 /// An answer whose asker is gone is dropped; a node that ends drops the askers it did not answer.
 pub enum NodeCommand {
-    /// Starts another flow here: it is advertised at once.
+    /// Starts another flow here: it is advertised immediately.
     Open {
         /// The flow.
         source: Box<LocalSource>,
@@ -47,7 +47,7 @@ pub enum NodeCommand {
     Control {
         /// Name of the flow.
         flow: String,
-        /// Who shall get it.
+        /// The receiving member.
         member: Member,
         /// The message.
         message: Bytes,
@@ -63,7 +63,7 @@ pub enum NodeCommand {
     },
 }
 
-/// A flow that starts here, and who receives it.
+/// A flow that starts here, and its receivers.
 #[derive(Clone, Debug)]
 pub struct FlowState {
     /// The group.
@@ -119,7 +119,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// A number for a request of whom `reply` leads to.
+    /// A number for a request that is answered on `reply`.
     pub fn ask(&mut self, reply: oneshot::Sender<Status>) -> RequestId {
         self.last = self.last.wrapping_add(1);
         let id = RequestId(self.last);
@@ -130,7 +130,7 @@ impl Pending {
     /// The machine has answered.
     pub fn answer(&mut self, id: RequestId, status: Status) {
         if let Some(reply) = self.waiting.remove(&id) {
-            // Whoever asked may be gone.
+            // The requesting task may be gone.
             let _ = reply.send(status);
         }
     }

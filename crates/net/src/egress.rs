@@ -15,7 +15,7 @@ pub(crate) struct Egress {
     cells: Vec<u8>,
     /// `None`: in the clear.
     sealer: Option<LinkSealer>,
-    /// Whether somebody knows the key who is no neighbour any more.
+    /// Whether a former neighbour knows the key.
     stale_key: bool,
     outbox: Option<Outbox>,
     refused: u64,
@@ -132,7 +132,7 @@ impl Egress {
         Some((sealer.key(), sealer.next_key()))
     }
 
-    /// Somebody knows the key who is no neighbour any more.
+    /// Marks the key as known to a former neighbour.
     pub fn expire_key(&mut self) {
         self.stale_key = self.sealer.is_some();
     }

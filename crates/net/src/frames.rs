@@ -45,7 +45,7 @@ impl Frames {
         }
     }
 
-    /// Takes no more from a live producer than it has sent so far; a clip ends at once.
+    /// Takes no more from a live producer than it has sent so far; a clip ends immediately.
     pub(crate) fn close(&mut self) {
         match self {
             Frames::Iter(frames) => *frames = Box::new(std::iter::empty()),
@@ -58,7 +58,7 @@ impl Frames {
         matches!(self, Frames::Channel(_))
     }
 
-    /// Frames that a live producer sent and that nobody took.
+    /// Frames of a live producer that have not been taken.
     pub(crate) fn waiting(&self) -> usize {
         match self {
             Frames::Iter(_) => 0,

@@ -7,8 +7,7 @@ use layercast_switch::host::{
 use layercast_wire::{ADAPTER_VCI, LinkPdu};
 use serde::Serialize;
 
-/// What is done within so much time is handed on at once: a timer for each cell would cost more than
-/// the cell.
+/// Work done within this time is passed on immediately: a timer for each cell would cost more than the cell.
 const GRAIN: Span = Span::from_us(250);
 
 /// Most circuits that are reckoned with: peers choose their numbers.
@@ -88,7 +87,7 @@ impl EmulatedHost {
         None
     }
 
-    /// Takes what comes off the link of a port, or gives it back if receiving costs nothing.
+    /// Takes a unit from the link of a port, or returns it if receiving costs nothing.
     pub fn arrive(&mut self, now: Time, port: PortId, pdu: LinkPdu) -> Option<LinkPdu> {
         let Some(host) = &mut self.receiving else {
             return Some(pdu);
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(host.next_timeout(), Some(at(250)));
         let left = std::iter::from_fn(|| host.poll_sent(at(250))).count();
         assert_eq!((left, host.stats().sent_cells), (8, 8));
-        // Who only sends takes everything in at once.
+        // A host that only sends receives without delay.
         assert_eq!(host.arrive(at(0), PORT, cell(true)), Some(cell(true)));
     }
 

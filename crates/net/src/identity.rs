@@ -14,7 +14,7 @@ use crate::remote::{Bearer, Remote};
 use crate::secret_file::{create_secret, read_secret};
 use crate::tls::provider;
 
-/// A certificate and its private key: who a node is on protected links.
+/// A certificate and its private key: the identity of a node on protected links.
 ///
 /// Its neighbours know it by the [`Fingerprint`] of the certificate. With the same identity a node that was
 /// restarted is the one it was before.

@@ -24,7 +24,7 @@ use crate::sources::SourceId;
 use crate::timer::Lateness;
 use crate::udp::{Inbound, Udp, UdpStats};
 
-/// What the pacer of the sources may send at once: timers cost more than a short queue.
+/// What the pacer of the sources may send in one burst: timers cost more than a short queue.
 const PACER_GRAIN: Span = Span::from_us(250);
 
 /// The machines of a node and what they are connected to: everything but sockets and clocks.
@@ -33,7 +33,7 @@ pub(crate) struct Machines {
     sources: Vec<Running>,
     /// Of the sources that share one.
     pacer: HostPacer,
-    /// What stands between sources and switch, and between ports and switch.
+    /// The stage between sources and switch, and between ports and switch.
     host: Option<EmulatedHost>,
     ports: Ports,
     rates: Rates,
@@ -177,8 +177,8 @@ impl Machines {
         }
     }
 
-    /// Moves what the sources have to the switch, and what the switch has to where it belongs,
-    /// until nobody has anything.
+    /// Moves the output of the sources to the switch, and the output of the switch to its destination, until
+    /// there is none.
     fn drain_all<O: Observer>(&mut self, now: Time, obs: &mut O) {
         self.drain(now, obs);
         loop {
@@ -204,7 +204,7 @@ impl Machines {
         }
     }
 
-    /// Takes what the switch has after one input, so that nothing stands in a queue it can leave.
+    /// Takes the output of the switch after one input, so that no unit stays in a queue it can leave.
     fn drain<O: Observer>(&mut self, now: Time, obs: &mut O) {
         while let Some(transmit) = self.switch.poll_transmit(now, obs) {
             match transmit {

@@ -57,8 +57,8 @@ impl Outbox {
         free
     }
 
-    /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel has been full
-    /// for so long that there is no room.
+    /// Adds the datagram of `len` bytes that `write` appends; `false` if the kernel is congested and the queue
+    /// is full.
     pub fn push(&mut self, len: usize, congestion: bool, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         if self.bytes.len() + len > MAX_WAITING {
             return false;

@@ -10,7 +10,7 @@ use layercast_protect::Fingerprint;
 /// file, and connections that are about to be replaced, need a few more.
 pub const MAX_PER_CERTIFICATE: usize = 16;
 
-/// The places for callers of a node: at most so many, of which no address and no certificate gets all.
+/// The places for callers of a node: a bounded number, of which no address and no certificate gets all.
 #[derive(Debug)]
 pub(crate) struct Places {
     most: usize,
@@ -52,8 +52,8 @@ impl Places {
         })
     }
 
-    /// Most places for callers from one address, three quarters of all: whoever calls from one address only
-    /// leaves some to others. Callers of this host come from one address, and are not limited.
+    /// Most places for callers from one address, three quarters of all: callers from a single address leave
+    /// some to others. Callers of this host come from one address, and are not limited.
     fn most_per_address(&self, address: IpAddr) -> usize {
         match address.is_loopback() {
             true => self.most,

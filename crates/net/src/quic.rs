@@ -25,8 +25,8 @@ const WINDOW: u32 = 256 << 10;
 /// Why a connection ends: nothing is wrong.
 const DONE: VarInt = VarInt::from_u32(0);
 
-/// A [`SignalChannel`] of one JSON object per line on the one stream of a QUIC connection: encrypted, and
-/// both ends have shown who they are (RFC 9000, RFC 9001).
+/// A [`SignalChannel`] of one JSON object per line on the one stream of a QUIC connection: encrypted, and both
+/// ends have proven their identity (RFC 9000, RFC 9001).
 #[derive(Debug)]
 pub struct QuicChannel {
     connection: Connection,
@@ -46,7 +46,7 @@ impl QuicChannel {
     /// Calls the node at `addr` as `identity`, from the address `from` if there is a choice.
     ///
     /// # Errors
-    /// Nobody answers there, or somebody that is not trusted.
+    /// There is no answer, or the peer is not trusted.
     pub async fn connect(
         addr: SocketAddr,
         from: Option<IpAddr>,

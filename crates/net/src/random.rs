@@ -4,7 +4,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// 32 octets of the randomness of the system.
 pub fn random_seed() -> Seed {
     let mut secret = [0; 32];
-    // Without randomness there is no protection, and nothing to go on with.
+    // Without randomness there is no protection, and nothing to continue with.
     SystemRandom::new()
         .fill(&mut secret)
         .expect("the system has randomness");

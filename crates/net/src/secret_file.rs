@@ -71,7 +71,7 @@ fn create_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
         _ => Path::new("."),
     };
     let temporary = temporary(folder, path)?;
-    // A name that nobody guesses, which must be new and is no link.
+    // An unguessable name, which must be new and no link.
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)

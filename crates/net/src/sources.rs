@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use layercast_core::PortId;
 use layercast_protect::{LinkKey, LinkOpener, OpenError};
 
-/// Where datagrams come from: whose address is whose, and how what comes from there is opened.
+/// The origin of datagrams: the owner of each address, and the opener of its datagrams.
 #[derive(Default)]
 pub(crate) struct Sources {
     slots: Vec<Option<Source>>,

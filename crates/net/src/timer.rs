@@ -62,7 +62,7 @@ impl Timer {
         })
     }
 
-    /// Runs next at `deadline`, or not at all; one in the past runs at once.
+    /// Runs next at `deadline`, or not at all; one in the past runs immediately.
     pub fn arm(&mut self, deadline: Option<Time>) -> io::Result<()> {
         if deadline == self.armed {
             return Ok(());
@@ -86,7 +86,7 @@ impl Timer {
         Ok(())
     }
 
-    /// Waits until the armed deadline has passed; for ever if there is none.
+    /// Waits until the armed deadline has passed; forever if there is none.
     pub async fn expired(&self) -> io::Result<()> {
         poll_fn(|context| self.poll_expired(context)).await
     }

@@ -27,7 +27,7 @@ pub enum Trust {
     Node(Fingerprint),
     /// By a certificate that an authority issued for its host name or address.
     Authorities(Authorities),
-    /// Not at all: encrypted, but nobody knows with whom.
+    /// Not at all: encrypted, but without authentication.
     Anyone,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn server(identity: &Identity) -> Result<ServerConfig, Error> {
         .with_client_cert_verifier(Arc::new(AnyCaller))
         .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // Each connection shows who it is.
+    // Each connection proves its identity.
     config.send_tls13_tickets = 0;
     Ok(config)
 }
@@ -196,7 +196,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Takes every caller that proves to own the certificate it shows: who that is, is for the node to judge.
+/// Takes every caller that proves to own the certificate it shows: the node judges the identity.
 #[derive(Debug)]
 struct AnyCaller;
 

@@ -27,7 +27,7 @@ pub struct FecTunnelConfig {
     pub peer: SocketAddr,
     /// Where programs of this side send to, and what they get comes from.
     pub inside: SocketAddr,
-    /// Which program gets what comes out; `None`: the one that sent to `inside` last. One on another host, whose
+    /// The program that gets the output; `None`: the one that sent to `inside` last. One on another host, whose
     /// address can be forged, then gets at most three times the octets that came from it.
     pub out: Option<SocketAddr>,
     /// What protects the packets.
@@ -57,7 +57,7 @@ pub struct FecTunnel {
     edge: FecEdge,
     tunnel: Side,
     inside: Side,
-    /// Who gets what comes out.
+    /// The program that gets the output.
     user: Option<User>,
     fixed: bool,
     nobody: u64,
@@ -93,7 +93,7 @@ impl User {
     }
 }
 
-/// A socket and what waits for it.
+/// A socket and its queue.
 struct Side {
     udp: Udp,
     outbox: Outbox,
@@ -204,7 +204,7 @@ impl FecTunnel {
         }
     }
 
-    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    /// Takes what the sockets have, but not forever; says whether there may be more.
     fn receive(&mut self, now: Time) -> bool {
         let mut from_peer = FromPeer {
             now,
@@ -228,7 +228,7 @@ impl FecTunnel {
         }
         self.tunnel.flush();
         if let Some(user) = self.user {
-            // What waits for a program that is not asked any more goes there still.
+            // Datagrams queued for a former program are still sent to it.
             self.inside.outbox.redirect(user.addr);
         }
         while let Some(packet) = self.edge.poll_packet() {
@@ -264,7 +264,7 @@ impl Side {
         let _ = self.udp.flush(&mut self.outbox);
     }
 
-    /// Waits until the kernel takes what waits; for ever if nothing does.
+    /// Waits until the kernel takes the queue; forever if it is empty.
     async fn drained(&self) -> io::Result<()> {
         match self.outbox.waiting() {
             0 => std::future::pending().await,
@@ -295,7 +295,7 @@ impl Inbound for FromPeer<'_> {
 /// Packets of the programs of this side.
 struct FromUser<'a> {
     now: Time,
-    /// Who gets the answers, if that is whoever sent last.
+    /// The program that gets the answers, if that is the last sender.
     user: Option<&'a mut Option<User>>,
     edge: &'a mut FecEdge,
 }

@@ -11,8 +11,8 @@ use crate::timer::Timer;
 /// Signals and commands served before the next look at the sockets.
 const INPUTS_PER_TURN: usize = 64;
 
-/// A turn that comes so late hears the sockets before the timers: those who judge silence must know
-/// what was said while nobody listened.
+/// An iteration this late reads the sockets before the timers: code that judges silence must see the messages
+/// received meanwhile.
 const HELD_UP: Span = Span::from_ms(20);
 
 /// How often it then looks for more, so that a flood cannot stop the timers.
@@ -37,7 +37,7 @@ pub(crate) trait Actor {
     /// Does what the user asks.
     fn on_command<O: Observer>(&mut self, now: Time, command: Self::Command, obs: &mut O);
 
-    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    /// Takes what the sockets have, but not forever; says whether there may be more.
     fn receive<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool;
 
     /// Hands everything that is due to the kernel; `false` if the kernel takes no more now.
@@ -55,7 +55,7 @@ pub(crate) trait Actor {
     async fn ready(&mut self, blocked: bool);
 }
 
-/// What comes after a turn.
+/// The next step after an iteration.
 pub(crate) enum Turn {
     /// Nothing.
     Over,
@@ -71,7 +71,7 @@ pub(crate) struct Inbox<C> {
 
 #[allow(
     clippy::large_enum_variant,
-    reason = "one at a time, passed on at once"
+    reason = "one at a time, passed on immediately"
 )]
 enum Said<C> {
     Peer(PeerEvent),
@@ -144,7 +144,7 @@ pub(crate) async fn turn_until_done<A: Actor, O: Observer>(
             Turn::Next(wake) => wake,
         };
         if more || served >= INPUTS_PER_TURN {
-            // There is more to do at once, but other tasks want their turn too.
+            // There is more to do immediately, but other tasks want their turn too.
             yield_now().await;
             continue;
         }

@@ -36,13 +36,13 @@ pub struct Udp {
     unmarked: Option<EcnCodepoint>,
 }
 
-/// Who takes the datagrams of a socket.
+/// The consumer of the datagrams of a socket.
 pub trait Inbound {
-    /// Whom an address belongs to.
+    /// The owner of an address.
     type Key: Copy;
 
-    /// Whom `addr` belongs to, asked before anything else of a datagram is looked at; datagrams of
-    /// strangers are counted and dropped.
+    /// The owner of `addr`, checked before any other part of a datagram; datagrams of strangers are counted and
+    /// dropped.
     fn known(&mut self, addr: SocketAddr) -> Option<Self::Key>;
 
     /// What is in a datagram, opened in place if it is sealed; one that does not open is counted
@@ -205,7 +205,7 @@ impl Udp {
         true
     }
 
-    /// Takes what is there, but not for ever: [`BATCHES_PER_TURN`] batches at most; says whether there may be more.
+    /// Takes what is there, but not forever: [`BATCHES_PER_TURN`] batches at most; says whether there may be more.
     pub fn receive_turn<I: Inbound>(&mut self, inbound: &mut I) -> bool {
         (0..BATCHES_PER_TURN).all(|_| self.receive(inbound))
     }

@@ -14,13 +14,13 @@ use layercast_wire::Payload;
 use crate::error::NetError;
 use crate::output::OutputStats;
 
-/// Bytes of a datagram of a transport stream: seven packets, as everybody does it.
+/// Bytes of a datagram of a transport stream: seven packets, the common number.
 const TS_DATAGRAM: usize = 7 * 188;
-/// Datagrams sent at once: a large picture must not overrun the player's socket buffer.
+/// Datagrams sent in one burst: a large picture must not overrun the player's socket buffer.
 const BURST: usize = 16;
 /// Pause after each burst.
 const BREATH: Duration = Duration::from_micros(500);
-/// Frames per second of a flow that nobody announced.
+/// Frames per second of a flow without an announcement.
 const DEFAULT_RATE: FrameRate = FrameRate { num: 25, den: 1 };
 
 /// What the output thread is given.
@@ -56,7 +56,7 @@ impl Outlet {
         Outlet::Stream(Box::new(out))
     }
 
-    /// Writes what a frame added. Each at once: a player wants it now, and a killed process leaves
+    /// Writes what a frame added. Each immediately: a player wants it now, and a killed process leaves
     /// whole pictures.
     fn write(&mut self, bytes: &[u8], ends: &[usize]) -> io::Result<()> {
         match self {
@@ -73,7 +73,7 @@ impl DatagramOut {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
-        // Not connected: nobody may be listening yet, and that is no error.
+        // Not connected: a missing listener is no error.
         let socket = UdpSocket::bind(here).map_err(|source| NetError::bind(here, source))?;
         Ok(DatagramOut { socket, to, sdp })
     }
@@ -122,8 +122,8 @@ struct Numbers {
     last: Option<Serial>,
 }
 
-/// A new count begins so far behind the one before that the writers see a gap: what comes refers to nothing
-/// that was there.
+/// A new count begins this far behind the one before, so that the writers see a gap: there are no references to
+/// earlier frames.
 const BREAK: u32 = 2;
 
 impl Numbers {
@@ -155,7 +155,7 @@ fn end(mut writer: FlowWriter, outlet: &mut Outlet, stats: &mut OutputStats) -> 
     Ok(())
 }
 
-/// Writes frames until there are no more, or nobody takes them.
+/// Writes frames until there are no more, or the output is gone.
 pub(crate) fn write_stream(
     queue: &Receiver<Item>,
     form: OutputForm,
@@ -169,7 +169,7 @@ pub(crate) fn write_stream(
     let mut written = Ok(());
     for item in queue {
         let frame = match item {
-            // A flow stays what it is; if it is announced again, writing goes on.
+            // A flow stays what it is; if it is announced again, writing continues.
             Item::Flow {
                 name,
                 media,

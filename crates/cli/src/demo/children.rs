@@ -19,7 +19,7 @@ pub enum News {
     Gone(ExitStatus, String),
 }
 
-/// News with who it is about: the number of the process, and which of its lives.
+/// News and its subject: the number of the process, and its incarnation.
 pub type Heard = ((usize, u32), News);
 
 /// A running child; dropping it asks the child to stop.

@@ -83,7 +83,7 @@ pub async fn run(
 enum Ready {
     Yes,
     Interrupted,
-    /// One ended at once, with these last words.
+    /// One ended immediately, with these last words.
     No(String),
 }
 
@@ -130,7 +130,7 @@ impl<'a> Crew<'a> {
                         Some((_, News::Said(Line::Ready { .. }))) => waiting -= 1,
                         Some(((who, _), News::Gone(status, last))) => {
                             let name = &self.plan.processes[who].name;
-                            return Ready::No(format!("{name} ended at once, {status}: {last}"));
+                            return Ready::No(format!("{name} ended immediately, {status}: {last}"));
                         }
                         _ => {}
                     }

@@ -126,9 +126,9 @@ impl Plan {
         (0..self.processes.len()).filter(|&who| self.is_receiver(who))
     }
 
-    /// What every process needs to know of the others: a free address on this machine for those that
-    /// listen, and an identity for each, its key in a file in `folder`, so that whoever is killed is
-    /// the same when it starts again; or `clear`, what carries their control without any.
+    /// What every process needs to know of the others: a free address on this machine for those that listen,
+    /// and an identity for each, its key in a file in `folder`, so that a killed process has the same identity
+    /// after a restart; or `clear`, what carries their control without any.
     ///
     /// Another program can still take an address before our process does; the demo then tries others.
     pub fn entries(

@@ -57,9 +57,9 @@ pub fn judge(receivers: &[Value], simulated: &[Value], expected: &[String], end:
 
 /// The levels a receiver went through from its first picture until `end`, each once until the next.
 ///
-/// Before the first picture the demand of several receivers meets at the source in an order that
-/// depends on microseconds, and nobody sees the result. On sockets flows close after the end of a
-/// scenario; in the simulator there is nothing after it.
+/// Before the first picture the demand of several receivers meets at the source in an order that depends on
+/// microseconds, and the result is not visible. On sockets flows close after the end of a scenario; in the
+/// simulator there is nothing after it.
 pub fn level_sequence(receiver: &Value, end: f64) -> Vec<u64> {
     let steps = receiver["levels"].as_array().map_or(&[][..], Vec::as_slice);
     let time = |step: &Value| step[0].as_f64().unwrap_or(f64::INFINITY);

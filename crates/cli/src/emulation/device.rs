@@ -53,7 +53,7 @@ impl Namespaces {
             self.made.push(namespace.to_owned());
             ip(&["-n", namespace, "link", "set", "lo", "up"])?;
         }
-        // Made here and moved: a device stays with who opened it, wherever it is.
+        // Made here and moved: a device stays with its opener, in whatever namespace.
         self.devices += 1;
         let here = format!("lc{}-{}", std::process::id(), self.devices);
         let device = open(&here, wanted.is_tap, true)?;

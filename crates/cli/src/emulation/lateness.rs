@@ -19,7 +19,7 @@ pub struct Lateness {
     max: Duration,
 }
 
-/// What is told of it, in microseconds.
+/// Its reported values, in microseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct LatenessReport {
     /// What happened.
@@ -45,7 +45,7 @@ impl Lateness {
         }
     }
 
-    /// So many things happened so late.
+    /// `count` events happened this late.
     pub fn add(&mut self, lateness: Duration, count: u64) {
         let ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket(ns)] += count;
@@ -56,7 +56,7 @@ impl Lateness {
         self.max = self.max.max(lateness);
     }
 
-    /// What is told of it.
+    /// Its reported values.
     pub fn report(&self) -> LatenessReport {
         LatenessReport {
             count: self.count,

@@ -35,16 +35,16 @@ use crate::teller::Teller;
 use lateness::{Lateness, LatenessReport};
 use ports::{PortCounts, Ports};
 
-/// How often things are told.
+/// Interval of reports.
 const STATUS: Duration = Duration::from_secs(1);
 /// How long a flag that Ctrl-C sets may go unseen.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long the simulator may work before devices have their turn.
+/// How long the simulator may work before devices are served.
 const SLICE: Duration = Duration::from_millis(2);
-/// So far behind, the simulator does not keep up.
+/// A simulator this far behind does not keep up.
 const BEHIND: Duration = Duration::from_millis(20);
 
-/// How an emulation does.
+/// The status of an emulation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EmulationStatus {
     /// Seconds since the start.
@@ -55,20 +55,20 @@ pub struct EmulationStatus {
     pub injected: u64,
     /// Packets that arrived at programs so far.
     pub delivered: u64,
-    /// How late events were so far.
+    /// Lateness of events so far.
     pub events: LatenessReport,
-    /// How late packets left so far.
+    /// Lateness of packets so far.
     pub packets: LatenessReport,
 }
 
-/// Everything that was counted.
+/// The final counts.
 #[derive(Debug, Serialize)]
 struct EmulationSummary {
     #[serde(flatten)]
     summary: Summary,
-    /// How late events were.
+    /// Lateness of events.
     event_lateness: LatenessReport,
-    /// How late packets left.
+    /// Lateness of packets.
     packet_lateness: LatenessReport,
     /// Times that the simulator began to fall behind.
     fell_behind: u64,
@@ -195,7 +195,7 @@ impl Emulation {
         }
     }
 
-    /// Lets happen what is due, for as long as devices can wait.
+    /// Runs due events, for as long as devices can wait.
     fn catch_up(&mut self, watch: &mut Watcher) -> Option<Stopped> {
         let mut now = self.epoch.elapsed();
         let enough = now + SLICE;
@@ -245,7 +245,7 @@ impl Emulation {
         teller.status(&Line::Emulation(status), || moving(&status))
     }
 
-    /// Sleeps until something is due, or comes, or is to be told.
+    /// Sleeps until a timer, input or report is due.
     fn wait(&mut self, status: Duration) {
         let now = self.epoch.elapsed();
         let next = self.internet.next_event();
@@ -378,7 +378,7 @@ fn in_words(summary: &EmulationSummary) -> String {
         text += &format!("  not taken: {}\n", refused.join(", "));
     }
     if external.errors_told > 0 {
-        text += &format!("  told by ICMP: {} errors\n", external.errors_told);
+        text += &format!("  reported by ICMP: {} errors\n", external.errors_told);
     }
     let mut late = Table::new(&["late", "count", "p50 us", "p99 us", "max us", "above 1 ms"]);
     for (name, report) in [

@@ -234,7 +234,7 @@ fn whole(packet: &Ipv4Packet) -> Option<IpBody> {
     Some(Ipv4Packet::decode(bytes.into()).ok()?.body)
 }
 
-/// Errors that are no reason to stop: nothing is there, nobody listens, a device is down.
+/// Errors that are no reason to stop: no host, no listener, a device is down.
 fn passes(error: &io::Error) -> bool {
     use ErrorKind::*;
     matches!(

@@ -1,11 +1,12 @@
-//! Ethernet of a TAP device: IPv4 goes in and out, and whoever asks for an address (ARP, RFC 826) is told that it is here.
+//! Ethernet of a TAP device: IPv4 in both directions, and every address query (ARP, RFC 826) is answered with
+//! our address.
 
 use std::net::Ipv4Addr;
 
 /// An Ethernet address.
 type Mac = [u8; 6];
 
-/// Who we are: an address of local administration.
+/// Our address, locally administered.
 const OURS: Mac = [0x02, b'L', b'C', 0, 0, 1];
 const EVERYBODY: Mac = [0xff; 6];
 /// Bytes of an Ethernet header.
@@ -60,7 +61,7 @@ impl Ethernet {
     fn asked(&self, frame: &[u8]) -> Option<[u8; 42]> {
         let arp = frame.get(HEADER..HEADER + 28)?;
         let (sender, target) = (arp.get(14..18)?, arp.get(24..28)?);
-        // A host that asks for its own address wants to know that nobody has it (RFC 5227).
+        // A host that queries its own address checks that it is unused (RFC 5227).
         if arp[..8] != REQUEST || target == self.host.octets() || sender == target {
             return None;
         }

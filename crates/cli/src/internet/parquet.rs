@@ -48,7 +48,7 @@ struct Column {
     kind: Kind,
     /// Of each row, whether there is a value.
     there: Vec<bool>,
-    /// The values as they stand in a page.
+    /// The values in the format of a page.
     plain: Vec<u8>,
 }
 

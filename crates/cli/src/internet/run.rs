@@ -116,7 +116,7 @@ impl Run<'_> {
         let found = found.inspect_err(|why| alone(why)).ok()?;
         if found.gain() < 1.0 {
             self.note(format_args!(
-                "one thread would be quicker, by estimate: there is little to do between two meetings of all threads"
+                "one thread would be quicker, by estimate: there is little to do between two barriers of the threads"
             ));
         }
         Some(found)
@@ -127,7 +127,8 @@ impl Run<'_> {
     }
 }
 
-/// Networks of so many nodes are run by several threads without being asked for, where that is so many times as fast.
+/// Networks of at least this number of nodes are run by several threads by default, where the estimated
+/// speed-up is at least this factor.
 const LARGE: usize = 2_000;
 const WORTH_IT: f64 = 1.25;
 

@@ -1,4 +1,4 @@
-//! `layercast sim --seeds`: many runs of one scenario, in a folder that a later start goes on with.
+//! `layercast sim --seeds`: many runs of one scenario, in a folder that a later start continues with.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -64,7 +64,7 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
     }
     if left > 0 {
         eprintln!(
-            "stopped with {left} seeds to go; the same command goes on in {}",
+            "stopped with {left} seeds to go; the same command continues in {}",
             folder.display()
         );
         return Err(Failure::Interrupted);
@@ -78,14 +78,14 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
     }
 }
 
-/// The work and who does it.
+/// The work and its workers.
 struct Sweep<'a> {
     args: &'a args::Sim,
     path: &'a Path,
     text: &'a str,
     folder: &'a Path,
     missing: &'a [u64],
-    /// Place in `missing` of the seed that nobody has taken.
+    /// Index in `missing` of the next free seed.
     next: AtomicUsize,
     finished: AtomicUsize,
     stop: &'a AtomicBool,
@@ -221,8 +221,8 @@ impl Stamp {
     }
 }
 
-/// Makes `folder` and its `sweep.json`, or finds that both are there and of this `stamp`. Nobody else may write to the
-/// folder as long as the file is held.
+/// Makes `folder` and its `sweep.json`, or finds that both are there and of this `stamp`. No other process may
+/// write to the folder as long as the file is held.
 fn claim(folder: &Path, stamp: &Stamp) -> Result<File, Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::file(folder, "make", &error))?;
     let path = folder.join("sweep.json");
@@ -255,7 +255,7 @@ fn claim(folder: &Path, stamp: &Stamp) -> Result<File, Failure> {
     Err(Failure::new(what).hint("give another folder, or remove this one"))
 }
 
-/// Enough to tell things apart that nobody made alike on purpose.
+/// Enough to distinguish inputs that were not made to collide.
 #[derive(Default)]
 struct Digest(DefaultHasher);
 

@@ -54,7 +54,7 @@ pub fn describe(summary: &Summary) -> String {
     let drops = report.node_drops;
     if drops.ttl + drops.no_route + drops.too_big + drops.busy + drops.not_mine > 0 {
         text += &format!(
-            "\ndropped by nodes: {} out of hops, {} without a route, {} too big, {} too many at once, {} for nobody there\n",
+            "\ndropped by nodes: {} out of hops, {} without a route, {} too big, {} above the limit, {} without a receiver\n",
             drops.ttl, drops.no_route, drops.too_big, drops.busy, drops.not_mine
         );
     }

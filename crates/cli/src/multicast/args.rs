@@ -69,32 +69,31 @@ pub struct Send {
         requires = "group"
     )]
     pub interface: Ipv4Addr,
-    /// A second group for receivers that lack too much and are served after the others, who need not hear it then;
-    /// receivers are to be told, too
+    /// A second group, for receivers that lack too much: they are served after the others, which do not get
+    /// that traffic. Receivers need the same option
     #[arg(long, value_name = "GROUP:PORT", value_parser = group, requires = "group")]
     pub side: Option<SocketAddrV4>,
     /// How far multicast goes: 1 stays in the local network
     #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
     pub ttl: u8,
-    /// Octets of content per second and receiver, e.g. 400Mbit/s; auto: as fast as loses little, found out by
-    /// what receivers count; fair: as fast as TCP would send to the receiver that has it worst
+    /// Content octets per second, e.g. 400Mbit/s; auto: adapts to the reported loss; fair: TCP-friendly rate for the
+    /// slowest receiver
     #[arg(long, value_name = "RATE|auto|fair", default_value = "100Mbit/s", value_parser = speed)]
     pub rate: Speed,
-    /// Begin when so many receivers are there, or when --wait is over
+    /// Begin when N receivers have joined, or when --wait is over
     #[arg(long, value_name = "N", conflicts_with = "members", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub receivers: Option<u32>,
     /// Only these receivers (receive --name), and wait for them
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub members: Vec<String>,
-    /// How long receivers are waited for at the beginning; others may come later
+    /// How long to wait for receivers at the beginning; others may join later
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::span)]
     pub wait: Span,
-    /// It is a success when so many receivers have it, or such a share of them [default: all]; given up as soon
-    /// as that cannot be any more
+    /// Succeed once N (or PERCENT) receivers have everything [default: all]; stop when that is impossible
     #[arg(long, value_name = "N|PERCENT", value_parser = enough)]
     pub enough: Option<Completion>,
-    /// It is a success only if these receivers (receive --name) have it, whatever --enough says; given up as soon as one
-    /// of them fails
+    /// Succeed only if these receivers (receive --name) have everything, regardless of --enough; stop once one of them
+    /// fails
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub key_members: Vec<String>,
     /// Expel receivers that take less than this rate [default: 1440kbit/s, or nine tenths of a lower --rate]; with
@@ -104,16 +103,16 @@ pub struct Send {
     /// Time to wait for answers, in round trips of the slowest receiver [default: 1.5]; with --profile frm
     #[arg(long, value_name = "K", value_parser = factor)]
     pub k: Option<f64>,
-    /// How losses are found and repaired
+    /// How losses are reported and repaired
     #[arg(long, value_enum, default_value = "layercast")]
     pub profile: Profile,
-    /// Parities sent at once behind each block of 256 packets, e.g. where answers take long
+    /// Parities sent immediately behind each block of 256 packets, e.g. where answers take long
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..=100))]
     pub redundancy: u16,
-    /// Octets of content of a packet at most; fewer where the way to somebody takes only smaller packets
+    /// Largest content of a packet, in octets; smaller where the path to a receiver has a smaller MTU
     #[arg(long, value_name = "BYTES", default_value = "1400", value_parser = clap::value_parser!(u16).range(64..=8_900))]
     pub packet: u16,
-    /// Prove to receivers with the same key file that it is us who send, and believe only those
+    /// Key file shared with the receivers: authenticates both sides, and encrypts the files
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print JSON lines instead of a progress bar (docs/src/reference/json.md)
@@ -175,13 +174,13 @@ pub struct Receive {
     /// Print a line for each file, also for more than 10 files
     #[arg(long, short)]
     pub verbose: bool,
-    /// Go on after the files of one sender
+    /// Continue after the files of one sender
     #[arg(long)]
     pub forever: bool,
     /// Give up when no sender was heard for this time [default: never]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub wait: Option<Span>,
-    /// Believe only senders with the same key file, and prove to them that it is us who have the file
+    /// Key file shared with the sender: authenticates both sides, and encrypts the files
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print JSON lines instead of a progress bar (docs/src/reference/json.md)
@@ -232,7 +231,7 @@ pub struct EmulateReceivers {
     /// Time between the answers of two receivers
     #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::span, requires = "lares")]
     pub gap: Span,
-    /// Believe only senders with the same key file, and prove to them that each has the file
+    /// Key file shared with the sender: authenticates both sides
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Give up when no sender was heard for this time [default: never]
@@ -246,23 +245,23 @@ pub struct EmulateReceivers {
 /// `layercast send --rate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speed {
-    /// As fast as loses little.
+    /// Adapted to the reported loss.
     Auto,
-    /// As fast as TCP would.
+    /// As fast as TCP.
     Fair,
-    /// So many octets per second.
+    /// This number of octets per second.
     Fixed(Rate),
 }
 
 /// `layercast send --profile`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Profile {
-    /// Parities repair what anybody lost; answers only where something is missing
+    /// Parities repair the losses of all receivers; only receivers with losses answer
     Layercast,
-    /// NTT/IBM's protocol of 1996: packets are sent again until everybody has acknowledged all
+    /// NTT/IBM's protocol of 1996: packets are retransmitted until all receivers have acknowledged everything
     Rmtp,
-    /// FRM of 1996: a stream that waits for the slowest, who is expelled below 180 kB/s; from an error on all is
-    /// sent again; nobody joins late
+    /// FRM of 1996: a stream at the pace of the slowest receiver, which is expelled below 180 kB/s; after a
+    /// loss everything is retransmitted (go-back-N); no late joins
     Frm,
 }
 

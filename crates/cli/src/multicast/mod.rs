@@ -104,7 +104,7 @@ impl Say {
         Ok(())
     }
 
-    /// So much of all is done.
+    /// Shows the progress.
     fn progress(&self, json: Value, name: &str, done: (u64, u64), human: String) -> Outcome {
         if self.json {
             return Lines::Stdout.write(&json);
@@ -118,7 +118,7 @@ impl Say {
         Ok(())
     }
 
-    /// A new bar for what comes next.
+    /// A new bar for the next phase.
     fn restart(&self) {
         if let Some(bar) = &self.bar {
             bar.reset();

@@ -93,7 +93,7 @@ pub struct Compare {
     pub json: bool,
 }
 
-/// What the columns of a foreign file are.
+/// The columns of a foreign file.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Columns {
     /// One sample a line

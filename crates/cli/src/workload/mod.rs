@@ -106,7 +106,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// What samples are drawn from: `sample` and `compare` draw the same.
+/// The random stream of the samples: `sample` and `compare` draw the same.
 fn stream(dist: &Distribution, seed: u64) -> Stream {
     Stream::new(seed, &format!("workload/sample/{}", dist.name))
 }

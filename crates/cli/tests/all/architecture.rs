@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Who may depend on whom: a crate may use every crate of a lower storey, none of its own.
+/// The dependencies permitted between crates: a crate may use every crate of a lower storey, none of its own.
 const STOREYS: &[&[&str]] = &[
     &["core"],
     &["wire", "qos", "media", "protect", "atm", "workload", "fec"],

@@ -108,7 +108,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
                 "127.0.0.1:5",
             ],
             2,
-            "come back at once",
+            "come back immediately",
         ),
         (
             &["--peer", peer, "--listen", "127.0.0.1:0", "--in", &addr],

@@ -177,7 +177,7 @@ fn what_an_interrupted_and_a_killed_sweep_had_is_kept() {
     let (told, had) = (json(&output), have());
     assert_eq!(told["seeds"].as_array().unwrap().len(), had.len());
     assert_eq!(told["left"].as_u64().unwrap() as usize, 16 - had.len());
-    assert!(complaint(&output).contains("the same command goes on"));
+    assert!(complaint(&output).contains("the same command continues"));
     let early = had[0];
     let summary = out.join(format!("seed-{early}/summary.json"));
     let of_early = fs::read(&summary).unwrap();

@@ -107,7 +107,7 @@ async fn a_daemon_that_was_killed_is_missed_and_replaced() {
     assert_eq!(chunk.data.len(), 5);
 }
 
-/// Whoever asks for what cannot be is told what to do, and nothing is left behind.
+/// An impossible request gets a remedy, and leaves nothing behind.
 #[test]
 fn what_stands_in_the_way_of_a_daemon_is_told_with_what_to_do() {
     let folder = folder("xtpd-told");

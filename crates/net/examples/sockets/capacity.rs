@@ -21,12 +21,12 @@ const GOP: u64 = 12;
 const FIRST: usize = 16;
 /// What a node can have, with its ports for neighbours that are gone.
 const MOST: usize = 60_000;
-/// The bound is then halved in so many times.
+/// The number of times the bound is then halved.
 const HALVINGS: usize = 3;
 /// How long all receivers together may take to join.
 const JOINING: Duration = Duration::from_secs(60);
 
-/// What came of so many receivers.
+/// The result with this number of receivers.
 struct Step {
     receivers: usize,
     base_lost: u64,
@@ -76,7 +76,7 @@ impl Step {
         self.receivers as u64 * u64::from(FPS * SECONDS).div_ceil(GOP)
     }
 
-    /// Whether every base-layer frame came to everybody in time.
+    /// Whether every receiver got every base-layer frame in time.
     fn held(&self) -> bool {
         self.played == self.base_expected() && self.base_lost + self.base_late + self.host_lost == 0
     }

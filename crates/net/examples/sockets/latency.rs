@@ -36,7 +36,7 @@ pub fn run() -> Result<Value, Failed> {
     }))
 }
 
-/// Delays of frames that cross so many switches, each on a thread of its own.
+/// Delays of frames that cross `switches` switches, each on a thread of its own.
 fn way(switches: usize) -> Result<Vec<f64>, Failed> {
     let sizes = std::iter::repeat_n(BYTES, (FPS * SECONDS) as usize);
     let clip = base_clip(sizes, fps(FPS))?;

@@ -49,7 +49,7 @@ enum Job {
     Copy(usize),
 }
 
-/// A board: one processor for user, daemon and driver, who take turns.
+/// A machine: one processor shared by user, daemon and driver.
 struct Board {
     endpoint: Endpoint,
     jobs: VecDeque<Job>,
@@ -146,7 +146,7 @@ impl Run {
                 .iter()
                 .filter_map(|it| it.endpoint.next_timeout());
             let next = done.into_iter().chain(arrival).chain(timers).min();
-            self.now = next.ok_or("nothing goes on")?.max(self.now);
+            self.now = next.ok_or("nothing is scheduled")?.max(self.now);
             for side in 0..2 {
                 if self.boards[side].done.is_some_and(|at| at <= self.now) {
                     self.complete(side)?;
@@ -272,7 +272,7 @@ impl Run {
         Ok(())
     }
 
-    /// What a host has to send, and what its user is told.
+    /// The output of a host, and the events for its user.
     fn settle(&mut self, side: usize) {
         while let Some(event) = self.boards[side].endpoint.poll_event() {
             match event {

@@ -57,7 +57,7 @@ struct Job {
 struct FlowJob {
     /// Lines `frame_no type bytes`.
     trace: String,
-    /// Frames in so many seconds.
+    /// Frames in this number of seconds.
     frame_rate: (u32, u32),
     /// When the first frame is due, in seconds.
     start: f64,

@@ -1,4 +1,4 @@
-//! What is sent, and what is made of what arrives.
+//! The data sent, and the measurements on received data.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::Failed;
 /// Bytes of a message whose delay is measured.
 pub const MESSAGE: usize = 200;
 const PER_SECOND: u32 = 1_000;
-/// Bytes handed over at once.
+/// Bytes passed on in one call.
 const BLOCK: usize = 64 << 10;
 /// Messages before the delays count.
 const WARM_UP: usize = 200;

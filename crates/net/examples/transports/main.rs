@@ -1,15 +1,16 @@
 //! One end of a comparison of transports, as JSON on standard output:
 //!
 //! ```text
-//! transports take PROTOCOL LISTEN                   what comes until the end; first {"ready": address}
-//! transports bulk PROTOCOL ADDRESS SECONDS [RATE]   as much as goes, at so many bytes/s at most where XTP keeps a rate
+//! transports take PROTOCOL LISTEN                   receives until the end; first {"ready": address}
+//! transports bulk PROTOCOL ADDRESS SECONDS [RATE]   as fast as possible, at most RATE bytes/s where XTP keeps a rate
 //! transports pace PROTOCOL ADDRESS SECONDS          messages of 200 bytes, 1000 a second
 //! ```
 //!
 //! PROTOCOL: `tcp` (of the system, no delay), `quic` (quinn), `xtp` (reliable), `xtp-loose` (no error control),
-//! `xtp-open` (no error control, data without checksum), `xtp-host` (reliable, as many tasks use it). Who takes reports bytes, time from the first to the
-//! last, processor time of the process, and how long the messages were under way; who sends its processor time.
-//! `scripts/peers/transports.py` puts the ends together, with SRT beside them (`python/layercast_lab/peers/srt.cpp`).
+//! `xtp-open` (no error control, data without checksum), `xtp-host` (reliable, as many tasks use it). The
+//! receiver reports bytes, time from the first to the last, processor time of the process, and how long the
+//! messages were under way; the sender its processor time. `scripts/peers/transports.py` puts the ends
+//! together, with SRT beside them (`python/layercast_lab/peers/srt.cpp`).
 
 mod host;
 mod load;
@@ -83,7 +84,7 @@ async fn run(args: &[&str]) -> Result<Value, Failed> {
     Ok(json!({ "sent": load.sent, "cpu_seconds": load.cpu() }))
 }
 
-/// The one line by which the other end is told where to go.
+/// The line that informs the other end of the address.
 fn ready(address: SocketAddr) {
     println!("{}", json!({ "ready": address.to_string() }));
 }

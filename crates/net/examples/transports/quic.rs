@@ -62,7 +62,7 @@ pub async fn send(address: SocketAddr, load: &mut Load) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Speed is compared here, with whoever is at the other end.
+/// A comparison of speed needs no check of the peer.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

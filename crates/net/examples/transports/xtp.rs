@@ -12,7 +12,7 @@ use crate::load::{Load, Taken};
 use crate::{Failed, ready};
 
 pub const PORT: u16 = 7_000;
-/// Bytes on their way, or not read. A loss is repaired after a round trip, in which the rest must go on: twice what
+/// Bytes on their way, or not read. A loss is repaired after a round trip, in which the rest must continue: twice what
 /// 92 Mbit/s and 43 ms take, and as much for what is lost again; less than the socket buffers of the system hold.
 pub const WINDOW: u32 = 2 << 20;
 
@@ -97,7 +97,7 @@ pub async fn send(
     let mut rest = Bytes::new();
     let mut ended = false;
     loop {
-        // Whatever fits goes at once; then events, or the next message.
+        // Whatever fits goes immediately; then events, or the next message.
         while !rest.is_empty() || (!ended && !load.is_paced()) {
             if rest.is_empty() {
                 match load.next().await {

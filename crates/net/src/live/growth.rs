@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::command::NodeCommand;
 
-/// The flow as which a live stream is served: whom to ask for more when the stream outgrows it.
+/// The flow as which a live stream is served: the node to ask for more when the stream outgrows it.
 #[derive(Clone, Debug)]
 pub struct LiveFlow {
     /// Its name.
@@ -24,7 +24,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Asks everybody on the way for what the stream takes now, unless an answer is still to come.
+    /// Requests the present rates of the stream from all nodes on the path, unless an answer is pending.
     pub fn ask(&mut self, load: &LiveLoad) {
         if self.asked.is_some() {
             return;
@@ -40,7 +40,7 @@ impl Growth {
                 // What the stream takes as measured may still fit.
                 answer = flow.renegotiate(|spec| load.grown(spec, 0)).await;
             }
-            // Who stops meanwhile needs no answer.
+            // The flow may have stopped meanwhile and needs no answer.
             let _ = reply.send(answer);
         });
     }

@@ -24,7 +24,7 @@ pub struct TreeDigest {
 }
 
 impl TreeDigest {
-    /// Of so many octets, none of which is known.
+    /// Of `size` octets, none of which is known.
     pub fn new(size: u64) -> TreeDigest {
         TreeDigest {
             size,
@@ -88,7 +88,7 @@ impl TreeDigest {
         Some(*hash.as_bytes())
     }
 
-    /// The value of the subtree of so many pieces from `first` on.
+    /// The value of the subtree of `pieces` pieces from `first` on.
     fn node(&self, first: u64, pieces: u64) -> Option<ChainingValue> {
         if pieces.is_power_of_two() {
             let level = pieces.trailing_zeros();

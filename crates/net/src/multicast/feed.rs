@@ -13,7 +13,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Cut into packets of so many octets.
+    /// Cut into packets of `packet_size` octets.
     pub fn new(source: FileSource, object: &Object, packet_size: u16) -> Result<Feed, ConfigError> {
         Ok(Feed {
             geometry: Geometry::of(object, packet_size)?,
@@ -50,7 +50,7 @@ impl Feed {
         }
     }
 
-    /// Packets that everybody has.
+    /// Packets that every receiver has.
     pub fn done<S: Source>(&self, sender: &Sender<S>) -> u64 {
         self.next - sender.window().0
     }

@@ -32,8 +32,8 @@ impl Intake {
         }))
     }
 
-    /// Takes what is there, and looks at the digest behind the last packet: before the sender is told that it was
-    /// taken.
+    /// Takes the available packets, and checks the digest after the last one, before the sender is notified of
+    /// the receipt.
     pub fn take(&mut self, machine: &mut Receiver<FileStore>) {
         while let Some(payload) = machine.take() {
             let fits = self.next < self.geometry.packets()

@@ -23,7 +23,7 @@ pub struct Link {
     pub timer: Timer,
     /// The multicast address, or every address that is to be sent to.
     pub all: Arc<[SocketAddr]>,
-    /// Where data for those go who were postponed.
+    /// The address for data of postponed receivers.
     pub side: Arc<[SocketAddr]>,
     pub multicast: bool,
     /// Octets of content that fit into a packet on all ways there; none: the system does not know.
@@ -115,10 +115,10 @@ fn payload_within(mtu: u32, to: SocketAddr) -> u16 {
     u16::try_from(left).unwrap_or(u16::MAX)
 }
 
-/// Where packets of the machine go.
+/// The destination of packets of the machine.
 ///
-/// By multicast everything for the group goes there. From host to host data and polls go to those only that still
-/// lack something: who has everything, or never answered, costs nothing.
+/// By multicast all packets for the group are sent there. By unicast data and polls are sent only to receivers
+/// that still lack something: complete ones, and those that never answered, cost nothing.
 #[derive(Debug)]
 pub struct Routes {
     multicast: bool,
@@ -148,7 +148,7 @@ impl Routes {
         self.postponed.insert(member);
     }
 
-    /// Who lacks something has changed.
+    /// The set of incomplete receivers has changed.
     pub fn change(&mut self) {
         self.stale = !self.multicast;
     }

@@ -103,7 +103,7 @@ fn safe_path(path: &[u8]) -> Vec<Box<[u8]>> {
     let names = path.split(|&it| it == b'/');
     let names = names.filter(|it| !matches!(*it, b"" | b"." | b".."));
     let mut safe: Vec<Box<[u8]>> = names.map(|it| harmless(it).into()).collect();
-    // What is deeper than a manifest may say comes from nobody who follows the rules.
+    // A path deeper than a manifest allows violates the protocol.
     safe.drain(..safe.len().saturating_sub(MAX_DEPTH.into()));
     match safe.first_mut() {
         Some(first) => *first = harmless_at_top(first).into(),
@@ -148,7 +148,7 @@ pub fn harmless_at_top(name: &[u8]) -> Vec<u8> {
     safe
 }
 
-/// Cuts a name to so many octets, between characters if it is UTF-8.
+/// Cuts a name to `most` octets, between characters if it is UTF-8.
 pub fn shorten(name: &mut Vec<u8>, most: usize) {
     if name.len() <= most {
         return;

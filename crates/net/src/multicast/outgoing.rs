@@ -77,7 +77,7 @@ impl Outgoing {
         });
     }
 
-    /// Hands what waits to the kernel; `false` if it is full and must be asked again.
+    /// Passes the queue to the kernel; `false` if it is full and must be retried.
     pub fn flush(&mut self, udp: &mut Udp) -> bool {
         while let Some(run) = self.runs.front_mut() {
             for &to in &run.to[run.next..] {

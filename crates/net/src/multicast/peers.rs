@@ -14,7 +14,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Room for so many addresses.
+    /// Room for `most` addresses.
     pub fn new(most: usize) -> Peers {
         Peers {
             most,

@@ -53,7 +53,7 @@ pub enum Admission {
 }
 
 impl Roll {
-    /// Nobody yet; `listed` are the hosts that are sent to, and there are places for `most` members.
+    /// No member yet; `listed` are the destination hosts, and there are places for `most` members.
     pub fn new(listed: impl IntoIterator<Item = SocketAddr>, most: usize) -> Roll {
         Roll {
             listed: listed.into_iter().collect(),
@@ -146,7 +146,7 @@ impl Roll {
         self.unlisted -= usize::from(!self.is_listed(address));
     }
 
-    /// An address has answered: its members are there, and those who want their names are refused. Gives these.
+    /// An address has answered: its members are there, and those that want their names are refused. Gives these.
     pub fn is_there(&mut self, address: SocketAddr) -> Vec<(MemberId, SocketAddr)> {
         if !self.of_address.contains_key(&address) {
             return Vec::new();

@@ -18,7 +18,7 @@ const READ_AHEAD: u64 = 128;
 /// Octets that are read and hashed together.
 const HASHED: usize = 1 << 20;
 
-/// Why a file is not sent: what receivers are told, and what the sender's user is told.
+/// Why a file is not sent: the reason for receivers, and the reason for the sender's user.
 #[derive(Debug)]
 pub struct Unsendable {
     /// For receivers.
@@ -74,9 +74,9 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Opens a file of so many octets, modified last at that time, and reads it once for its digest. `name` is what
-    /// receivers are told, `scheme` the code of its parities; `read` is told how many octets were read, and `false`
-    /// ends it.
+    /// Opens a file of this size, modified last at that time, and reads it once for its digest. `name` is its
+    /// name for receivers, `scheme` the code of its parities; `read` is called with the number of octets read,
+    /// and `false` ends it.
     ///
     /// # Errors
     /// It cannot be read, or is not as announced.

@@ -2,8 +2,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::random::random_seed;
 
-/// Tokens that only who receives what is sent to an address can know: a keyed hash of address and session, so that none
-/// has to be remembered.
+/// Tokens that only the receiver of packets to an address can know: a keyed hash of address and session, so
+/// that no state is needed.
 #[derive(Debug)]
 pub struct Tokens {
     secret: [u8; 32],

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::join::source_towards;
 
-/// Pieces of a connection on their way at once.
+/// Pieces of a connection in transit simultaneously.
 const PIECES: usize = 64;
 const PIECE: usize = 16 << 10;
 
@@ -30,7 +30,7 @@ pub struct Wanted {
 ///
 /// A neighbour of ours says in its first line on which port it takes datagrams. That line is
 /// changed, as a NAT would change it, so that they come through the path as well; everything else
-/// goes on as it is.
+/// continues as it is.
 #[derive(Clone, Copy)]
 pub struct Carrier {
     pub to: SocketAddr,
@@ -144,7 +144,7 @@ fn changed(mut hello: Signal, port: u16, line: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// What comes first, up to the end of the first line if there is one, and what it says to us.
+/// The first octets, up to the end of the first line if there is one, and its signal.
 async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(Vec<u8>, Option<Signal>)> {
     let mut line = Vec::new();
     loop {
@@ -165,7 +165,7 @@ async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(Vec<u8>,
     }
 }
 
-/// Writes what is read, each piece so much later, and closes when the other side has closed.
+/// Writes the data read, each piece after the delay, and closes when the other side has closed.
 async fn delayed(
     first: Vec<u8>,
     mut from: impl AsyncRead + Unpin,

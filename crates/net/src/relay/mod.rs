@@ -1,9 +1,9 @@
 //! An emulated path between two programs that speak UDP.
 //!
-//! Datagrams that come to one address go on to another, and the answers back, through a
-//! [`Path`] each way: the queue and line of a switch port, delay, jitter, loss. Each client gets a
-//! socket of its own towards the other side, as a NAT does it, and all share the two paths. TCP
-//! connections to the same port number are carried as well, late but without loss.
+//! Datagrams to one address are forwarded to another, and the answers back, through a [`Path`] each way: the
+//! queue and line of a switch port, delay, jitter, loss. Each client gets a socket of its own towards the other
+//! side, as a NAT does it, and all share the two paths. TCP connections to the same port number are carried as
+//! well, late but without loss.
 
 mod carry;
 mod sessions;
@@ -49,7 +49,7 @@ pub struct RelayConfig {
     /// Whether the addresses of clients are believed. If not, a client on another host gets at most three times
     /// the octets that came from it, unless a TCP connection came from its address (RFC 9000, 8.1).
     pub believe_clients: bool,
-    /// Port from which the datagrams of the only client go on; `None`: any, and another for each client.
+    /// Port from which the datagrams of the only client continue; `None`: any, and another for each client.
     pub from_port: Option<u16>,
 }
 
@@ -79,7 +79,7 @@ pub struct Relay {
     paths: Paths,
 }
 
-/// Both ways and who is on them.
+/// Both paths and their users.
 struct Paths {
     config: RelayConfig,
     front: Udp,
@@ -162,7 +162,7 @@ impl Paths {
                 return Ok(self.stats());
             }
             if tell_at <= now {
-                // Nobody has to listen.
+                // There may be no listener.
                 let _ = told.try_send(self.stats());
                 tell_at += SECOND;
             }
@@ -200,7 +200,7 @@ impl Paths {
         let _ = tell.send((port.unwrap_or(0), front_port));
     }
 
-    /// Takes what the sockets have, but not for ever; says whether there may be more.
+    /// Takes what the sockets have, but not forever; says whether there may be more.
     fn receive(&mut self, now: Time) -> bool {
         let mut more = false;
         let mut from_clients = FromClients {

@@ -59,7 +59,7 @@ impl<F: FnMut(SessionId, Bytes, bool)> Inbound for FromFar<'_, F> {
 }
 
 impl Sessions {
-    /// Datagrams go on to `to`; with a port of their own there is one client at a time.
+    /// Datagrams are forwarded to `to`; with a port of their own there is one client at a time.
     pub fn new(to: SocketAddr, max: usize, (believe, from_port): (bool, Option<u16>)) -> Sessions {
         Sessions {
             to,
@@ -117,7 +117,7 @@ impl Sessions {
         Some(id)
     }
 
-    /// Books a datagram of so many octets that came from a client.
+    /// Books a datagram of `octets` octets from a client.
     pub fn heard(&mut self, id: SessionId, octets: usize) {
         if let Some(session) = self.all.get_mut(&id) {
             session.budget.receive(octets);
@@ -143,7 +143,7 @@ impl Sessions {
         self.gone_strangers + strangers.sum::<u64>()
     }
 
-    /// The port from which the datagrams of a client go on.
+    /// The port from which the datagrams of a client continue.
     pub fn port(&self, id: SessionId) -> Option<u16> {
         Some(self.all.get(&id)?.socket.local_addr().port())
     }
@@ -171,7 +171,7 @@ impl Sessions {
         .await;
     }
 
-    /// Takes what each client's socket has, but not for ever; says whether there may be more.
+    /// Takes what each client's socket has, but not forever; says whether there may be more.
     pub fn receive(&mut self, mut take: impl FnMut(SessionId, Bytes, bool)) -> bool {
         let mut more = false;
         for (&id, session) in &mut self.all {

@@ -47,7 +47,7 @@ impl XtpAssociation {
         data: impl Into<Payload>,
         how: &SendOptions,
     ) -> Result<(), XtpCallError> {
-        // Who never has to wait lets the task of the socket have its turn now and then.
+        // A task that never has to wait yields to the task of the socket now and then.
         coop::consume_budget().await;
         let mut rest = data.into();
         // A tag belongs to the first piece.
@@ -63,7 +63,7 @@ impl XtpAssociation {
                     state.sent(bytes);
                     Some(Ok(()))
                 }
-                // Only what leaves makes room.
+                // Only transmission makes room.
                 Ok(false) => {
                     state.move_on();
                     None
@@ -131,8 +131,8 @@ impl XtpAssociation {
         self.until(|_, status| status.joined.map(Ok)).await
     }
 
-    /// Waits until so many receivers of a multicast association have everything or are gone; gives how many have
-    /// everything, and how many are gone without.
+    /// Waits until this number of receivers of a multicast association is complete or gone; returns the numbers
+    /// of complete receivers and of those gone incomplete.
     ///
     /// # Errors
     /// It broke off before that.
@@ -144,7 +144,7 @@ impl XtpAssociation {
         .await
     }
 
-    /// Nothing more will be sent; receiving goes on.
+    /// Nothing more will be sent; receiving continues.
     ///
     /// # Errors
     /// It is closed already.
@@ -152,7 +152,7 @@ impl XtpAssociation {
         self.call(|state| state.backend.close_write(self.id))
     }
 
-    /// Offers so many bytes of buffers to a peer that uses reservation.
+    /// Offers this number of bytes of buffers to a peer that uses reservation.
     ///
     /// # Errors
     /// It is over.
@@ -257,7 +257,7 @@ impl Drop for XtpAssociation {
     fn drop(&mut self) {
         let mut state = self.owner.lock();
         state.places.remove(&self.id);
-        // After a break, or `abort`, there is nobody left to take leave of.
+        // After a break, or `abort`, there is no peer to close with.
         state.backend.close(self.id);
         state.move_on();
     }

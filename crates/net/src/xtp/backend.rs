@@ -170,7 +170,7 @@ impl Backend {
         }
     }
 
-    /// Sends what waits for a daemon; `true` if nothing does any more.
+    /// Sends the queue to a daemon; `true` if it is empty.
     pub(super) fn flush(&mut self) -> bool {
         match self {
             Backend::Own(_) => true,

@@ -18,10 +18,10 @@ pub enum XtpCallError {
     /// The daemon has nothing more to do with us.
     #[error(transparent)]
     Parted(#[from] Parting),
-    /// Nobody serves the path of a daemon, or not us.
+    /// No daemon serves the path, or it refuses us.
     #[error("{path}: {1}; `layercast xtpd {path}` starts a daemon there, for processes of the same user", path = .0.display())]
     NoDaemon(PathBuf, io::ErrorKind),
-    /// XTP over IP itself is not for everybody.
+    /// XTP over IP itself needs privileges.
     #[error(
         "XTP over IP at {0} takes CAP_NET_RAW, which root has; over UDP, or by a daemon that has it, anybody may"
     )]

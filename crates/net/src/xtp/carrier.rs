@@ -18,16 +18,16 @@ const MTU: usize = 1_500;
 pub(super) enum Carrier {
     /// Datagrams of UDP, without a header of their own (specs/xtp.md 6 (15)).
     Udp {
-        /// Sends everything, and takes what comes to it.
+        /// Sends everything, and receives datagrams to it.
         own: Udp,
-        /// Take what comes to groups.
+        /// Receive datagrams to groups.
         groups: Vec<Udp>,
     },
     /// IP packets of protocol 36.
     Raw(RawIp),
 }
 
-/// The endpoint as one who takes datagrams.
+/// The endpoint as one that takes datagrams.
 struct Taker<'a> {
     endpoint: &'a mut Endpoint,
     now: Time,
@@ -57,7 +57,7 @@ impl Carrier {
         }
     }
 
-    /// Takes what comes to a multicast group, too.
+    /// Receives datagrams to a multicast group, too.
     pub(super) fn join_group(
         &mut self,
         group: SocketAddrV4,
@@ -72,7 +72,7 @@ impl Carrier {
         }
     }
 
-    /// Lets packets go to multicast groups, through an interface and so many hops far.
+    /// Sends packets to multicast groups through an interface, at most `hops` hops far.
     pub(super) fn send_to_groups(&self, interface: Ipv4Addr, hops: u8) -> io::Result<()> {
         match self {
             Carrier::Udp { own, .. } => own.send_to_groups(interface, hops),

@@ -46,7 +46,7 @@ impl XtpChannel {
     /// Calls `addr`, from the address `from` if there is a choice.
     ///
     /// # Errors
-    /// Nobody answers there, or not in XTP.
+    /// There is no answer, or not in XTP.
     pub async fn connect(addr: SocketAddr, from: Option<IpAddr>) -> Result<XtpChannel, CallError> {
         let unreachable = |reason: &dyn ToString| CallError::Unreachable(reason.to_string());
         let from = from.unwrap_or(match addr {
@@ -83,12 +83,12 @@ impl XtpDoor {
     /// The next caller, and where it calls from.
     ///
     /// # Errors
-    /// The socket broke: nobody will call any more.
+    /// The socket broke: there will be no further caller.
     pub async fn accept(&self) -> io::Result<(XtpChannel, SocketAddr)> {
         loop {
             let accepted = self.listener.accept().await;
             let association = accepted.map_err(io::Error::other)?;
-            // Who is gone again has no address.
+            // A caller that is gone again has no address.
             if let Some(XtpSocket { net, .. }) = association.remote().await {
                 return Ok((XtpChannel { association }, net));
             }
@@ -154,7 +154,7 @@ fn broken(error: XtpCallError) -> io::Error {
     }
 }
 
-/// Asks a silent neighbour whether it is there, and gives up who does not answer.
+/// Probes a silent neighbour, and gives up without an answer.
 fn watchful(config: &mut XtpConfig) {
     let span = |it: std::time::Duration| Span::from_ms(it.as_millis() as u64);
     config.keep_alive = span(ASK_EVERY);

@@ -1,15 +1,15 @@
 use layercast_core::{Span, Time};
 
-/// Bytes that leave at once: what one call of the kernel takes.
+/// Bytes that leave immediately: what one call of the kernel takes.
 const BATCH: usize = 64 << 10;
 /// Sends as close as that are taken for those of one turn of a task.
 const CLOSE: Span = Span::from_us(50);
 
-/// Which sends leave in their own call, and which wait for those after them.
+/// Decides which sends leave in their own system call, and which wait for those after them.
 ///
-/// Whoever sends one thing and waits must not wait for a switch of tasks besides; whoever sends many small ones in a row should not
-/// pay a call of the kernel for each. So the first leaves at once. Those close behind it wait until the task of the socket
-/// has its turn, which is when the user's task waits for something, or until they fill a batch.
+/// A single send should not wait for a task switch, and many small ones in a row should not cost one system
+/// call each. So the first leaves immediately. Those close behind it wait until the task of the socket runs,
+/// which is when the user's task waits, or until they fill a batch.
 #[derive(Default)]
 pub(super) struct Coalescer {
     /// When something was sent last, if the task of the socket has not had its turn since.
@@ -19,7 +19,7 @@ pub(super) struct Coalescer {
 }
 
 impl Coalescer {
-    /// So many bytes were sent `now`: whether they, and those that wait, leave.
+    /// `bytes` were sent at `now`: returns whether they, and the waiting ones, leave.
     pub(super) fn flushes(&mut self, now: Time, bytes: usize) -> bool {
         let first = self.last.is_none_or(|last| now.since(last) > CLOSE);
         self.last = Some(now);

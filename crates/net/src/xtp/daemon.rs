@@ -21,7 +21,7 @@ const ROUNDS: usize = 16;
 /// Events of the endpoint before clients have their turn.
 const EVENTS: usize = 64;
 
-/// What a daemon tells whoever runs it.
+/// An event of a daemon, for the program that runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XtpDaemonEvent {
     /// A client came: its number and its process.
@@ -30,7 +30,7 @@ pub enum XtpDaemonEvent {
     Gone(u32),
     /// A client was sent away.
     Expelled(u32, Parting),
-    /// One more than there may be was sent away at once.
+    /// One more than there may be was sent away immediately.
     TurnedAway(Parting),
 }
 
@@ -91,7 +91,7 @@ impl XtpDaemon {
             broken = serve => return Err(broken),
         }
         let stats = self.server.stats(self.node.peek());
-        // Whoever comes now finds nobody.
+        // New clients find no daemon.
         let _ = std::fs::remove_file(&self.path);
         self.server.stop(self.node.now(), self.node.endpoint());
         let drained = poll_fn(|context| match self.poll(context, &mut tell) {
@@ -142,14 +142,14 @@ impl XtpDaemon {
         Poll::Pending
     }
 
-    /// Lets in who knocks.
+    /// Admits waiting clients.
     fn take_clients(
         &mut self,
         context: &mut Context<'_>,
         tell: &mut impl FnMut(XtpDaemonEvent),
     ) -> bool {
         let mut some = false;
-        // An error is one of the client's, who is gone again, or of the system: there may be room later.
+        // An error concerns a client that is gone again, or the system: there may be room later.
         while let Poll::Ready(Ok((stream, _))) = self.listener.poll_accept(context) {
             some = true;
             let process = stream.peer_cred().ok().and_then(|it| it.pid());
@@ -208,7 +208,7 @@ impl XtpDaemon {
                 }
                 Err(why) => {
                     let mut last = server.expel(now, machine, number, why);
-                    // Whoever does not read it does not want to know.
+                    // A client that does not read it does not need it.
                     let _ = pipe.poll_write(&mut last, context);
                     tell(XtpDaemonEvent::Expelled(number, why));
                     false
@@ -218,7 +218,7 @@ impl XtpDaemon {
         some
     }
 
-    /// Hands clients what is for them; `true` if that was something: who was not listened to may be now.
+    /// Passes clients their frames; `true` if there were any: blocked clients may be served now.
     fn give_frames(
         &mut self,
         context: &mut Context<'_>,

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::call::XtpCallError;
 use super::pipe::Pipe;
 
-/// What waits before it leaves in the call that brought it; less leaves when the task waits for something.
+/// Bytes that may wait before they leave in the call that added them; fewer leave when the task waits.
 const BATCH: usize = 64 << 10;
 /// How long the daemon may take for its first word.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,7 +64,8 @@ impl Far {
         context: &mut Context<'_>,
     ) -> Poll<Result<Changed, XtpCallError>> {
         loop {
-            // What there is no room for goes when the kernel has woken us. Who reads no more has said why, and the end follows.
+            // The rest leaves when the kernel has woken us. A daemon that reads no more has given the reason,
+            // and the end follows.
             let written = self.pipe.poll_write(self.link.frames(), context);
             while let Some(frame) = self.pipe.frame().map_err(|_| nonsense())? {
                 match self.link.handle(frame).map_err(|_| nonsense())? {
@@ -91,7 +92,7 @@ impl Far {
         !done && self.link.has_frames()
     }
 
-    /// Sends what waits; `true` if nothing does any more, or nobody takes it.
+    /// Sends the queue; `true` if it is empty, or the daemon is gone.
     pub(super) fn flush(&mut self) -> bool {
         !matches!(self.pipe.write(self.link.frames()), Ok(false))
     }

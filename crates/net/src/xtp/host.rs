@@ -43,7 +43,7 @@ pub struct XtpListener {
 }
 
 impl XtpHost {
-    /// Starts the task that moves what comes to `node` and its timers. Must be called within a tokio runtime.
+    /// Starts the task that moves the packets and timers of `node`. Must be called within a tokio runtime.
     pub fn new(node: XtpNode) -> XtpHost {
         XtpHost::at(Backend::Own(Box::new(node)))
     }
@@ -102,10 +102,10 @@ impl XtpHost {
         })
     }
 
-    /// Takes what comes to a multicast group, as [`XtpNode::join_group`].
+    /// Receives datagrams to a multicast group, as [`XtpNode::join_group`].
     ///
     /// # Errors
-    /// The system refuses it; `Unsupported` by a daemon, whose groups are its own business.
+    /// The system refuses it; `Unsupported` by a daemon, which manages its own groups.
     pub fn join_group(&self, group: SocketAddrV4, interface: Ipv4Addr) -> io::Result<()> {
         let mut state = self.owner.lock();
         state.node()?.join_group(group, interface)?;
@@ -114,7 +114,7 @@ impl XtpHost {
         Ok(())
     }
 
-    /// Lets packets go to multicast groups, as [`XtpNode::send_to_groups`].
+    /// Sends packets to multicast groups, as [`XtpNode::send_to_groups`].
     ///
     /// # Errors
     /// As above.
@@ -214,7 +214,7 @@ impl XtpRegistered {
 }
 
 impl XtpListener {
-    /// The next association. Whoever stops waiting loses none.
+    /// The next association. Cancelling the wait loses none.
     ///
     /// # Errors
     /// The socket broke.

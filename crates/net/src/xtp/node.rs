@@ -29,10 +29,12 @@ const BATCHES: usize = 4;
 /// Rounds of sending and taking before others have a turn.
 const ROUNDS: usize = 16;
 
-/// The XTP of one socket: bare packets in datagrams of UDP (specs/xtp.md 6 (15)), or in IP packets of protocol 36.
+/// The XTP of one socket: bare packets in datagrams of UDP (specs/xtp.md 6 (15)), or in IP packets of protocol
+/// 36.
 ///
-/// One task owns it: it calls the [`endpoint`](Self::endpoint), and waits in [`event`](Self::event), which is where
-/// packets come and go. Where nobody waits, nothing moves; [`XtpHost`](super::XtpHost) is for several tasks.
+/// One task owns it: it calls the [`endpoint`](Self::endpoint), and waits in [`event`](Self::event), which
+/// sends and receives packets. Without a waiting task there is no progress; [`XtpHost`](super::XtpHost) is for
+/// several tasks.
 pub struct XtpNode {
     carrier: Carrier,
     clock: Clock,
@@ -40,7 +42,7 @@ pub struct XtpNode {
     outbox: Outbox,
     /// Packets for other hosts than those in the outbox.
     held: VecDeque<XtpDatagram>,
-    /// Who gets copies of what goes to a group, where the network has no multicast.
+    /// The hosts that get copies of packets to a group, where the network has no multicast.
     fans: HashMap<SocketAddr, Vec<SocketAddr>>,
     timer: Timer,
     /// When the timer runs: the machine's deadline or earlier.
@@ -136,8 +138,8 @@ impl XtpNode {
         self.endpoint.join(now, local, remote, &on_sockets(config))
     }
 
-    /// Takes what comes to a multicast group of UDP, on the interface with this address: invitations, data, and those
-    /// who ask a transmitter here to be let in.
+    /// Receives datagrams to a multicast group of UDP, on the interface with this address: invitations, data,
+    /// and requests for admission to a transmitter here.
     ///
     /// # Errors
     /// The system refuses it; `Unsupported` over IP itself.
@@ -145,7 +147,7 @@ impl XtpNode {
         self.carrier.join_group(group, interface)
     }
 
-    /// Lets packets go to multicast groups through the interface with this address, so many hops far.
+    /// Sends packets to multicast groups through the interface with this address, at most `hops` hops far.
     ///
     /// # Errors
     /// The system refuses it; `Unsupported` over IP itself.
@@ -153,7 +155,7 @@ impl XtpNode {
         self.carrier.send_to_groups(interface, hops)
     }
 
-    /// Where the network has no multicast: what goes to `group` goes to each of these instead.
+    /// Where the network has no multicast: packets to `group` are sent to each of these instead.
     pub fn fan_out(&mut self, group: SocketAddr, to: Vec<SocketAddr>) {
         self.fans.insert(group, to);
     }
@@ -203,7 +205,7 @@ impl XtpNode {
         self.endpoint.stats()
     }
 
-    /// The next thing to know; until then packets come and go. Whoever stops waiting for it loses nothing.
+    /// The next event; packets are sent and received meanwhile. Cancelling the wait loses nothing.
     pub async fn event(&mut self) -> io::Result<XtpEvent> {
         poll_fn(|context| self.poll_event(context)).await
     }
@@ -237,7 +239,7 @@ impl XtpNode {
         Poll::Pending
     }
 
-    /// Whether [`event`](Self::event) has something to tell at once.
+    /// Whether [`event`](Self::event) has something to report immediately.
     pub(super) fn has_event(&self) -> bool {
         self.endpoint.has_event()
     }

@@ -34,7 +34,7 @@ pub(super) fn claim(path: &Path) -> Result<(UnixListener, File), XtpDaemonError>
     is_there(path)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
-    // It stays when the daemon ends: whoever removed it could take it from under another.
+    // It stays when the daemon ends: removing it could take it from under another.
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(false).mode(0o600);
     // Another user may have put a link there, where all may write.
@@ -62,7 +62,7 @@ fn is_there(path: &Path) -> Result<bool, XtpDaemonError> {
     }
 }
 
-/// Nobody else reaches it: it is made so before it listens.
+/// No other process reaches it: it is private before it listens.
 fn bind(path: &Path, address: &SockAddr) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(address)?;

@@ -37,7 +37,7 @@ pub(super) struct State {
     answered: Arc<Notify>,
     broken: Option<XtpCallError>,
     driver: Option<Waker>,
-    /// Nobody uses it any more, and something has not left.
+    /// No user is left, and some data have not left.
     unused: bool,
 }
 
@@ -79,7 +79,7 @@ impl Owner {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked with the lock did so between two calls of the machine.
+        // A panic with the lock held happened between two calls of the machine.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// After a call that sent so many bytes: they leave now, or with those that follow.
+    /// After a call that sent `bytes` bytes: they leave now, or with those that follow.
     pub(super) fn sent(&mut self, bytes: usize) {
         let leaves = match &self.backend {
             Backend::Own(node) => self.coalescer.flushes(node.now(), bytes),
@@ -188,7 +188,7 @@ impl State {
         self.places.entry(id).or_default().changed.clone()
     }
 
-    /// Notes what the endpoint here tells, and wakes whom it concerns.
+    /// Notes an event of the endpoint here, and wakes the waiting tasks.
     fn dispatch(&mut self, event: &XtpEvent) {
         if let XtpEvent::Incoming(port) = event {
             return self.ring(*port);

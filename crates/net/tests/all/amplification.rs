@@ -1,5 +1,5 @@
-//! What comes back to an address that may be forged: at most three times the octets that came from it (RFC 9000, 8.1), on
-//! every socket that answers strangers (docs/src/explanation/security.md lists them).
+//! The answers to an address that may be forged: at most three times the octets that came from it (RFC 9000,
+//! 8.1), on every socket that answers strangers (docs/src/explanation/security.md lists them).
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -156,7 +156,10 @@ async fn a_node_over_xtp_does_not_send_media_to_a_forged_address() {
         victim.forge(node.addr, &data);
     }
     let (received, of_media) = tokio::join!(victim.received(), media.received());
-    assert_eq!(of_media, 0, "no datagram goes where nobody has answered");
+    assert_eq!(
+        of_media, 0,
+        "no datagram is sent to an address without an answer"
+    );
     assert!(received > 0, "the port answers at all");
     assert!(
         received <= AMPLIFICATION_FACTOR * victim.sent,

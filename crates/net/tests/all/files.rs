@@ -39,7 +39,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A file of so many octets that look random.
+/// A file of `octets` octets that look random.
 fn make(folder: &Path, name: &str, octets: usize) -> (PathBuf, Vec<u8>) {
     let mut random = Stream::new(7, name);
     let content: Vec<u8> = (0..octets.div_ceil(8))
@@ -139,7 +139,7 @@ fn start(
     let stop = stop.clone();
     tokio::spawn(async move {
         let report = send_files(config, stop, told, &mut Off).await?;
-        // Where nobody takes the list of files they are not tried.
+        // If no receiver takes the list of files they are not tried.
         Ok(match report.sent.is_empty() {
             true => report.manifest.into_iter().collect(),
             false => report.sent,
@@ -463,8 +463,8 @@ async fn a_group_on_loopback() {
     }
 }
 
-/// A receiver that comes when most has been sent lacks too much: it is served in the second group, and the others, who
-/// have everything by then, hear none of that.
+/// A receiver that joins when most has been sent lacks too much: it is served in the second group, and the
+/// others, which are complete by then, get none of that.
 #[real_time(tokio)]
 async fn who_comes_late_is_served_aside() {
     let folder = folder("side");
@@ -521,7 +521,7 @@ async fn who_comes_late_is_served_aside() {
         let out = it.out.clone();
         let files = it.end().await;
         assert!(fs::read(out.join("film")).unwrap() == content);
-        // What was served aside is not heard by who did not need it.
+        // Data of the second group do not reach receivers that do not need them.
         let heard = files[0].stats.data;
         assert!(is_late || heard < packets * 11 / 10, "{files:#?}");
     }

@@ -1,4 +1,5 @@
-//! Sealed media and tokens through real sockets: who gets nothing, and what attacks on the way do.
+//! Sealed media and tokens through real sockets: which receivers get nothing, and the effect of attacks on the
+//! path.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -131,7 +132,7 @@ async fn whoever_gets_all_datagrams_without_a_key_plays_no_frame() {
     alice
         .wait_for(|event| matches!(event, JoinEvent::Joined(_)))
         .await;
-    // One that takes what comes, and asks for no key.
+    // A receiver of all datagrams that asks for no key.
     let sniffer = sink("sniffer", 12, DATAGRAMS);
     let sniffer = join(join_config(lax.addr, sniffer));
     everything_arrived(&alice.end().await.unwrap());
@@ -243,7 +244,7 @@ async fn the_proof_of_another_is_of_no_use() {
             left.push(event);
         }
     }
-    assert!(left.is_empty(), "nobody left: {left:?}");
+    assert!(left.is_empty(), "no member left: {left:?}");
     server.stop().await;
 }
 
@@ -366,7 +367,7 @@ async fn a_node_that_forges_and_repeats_media_changes_nothing() {
     assert_eq!(summary.receiver.lost, Default::default());
     let dropped = summary.sink.dropped;
     let forged = *forger.forged.lock().unwrap();
-    // Those before the key was there cannot be told from honest ones.
+    // Datagrams before the key was there are not distinguishable from honest ones.
     assert!(
         dropped.forged > forged / 2 && forged > 500,
         "{dropped:?} of {forged}"

@@ -78,7 +78,7 @@ fn packet(number: u32) -> Vec<u8> {
     packet
 }
 
-/// Which of the packets came, until none comes for a while, and who sent the last.
+/// The numbers of the packets received, until there is a pause, and the sender of the last.
 async fn receive(at: &UdpSocket) -> (Vec<u32>, Option<SocketAddr>) {
     let mut buffer = vec![0; 2_048];
     let (mut numbers, mut last) = (Vec::new(), None);
@@ -106,7 +106,7 @@ async fn what_a_path_loses_comes_out_of_a_tunnel_and_answers_come_back() {
     let (near, inside, near_ended) = start(hop, None, &stop);
     let (far, far_inside, far_ended) = start(hop, Some(called.local_addr().unwrap()), &stop);
     let path = tokio::spawn(path(between, [near, far], stop.clone()));
-    // Nobody but the peer is listened to.
+    // Only the peer is listened to.
     stranger.send_to(&[0xe2, 0, 0, 9, 1], far).await.unwrap();
 
     let ((), (there, from)) = tokio::join!(send(&caller, inside), receive(&called));

@@ -62,7 +62,7 @@ async fn send(mut node: XtpNode, to: SocketAddr) -> XtpNode {
     }
 }
 
-/// Takes what comes until the end.
+/// Receives until the end.
 async fn receive(mut node: XtpNode) -> Vec<u8> {
     let mut got = Vec::new();
     loop {
@@ -83,12 +83,12 @@ async fn receive(mut node: XtpNode) -> Vec<u8> {
     }
 }
 
-/// Both at once, for a minute at most.
+/// Both together, for a minute at most.
 async fn transfer(near: XtpNode, far: XtpNode, to: SocketAddr) -> XtpNode {
     let both = async {
         let mut far = tokio::spawn(receive(far));
         let near = send(near, to).await;
-        // END may have been lost: whoever sent it answers for a while.
+        // END may have been lost: its sender answers for a while.
         let mut near = near;
         let got = loop {
             tokio::select! {
@@ -163,7 +163,7 @@ async fn nobody_listens_or_is_there() {
     assert_eq!(event.expect("in time").unwrap(), refused);
     task.abort();
     let _ = task.await;
-    // The port is closed now: the system refuses, the machine goes on until it gives up.
+    // The port is closed now: the system refuses, the machine continues until it gives up.
     let config = XtpConfig {
         first_wait: Span::from_ms(10),
         retries: 2,

@@ -1,4 +1,4 @@
-//! When what tasks send to an `XtpHost` leaves: one by itself at once, many in a row together, and nothing is forgotten.
+//! When what tasks send to an `XtpHost` leaves: one by itself immediately, many in a row together, and nothing is forgotten.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -18,7 +18,7 @@ const BLOCK: usize = 512;
 const USERS: usize = 4;
 const NUMBERED: usize = 4_000;
 
-/// A host that sends to a socket that never answers, and takes what comes there without waiting.
+/// A host that sends to a socket that never answers, and reads its datagrams without waiting.
 struct Wire {
     host: XtpHost,
     socket: UdpSocket,
@@ -32,14 +32,14 @@ impl Wire {
         Wire { host, socket }
     }
 
-    /// Data are let go without an answer.
+    /// Data are released without an answer.
     fn connect(&self) -> XtpAssociation {
         let stream = self.host.register(XtpService::STREAM);
         let open = stream.configure(|config| {
             config.flow_control = false;
             config.error_control = false;
             config.send_buffer = 4 << 20;
-            // Nobody is asked again within the test.
+            // There is no repeated request within the test.
             config.first_wait = Span::from_secs(600);
         });
         open.connect(self.socket.local_addr().unwrap(), PORT)

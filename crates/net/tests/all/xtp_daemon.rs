@@ -50,7 +50,7 @@ fn text(len: usize) -> Bytes {
     (0..len).map(|at| (at * 31 % 251) as u8).collect()
 }
 
-/// What clients say who do not use our library.
+/// Messages of clients that do not use our library.
 async fn say(path: &std::path::Path, requests: &[(Request, Bytes)]) -> UnixStream {
     let mut frames = Frames::default();
     let hello = (Request::Hello { version: VERSION }, Bytes::new());
@@ -61,7 +61,7 @@ async fn say(path: &std::path::Path, requests: &[(Request, Bytes)]) -> UnixStrea
     let used = frames.slices(&mut out);
     let bytes: Vec<u8> = out[..used].iter().flat_map(|it| it.to_vec()).collect();
     let mut stream = UnixStream::connect(path).await.unwrap();
-    // Whoever is sent away before the end says no more.
+    // A client expelled before the end sends no more.
     let _ = stream.write_all(&bytes).await;
     stream
 }
@@ -159,7 +159,7 @@ async fn streams_of_the_dead_are_broken_off_and_others_are_not() {
 async fn a_client_that_hangs_holds_up_its_own_peer_only() {
     let daemon = Serving::start(ServerLimits::default());
     let far = XtpHost::new(XtpNode::udp(localhost()).unwrap());
-    // It listens and wants an association, and never reads what comes.
+    // It listens and wants an association, and never reads.
     let listens = Request::Listen {
         port: PORT,
         backlog: 4,
@@ -182,7 +182,7 @@ async fn a_client_that_hangs_holds_up_its_own_peer_only() {
         let sent = stuck.send(text(8 << 20), &SendOptions::MESSAGE).await;
         (stuck, sent)
     });
-    // Until the window is full: what waits for it is bounded.
+    // Until the window is full: its queue is bounded.
     let stats = in_time(async {
         loop {
             let stats = good.daemon_stats().await.unwrap().unwrap();
@@ -319,7 +319,7 @@ async fn clients_have_what_they_may_have_and_no_more() {
         "{why}"
     );
     drop(listener);
-    // What makes no sense is told at once, as without a daemon.
+    // Nonsense is reported immediately, as without a daemon.
     let small = one.register(STREAM).configure(|config| config.max_data = 1);
     assert!(small.connect(two.local_addr(), PORT).is_err());
     let stats = two.daemon_stats().await.unwrap().unwrap();

@@ -50,7 +50,7 @@ fn text(len: usize) -> Bytes {
     (0..len).map(|at| (at * 31 % 251) as u8).collect()
 }
 
-/// Four receivers that are invited, and one that comes later; everybody gets everything from where it joined.
+/// Four invited receivers, and a late one; every receiver gets everything from where it joined.
 async fn one_to_many(group: SocketAddrV4, fan_out: bool) {
     let near = host();
     let hosts: Vec<_> = (0..5).map(|_| host()).collect();
@@ -70,7 +70,7 @@ async fn one_to_many(group: SocketAddrV4, fan_out: bool) {
     transfer(group, to, &near, &hosts).await;
 }
 
-/// Who is late asks to be let in at `to`.
+/// A late receiver requests admission at `to`.
 async fn transfer(group: SocketAddrV4, to: SocketAddr, near: &XtpHost, hosts: &[XtpHost]) {
     let (late, early) = hosts.split_last().unwrap();
     let mut invited = Vec::new();

@@ -43,8 +43,8 @@ impl Hosts {
         }
     }
 
-    /// The same over IP itself; `None` without the right to it. Of what comes to an address each socket of a protocol gets a
-    /// copy, so every test has addresses of its own.
+    /// The same over IP itself; `None` without the right to it. Each socket of a protocol gets a copy of the
+    /// packets to an address, so every test has addresses of its own.
     async fn by_daemons_over_ip(addresses: [u8; 2]) -> Option<Hosts> {
         let nodes = addresses.map(|host| XtpNode::raw(IpAddr::from([127, 0, 0, host])));
         let (near, far) = match nodes.into() {
@@ -178,7 +178,7 @@ async fn datagram_and_delivery(hosts: Hosts) {
     it.send(Bytes::from_static(b"taken?"), &how).await.unwrap();
     let there = in_time(listener.accept()).await.unwrap();
     let not_yet = timeout(Duration::from_millis(100), it.delivered(14)).await;
-    assert!(not_yet.is_err(), "nobody has taken it");
+    assert!(not_yet.is_err(), "no process has taken it");
     let chunk = in_time(there.receive(99)).await.unwrap().unwrap();
     assert_eq!(chunk.tag, Some(*b"FRAME001"));
     in_time(it.delivered(14)).await.unwrap();
@@ -226,7 +226,7 @@ async fn hears_of_the_end(hosts: Hosts) {
         "{why}"
     );
 
-    // With the listener goes what nobody accepted.
+    // Connections not yet accepted end with the listener.
     let it = near
         .register(XtpService::STREAM)
         .connect(far.local_addr(), PORT)

@@ -243,7 +243,7 @@ impl Bench {
         });
     }
 
-    /// Sends and receives `len` bytes of the pattern at once; gives what it took.
+    /// Sends and receives `len` bytes of the pattern simultaneously; gives what it took.
     pub fn exchange(&mut self, id: ConnId, len: usize) -> String {
         let (mut written, mut got) = (0, 0);
         let before = self.endpoint.stats();

@@ -33,7 +33,7 @@ pub fn serve(with: impl FnOnce(TcpStream) + Send + 'static) -> JoinHandle<()> {
     })
 }
 
-/// Sends and receives the pattern at once.
+/// Sends and receives the pattern simultaneously.
 pub fn exchange(len: usize) -> JoinHandle<()> {
     serve(move |stream| both_ways(stream, len))
 }
@@ -60,7 +60,7 @@ pub fn reset(stream: TcpStream) {
         .expect("a socket option");
 }
 
-/// A hanging test is told from a slow one.
+/// A hanging test is distinguished from a slow one.
 fn patient(stream: TcpStream) -> TcpStream {
     let limit = Some(Duration::from_secs(120));
     stream.set_read_timeout(limit).expect("a socket option");

@@ -90,7 +90,10 @@ mod inside {
             let id = bench.connect(PORT);
             let sent = bench.exchange(id, long());
             server.join().expect("the kernel's side");
-            println!("{name}: {} MiB each way at once, {sent}", long() >> 20);
+            println!(
+                "{name}: {} MiB each way simultaneously, {sent}",
+                long() >> 20
+            );
             bench.close(id);
         }
     }
@@ -117,7 +120,7 @@ mod inside {
             let id = bench.connect(PORT);
             let sent = bench.exchange(id, 2 << 20);
             server.join().expect("the kernel's side");
-            println!("{name}: 2 MiB each way at once, {sent}");
+            println!("{name}: 2 MiB each way simultaneously, {sent}");
             bench.close(id);
         }
     }
@@ -131,7 +134,7 @@ mod inside {
         let id = bench.accept(PORT);
         let sent = bench.exchange(id, 3 << 20);
         client.join().expect("the kernel's side");
-        println!("opened by the kernel: 3 MiB each way at once, {sent}");
+        println!("opened by the kernel: 3 MiB each way simultaneously, {sent}");
         bench.close(id);
     }
 
@@ -177,7 +180,7 @@ mod inside {
     #[ignore = "runs inside a network namespace"]
     fn resets() {
         let mut bench = Bench::new(TcpConfig::from(Profile::Modern), fair_weather());
-        // Nobody listens.
+        // There is no listener.
         let id = bench.connect_to(KERNEL, 4_999);
         bench.wait("a refusal", |bench| {
             bench.was_told(TcpEvent::Failed(id, Failure::Refused))
@@ -197,7 +200,7 @@ mod inside {
         let id = bench.connect(PORT);
         bench.endpoint.abort(id).expect("open");
         bench.wait_for_thread(server);
-        // Both close at once, many times.
+        // Both close simultaneously, many times.
         for _ in 0..20 {
             let server = kernel::serve(drop);
             let id = bench.connect(PORT);
@@ -208,7 +211,7 @@ mod inside {
             bench.close(id);
             server.join().expect("the kernel's side");
         }
-        // The kernel calls a port where nobody listens.
+        // The kernel calls a port without a listener.
         let client = thread::spawn(|| kernel::try_dial(4_998));
         let ending = bench.wait_for_thread(client);
         assert_eq!(ending, Ending::Refused);

@@ -128,7 +128,7 @@ pub fn make_clip(folder: &Path, seconds: u32) -> String {
     clip.display().to_string()
 }
 
-/// What ffmpeg, told to be strict, has to say about `stream`, and how many pictures it decodes.
+/// The messages of ffmpeg in strict mode about `stream`, and the number of pictures it decodes.
 pub fn decode(stream: &Path) -> (String, u64) {
     let file = std::fs::File::open(stream).expect("the stream is there");
     let output = Command::new("ffmpeg")

@@ -42,7 +42,7 @@ struct Session {
     counts: bool,
 }
 
-/// What all of them say, and who is the next to say it.
+/// The message of all emulated receivers, and the next one to send it.
 struct Sweep {
     say: Say,
     next: u32,
@@ -84,7 +84,8 @@ impl Lares {
             self.session = None;
             return;
         };
-        // They say each thing once; who was not heard is asked again, after all have spoken.
+        // Each receiver sends each message once; those without an answer are asked again after all have
+        // answered.
         let same = |it: &Sweep| match (it.say, say) {
             (Say::Accept { .. }, Say::Accept { .. }) => true,
             (Say::Complete { sync: a, .. }, Say::Complete { sync: b, .. }) => a == b,

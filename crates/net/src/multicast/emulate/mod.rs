@@ -35,7 +35,7 @@ pub struct EmulateConfig {
     pub kind: Emulated,
     /// Key that they share with the sender; only those that take part for real have receipts.
     pub key: Option<[u8; 32]>,
-    /// Gives up when no sender was heard for so long; zero: never.
+    /// Gives up after this time without a sender; zero: never.
     pub patience: Span,
 }
 

@@ -59,8 +59,8 @@ pub enum ReceiveEvent {
         /// Why.
         reason: Reason,
     },
-    /// Somebody announces a session under another key, or without one where there is one, or with one where there is
-    /// none; it is ignored, and told once.
+    /// A sender announces a session under another key, or without one where there is one, or with one where
+    /// there is none; it is ignored, and reported once.
     Disbelieved(SocketAddr),
     /// A file is over.
     Done(Box<ReceivedFile>),
@@ -94,10 +94,10 @@ pub struct ReceivedFile {
 pub enum Ended {
     /// The last file of each sender is over.
     All,
-    /// The same, but so many files did not come that were announced with them.
+    /// The same, but this number of announced files is missing.
     Missing(u32),
     /// No sender was heard for long.
     Patience,
-    /// It was told to.
+    /// It was stopped on request.
     Stopped,
 }

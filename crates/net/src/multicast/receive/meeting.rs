@@ -1,4 +1,4 @@
-//! Senders that a receiver is going to believe: whoever announces a session first sends back a token.
+//! Address validation of senders: a sender that announces a session must first return a token.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ struct Waiting {
 }
 
 impl Meeting {
-    /// Nobody is known.
+    /// No sender is known.
     pub fn new() -> Meeting {
         Meeting {
             budgets: AddressBudgets::new(MOST_ADDRESSES),
@@ -62,7 +62,7 @@ impl Meeting {
         if self.waiting.len() >= MOST_WAITING {
             self.waiting.pop_front();
         }
-        // Many receivers hear it: they do not answer all at once.
+        // Many receivers get it: they do not answer simultaneously.
         let spread = Span::from_us(open.terms.spread_us.into()).min(LONGEST);
         let delay = Span::from_ps(self.random.below(spread.as_ps()));
         self.waiting.push_back(Waiting {

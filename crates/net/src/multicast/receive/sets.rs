@@ -46,7 +46,7 @@ impl Set {
 impl Sets {
     /// A sender begins a file.
     pub fn began(&mut self, now: Time, sender: SocketAddr, name: &FileName, digest: [u8; 32]) {
-        // The same files from another address: that sender has been started again, and goes on from there.
+        // The same files from another address: that sender has been started again, and continues from there.
         let same = |set: &Set| {
             let there = set.files.get(&name.index);
             set.count == name.count && there.is_some_and(|it| it.0 == digest)
@@ -147,7 +147,7 @@ mod tests {
             !sets.is_over(secs(2)),
             "the second file of the first is to come"
         );
-        assert!(sets.is_over(secs(62)), "but not for ever");
+        assert!(sets.is_over(secs(62)), "but not forever");
         assert_eq!(sets.missing(), 1);
         sets.began(secs(3), at(1), &name(2, 2), [2; 32]);
         assert!(!sets.is_over(secs(4)));

@@ -76,7 +76,7 @@ impl Transfers {
         self.get(name.batch)?.listed(name.index)
     }
 
-    /// A file of so many octets is over.
+    /// A file of `octets` octets is over.
     pub fn ended(&mut self, batch: u64, octets: u64) {
         let transfer = self.all.iter_mut().find(|it| it.manifest.batch() == batch);
         if let Some(transfer) = transfer {

@@ -21,7 +21,8 @@ use super::name::{FileName, shorten};
 
 /// Octets of a name that partial files have of it: with what is put around it, it fits every file system.
 const LONGEST: usize = 200;
-/// Files of so many octets are brought to the disk one by one; smaller ones together, with the last of a transfer.
+/// Files of at least this size are synced to the disk one by one; smaller ones together, with the last of a
+/// transfer.
 const LARGE: u64 = 8 << 20;
 
 /// A file that is received: packets go to their places in a partial file, which gets its name once its digest is
@@ -295,7 +296,7 @@ impl Store for FileStore {
     }
 }
 
-/// What senders are told of an error of the system.
+/// The reason reported to senders for an error of the system.
 fn reason_of(error: &io::Error) -> Reason {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {

@@ -1,7 +1,7 @@
 //! Where received files get their names: below the folder of the receiver, and nowhere else.
 //!
-//! Every folder on the way is opened relative to the one before, and none of them may be a symbolic link: whoever can
-//! write to a folder cannot lead the receiver out of it, not even while it writes.
+//! Every folder on the way is opened relative to the one before, and none of them may be a symbolic link: a
+//! process with write access to a folder cannot lead the receiver out of it, not even while it writes.
 
 use std::fs::File;
 use std::io;

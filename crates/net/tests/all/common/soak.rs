@@ -88,7 +88,7 @@ struct World {
     /// When a node was last disturbed.
     disturbed: [Option<Time>; 4],
     report: Report,
-    /// Who left each node last, and when.
+    /// The member that left each node last, and when.
     last_left: [Option<(String, Time)>; 4],
 }
 
@@ -159,7 +159,7 @@ async fn run(plan: Plan, mut every: impl FnMut(&Report) + 'static) -> Report {
                 .trouble(format!("a receiver failed: {error}"));
         }
     }
-    // Soft state of those who left without a word lives for three eras, on each of three nodes.
+    // Soft state of those that left without a word lives for three eras, on each of three nodes.
     let gone = async {
         while get_stats(source.addr, None)
             .await
@@ -260,7 +260,7 @@ async fn receiver(world: Shared, slot: usize, end: tokio::time::Instant) {
     let mut random = Stream::new(seed, &format!("soak/receiver{slot}"));
     let mut visits = 0;
     loop {
-        // Half of them are back at once: the next one comes right after the last one left.
+        // Half of them are back immediately: the next one comes right after the last one left.
         let idle = match random.chance(0.5) {
             true => random.below(200),
             false => random.below(4_000),

@@ -80,7 +80,7 @@ impl Serving {
         XtpHost::open(&place).await.unwrap()
     }
 
-    /// Waits until it has told something of this kind.
+    /// Waits until it has reported an event of this kind.
     pub async fn until(&mut self, is: impl Fn(&XtpDaemonEvent) -> bool) -> XtpDaemonEvent {
         in_time(async {
             loop {

@@ -23,7 +23,7 @@ impl Stranger {
         self.0.send_to(&bytes, to).await.unwrap()
     }
 
-    /// What comes within some milliseconds: octets, and what it says.
+    /// The datagrams received within some milliseconds: their octets, and their content.
     async fn hear(&self, ms: u64) -> Vec<(usize, Datagram)> {
         let mut heard = Vec::new();
         let mut buffer = vec![0; 65_536];
@@ -152,7 +152,8 @@ async fn announcements_of_strangers_cost_nothing_and_leave_no_file() {
     ended.expect("it ends within a second").unwrap().unwrap();
 }
 
-/// Who has a real address may take part, but creates no file before there is data, and cannot make a receiver spin.
+/// A sender with a real address may take part, but creates no file before there is data, and cannot make a
+/// receiver spin.
 #[tokio::test]
 async fn a_session_without_data_leaves_no_file_and_can_be_stopped() {
     let folder = folder("strangers-real");
@@ -308,7 +309,7 @@ async fn a_path_that_takes_no_large_packets_is_named_after_two_passes() {
     assert!(!folder.join("r3/film").exists());
 }
 
-/// When all for whom a pass is have left, it ends.
+/// A pass ends when all of its receivers have left.
 #[real_time(tokio)]
 async fn nothing_is_sent_to_nobody() {
     let folder = folder("nobody-left");
@@ -322,7 +323,10 @@ async fn nothing_is_sent_to_nobody() {
     sleep(Duration::from_millis(500)).await;
     it.stop.cancel();
     let sent = timeout(Duration::from_secs(2), sending).await;
-    let sent = sent.expect("it ends when nobody is left").unwrap().unwrap();
+    let sent = sent
+        .expect("it ends when no receiver is left")
+        .unwrap()
+        .unwrap();
     assert_eq!(sent[0].receivers[0].outcome, Outcome::Failed(Reason::User));
 }
 
@@ -349,7 +353,7 @@ async fn a_receiver_that_was_killed_is_waited_for_once() {
     one.end().await;
 }
 
-/// Under a key the content does not show, control is believed from nobody else, and what is heard cannot be repeated.
+/// Under a key the content does not show, control messages of others are ignored, and replayed ones too.
 #[tokio::test]
 async fn under_a_key_nothing_shows_and_nothing_is_believed_that_is_not_sealed() {
     let folder = folder("sealed");
