@@ -140,10 +140,10 @@ impl Join {
         let url: JoinUrl = self.url.parse()?;
         let protection =
             sink_protection(&url).map_err(|error| Error::invalid("token", error.to_string()))?;
-        let upstream = Remote {
-            addr: resolve(&url.host).await?,
-            bearer: Bearer::new(trust(&url, self.authorities.as_deref())?, url.control),
-        };
+        let upstream = Remote::new(
+            resolve(&url.host).await?,
+            Bearer::new(trust(&url, self.authorities.as_deref())?, url.control),
+        );
         let flow = match url.flow {
             Some(flow) => flow,
             None => only_flow(&url.host, &upstream).await?,

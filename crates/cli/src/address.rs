@@ -1,22 +1,29 @@
 //! Where a node is, how to know that it is the right one, and who we are.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::path::Path;
-use std::sync::Arc;
+use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use layercast_net::{Authorities, Bearer, Fingerprint, Identity, IdentityError, Remote, Trust};
+use layercast_net::{
+    Authorities, Bearer, Fingerprint, Identity, IdentityError, Remote, Renewal, Renewed, Trust,
+    sink_protection,
+};
 use layercast_protect::{Control, Expect, JoinUrl};
 
 use crate::args::IdentityArgs;
 use crate::failure::Failure;
 use crate::scheme;
 
-/// How long `@FILE` waits for a node that has just been started: a live server measures its input first.
+/// How long `@FILE` waits for a node that has been started: a live server measures its input first.
 const URL_WITHIN: Duration = Duration::from_secs(60);
+/// How long it waits for the file: a shell makes it when it starts the node.
+const FILE_WITHIN: Duration = Duration::from_secs(15);
+/// How often it says what it waits for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The longest URL that is read from a file, in bytes: a token takes some hundreds.
@@ -25,12 +32,27 @@ const MAX_URL: u64 = 8_192;
 /// Reads `layercasts://HOST:PORT[/FLOW][?fp=..]`, `layercast://HOST:PORT[/FLOW]` or `HOST:PORT[/FLOW]`; `@FILE` is the first
 /// line of that file, for which it waits up to [`URL_WITHIN`] (it blocks the thread meanwhile).
 pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
-    let line = match text.strip_prefix('@') {
-        Some(file) => first_line(Path::new(file), URL_WITHIN)?,
+    let file = text.strip_prefix('@');
+    let line = match file {
+        Some(file) => wait_for_line(Path::new(file), (FILE_WITHIN, URL_WITHIN))?,
         None => text.to_owned(),
     };
-    scheme::check(&line, scheme::Place::Node)?;
-    let (host, _) = line.split_once(['/', '?']).unwrap_or((&line, ""));
+    let failure = match read(&line) {
+        Ok(url) => return Ok(url),
+        Err(failure) => failure,
+    };
+    Err(match (file, failure) {
+        (Some(file), Failure::WrongUse { what, hint }) => Failure::WrongUse {
+            what: format!("{file}: {what}"),
+            hint,
+        },
+        (_, failure) => failure,
+    })
+}
+
+fn read(line: &str) -> Result<JoinUrl, Failure> {
+    scheme::check(line, scheme::Place::Node)?;
+    let (host, _) = line.split_once(['/', '?']).unwrap_or((line, ""));
     if host.parse::<Ipv6Addr>().is_ok() {
         let failure = Failure::wrong_use(format!("{line:?} is an IPv6 address without a port"));
         return Err(
@@ -38,45 +60,86 @@ pub fn parse(text: &str) -> Result<JoinUrl, Failure> {
         );
     }
     line.parse().map_err(|error: layercast_protect::UrlError| {
-        let failure = Failure::wrong_use(match text.strip_prefix('@') {
-            Some(file) => format!("{file}: {error}"),
-            None => error.to_string(),
-        });
-        failure.hint("give the URL that the node printed, or HOST:PORT/FLOW without encryption")
+        Failure::wrong_use(error)
+            .hint("give the URL that the node printed, or HOST:PORT/FLOW without encryption")
     })
 }
 
-/// The first line of a file, once it is complete.
-fn first_line(file: &Path, within: Duration) -> Result<String, Failure> {
+/// Where the URL of `text` is read again, if that is `@FILE`: a node that is started again may have another URL. `url`
+/// is what the file holds now; `token` is for a URL without one.
+pub fn renewal(
+    text: &str,
+    url: &JoinUrl,
+    ca: Option<&Path>,
+    token: Option<&str>,
+) -> Option<Renewal> {
+    let file = PathBuf::from(text.strip_prefix('@')?);
+    let (ca, token) = (ca.map(Path::to_owned), token.map(str::to_owned));
+    let last = Mutex::new(url.clone());
+    Some(Renewal::new(move || {
+        let line = first_line(&file).ok().flatten()?;
+        let url = read(&line).ok()?;
+        if std::mem::replace(
+            &mut *last.lock().unwrap_or_else(PoisonError::into_inner),
+            url.clone(),
+        ) == url
+        {
+            return None;
+        }
+        let bearer = Bearer::new(trust(&url, ca.as_deref()).ok()?, url.control);
+        let addr = url.host.to_socket_addrs().ok()?.next()?;
+        let url = JoinUrl {
+            token: url.token.or_else(|| token.clone()),
+            ..url
+        };
+        Some(Renewed {
+            addr,
+            bearer,
+            protection: sink_protection(&url).ok(),
+        })
+    }))
+}
+
+/// The first line of a file, if it is complete.
+fn first_line(file: &Path) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    File::open(file)?.take(MAX_URL).read_to_string(&mut text)?;
+    Ok(text
+        .split_once('\n')
+        .map(|(line, _)| line.trim().to_owned()))
+}
+
+/// The first line of a file, once it is complete; waits for the file for the first of two times, for the line for the
+/// second.
+fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Failure> {
     let begun = Instant::now();
-    let mut told = false;
+    let mut told: Option<Instant> = None;
     loop {
-        let read = File::open(file).and_then(|file| {
-            let mut text = String::new();
-            file.take(MAX_URL).read_to_string(&mut text).map(|_| text)
-        });
-        match read {
-            Ok(text) => {
-                if let Some((line, _)) = text.split_once('\n') {
-                    return Ok(line.trim().to_owned());
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+        let (what, within) = match first_line(file) {
+            Ok(Some(line)) => return Ok(line),
+            Ok(None) => ("holds no URL yet", within.1),
+            Err(error) if error.kind() == ErrorKind::NotFound => ("does not exist", within.0),
             Err(error) => return Err(Failure::file(file, "read", &error)),
+        };
+        let (waited, shown) = (begun.elapsed(), file.display());
+        let remedy = |verb: &str| {
+            format!(
+                "{verb} the node with its standard output in this file: layercast serve CLIP > {shown} &"
+            )
+        };
+        if waited > within {
+            let why = format!("{shown} {what}, after {} s", waited.as_secs());
+            return Err(Failure::new(why).hint(remedy("check the name, and start")));
         }
-        if begun.elapsed() > within {
-            let why = format!(
-                "{} holds no URL after {} s",
-                file.display(),
-                within.as_secs()
-            );
-            return Err(Failure::new(why).hint(
-                "start the node first, with its standard output in this file: layercast serve CLIP > FILE &",
-            ));
-        }
-        if !told {
-            eprintln!("waiting for a URL in {}", file.display());
-            told = true;
+        if told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
+            let first = told.is_none();
+            told = Some(Instant::now());
+            let rest = within.saturating_sub(waited).as_secs();
+            let how = match first {
+                true => format!("; {}", remedy("start")),
+                false => String::new(),
+            };
+            eprintln!("waiting for a URL: {shown} {what}; giving up in {rest} s{how}");
         }
         thread::sleep(LOOK_EVERY);
     }
@@ -96,8 +159,7 @@ pub async fn resolve(url: &JoinUrl, ca: Option<&Path>) -> Result<Remote, Failure
     let addr = found
         .next()
         .ok_or_else(|| fail("it has no address".to_owned()))?;
-    let bearer = Bearer::new(trust, url.control);
-    Ok(Remote { addr, bearer })
+    Ok(Remote::new(addr, Bearer::new(trust, url.control)))
 }
 
 fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
@@ -216,8 +278,34 @@ mod tests {
         let error = parse(&format!("@{}", file.display())).unwrap_err();
         assert!(error.to_string().contains("server.url"), "{error}");
         std::fs::write(&file, "x".repeat(10_000)).unwrap();
-        let error = first_line(&file, Duration::ZERO).unwrap_err();
+        let error = wait_for_line(&file, (Duration::ZERO, Duration::ZERO)).unwrap_err();
         assert!(error.to_string().contains("holds no URL"), "{error}");
+        std::fs::remove_file(&file).unwrap();
+        let error = wait_for_line(&file, (Duration::ZERO, URL_WITHIN)).unwrap_err();
+        assert!(error.to_string().contains("does not exist"), "{error}");
+        assert!(error.to_string().contains("check the name"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_url_that_changes_in_its_file_is_read_again() {
+        let folder = std::env::temp_dir().join(format!("layercast-renew-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("server.url");
+        let text = format!("@{}", file.display());
+        let own = |byte: u8| Fingerprint::of(&[byte]);
+        let line =
+            |port: u16, byte: u8| format!("layercasts://127.0.0.1:{port}/bunny?fp={}\n", own(byte));
+        std::fs::write(&file, line(7_400, 1)).unwrap();
+        let renewal = renewal(&text, &parse(&text).unwrap(), None, None).unwrap();
+        assert!(renewal.read().is_none(), "nothing has changed");
+        std::fs::write(&file, "").unwrap();
+        assert!(renewal.read().is_none(), "the node is not up yet");
+        std::fs::write(&file, line(7_500, 2)).unwrap();
+        let renewed = renewal.read().expect("another URL");
+        assert_eq!(renewed.addr.port(), 7_500);
+        assert!(matches!(renewed.bearer, Bearer::Quic(Trust::Node(it)) if it == own(2)));
+        assert!(renewal.read().is_none(), "told once");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

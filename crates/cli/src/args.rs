@@ -254,9 +254,10 @@ pub struct Serve {
     /// input. Live: udp://HOST:PORT or rtp://HOST:PORT to listen on, or a transport stream at `-`
     #[arg(required_unless_present = "scenario")]
     pub clip: Option<PathBuf>,
-    /// Name of this node in messages and statistics
-    #[arg(long, default_value = "server")]
-    pub name: String,
+    /// Name of this node in messages and statistics, different from those of other nodes [default: server- and six
+    /// hexadecimal digits, the same after a restart with --identity or --insecure]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// Name of the flow [default: file name of the clip without its extension]
     #[arg(long)]
     pub flow: Option<String>,
@@ -363,7 +364,7 @@ pub struct Token {
 }
 
 /// Who `serve` and `switch` are on protected links (docs/src/explanation/security.md).
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Default, Args, Clone)]
 pub struct IdentityArgs {
     /// File with certificate and key, created if missing: the join URL survives restarts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cert", "insecure"])]
@@ -390,6 +391,13 @@ pub struct IdentityArgs {
     #[arg(long = "reserve", value_name = "NAME=FINGERPRINT", value_parser = units::reservation,
           conflicts_with = "insecure")]
     pub reserved: Vec<(String, layercast_net::Fingerprint)>,
+}
+
+impl IdentityArgs {
+    /// Whether the identity is in a file, and so the same after a restart.
+    pub fn is_kept(&self) -> bool {
+        self.identity.is_some() || self.cert.is_some()
+    }
 }
 
 /// What `layercast serve --pacing` does.
@@ -442,9 +450,10 @@ pub struct Switch {
     /// Certification authorities (PEM) for upstream URLs without a fingerprint
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Name of this node in messages and statistics
-    #[arg(long, default_value = "switch")]
-    pub name: String,
+    /// Name of this node in messages and statistics, different from those of other neighbours of its upstreams
+    /// [default: switch- and six hexadecimal digits, the same after a restart with --identity]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410")]
     pub listen: SocketAddr,
@@ -524,9 +533,14 @@ pub struct Join {
     /// Leave after this time, e.g. 15s [default: at the end of the flow]
     #[arg(long = "for", value_name = "TIME", value_parser = units::span)]
     pub leave_after: Option<Span>,
-    /// Name of this receiver in messages and statistics
-    #[arg(long, default_value = "receiver")]
-    pub name: String,
+    /// Name of this receiver in messages and statistics, different from those of other receivers
+    /// [default: receiver- and six hexadecimal digits, the same after a restart with --identity; with a token for one
+    /// receiver, the name in the token]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// End with an error if the flow is away for this time, at the start or later, e.g. after the server died
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
+    pub patience: Span,
     /// Playout delay after sending [default: the delay that the flow promises]
     #[arg(long, value_name = "TIME", value_parser = units::span)]
     pub playout: Option<Span>,

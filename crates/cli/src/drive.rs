@@ -1,11 +1,11 @@
 //! Running a server or switch: its events told to the user, its end in order.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use layercast_core::Time;
-use layercast_net::{Clock, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_net::{Clock, LiveEvent, NetError, Node, NodeConfig, NodeEvent, NodeSummary};
 use layercast_protect::{Control, JoinUrl};
 use layercast_switch::SwitchEvent;
 use layercast_transport::mets::SourceEvent;
@@ -22,8 +22,8 @@ use crate::teller::Teller;
 
 /// A node about to run.
 pub struct Drive<'a> {
-    /// Its configuration.
-    pub config: NodeConfig,
+    /// It, with its ports taken.
+    pub node: Node,
     /// Instant zero of what it tells.
     pub epoch: Time,
     /// What a person is told first.
@@ -45,14 +45,15 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
         let teller = Teller::new(true, Lines::Stdout);
         let begun = parent(&stop);
         // Now is the time to find out that the address is taken.
-        let node = Node::bind(place.node_config(name, Time::ZERO)?).await;
-        let address = node.map_err(Failure::new)?.local_addr();
+        let node = bind(place.node_config(name, Time::ZERO)?).await?;
+        let address = node.local_addr();
+        drop(node);
         teller.ready(name, Some(address), "")?;
         let Ok(epoch) = begun.await else {
             return Ok(());
         };
         let drive = Drive {
-            config: place.node_config(name, epoch)?,
+            node: bind(place.node_config(name, epoch)?).await?,
             epoch,
             greeting: String::new(),
             flow: None,
@@ -64,14 +65,29 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
     })
 }
 
+/// Takes the ports of a node.
+pub async fn bind(config: NodeConfig) -> Result<Node, Failure> {
+    Node::bind(config).await.map_err(|error| {
+        let taken = matches!(error, NetError::PortInUse { .. });
+        let failure = Failure::new(error);
+        match taken {
+            true => {
+                failure.hint("--listen ADDR:PORT chooses another port; port 0 selects a free one")
+            }
+            false => failure,
+        }
+    })
+}
+
 impl Drive<'_> {
     /// Runs the node until it is stopped or has sent everything.
     pub async fn run(self, stop: &Stop, teller: &Teller) -> Outcome {
-        let name = self.config.switch.name.clone();
+        let node = self.node;
+        let config = node.config();
+        let name = config.switch.name.clone();
         let mut trace = Trace::open(self.trace, &name)?;
-        let own = self.config.identity.as_ref().map(|own| own.fingerprint());
-        let control = self.config.control;
-        let node = Node::bind(self.config).await.map_err(Failure::new)?;
+        let own = config.identity.as_ref().map(|own| own.fingerprint());
+        let control = config.control;
         let address = node.local_addr();
         let url = JoinUrl {
             source: self.signed_by,
@@ -88,6 +104,7 @@ impl Drive<'_> {
         let clock = Clock::get();
         let mut status = NodeStatus::default();
         let mut live = self.live;
+        let mut failures = Failures::default();
         // Frames that receivers of a flow reported late when that was told last.
         let mut told_late = BTreeMap::new();
         let mut second = interval(Duration::from_secs(1));
@@ -97,7 +114,7 @@ impl Drive<'_> {
                 Some(event) = heard.recv() => {
                     let t_s = clock.now().since(self.epoch).as_secs_f64();
                     count(&mut status, &event);
-                    let heard = affects_receivers(&event, &mut told_late);
+                    let heard = affects_receivers(&event, &mut told_late) && failures.is_news(&event);
                     if let Some(text) = describe(&event).filter(|_| heard) {
                         teller.event(t_s, &text)?;
                     }
@@ -184,6 +201,32 @@ fn affects_receivers(event: &NodeEvent, told: &mut BTreeMap<String, u64>) -> boo
     }
 }
 
+/// Why upstream neighbours cannot be reached, as told last: they are called again and again.
+#[derive(Default)]
+struct Failures(BTreeMap<IpAddr, String>);
+
+impl Failures {
+    /// Most hosts remembered: strangers that are turned away have one each.
+    const MOST: usize = 256;
+
+    /// Whether an event is not the failure that was told last of its host.
+    fn is_news(&mut self, event: &NodeEvent) -> bool {
+        match event {
+            NodeEvent::Failed { addr, reason } => {
+                if self.0.len() >= Self::MOST {
+                    self.0.clear();
+                }
+                self.0.insert(addr.ip(), reason.clone()).as_ref() != Some(reason)
+            }
+            NodeEvent::PeerUp { upstream: true, .. } | NodeEvent::PeerDown { .. } => {
+                self.0.clear();
+                true
+            }
+            _ => true,
+        }
+    }
+}
+
 /// What a person wants to know of what the switch did for `neighbour`.
 fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
     match event {
@@ -217,6 +260,7 @@ fn describe(event: &NodeEvent) -> Option<String> {
         NodeEvent::PeerUp { name, addr, .. } => format!("{name} connected from {addr}"),
         NodeEvent::PeerDown { name, reason } => format!("{name} disconnected: {reason}"),
         NodeEvent::Failed { addr, reason } => format!("no connection with {addr}: {reason}"),
+        NodeEvent::Renewed { addr } => format!("the file has another URL: calling {addr}"),
         NodeEvent::Switch { event, neighbour } => {
             describe_switch(event, neighbour.as_deref().unwrap_or("itself"))
         }

@@ -2,14 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::time::Duration;
 
-use layercast_core::{Layer, Level, Rate, Resource, Span};
+use layercast_core::{CellRate, Layer, Rate, Refusal, Resource, Span};
 use layercast_net::{
     Clock, Connect, Identity, JoinConfig, JoinEvent, JoinSummary, NetError, Output, Progress,
     Remote, list_flows, run_join, sink_protection,
 };
 use layercast_protect::JoinUrl;
-use layercast_transport::mets::SinkConfig;
+use layercast_transport::mets::{SinkConfig, SinkEvent};
 use layercast_wire::{Carriage, FlowInfo};
 use tokio::sync::mpsc;
 
@@ -18,8 +19,10 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, ReceiverStatus};
 use crate::live;
+use crate::name;
 use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
 use crate::output::Lines;
+use crate::reasons::{Arrivals, Below};
 use crate::scheme;
 use crate::secret;
 use crate::serve::node_id;
@@ -27,7 +30,9 @@ use crate::stats;
 use crate::teller::Teller;
 
 /// How long a flow may be unknown: a switch that has just started is yet to hear of it.
-const FLOW_WITHIN: Span = Span::from_secs(3);
+const FLOW_WITHIN: Span = Span::from_secs(5);
+/// Pause before a node without flows is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// The environment variable that may hold a token.
 const TOKEN_VARIABLE: &str = "LAYERCAST_TOKEN";
 
@@ -38,6 +43,7 @@ pub fn run(args: &args::Join) -> Outcome {
     }
     let address = args.address.as_deref().unwrap_or_default();
     let mut url = address::parse(address)?;
+    let printed = url.clone();
     match (
         secret::text(args.token_file.as_deref(), TOKEN_VARIABLE)?,
         &url.token,
@@ -50,27 +56,40 @@ pub fn run(args: &args::Join) -> Outcome {
         _ => {}
     }
     runtime()?.block_on(async {
-        let upstream = address::resolve(&url, args.ca.as_deref()).await?;
+        let mut upstream = address::resolve(&url, args.ca.as_deref()).await?;
         if args.list {
             return stats::list(upstream, args.json).await;
         }
+        let token = url.token.as_deref().filter(|_| printed.token.is_none());
+        upstream.renewal = address::renewal(address, &printed, args.ca.as_deref(), token);
         let flow = match &url.flow {
             Some(flow) => flow.clone(),
             None => only_flow(&upstream, &url).await?,
         };
         let own = args.identity.as_deref().map(Identity::load_or_create);
+        let own = own.map(address::own).transpose()?;
+        let protection =
+            sink_protection(&url).map_err(|error| Failure::Usage(error.to_string()))?;
+        let token = protection.token.as_ref();
+        let name = match (
+            &args.name,
+            token.and_then(|token| token.claims().member.clone()),
+        ) {
+            (Some(name), _) => name.clone(),
+            (None, Some(name)) => name,
+            (None, None) => name::unique("receiver", own.as_deref()),
+        };
         let stop = Stop::listen()?;
         let teller = teller(args);
         let clock = Clock::get();
         let epoch = clock.now();
-        let id = node_id(&args.name);
-        let mut sink = SinkConfig::new(&args.name, id, &flow, Carriage::Datagrams);
+        let id = node_id(&name);
+        let mut sink = SinkConfig::new(&name, id, &flow, Carriage::Datagrams);
         sink.drain = args.drain.map(Rate::cells).unwrap_or_default();
         sink.level = args.level;
         sink.asks_at_once = true;
         sink.seed = u64::from(id.0);
-        sink.protection =
-            Some(sink_protection(&url).map_err(|error| Failure::Usage(error.to_string()))?);
+        sink.protection = Some(protection);
         if let Some(delay) = args.playout {
             sink.playout.delay = Some(delay);
         }
@@ -82,12 +101,13 @@ pub fn run(args: &args::Join) -> Outcome {
             group: args
                 .multicast
                 .map(|group| (group, interface(args, upstream.addr))),
-            identity: own.map(address::own).transpose()?,
+            identity: own,
             output: output(args, &flow)?,
             leave_at: args.leave_after.map(|span| epoch.saturating_add(span)),
             connect: Connect::FailFast,
             flow_within: Some(FLOW_WITHIN),
             must_receive: true,
+            patience: Some(args.patience),
             link_name: url.host.clone(),
             ..JoinConfig::new(upstream, sink, epoch)
         };
@@ -163,9 +183,17 @@ fn interface(args: &args::Join, upstream: SocketAddr) -> Ipv4Addr {
         .unwrap_or(Ipv4Addr::UNSPECIFIED)
 }
 
-/// The name of the flow, where there is only one to choose.
+/// The name of the flow, where there is only one to choose. A node without flows is asked again for [`FLOW_WITHIN`].
 async fn only_flow(node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
-    let flows = list_flows(node.clone()).await.map_err(stats::net)?;
+    let clock = Clock::get();
+    let until = clock.now().saturating_add(FLOW_WITHIN);
+    let flows = loop {
+        let flows = list_flows(node.clone()).await.map_err(stats::net)?;
+        if !flows.is_empty() || clock.now() >= until {
+            break flows;
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    };
     let address = &url.host;
     match flows.as_slice() {
         [flow] => Ok(flow.name.clone()),
@@ -240,7 +268,8 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     let mut running = Box::pin(running);
     let clock = Clock::get();
     let (mut joined, mut offer) = (false, None);
-    let mut below = Below::new(args.level);
+    let mut trouble = None;
+    let (mut below, mut arrivals) = (Below::new(args.level), Arrivals::default());
     let summary = loop {
         tokio::select! {
             summary = &mut running => {
@@ -250,7 +279,11 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                 break summary.map_err(|error| explain(error, offer.as_deref()))?;
             }
             Some(event) = heard.recv() => {
-                joined |= matches!(event, JoinEvent::Joined(_));
+                match &event {
+                    JoinEvent::Joined(_) => joined = true,
+                    JoinEvent::Disconnected { .. } | JoinEvent::Sink(SinkEvent::Disconnected) => joined = false,
+                    _ => {}
+                }
                 let now = clock.now();
                 let t_s = now.since(epoch).as_secs_f64();
                 if matches!(&event, JoinEvent::Second(progress) if progress.output_broken) {
@@ -261,10 +294,26 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                     offer = Some(flow);
                     continue;
                 }
+                if let JoinEvent::Second(progress) = &event
+                    && joined
+                    && let Some(text) = arrivals.look(progress)
+                {
+                    teller.event(t_s, &text)?;
+                }
                 if let (JoinEvent::Second(progress), Some(flow), true) = (&event, &offer, joined)
                     && let Some(text) = below.look(progress, flow)
                 {
                     teller.event(t_s, &text)?;
+                }
+                match &event {
+                    // It is called again and again; what is wrong is told once.
+                    JoinEvent::Disconnected { reason } => {
+                        if trouble.replace(reason.clone()).as_ref() == Some(reason) {
+                            continue;
+                        }
+                    }
+                    JoinEvent::Connected { .. } => trouble = None,
+                    _ => {}
                 }
                 match event {
                     JoinEvent::Closed { .. } if over => teller.event(t_s, "left the flow")?,
@@ -289,59 +338,11 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
             path.display()
         )));
     }
+    if let Some(missing) = &summary.missing {
+        eprintln!("layercast: {missing}; what came until then is complete");
+        return Err(Failure::Partial);
+    }
     stop.outcome()
-}
-
-/// Seconds below the requested level before the command prints the reason.
-const PATIENCE: u32 = 3;
-
-/// Whether a receiver stays below the level it asked for.
-struct Below {
-    wanted: Level,
-    seconds: u32,
-    /// The level of which the reason was told.
-    told: Option<Level>,
-}
-
-impl Below {
-    fn new(wanted: Level) -> Below {
-        Below {
-            wanted,
-            seconds: 0,
-            told: None,
-        }
-    }
-
-    /// Takes the figures of a second; gives what to tell, once for each level.
-    fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
-        let (spec, level) = (&flow.spec, progress.level);
-        if level >= self.wanted.min(spec.top_level()) {
-            (self.seconds, self.told) = (0, None);
-            return None;
-        }
-        self.seconds += 1;
-        if self.seconds < PATIENCE || self.told == Some(level) {
-            return None;
-        }
-        self.told = Some(level);
-        let next = level.up();
-        let (has, needs) = (
-            spec.measured_above_base(level)
-                .saturating_add(progress.left),
-            spec.measured_above_base(next),
-        );
-        Some(match has < needs {
-            true => format!(
-                "level {level}: the last link has {} besides base layers, level {next} needs {}",
-                has.rate(),
-                needs.rate()
-            ),
-            false => format!(
-                "level {level}, although the last link has room for level {next}: the path was congested, or a node \
-                 further up gives no more (layercast stats tells which)"
-            ),
-        })
-    }
 }
 
 fn offered(event: JoinEvent) -> Option<Box<FlowInfo>> {
@@ -366,7 +367,8 @@ fn tell(teller: &Teller, t_s: f64, joined: bool, event: &JoinEvent) -> Outcome {
                 format!("connected with {upstream}, in the clear: unencrypted, anybody can forge")
             }
         },
-        JoinEvent::Disconnected { reason } => format!("disconnected: {reason}; calling again"),
+        JoinEvent::Disconnected { reason } => format!("not connected: {reason}; calling again"),
+        JoinEvent::Renewed { upstream } => format!("the file has another URL: calling {upstream}"),
         JoinEvent::Joined(_) => "joined; media start at the next GOP".to_owned(),
         JoinEvent::Refused(refusal) => format!("refused by {refusal}"),
         JoinEvent::Level { from, to } => format!("level {from} -> {to}"),
@@ -456,10 +458,29 @@ fn explain(error: NetError, offer: Option<&FlowInfo>) -> Failure {
             "choose another --name; a name is free again three seconds after its owner is gone"
                 .to_owned()
         }
-        NetError::Refused(_) => "try a lower --level, or a switch with more capacity".to_owned(),
+        NetError::NameInUse { .. } => {
+            "choose another --name, or leave --name out: then the name is one that no other receiver has".to_owned()
+        }
+        NetError::Refused(refusal)
+            if matches!(refusal.resource, Resource::Link | Resource::ReceiverRate) =>
+        {
+            no_room(refusal)
+        }
         _ => return stats::net(error),
     };
     Failure::new(error).hint(hint)
+}
+
+/// What helps where the base layer does not fit.
+fn no_room(refusal: &Refusal) -> String {
+    let rate = |cells: u64| CellRate(u32::try_from(cells).unwrap_or(u32::MAX)).rate();
+    let (needed, left) = (rate(refusal.needed), rate(refusal.available));
+    format!(
+        "every receiver needs the base layer, so a lower --level does not help: it takes {needed}, and {} has {left} left \
+         for it on this way. Raise the rate there (--rate, --port NAME=RATE), end another flow over that link, or encode \
+         with a lower bit rate or with key frames further apart",
+        refusal.node
+    )
 }
 
 #[cfg(test)]

@@ -162,8 +162,7 @@ impl Place {
             Link::Protected { fingerprint, .. } => Bearer::Quic(Trust::Node(*fingerprint)),
             Link::Clear(control) => Bearer::new(None, *control),
         };
-        let addr = self.address(node)?;
-        Ok(Remote { addr, bearer })
+        Ok(Remote::new(self.address(node)?, bearer))
     }
 
     /// Who the process `name` is, if its links are protected.

@@ -6,8 +6,8 @@ use layercast_core::quantity::QueueSize;
 use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::{Advice, Clip, advice};
 use layercast_net::{
-    Clock, Frames, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name, flow_epoch,
-    random_seed, source_protection, wall_clock,
+    Clock, Frames, Identity, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name,
+    flow_epoch, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
@@ -20,6 +20,7 @@ use crate::args::{self, IdentityArgs, LinkArgs};
 use crate::drive::{self, Drive};
 use crate::failure::{Failure, Outcome};
 use crate::live::{self, Input};
+use crate::name;
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
 use crate::probe::{describe, notes};
@@ -41,6 +42,22 @@ pub fn run(args: &args::Serve) -> Outcome {
         .as_deref()
         .ok_or(Failure::Usage("serve needs a clip".into()))?;
     scheme::check_path(path, scheme::Place::Input)?;
+    let of_server = |identity: Option<&Identity>| name::of_server(&args.own, identity, args.listen);
+    let mut config = node(
+        args.name.as_deref(),
+        of_server,
+        args.listen,
+        &args.link,
+        &args.own,
+    )?;
+    config.until_finished = !args.repeat;
+    let (node_commands, commands) = mpsc::channel(COMMANDS);
+    config.commands = Some(commands);
+    let protection = protection(args, &config)?;
+    config.switch.require_tokens = args.require_tokens;
+    // The ports are taken before the input is read or measured: that they are in use is told at once.
+    let runtime = runtime()?;
+    let mut node = runtime.block_on(drive::bind(config))?;
     let input = live::open(path, args.program)?;
     let is_live = matches!(input, Input::Live(_));
     if is_live && (args.repeat || args.start_when_joined.is_some() || args.start_in.is_some()) {
@@ -59,12 +76,11 @@ pub fn run(args: &args::Serve) -> Outcome {
         None if is_live => "live".to_owned(),
         None => stem(path),
     };
-    runtime()?.block_on(async {
+    runtime.block_on(async {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
         let clock = Clock::get();
         let epoch = clock.now();
-        let (node_commands, commands) = mpsc::channel(COMMANDS);
         let live = LiveFlow {
             name: flow.clone(),
             node: node_commands,
@@ -76,11 +92,7 @@ pub fn run(args: &args::Serve) -> Outcome {
         let start = clock
             .now()
             .saturating_add(args.start_in.unwrap_or_default());
-        let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
-        config.until_finished = !args.repeat;
-        config.commands = Some(commands);
-        let protection = protection(args, &config)?;
-        config.switch.require_tokens = args.require_tokens;
+        let config = node.config_mut();
         let signed_by = protection
             .as_ref()
             .map(|protection| Signer::from_seed(&protection.identity.0).public().0);
@@ -89,16 +101,16 @@ pub fn run(args: &args::Serve) -> Outcome {
         config.sources.push(LocalSource {
             config: SourceConfig {
                 protection,
-                ..source(args, &key, &flow, offer.spec, start)
+                ..source(args, &config.switch.name, &key, &flow, offer.spec, start)
             },
             frames: offer.frames,
             start_when_joined: args.start_when_joined.unwrap_or(0),
         });
-        if let Some(text) = too_slow(&config, &args.link) {
+        if let Some(text) = too_slow(config, &args.link) {
             teller.event(clock.now().since(epoch).as_secs_f64(), &text)?;
         }
         let drive = Drive {
-            config,
+            node,
             epoch,
             greeting: offer.greeting,
             flow: Some(flow),
@@ -241,22 +253,28 @@ fn stem(path: &Path) -> String {
     stem.unwrap_or_else(|| "flow".to_owned())
 }
 
-/// A node of its own, without a scenario.
+/// A node of its own, without a scenario; `unique` names it by its identity if it is given no `name`.
 pub fn node(
-    name: &str,
+    name: Option<&str>,
+    unique: impl FnOnce(Option<&Identity>) -> String,
     listen: std::net::SocketAddr,
     link: &LinkArgs,
     own: &IdentityArgs,
 ) -> Result<NodeConfig, Failure> {
+    let identity = address::identity(own)?;
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => unique(identity.as_deref()),
+    };
     let switch = SwitchConfig {
-        name: name.to_owned(),
-        id: node_id(name),
+        id: node_id(&name),
+        name,
         seed: u64::from(std::process::id()),
         clock: wall_clock(),
         ..SwitchConfig::default()
     };
     let mut config = NodeConfig::new(switch, listen, port("", link.rate, None));
-    config.identity = address::identity(own)?;
+    config.identity = identity;
     config.control = address::control(own)?;
     config.identities = own.reserved.iter().cloned().collect();
     config.max_connections = usize::from(link.max_neighbours);
@@ -322,13 +340,14 @@ fn port(name: &str, rate: Option<Rate>, queue: Option<QueueSize>) -> PortConfig 
 
 fn source(
     args: &args::Serve,
+    name: &str,
     key: &[u8],
     flow: &str,
     mut spec: FlowSpec,
     start: Time,
 ) -> SourceConfig {
-    let id = node_id(&args.name);
-    let id_of_flow = FlowInfo::id_of(&args.name, key, flow);
+    let id = node_id(name);
+    let id_of_flow = FlowInfo::id_of(name, key, flow);
     spec.flow_id = id_of_flow;
     spec.delay_max_ms = u32::try_from(args.delay_max.as_ms()).unwrap_or(u32::MAX);
     let info = FlowInfo {
@@ -342,10 +361,10 @@ fn source(
         epoch: flow_epoch(),
         core: args.core.as_ref().map(|core| match core.as_str() {
             // No member is known when a flow opens here, and this node is nearest to the source.
-            "auto" => args.name.clone(),
-            name => name.to_owned(),
+            "auto" => name.to_owned(),
+            core => core.to_owned(),
         }),
-        ..FlowInfo::new(id_of_flow, flow, &args.name)
+        ..FlowInfo::new(id_of_flow, flow, name)
     };
     SourceConfig {
         start,
@@ -355,7 +374,7 @@ fn source(
             args::Pacing::Off => Shaping::Off,
         },
         parities: args.protect_base,
-        ..SourceConfig::new(&args.name, id, info, Carriage::Datagrams)
+        ..SourceConfig::new(name, id, info, Carriage::Datagrams)
     }
 }
 

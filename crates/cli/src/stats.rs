@@ -11,6 +11,7 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::runtime;
 use crate::output::{Table, print, print_json};
+use crate::reasons::AGAINST_LOSS;
 use crate::xtpd;
 
 /// Runs `layercast stats`.
@@ -48,6 +49,10 @@ pub async fn list(node: Remote, json: bool) -> Outcome {
 pub fn net(error: NetError) -> Failure {
     let hint = match &error {
         NetError::TurnedAway { .. } => Some("use the URL that the node printed when it started"),
+        NetError::Untrusted { .. } => Some(
+            "a node without --identity FILE has a new certificate and URL each time it starts: use the URL that it \
+             printed last",
+        ),
         _ => None,
     };
     let failure = Failure::new(error);
@@ -121,7 +126,9 @@ fn why(limit: Limit) -> String {
     match limit {
         Limit::NoDemand => "it has not asked for a level yet".to_owned(),
         Limit::Demand { level } => {
-            format!("it asks for {level} only (join --level, or congestion on its path)")
+            format!(
+                "it asks for {level} only: by join --level, or after congestion on its path (its own messages tell)"
+            )
         }
         Limit::Link { needed, available } => format!(
             "the link carries {} besides base layers, the next level needs {}",
@@ -132,6 +139,27 @@ fn why(limit: Limit) -> String {
             format!("the node upstream gives {level}: see layercast stats there")
         }
     }
+}
+
+/// Lost frames of a member, per mille of what it was to get, that are worth a word.
+const LOSS_WORTH: u64 = 20;
+
+/// What keeps a member from getting all of its flow, in words.
+fn whys(member: &MemberStats) -> String {
+    let lost = member.report.as_ref().and_then(|report| {
+        let sum = |count: u64, (_, &n): (_, &u64)| count + n;
+        let (played, lost) = (
+            report.frames.iter().fold(0, sum),
+            report.lost.iter().fold(0, sum),
+        );
+        let due = played + lost;
+        (lost * 1_000 > due * LOSS_WORTH).then(|| {
+            let percent = 100.0 * lost as f64 / due as f64;
+            format!("{percent:.0} % of its frames were lost on the path ({AGAINST_LOSS})")
+        })
+    });
+    let all = [member.limit.map(why), lost];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
@@ -160,7 +188,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
             figure(|r| r.lost.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
             figure(|r| r.late.to_string()),
             figure(|r| format!("{:.1}", r.delay_ms_p50)),
-            member.limit.map_or_else(String::new, why),
+            whys(member),
         ]);
     }
     table.render()

@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use layercast_net::{Clock, Connect, GroupPort, Neighbour};
+use layercast_net::{Clock, Connect, GroupPort, Identity, Neighbour, Remote};
 use layercast_switch::{LinkConfig, PortConfig};
 
 use crate::address;
 use crate::args;
 use crate::drive::{self, Drive};
 use crate::failure::Outcome;
+use crate::name;
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
 use crate::serve::node;
@@ -20,23 +21,32 @@ pub fn run(args: &args::Switch) -> Outcome {
         return drive::child(&place, node, args.trace.as_deref());
     }
     // Before Ctrl-C is caught: a URL in a file may have to be waited for.
-    let upstreams = args
-        .upstream
-        .iter()
-        .map(|upstream| address::parse(upstream));
-    let upstreams: Vec<_> = upstreams.collect::<Result<_, _>>()?;
+    let mut upstreams = Vec::new();
+    for text in &args.upstream {
+        upstreams.push((text, address::parse(text)?));
+    }
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
-        let mut config = node(&args.name, args.listen, &args.link, &args.own)?;
+        let unique = |identity: Option<&Identity>| {
+            name::unique("switch", identity.filter(|_| args.own.is_kept()))
+        };
+        let mut config = node(
+            args.name.as_deref(),
+            unique,
+            args.listen,
+            &args.link,
+            &args.own,
+        )?;
         config.switch.require_tokens = args.require_tokens;
         // An upstream that does not answer yet may be about to start.
         config.connect = Connect::Retry;
         config.switch.filters.clone_from(&args.filter);
         config.switch.merge = args.merge;
-        for url in &upstreams {
+        for (text, url) in &upstreams {
             let remote = address::resolve(url, args.ca.as_deref()).await?;
-            config.upstreams.push(remote);
+            let renewal = address::renewal(text, url, args.ca.as_deref(), None);
+            config.upstreams.push(Remote { renewal, ..remote });
         }
         let listens_on = match args.listen.ip() {
             IpAddr::V4(address) => Some(address),
@@ -60,7 +70,7 @@ pub fn run(args: &args::Switch) -> Outcome {
             });
         }
         let drive = Drive {
-            config,
+            node: drive::bind(config).await?,
             epoch: Clock::get().now(),
             greeting: String::new(),
             flow: None,

@@ -2,6 +2,8 @@
 
 #[path = "all/common/mod.rs"]
 mod common;
+#[path = "live/restarts.rs"]
+mod restarts;
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -146,6 +148,18 @@ fn decoded(file: &Path, kind: &str) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let frames = text.lines().filter(|line| line.starts_with("0,"));
     frames.count() as u64
+}
+
+/// Pictures that ffmpeg decodes of a file with gaps, whatever it says of them.
+fn decoded_at_all(file: &Path) -> u64 {
+    let output = Command::new("ffmpeg")
+        .args(["-v", "error", "-nostdin", "-i"])
+        .arg(file)
+        .args(["-map", "0:v", "-f", "framecrc", "-"])
+        .output()
+        .expect("ffmpeg runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter(|line| line.starts_with("0,")).count() as u64
 }
 
 /// Whether GStreamer with the named elements can be used.

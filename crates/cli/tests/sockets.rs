@@ -2,6 +2,8 @@
 
 #[path = "all/common/mod.rs"]
 mod common;
+#[path = "sockets/sessions.rs"]
+mod sessions;
 
 use std::io::Read;
 use std::net::TcpListener;

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use layercast_core::{FlowSpec, Layer, Media, Span};
+use layercast_core::{CellRate, FlowSpec, Layer, LayerRate, Media, Rate, Span};
 use serde::Serialize;
 
 use crate::VideoCodec;
 
 /// Key frames further apart than this make receivers wait.
 const LONG_GOP: Span = Span::from_ms(2_500);
+
+/// A worst GOP of so many times the mean rate, in permille, fills the queues of links that carry the mean.
+const BURST_PERMILLE: u64 = 2_500;
 
 /// Something for which receivers get less than their links carry.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -37,6 +40,13 @@ pub enum Advice {
     ShortGop {
         /// Pictures in a GOP.
         pictures: u8,
+    },
+    /// The worst GOPs of the layers take several times the mean rate.
+    Bursts {
+        /// Mean rate of all layers.
+        mean: Rate,
+        /// Rate of the worst GOPs.
+        peak: Rate,
     },
 }
 
@@ -75,6 +85,18 @@ pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
         found.push(Advice::ShortGop {
             pictures: spec.gop_n,
         });
+    }
+    let sum = |of: fn(&LayerRate) -> CellRate| {
+        let rates = spec.layers.iter().map(|(_, layer)| of(layer));
+        rates.fold(CellRate(0), CellRate::saturating_add)
+    };
+    let (mean, peak) = (
+        sum(|layer| layer.mean),
+        sum(|layer| layer.peak.max(layer.mean)),
+    );
+    if u64::from(peak.0) * 1_000 > u64::from(mean.0) * BURST_PERMILLE {
+        let (mean, peak) = (mean.rate(), peak.rate());
+        found.push(Advice::Bursts { mean, peak });
     }
     found
 }
@@ -124,13 +146,19 @@ impl fmt::Display for Advice {
                 "every {pictures} pictures there is a key frame, so the base layer takes most of the rate; let the encoder \
                  make one every second (ffmpeg at 25 pictures/s: -g 25)"
             ),
+            Advice::Bursts { mean, peak } => write!(
+                f,
+                "the busiest GOPs take up to {peak}, the mean is {mean}: on a link between the two, receivers lose \
+                 enhancement pictures or a level for as long as a busy GOP lasts; let the encoder limit its rate \
+                 (ffmpeg: -b:v RATE -maxrate RATE -bufsize RATE)"
+            ),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{CellRate, FrameRate, LayerRate, PerLayer};
+    use layercast_core::{FrameRate, PerLayer};
 
     use super::*;
 

@@ -247,10 +247,7 @@ fn run_switch(identity: Option<Identity>) -> Result<f64, Failed> {
     });
     let (node_addr, media_addr) = addr.recv()?;
     let trust = identity.map(|identity| Trust::Node(identity.fingerprint()));
-    let remote = Remote {
-        addr: node_addr,
-        bearer: Bearer::new(trust, Control::Tcp),
-    };
+    let remote = Remote::new(node_addr, Bearer::new(trust, Control::Tcp));
     let mut upstream = Neighbour::call(&remote, "generator", 1, &source)?;
     upstream.say(&Signal::Advertise { flow: flow() })?;
     let mut downstream = Neighbour::call(&remote, "counter", 2, &sink)?;

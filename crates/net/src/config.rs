@@ -141,6 +141,11 @@ pub enum NodeEvent {
         /// Why.
         reason: String,
     },
+    /// The URL of an upstream neighbour has changed: it is called there from now on.
+    Renewed {
+        /// Its new address.
+        addr: SocketAddr,
+    },
     /// The switch machine says.
     Switch {
         /// What.
@@ -211,8 +216,10 @@ pub struct JoinConfig {
     /// Whether to give up with [`NetError::Refused`](crate::NetError::Refused) when refused, or to
     /// stay and try again every second.
     pub stop_if_refused: bool,
-    /// Whether to end with an error that says why if nothing was played by `leave_at`.
+    /// Whether to end with an error that says why if nothing was played by `leave_at`, or while `patience` lasted.
     pub must_receive: bool,
+    /// How long the flow may stay away, before it is joined or after it was lost; `None`: for ever.
+    pub patience: Option<Span>,
     /// Instant zero of the figures in the summary.
     pub epoch: Time,
     /// Name of the link in the summary.
@@ -237,6 +244,11 @@ pub enum JoinEvent {
     Disconnected {
         /// Why.
         reason: String,
+    },
+    /// The URL of the upstream neighbour has changed: it is called there from now on.
+    Renewed {
+        /// Its new address.
+        upstream: SocketAddr,
     },
     /// The flow is advertised, for the first time or in another life.
     Advertised(Box<FlowInfo>),
@@ -269,6 +281,8 @@ pub struct Progress {
     pub t: f64,
     /// Level granted.
     pub level: Level,
+    /// Level asked for: less than the user wants after congestion.
+    pub asked: Level,
     /// What the division of the last link left over, as the last ADAPT says.
     pub left: CellRate,
     /// Media bits per second played in the last second.
@@ -310,6 +324,9 @@ pub struct JoinSummary {
     pub timers: Lateness,
     /// Whether the delays may be believed: source and sink share a clock.
     pub synchronised: bool,
+    /// Why receiving ended although the flow was not over: it was away when the time was, or for longer than
+    /// `patience`.
+    pub missing: Option<String>,
 }
 
 impl NodeConfig {
@@ -355,6 +372,7 @@ impl JoinConfig {
             flow_within: None,
             stop_if_refused: true,
             must_receive: false,
+            patience: None,
             epoch,
             link_name: String::new(),
             wall_clock,

@@ -14,6 +14,7 @@ use crate::channel::{ChannelError, SignalChannel, SignalReceiver, SignalSender};
 use crate::error::CallError;
 use crate::hello::Hello;
 use crate::random::link_key;
+use crate::remote::Renewed;
 
 /// How long a neighbour may take to say hello.
 pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -46,6 +47,8 @@ pub(crate) enum PeerEvent {
         upstream: Option<usize>,
         error: CallError,
     },
+    /// The URL of an upstream has changed: it is called there from now on.
+    Renewed { renewed: Box<Renewed> },
 }
 
 /// A neighbour that said hello.
@@ -136,6 +139,9 @@ impl Connection {
             Ok(Err(error)) => Err(error.to_string()),
             Ok(Ok(None)) => Err("closed before hello".to_owned()),
             Ok(Ok(Some(Signal::Error { message }))) => return Err(CallError::TurnedAway(message)),
+            Ok(Ok(Some(Signal::NameInUse { node, name }))) => {
+                return Err(CallError::NameInUse { node, name });
+            }
             Ok(Ok(Some(signal))) => Hello::from_signal(signal),
         };
         self.count_malformed(0, receiver.malformed());

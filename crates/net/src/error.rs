@@ -56,6 +56,16 @@ pub enum NetError {
         /// What it says.
         message: String,
     },
+    /// Another neighbour of the node has our name.
+    #[error("{node} at {addr} has another neighbour with the name {name}")]
+    NameInUse {
+        /// Whom we called.
+        addr: SocketAddr,
+        /// Its name.
+        node: String,
+        /// The name wanted.
+        name: String,
+    },
     /// There is no certificate to show to neighbours.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -171,6 +181,17 @@ pub enum CallError {
     /// The node answers and does not want us.
     #[error("turned away: {0}")]
     TurnedAway(String),
+    /// Another neighbour of the node has our name.
+    #[error(
+        "{node} has another neighbour with the name {name}; a name is free at most 3 s after its owner has gone, \
+         else choose another --name"
+    )]
+    NameInUse {
+        /// Name of the node.
+        node: String,
+        /// The name wanted.
+        name: String,
+    },
 }
 
 /// What to do when an address cannot be listened on.
@@ -186,12 +207,26 @@ fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
+impl CallError {
+    /// The error for a person; `known` if the node was connected before.
+    pub(crate) fn in_words(&self, known: bool) -> String {
+        match self {
+            CallError::Untrusted(_) if known => format!(
+                "{self}: the node was started again with a new certificate, so its URL has changed; start it with \
+                 --identity FILE, and its URL stays the same"
+            ),
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl NetError {
     pub(crate) fn call(addr: SocketAddr, error: CallError) -> NetError {
         match error {
             CallError::Unreachable(reason) => NetError::Unreachable { addr, reason },
             CallError::Untrusted(reason) => NetError::Untrusted { addr, reason },
             CallError::TurnedAway(message) => NetError::TurnedAway { addr, message },
+            CallError::NameInUse { node, name } => NetError::NameInUse { addr, node, name },
         }
     }
 

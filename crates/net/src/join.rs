@@ -9,7 +9,7 @@ use crate::clock::{Clock, clock_name};
 use crate::command::JoinCommand;
 use crate::config::{Connect, JoinConfig, JoinEvent, JoinSummary};
 use crate::connection::PeerEvent;
-use crate::error::NetError;
+use crate::error::{CallError, NetError};
 use crate::hello::Hello;
 use crate::identity::own_or_new;
 use crate::peer::Peers;
@@ -17,6 +17,9 @@ use crate::receiver::{Hearing, Receiver};
 use crate::timer::{Lateness, Timer};
 use crate::turn::{Actor, Inbox, Turn, turn_until_done};
 use crate::udp::Udp;
+
+/// How long a name in use may take to become free: its owner may have been killed, and the node finds that out.
+const NAME_WITHIN: Span = Span::from_secs(4);
 
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
@@ -69,19 +72,19 @@ pub async fn run_join<O: Observer>(
             leave_at: config.leave_at,
             flow_within: config.flow_within,
             must_receive: config.must_receive,
+            patience: config.patience,
         },
         flow_by: None,
+        name_by: None,
+        away: None,
+        trouble: None,
+        missing: None,
         receiver: Receiver::new(config, events, Clock::get().now())?,
     };
-    match turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await {
-        Ok(()) => Ok(runtime.finish(inbox.peers, timer.lateness()).await),
-        Err(refused @ (NetError::Refused(_) | NetError::Nothing { .. })) => {
-            // Who is refused in mid-flow keeps what it got, and leaves in order.
-            runtime.finish(inbox.peers, timer.lateness()).await;
-            Err(refused)
-        }
-        Err(error) => Err(error),
-    }
+    let ended = turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
+    // Also after an error the output is complete, and the neighbour learns that the receiver is gone.
+    let summary = runtime.finish(inbox.peers, timer.lateness()).await;
+    ended.map(|()| summary)
 }
 
 /// The address of this host on the way to `upstream`: the kernel knows, without sending anything.
@@ -107,6 +110,7 @@ struct Limits {
     leave_at: Option<Time>,
     flow_within: Option<Span>,
     must_receive: bool,
+    patience: Option<Span>,
 }
 
 /// Everything a running receiver consists of.
@@ -118,6 +122,14 @@ struct Runtime {
     limits: Limits,
     /// When the flow has to be there.
     flow_by: Option<Time>,
+    /// When our name has to be free.
+    name_by: Option<Time>,
+    /// Since when the flow is not joined.
+    away: Option<Time>,
+    /// What went wrong last on the connection.
+    trouble: Option<String>,
+    /// Why receiving ended although the flow was not over.
+    missing: Option<String>,
 }
 
 impl Actor for Runtime {
@@ -158,10 +170,14 @@ impl Actor for Runtime {
         obs: &mut O,
     ) -> Result<Turn, NetError> {
         let leave = self.limits.leave_at.is_some_and(|at| at <= now);
-        if leave && !stopping && self.limits.must_receive {
-            self.received_something()?;
+        let given_up = self.watch_flow(now);
+        if (leave || given_up) && !stopping {
+            if self.limits.must_receive {
+                self.received_something()?;
+            }
+            self.missing = self.away.map(|since| self.absence(now.since(since)));
         }
-        if leave || stopping {
+        if leave || stopping || given_up {
             self.receiver.input(now, SinkInput::Leave, obs);
             return Ok(Turn::Over);
         }
@@ -179,7 +195,9 @@ impl Actor for Runtime {
                 known: self.receiver.known_flows(),
             });
         }
-        let wake = earliest(self.limits.leave_at, missing);
+        let patience = self.away.zip(self.limits.patience);
+        let give_up = patience.map(|(since, patience)| since.saturating_add(patience));
+        let wake = earliest(earliest(self.limits.leave_at, missing), give_up);
         Ok(Turn::Next(earliest(self.receiver.next_timeout(), wake)))
     }
 
@@ -206,14 +224,24 @@ impl Actor for Runtime {
                 self.receiver.open(now, *newcomer, obs);
             }
             PeerEvent::Signal { peer, signal } => self.receiver.signal(now, peer, signal, obs),
-            PeerEvent::Closed { peer, reason } => self.receiver.close(now, peer, reason, obs),
+            PeerEvent::Closed { peer, reason } => {
+                self.trouble = Some(reason.clone());
+                self.receiver.close(now, peer, reason, obs);
+            }
             PeerEvent::Failed { addr, error, .. } => {
                 let never = self.receiver.connected == 0;
-                if never && self.limits.connect == Connect::FailFast {
+                let may_pass = matches!(error, CallError::NameInUse { .. })
+                    && now < *self.name_by.get_or_insert(now + NAME_WITHIN);
+                if never && self.limits.connect == Connect::FailFast && !may_pass {
                     return Err(NetError::call(addr, error));
                 }
-                let reason = error.to_string();
+                let reason = error.in_words(!never);
+                self.trouble = Some(reason.clone());
                 self.receiver.tell(JoinEvent::Disconnected { reason });
+            }
+            PeerEvent::Renewed { renewed } => {
+                self.limits.upstream = renewed.addr;
+                self.receiver.renewed(*renewed);
             }
         }
         Ok(())
@@ -221,13 +249,40 @@ impl Actor for Runtime {
 }
 
 impl Runtime {
+    /// Notes since when the flow is away; gives whether it has been for longer than the user waits.
+    fn watch_flow(&mut self, now: Time) -> bool {
+        if !self.receiver.awaits_flow() {
+            (self.away, self.trouble) = (None, None);
+            return false;
+        }
+        let since = *self.away.get_or_insert(now);
+        let patience = self.limits.patience;
+        patience.is_some_and(|patience| now >= since.saturating_add(patience))
+    }
+
+    /// What is wrong after `time` without the flow.
+    fn absence(&self, time: Span) -> String {
+        let (upstream, flow) = (self.limits.upstream, &self.limits.flow);
+        let why = match &self.trouble {
+            Some(trouble) => format!(": {trouble}"),
+            None => format!(", which has: {}", self.receiver.known_flows()),
+        };
+        format!(
+            "flow {flow} was lost {:.1} s ago and is not back at {upstream}{why}",
+            time.as_secs_f64()
+        )
+    }
+
     /// Whether anything was played; else what was in the way.
     fn received_something(&self) -> Result<(), NetError> {
         let (receiver, upstream) = (&self.receiver, self.limits.upstream);
         let nothing = |why: String| Err(NetError::Nothing { upstream, why });
         let stats = receiver.stats();
-        if stats.played.iter().any(|(_, &count)| count > 0) {
+        if receiver.has_played() {
             return Ok(());
+        }
+        if let Some(trouble) = &self.trouble {
+            return nothing(format!("no connection at the end: {trouble}"));
         }
         if receiver.connected == 0 {
             return nothing(
@@ -277,6 +332,7 @@ impl Runtime {
             malformed: receiver.malformed,
             connected: receiver.connected,
             synchronised: receiver.synchronised,
+            missing: self.missing,
             output: receiver.out.finish().await,
             udp,
             channels,

@@ -94,7 +94,7 @@ pub use query::{get_stats, list_flows};
 pub use quic::{QuicChannel, QuicIn};
 pub use random::random_seed;
 pub use relay::{Relay, RelayConfig, RelayStats};
-pub use remote::{Bearer, Remote};
+pub use remote::{Bearer, Remote, Renewal, Renewed};
 pub use secret_file::{MAX_SECRET_FILE, SecretFile, create_secret, read_secret};
 pub use tcp::TcpChannel;
 pub use timer::Lateness;

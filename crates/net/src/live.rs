@@ -97,6 +97,11 @@ pub enum LiveEvent {
     Granted(Box<FlowSpec>),
     /// It is not to be had; it is asked for again later, if the stream still needs it.
     Refused(Status),
+    /// What was seen of it so far, once a second while it comes.
+    Counted {
+        /// That.
+        stats: IngestStats,
+    },
     /// The stream is over.
     End {
         /// What was seen of it.
@@ -223,19 +228,8 @@ impl LiveInput {
                     return self.learned(&meter, options, datagrams);
                 }
                 Ok(Err(source)) => return Err(failed(source)),
-                Err(_) if Instant::now() < limit => self.ingest.on_timeout(Clock::get().now()),
-                Err(_) => {
-                    told = Instant::now();
-                    if told >= until {
-                        return self.learned(&meter, options, datagrams);
-                    }
-                    let state = match (datagrams, meter.gops()) {
-                        (0, _) => format!("nothing arrives at {} yet", self.name),
-                        (_, 0) => "media arrive, but no picture to start at yet".to_owned(),
-                        (_, gops) => format!("{gops} GOPs seen"),
-                    };
-                    tell(&state);
-                }
+                Err(_) if Instant::now() < until => self.ingest.on_timeout(Clock::get().now()),
+                Err(_) => return self.learned(&meter, options, datagrams),
             }
             self.look(&mut meter);
             while let Some(note) = self.ingest.poll_note() {
@@ -254,7 +248,28 @@ impl LiveInput {
             if meter.is_done() {
                 return self.learned(&meter, options, datagrams);
             }
+            // Also while media arrive.
+            if told.elapsed() >= SILENT {
+                told = Instant::now();
+                tell(&self.awaited(datagrams, meter.gops(), begun.elapsed()));
+            }
         }
+    }
+
+    /// What it waits for, after `starts` pictures to start at and some time.
+    fn awaited(&self, datagrams: u64, starts: usize, waited: Duration) -> String {
+        if datagrams == 0 {
+            return format!("nothing arrives at {} yet", self.name);
+        }
+        let seen = match starts {
+            0 => "no key frame came yet".to_owned(),
+            starts => format!("{} whole GOPs seen", starts - 1),
+        };
+        format!(
+            "{seen} after {} s; the rates are measured over two whole GOPs at least: a key frame each second makes this \
+             short (ffmpeg: -g 25 at 25 frames/s; elsewhere: keyframe interval)",
+            waited.as_secs()
+        )
     }
 
     fn look(&mut self, meter: &mut SpecMeter) {

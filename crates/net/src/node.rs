@@ -108,6 +108,17 @@ impl Node {
         })
     }
 
+    /// What it runs with.
+    pub fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+
+    /// What it runs with, such as sources that were found after its ports were taken. Another address or identity has
+    /// no effect any more.
+    pub fn config_mut(&mut self) -> &mut NodeConfig {
+        &mut self.config
+    }
+
     /// Where neighbours reach it.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
@@ -204,8 +215,10 @@ impl Node {
             peers: queue,
             commands: config.commands,
         };
-        turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await?;
-        Ok(runtime.finish(inbox.peers, timer.lateness()).await)
+        let ended = turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
+        // Also after an error: neighbours learn at once that the node is gone.
+        let summary = runtime.finish(inbox.peers, timer.lateness()).await;
+        ended.map(|()| summary)
     }
 }
 
@@ -314,8 +327,13 @@ impl Actor for Runtime {
                 if never && self.connect == Connect::FailFast {
                     return Err(NetError::call(addr, error));
                 }
-                let reason = error.to_string();
+                let known = upstream.is_some() && !never;
+                let reason = error.in_words(known);
                 self.machines.tell(NodeEvent::Failed { addr, reason });
+            }
+            PeerEvent::Renewed { renewed } => {
+                let addr = renewed.addr;
+                self.machines.tell(NodeEvent::Renewed { addr });
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use crate::hello::Hello;
 use crate::identity::Identity;
 use crate::places::{NoPlace, Place, Places};
 use crate::quic::QuicChannel;
-use crate::remote::{Bearer, Remote};
+use crate::remote::{Bearer, Remote, Renewal};
 use crate::tcp::TcpChannel;
 use crate::xtp::{XtpChannel, XtpDoor};
 
@@ -26,6 +26,9 @@ use crate::xtp::{XtpChannel, XtpDoor};
 const MAX_INCOMING: usize = 256;
 /// First and longest pause between two calls to an upstream neighbour.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Longest pause between two calls to a node where another neighbour has our name: that may be gone, and the name is
+/// free soon.
+const WHILE_NAME_IN_USE: Duration = Duration::from_millis(500);
 /// A connection that held for so long was a good one: the next call comes soon.
 const STABLE: Duration = Duration::from_secs(5);
 /// Callers over TCP that are told at a time that this is not the way.
@@ -176,16 +179,16 @@ impl Peers {
     }
 
     /// Calls the upstream neighbour number `index`, and again whenever it is lost; from the address
-    /// `from`, if there is a choice.
-    pub fn call(&self, index: usize, remote: Remote, from: Option<IpAddr>) {
+    /// `from`, if there is a choice. Before each further call its URL is read again, if that is possible.
+    pub fn call(&self, index: usize, mut remote: Remote, from: Option<IpAddr>) {
         let connection = self.connection();
         let identity = self.identity.clone();
         let closing = self.closing.clone();
-        let addr = remote.addr;
         self.tasks.spawn(async move {
             let mut pause = BACKOFF.0;
             while !closing.is_cancelled() {
                 let begun = Instant::now();
+                let addr = remote.addr;
                 let outcome = match (&remote.bearer, &identity) {
                     (Bearer::Quic(trust), Some(identity)) => {
                         match QuicChannel::connect(addr, from, identity, trust).await {
@@ -205,14 +208,28 @@ impl Peers {
                         Err(error) => Err(CallError::Unreachable(error.to_string())),
                     },
                 };
+                let mut longest = BACKOFF.1;
                 if let Err(error) = outcome {
+                    if matches!(error, CallError::NameInUse { .. }) {
+                        longest = WHILE_NAME_IN_USE;
+                    }
                     connection.fail(addr, Some(index), error).await;
                 }
                 if begun.elapsed() > STABLE {
                     pause = BACKOFF.0;
                 }
                 closing.run_until_cancelled(sleep(pause)).await;
-                pause = (pause * 2).min(BACKOFF.1);
+                pause = (pause * 2).min(longest);
+                let renewal = remote.renewal.as_ref().map(Renewal::look);
+                let renewed = match renewal {
+                    Some(looking) => closing.run_until_cancelled(looking).await.flatten(),
+                    None => None,
+                };
+                if let Some(renewed) = renewed {
+                    (remote.addr, remote.bearer) = (renewed.addr, renewed.bearer.clone());
+                    let renewed = Box::new(renewed);
+                    let _ = connection.events.send(PeerEvent::Renewed { renewed }).await;
+                }
             }
         });
     }

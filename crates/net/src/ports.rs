@@ -54,6 +54,15 @@ pub(crate) struct Attached {
     pub removed: Option<PortId>,
 }
 
+/// Why a neighbour gets no port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NoPort {
+    /// Another neighbour has its name.
+    NameInUse,
+    /// Something else.
+    Other(String),
+}
+
 /// A neighbour that lost its connection.
 pub(crate) struct Detached {
     pub name: String,
@@ -114,8 +123,10 @@ impl Ports {
         }
     }
 
-    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one. Or
-    /// says why not, and gives the sender back.
+    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one.
+    ///
+    /// # Errors
+    /// Why it gets none, with the sender.
     pub fn attach(
         &mut self,
         peer: PeerId,
@@ -123,7 +134,7 @@ impl Ports {
         ip: IpAddr,
         sender: PeerSender,
         proven: Option<&Proven>,
-    ) -> Result<Attached, (PeerSender, String)> {
+    ) -> Result<Attached, (PeerSender, NoPort)> {
         let addr = (hello.udp_port != 0).then(|| SocketAddr::new(ip, hello.udp_port));
         let identity = proven.map(|proven| proven.identity);
         let (name, group) = self.port_of(&hello.node);
@@ -131,11 +142,13 @@ impl Ports {
             .check_free(hello, &name, addr, identity)
             .and_then(|()| match self.by_name.get(&name) {
                 Some(port) => Ok((*port, None, None)),
-                None => self.add(hello, &name, group.as_ref(), addr),
+                None => self
+                    .add(hello, &name, group.as_ref(), addr)
+                    .map_err(NoPort::Other),
             });
         let (port, added, removed) = match place {
             Ok(place) => place,
-            Err(reason) => return Err((sender, reason)),
+            Err(why) => return Err((sender, why)),
         };
         let mut carriage = hello.carriage;
         let mut keys = (proven.map(|proven| proven.key.clone()), None);
@@ -200,16 +213,24 @@ impl Ports {
         name: &str,
         addr: Option<SocketAddr>,
         identity: Option<Fingerprint>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NoPort> {
+        let other = |why: String| Err(NoPort::Other(why));
         let reserved = self.identities.get(&hello.node);
         if reserved.is_some_and(|reserved| identity != Some(*reserved)) {
-            return Err(format!("the name {} belongs to somebody else", hello.node));
+            return other(format!(
+                "the name {} is reserved for another certificate: use the --identity that it is reserved for, \
+                 or another --name",
+                hello.node
+            ));
         }
         if hello.node == self.own_name {
-            return Err(format!("{} cannot be its own neighbour", hello.node));
+            return other(format!(
+                "this node itself is named {}: use another --name",
+                hello.node
+            ));
         }
         if self.peers.values().any(|peer| peer.name == hello.node) {
-            return Err(format!("{} is already connected", hello.node));
+            return Err(NoPort::NameInUse);
         }
         let owner = addr.and_then(|addr| self.sources.owner(addr));
         let Some(owner) = owner.filter(|owner| self.by_name.get(name) != Some(owner)) else {
@@ -217,7 +238,7 @@ impl Ports {
         };
         match self.port(owner) {
             Some(port) if port.down_since.is_none() => {
-                Err(format!("the address belongs to {}", port.name))
+                other(format!("the address belongs to {}", port.name))
             }
             // Whoever had the address is gone.
             _ => {

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use crate::channel::{SignalChannel, SignalReceiver, SignalSender};
 use crate::clock::clock_name;
+use crate::connection::LINGER;
 use crate::error::{CallError, NetError};
 use crate::hello::Hello;
 use crate::identity::Identity;
@@ -125,23 +126,26 @@ async fn converse<C: SignalChannel>(
         .await
         .map_err(|error| unreachable(addr, &error))?;
     let mut greeted = false;
-    loop {
+    let answered = loop {
         let signal = receiver.recv().await;
         match signal.map_err(|error| unreachable(addr, &error))? {
             Some(Signal::Error { message }) if !greeted => {
-                return Err(NetError::TurnedAway { addr, message });
+                break Err(NetError::TurnedAway { addr, message });
             }
-            Some(Signal::Error { message }) => return Err(NetError::Answer { addr, message }),
+            Some(Signal::Error { message }) => break Err(NetError::Answer { addr, message }),
             // Its hello and its advertisements come first.
             Some(signal) => {
                 greeted = true;
                 if heard(signal) {
-                    return Ok(());
+                    break Ok(());
                 }
             }
             None => return Err(unreachable(addr, &"it closed the connection")),
         }
-    }
+    };
+    // The node frees the place of this caller now, and not when it finds the connection dead.
+    let _ = timeout(LINGER, sender.close()).await;
+    answered
 }
 
 fn unreachable(addr: SocketAddr, reason: &dyn ToString) -> NetError {

@@ -18,6 +18,7 @@ use crate::connection::{Newcomer, PeerId, PeerSender};
 use crate::egress::Egress;
 use crate::error::NetError;
 use crate::output::FrameOut;
+use crate::remote::Renewed;
 use crate::udp::{Inbound, Udp};
 
 /// Pause before a refused join is tried again.
@@ -236,6 +237,18 @@ impl Receiver {
         self.input(now, SinkInput::LinkUp, obs);
     }
 
+    /// The URL of the upstream neighbour has changed.
+    pub fn renewed(&mut self, renewed: Renewed) {
+        let upstream = renewed.addr;
+        if let Some(protection) = renewed.protection {
+            if let Some(sink) = &mut self.sink {
+                sink.set_protection(protection.clone());
+            }
+            self.config.protection = Some(protection);
+        }
+        self.tell(JoinEvent::Renewed { upstream });
+    }
+
     /// The neighbour seals its datagrams with another key from soon on.
     fn key_changed(&mut self, key: &Secret) {
         let upstream = self.upstream.as_mut();
@@ -390,6 +403,10 @@ impl Receiver {
         let progress = Progress {
             t: meter.ends.since(meter.epoch).as_secs_f64(),
             level: self.sink.as_ref().map_or(Level::BASE, Sink::level),
+            asked: self
+                .sink
+                .as_ref()
+                .map_or(self.config.level, Sink::level_asked),
             left: self.left,
             rate: Rate::from_bps(meter.bytes * 8),
             delay: meter.delay,
@@ -410,6 +427,16 @@ impl Receiver {
     /// What the sink received.
     pub fn stats(&self) -> layercast_transport::mets::SinkStats {
         self.sink.as_ref().map(Sink::stats).unwrap_or_default()
+    }
+
+    /// Whether the flow is neither joined nor over.
+    pub fn awaits_flow(&self) -> bool {
+        !self.closed && self.sink.as_ref().is_none_or(Sink::awaits_flow)
+    }
+
+    /// Whether anything was played.
+    pub fn has_played(&self) -> bool {
+        self.log.has_played()
     }
 
     /// Whether the flow was found.

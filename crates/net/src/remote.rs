@@ -1,6 +1,9 @@
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use layercast_protect::Control;
+use layercast_transport::mets::SinkProtection;
 
 use crate::tls::Trust;
 
@@ -11,6 +14,48 @@ pub struct Remote {
     pub addr: SocketAddr,
     /// What carries the session channel to it.
     pub bearer: Bearer,
+    /// Where its URL is read again when a call to it fails.
+    pub renewal: Option<Renewal>,
+}
+
+/// Where the URL of a node is read again: a node that is started again may have another port or certificate.
+#[derive(Clone)]
+pub struct Renewal(Arc<dyn Fn() -> Option<Renewed> + Send + Sync>);
+
+/// What a new URL says.
+#[derive(Clone, Debug)]
+pub struct Renewed {
+    /// Where the node is called.
+    pub addr: SocketAddr,
+    /// What carries the session channel to it.
+    pub bearer: Bearer,
+    /// What a receiver needs for the flow, if that is sealed.
+    pub protection: Option<SinkProtection>,
+}
+
+impl Renewal {
+    /// `look` gives what the URL says if it has changed since the last look. It may block.
+    pub fn new(look: impl Fn() -> Option<Renewed> + Send + Sync + 'static) -> Renewal {
+        Renewal(Arc::new(look))
+    }
+
+    /// Reads the URL again; `None` if it is the one that is known. It may block.
+    pub fn read(&self) -> Option<Renewed> {
+        (self.0)()
+    }
+
+    /// As [`read`](Renewal::read), without blocking the runtime.
+    pub(crate) async fn look(&self) -> Option<Renewed> {
+        let renewal = self.clone();
+        let looking = tokio::task::spawn_blocking(move || renewal.read());
+        looking.await.ok().flatten()
+    }
+}
+
+impl fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Renewal")
+    }
 }
 
 /// What carries a session channel.
@@ -36,17 +81,24 @@ impl Bearer {
 }
 
 impl Remote {
+    /// The node at `addr`, called over `bearer`; its URL does not change.
+    pub fn new(addr: SocketAddr, bearer: Bearer) -> Remote {
+        Remote {
+            addr,
+            bearer,
+            renewal: None,
+        }
+    }
+
     /// The node at `addr`, over a protected link.
     pub fn protected(addr: SocketAddr, trust: Trust) -> Remote {
-        let bearer = Bearer::Quic(trust);
-        Remote { addr, bearer }
+        Remote::new(addr, Bearer::Quic(trust))
     }
 }
 
 /// A node that is called in the clear, over TCP.
 impl From<SocketAddr> for Remote {
     fn from(addr: SocketAddr) -> Remote {
-        let bearer = Bearer::Tcp;
-        Remote { addr, bearer }
+        Remote::new(addr, Bearer::Tcp)
     }
 }

@@ -7,6 +7,9 @@ use layercast_wire::{AdapterKind, AdapterMsg, Carriage};
 use crate::flow::{MAX_ORIGINS, Request, UpstreamGrant, Wish};
 use crate::{Switch, SwitchEvent, subject};
 
+/// Why a branch gets less than its link and the node upstream would give.
+const ASKS_FOR_LESS: &str = "the receivers ask for no more";
+
 /// The distributed QoS adapter (specs/mets.md 2.11): demands come up as RES, levels go down as ADAPT.
 impl Switch {
     pub(crate) fn on_adapter<O: Observer>(
@@ -122,7 +125,9 @@ impl Switch {
                 continue;
             }
             let (level, rate) = flow.served(branch);
+            let asks = branch.demand(self.config.merge);
             let reason = match level < message.max {
+                true if asks.is_none_or(|wish| wish.pair.max() <= level) => ASKS_FOR_LESS,
                 true => "fair share of the link",
                 false => "advertised by the source",
             };
@@ -211,6 +216,10 @@ impl Switch {
                     // the receiver requests less is not.
                     branch.mark_next |= scarce;
                 }
+                let reason = match scarce {
+                    true => reason,
+                    false => ASKS_FOR_LESS,
+                };
                 self.announce(now, flow, id, adapt, reason, obs);
             }
         }

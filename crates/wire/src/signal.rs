@@ -219,6 +219,13 @@ pub enum Signal {
         /// One entry for each member of each flow.
         members: Vec<MemberStats>,
     },
+    /// The hello is refused: another neighbour of the node has that name.
+    NameInUse {
+        /// The node that refuses.
+        node: String,
+        /// The name.
+        name: String,
+    },
     /// The last message could not be served.
     Error {
         /// What is wrong, for a human.
@@ -574,6 +581,10 @@ impl Signal {
             }
             Signal::Flows { flows } => flows.iter().try_for_each(FlowInfo::check),
             Signal::Stats { members } => members.iter().try_for_each(MemberStats::check),
+            Signal::NameInUse { node, name: taken } => {
+                name("node", node)?;
+                name("name", taken)
+            }
             Signal::Error { message } => text("message", message, MAX_TEXT),
             Signal::JoinAck { .. }
             | Signal::Close { .. }

@@ -11,6 +11,9 @@ use super::growth::Growth;
 use super::{LiveEvent, LiveInput, SILENT, Source};
 use crate::clock::Clock;
 
+/// How often what came in is told.
+const COUNTED_EVERY: Duration = Duration::from_secs(1);
+
 /// A stream on its way into a flow.
 pub(super) struct Serving {
     pub clock: LiveClock,
@@ -36,6 +39,7 @@ impl Serving {
             }
         }
         let mut silent = false;
+        let mut counted = Instant::now();
         let mut until = Instant::now() + SILENT;
         loop {
             match timeout_at(input.due(until), input.bytes.next()).await {
@@ -59,6 +63,11 @@ impl Serving {
                         return;
                     }
                 }
+            }
+            if counted.elapsed() >= COUNTED_EVERY {
+                counted = Instant::now();
+                let stats = input.ingest.stats();
+                self.tell(LiveEvent::Counted { stats });
             }
             while let Some(note) = input.ingest.poll_note() {
                 self.tell(LiveEvent::Source(note));

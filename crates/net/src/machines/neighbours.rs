@@ -10,6 +10,7 @@ use super::Machines;
 use crate::config::NodeEvent;
 use crate::connection::{Newcomer, PeerId};
 use crate::hello::Hello;
+use crate::ports::NoPort;
 
 impl Machines {
     /// Puts a neighbour that said hello on its port. A caller gets our hello in return, with the
@@ -36,7 +37,14 @@ impl Machines {
         }
         let attached = match self.ports.attach(peer, &hello, addr.ip(), sender, proven) {
             Ok(attached) => attached,
-            Err((sender, reason)) => {
+            Err((sender, NoPort::NameInUse)) => {
+                let (node, name) = (greeting.node.clone(), hello.node);
+                let reason = format!("the name {name} is in use by another neighbour");
+                sender.send(Signal::NameInUse { node, name });
+                self.tell(NodeEvent::Failed { addr, reason });
+                return;
+            }
+            Err((sender, NoPort::Other(reason))) => {
                 let message = format!("{}: {reason}", greeting.node);
                 sender.send(Signal::Error { message });
                 self.tell(NodeEvent::Failed { addr, reason });

@@ -149,7 +149,7 @@ async fn a_name_in_use_is_not_given_to_another_identity() {
     victim.join("film").await;
     let thief = Neighbour::try_call(node.addr, &own, &identity(), "victim").await;
     let refused = thief.err().expect("the name was given away");
-    assert!(refused.contains("already connected"), "{refused}");
+    assert!(refused.contains("victim is in use"), "{refused}");
     victim.media_until(|kinds| kinds.base > 0).await;
 
     // The same identity has noticed before us that its connection is dead.
@@ -168,7 +168,10 @@ async fn a_reserved_name_belongs_to_one_identity_even_while_it_is_away() {
     let node = start(config).await;
     let thief = Neighbour::try_call(node.addr, &own, &identity(), "boss").await;
     let refused = thief.err().expect("the name was given away");
-    assert!(refused.contains("belongs to somebody else"), "{refused}");
+    assert!(
+        refused.contains("is reserved for another certificate"),
+        "{refused}"
+    );
     Neighbour::call(node.addr, &own, &boss, "boss").await;
     node.stop().await;
 }

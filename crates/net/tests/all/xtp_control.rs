@@ -31,8 +31,7 @@ const PORT: u16 = 7_400;
 const LONG: u32 = 600;
 
 fn over_xtp(addr: SocketAddr) -> Remote {
-    let bearer = Bearer::Xtp;
-    Remote { addr, bearer }
+    Remote::new(addr, Bearer::Xtp)
 }
 
 /// `config` as a node that takes its calls over XTP.

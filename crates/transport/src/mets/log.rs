@@ -135,6 +135,11 @@ struct Gop {
 }
 
 impl FlowLog {
+    /// Whether a frame was played.
+    pub fn has_played(&self) -> bool {
+        self.summary.frames.iter().any(|(_, &count)| count > 0)
+    }
+
     /// A log of the receiver `name` on `link`; times count from `epoch`.
     pub fn new(name: &str, link: &str, epoch: Time) -> FlowLog {
         FlowLog {

@@ -166,6 +166,7 @@ impl Neighbour {
         sender.send(&[hello.signal()]).await.unwrap();
         let answer = match timeout(SOON, receiver.recv()).await.unwrap() {
             Ok(Some(Signal::Error { message })) => return Err(message),
+            Ok(Some(Signal::NameInUse { name, .. })) => return Err(format!("{name} is in use")),
             Ok(Some(signal)) => Hello::from_signal(signal)?,
             other => return Err(format!("{other:?}")),
         };

@@ -111,6 +111,11 @@ impl SinkAdapter {
         self.level
     }
 
+    /// The level asked for.
+    pub fn want(&self) -> Level {
+        self.probe.want()
+    }
+
     /// Cells/s above the base layer that go with the level.
     pub fn rate(&self) -> CellRate {
         self.rate

@@ -14,6 +14,17 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// As if the frame before this one were the last that came.
+    fn before(self) -> Mark {
+        let own = |layer| u8::from(self.layer == layer);
+        Mark {
+            seq: Serial(self.seq.0.wrapping_sub(1)),
+            e1_count: self.e1_count.wrapping_sub(own(Layer::E1)),
+            e2_count: self.e2_count.wrapping_sub(own(Layer::E2)),
+            ..self
+        }
+    }
+
     fn end(self) -> FlowEnd {
         FlowEnd {
             seq: self.seq,
@@ -83,6 +94,19 @@ impl GapCounter {
     /// Forgets what came before: the next frame opens a new count.
     pub fn reset(&mut self) {
         self.last = None;
+    }
+
+    /// Begins with a frame that did not come whole: it is missing, as those after it.
+    pub fn begin_at(&mut self, first: Mark) {
+        self.gop_level = first.level;
+        self.last = Some(first.before());
+    }
+
+    /// Frames from `first` on and before `next`, none of which came whole; nothing is accounted for.
+    pub fn missing_before(&self, first: Mark, next: Mark) -> Gap {
+        let mut counter = self.clone();
+        counter.begin_at(first);
+        counter.advance(next)
     }
 
     /// Accounts for everything between the last frame and this one, which must come after it.
@@ -255,6 +279,24 @@ mod tests {
             e2: 1_600,
         };
         assert_eq!((gap.lost, gap.withheld), (lost, PerLayer::default()));
+    }
+
+    #[test]
+    fn gops_whose_starts_never_come_whole_are_missing_from_the_first_one_on() {
+        let all = marks(4, &[Level::E1], 250);
+        let [first, next] = [all[0].0, all[36].0];
+        let lost = PerLayer {
+            base: 3,
+            e1: 9,
+            e2: 0,
+        };
+        let mut counter = GapCounter::new(&FlowSpec::default());
+        assert_eq!(counter.missing_before(first, next).lost, lost);
+        counter.begin_at(first);
+        let gap = counter.advance(next);
+        assert_eq!((gap.lost, gap.withheld.e2), (lost, 24));
+        assert_eq!(counter.contradictions(), 0);
+        assert_eq!(counter.advance(all[37].0), Gap::default());
     }
 
     #[test]

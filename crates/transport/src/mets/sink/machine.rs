@@ -23,7 +23,9 @@ use keys::SinkKeys;
 use manage::own_spec;
 use upkeep::push_level;
 
-use super::{LevelReason, SinkConfig, SinkEvent, SinkInput, SinkStats, SinkTransmit};
+use super::{
+    LevelReason, SinkConfig, SinkEvent, SinkInput, SinkProtection, SinkStats, SinkTransmit,
+};
 
 /// How long a join may go unanswered before it is sent again.
 const JOIN_RETRY: Span = Span::from_secs(5);
@@ -116,9 +118,24 @@ impl Sink {
             .map_or(Level::BASE, |active| active.adapter.level())
     }
 
+    /// The level asked for: less than the user wants after congestion.
+    pub fn level_asked(&self) -> Level {
+        self.active
+            .as_ref()
+            .map_or(self.config.level, |active| active.adapter.want())
+    }
+
     /// Whether the base layer is reserved and the session channel up.
     pub fn joined(&self) -> bool {
         self.session == Session::Joined
+    }
+
+    /// Whether it waits for the flow: that is not joined, and neither over nor left.
+    pub fn awaits_flow(&self) -> bool {
+        matches!(
+            self.session,
+            Session::Waiting | Session::Joining { .. } | Session::Refused
+        )
     }
 
     /// What was received so far.
@@ -142,6 +159,11 @@ impl Sink {
         if let Some(protection) = &mut self.config.protection {
             protection.clock = clock;
         }
+    }
+
+    /// What it shows and expects from the next join on.
+    pub fn set_protection(&mut self, protection: SinkProtection) {
+        self.config.protection = Some(protection);
     }
 
     /// The user's answer to [`SinkEvent::MayRaise`]: the next clean era may ask for one level more.
@@ -517,7 +539,13 @@ impl Machine for Sink {
             SinkInput::LinkDown => self.on_disconnect(),
             SinkInput::Rejoin if self.session == Session::Refused => self.join(now),
             SinkInput::Rejoin => {}
-            SinkInput::Leave => self.leave(LeaveReason::User),
+            SinkInput::Leave => {
+                if let Some(active) = &mut self.active {
+                    active.receiver.settle();
+                    self.events.append(&mut active.receiver.events);
+                }
+                self.leave(LeaveReason::User);
+            }
         }
     }
 

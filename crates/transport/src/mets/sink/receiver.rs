@@ -11,12 +11,12 @@ use layercast_qos::{
     DeadlineWindow, FlowMonitor, JitterConfig, JitterEvent, JitterFilter, SignedSpan,
 };
 use layercast_wire::{
-    Assembler, Cell, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark, MetsPacket,
-    Reassembler, ReassemblyError, WholeFrame, packet_of,
+    Assembler, Cell, Epoch, Flags, FlowInfo, FrameType, METS_HEADER, Mark as CellMark, MetsHeader,
+    MetsPacket, Reassembler, ReassemblyError, WholeFrame, packet_of,
 };
 
 use super::clock::SourceClock;
-use super::gaps::{GapCounter, Mark};
+use super::gaps::{Gap, GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
 use super::repair::Repair;
@@ -78,6 +78,8 @@ pub(super) struct Receiver {
     newest_us: Serial,
     /// A frame far off: the next one near it opens a new count.
     stray: Option<Serial>,
+    /// While it waits for a GOP start that is whole: the first and the newest one that began to come.
+    begun: Option<(Mark, Mark)>,
     /// What the flow becomes from the frame of this number on.
     change: Option<(Serial, FlowSpec)>,
     pub stats: SinkStats,
@@ -102,6 +104,8 @@ struct Slot {
     frame: Option<PlayedFrame>,
     /// Opens a new count of sequence numbers.
     opens: bool,
+    /// The first GOP start that began to come before this one.
+    begun: Option<Mark>,
     /// Follows a loss of the session channel: what is missing before it passed by.
     after_outage: bool,
 }
@@ -145,6 +149,7 @@ impl Receiver {
             newest: Serial(0),
             newest_us: Serial(0),
             stray: None,
+            begun: None,
             change: None,
             stats: SinkStats::default(),
             events: VecDeque::new(),
@@ -173,7 +178,49 @@ impl Receiver {
         self.missed_threshold = u32::from(config.policy.missed_deadline_threshold);
         self.change = None;
         self.stray = None;
+        self.start_anew();
+    }
+
+    fn start_anew(&mut self) {
+        self.settle();
         self.phase = Phase::Starting;
+    }
+
+    /// Notes that a GOP start began to come, while it waits for one.
+    fn note_start(&mut self, header: &MetsHeader, layer: Layer, level: Level) {
+        if self.phase != Phase::Starting || header.offset != 0 {
+            return;
+        }
+        let mark = Mark {
+            seq: header.seq,
+            layer,
+            gop_start: true,
+            e1_count: header.e1_count,
+            e2_count: header.e2_count,
+            level,
+        };
+        match &mut self.begun {
+            Some((_, newest)) if mark.seq.is_after(newest.seq) => *newest = mark,
+            Some(_) => {}
+            None => self.begun = Some((mark, mark)),
+        }
+    }
+
+    /// What is missing of the GOPs whose starts began to come, up to the newest one, which may still come whole.
+    fn unstarted(&self) -> Gap {
+        match &self.begun {
+            Some((first, newest)) if newest.seq.is_after(first.seq) => {
+                self.gaps.missing_before(*first, *newest)
+            }
+            _ => Gap::default(),
+        }
+    }
+
+    /// Accounts for what is missing of the GOPs that never started: the receiver leaves, or another life begins.
+    pub fn settle(&mut self) {
+        let gap = self.unstarted();
+        self.begun = None;
+        self.count(gap);
     }
 
     /// The policy or the bounds of the user changed: the playout follows at the next GOP start.
@@ -234,6 +281,9 @@ impl Receiver {
         stats.repair = self.repair.as_ref().map(Repair::stats);
         stats.dropped.evicted += self.assembler.evicted();
         stats.dropped.malformed += self.gaps.contradictions();
+        for (layer, &count) in self.unstarted().lost.iter() {
+            stats.lost[layer] += u64::from(count);
+        }
         stats
     }
 
@@ -345,6 +395,9 @@ impl Receiver {
             self.stats.dropped.duplicate += 1;
             return;
         }
+        if opens {
+            self.note_start(&header, layer, level);
+        }
         let whole = self.assembler.insert(packet, travelled, layer, level);
         if let (Ok(_), Some(copy), Some(repair)) = (&whole, copy, &mut self.repair) {
             repair.keep((header.seq, header.offset), copy);
@@ -398,7 +451,7 @@ impl Receiver {
         self.stray = Some(seq);
         if confirmed {
             self.stray = None;
-            self.phase = Phase::Starting;
+            self.start_anew();
             self.assembler.clear();
         }
         confirmed
@@ -499,6 +552,10 @@ impl Receiver {
             deadline: playout.deadline,
             frame: playout.late_by.is_none().then_some(frame),
             opens,
+            begun: match opens {
+                true => self.begun.take().map(|(first, _)| first),
+                false => None,
+            },
             after_outage,
         };
         self.opening += u32::from(opens);

@@ -73,3 +73,57 @@ fn one_forged_number_far_off_is_dropped_and_two_open_a_new_count() {
     assert_eq!(receiver.stats.played.base, 2);
     assert_eq!(receiver.stats.lost.base, 0);
 }
+
+/// The start of GOP number `gop`; only its first half unless it is `complete`.
+fn gop_start(gop: u8, complete: bool) -> MetsPacket {
+    let mut packet = whole(12 * u32::from(gop), Layer::Base, true);
+    (packet.header.e1_count, packet.header.e2_count) = (3 * gop, 8 * gop);
+    if !complete {
+        packet.header.flags = Flags(3);
+        packet.header.alf_len = 18;
+    }
+    packet
+}
+
+#[test]
+fn frames_of_gops_whose_starts_never_come_whole_are_lost() {
+    let gops = |n: u64| layercast_core::PerLayer {
+        base: n,
+        e1: 3 * n,
+        e2: 8 * n,
+    };
+    let mut receiver = receiver();
+    for gop in 0..3 {
+        push(&mut receiver, gop_start(gop, false));
+        push(
+            &mut receiver,
+            whole(12 * u32::from(gop) + 1, Layer::E1, false),
+        );
+        // The newest may still come whole.
+        assert_eq!(receiver.stats().lost, gops(gop.into()));
+    }
+    assert_eq!(receiver.stats.before_start, 3);
+    push(&mut receiver, gop_start(3, true));
+    receiver.play(Time::ZERO + Span::from_secs(1), &mut Off);
+    assert_eq!(
+        (receiver.stats.played.base, receiver.stats().lost),
+        (1, gops(3))
+    );
+    let told = |receiver: &Receiver| {
+        let mut told = layercast_core::PerLayer::<u64>::default();
+        for event in &receiver.events {
+            if let SinkEvent::Lost { layer, count } = event {
+                told[*layer] += u64::from(*count);
+            }
+        }
+        told
+    };
+    assert_eq!(told(&receiver), gops(3));
+    // One that leaves before a start comes.
+    let mut receiver = self::receiver();
+    for gop in 0..3 {
+        push(&mut receiver, gop_start(gop, false));
+    }
+    receiver.settle();
+    assert_eq!((told(&receiver), receiver.stats().lost), (gops(2), gops(2)));
+}

@@ -180,6 +180,10 @@ pub fn signals() -> Vec<Signal> {
         Signal::Stats {
             members: vec![stats],
         },
+        Signal::NameInUse {
+            node: "rook".into(),
+            name: "ann".into(),
+        },
         Signal::Error {
             message: "no such flow".into(),
         },

@@ -106,6 +106,9 @@ impl Receiver {
         if slot.opens {
             self.opening -= 1;
             self.gaps.reset();
+            if let Some(first) = slot.begun.filter(|first| seq.is_after(first.seq)) {
+                self.gaps.begin_at(first);
+            }
             self.history = History::default();
         }
         let gap = self.gaps.advance(slot.mark);
@@ -132,6 +135,8 @@ impl Receiver {
         let here = rate.frames_in(now.since(self.came));
         let here = here.saturating_sub(self.stats.before_start);
         let gap = self.gaps.finish(end, level, here);
+        // Those of them that began to come are among these.
+        self.begun = None;
         self.attribute(now, gap, after_outage, obs);
     }
 
@@ -146,11 +151,8 @@ impl Receiver {
             self.events.push_back(SinkEvent::Outage { frames });
             return;
         }
+        self.count(gap);
         for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
-            self.stats.lost[layer] += u64::from(count);
-            self.monitor
-                .on_lost(Some(layer), u64::from(count), Cause::Gap);
-            self.events.push_back(SinkEvent::Lost { layer, count });
             let flow = self.flow;
             obs.on(now, self.subject(), || TraceEvent::Lost {
                 flow,
@@ -158,6 +160,16 @@ impl Receiver {
                 count,
                 cause: Cause::Gap,
             });
+        }
+    }
+
+    /// Counts what is missing, as lost or withheld.
+    pub(super) fn count(&mut self, gap: Gap) {
+        for (layer, &count) in gap.lost.iter().filter(|(_, count)| **count > 0) {
+            self.stats.lost[layer] += u64::from(count);
+            self.monitor
+                .on_lost(Some(layer), u64::from(count), Cause::Gap);
+            self.events.push_back(SinkEvent::Lost { layer, count });
         }
         for (layer, &count) in gap.withheld.iter().filter(|(_, count)| **count > 0) {
             self.stats.withheld[layer] += u64::from(count);

@@ -1,0 +1,205 @@
+//! Why a receiver gets less than it wants, from its figures of each second.
+
+use layercast_core::{CellRate, FlowSpec, Level, PerLayer, Rate};
+use layercast_net::Progress;
+use layercast_wire::FlowInfo;
+
+/// Seconds below the requested level before the command prints the reason.
+const PATIENCE: u32 = 3;
+
+/// Whether a receiver stays below the level it asked for.
+pub struct Below {
+    wanted: Level,
+    seconds: u32,
+    /// The level of which the reason was told.
+    told: Option<Level>,
+}
+
+impl Below {
+    /// A receiver that wants this level.
+    pub fn new(wanted: Level) -> Below {
+        Below {
+            wanted,
+            seconds: 0,
+            told: None,
+        }
+    }
+
+    /// Takes the figures of a second; gives what to tell, once for each level.
+    pub fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
+        let (spec, level) = (&flow.spec, progress.level);
+        if level >= self.wanted.min(spec.top_level()) {
+            (self.seconds, self.told) = (0, None);
+            return None;
+        }
+        self.seconds += 1;
+        if self.seconds < PATIENCE || self.told == Some(level) {
+            return None;
+        }
+        self.told = Some(level);
+        let next = level.up();
+        let (has, needs) = (
+            spec.measured_above_base(level)
+                .saturating_add(progress.left),
+            spec.measured_above_base(next),
+        );
+        let base = spec.layers.base.mean.rate();
+        let busiest = peak(spec, next);
+        Some(if has < needs {
+            format!(
+                "level {level}: besides base layers ({base} for this flow) the last link has {} for it, level {next} needs {}",
+                has.rate(),
+                needs.rate()
+            )
+        } else if progress.asked <= level {
+            format!(
+                "level {level}: this receiver asks for no more, since a queue on the path filled up (congestion marks); \
+                 the last link carries the mean rate of level {next}, but its busiest GOPs take up to {busiest}. It asks \
+                 again after a quiet time; encode with -maxrate and -bufsize, or raise the rate of the link"
+            )
+        } else {
+            format!(
+                "level {level}, although this receiver asks for level {} and the last link has room for level {next}: a \
+                 node further up gives no more (layercast stats at each node up to the server tells which)",
+                progress.asked
+            )
+        })
+    }
+}
+
+/// What a flow takes up to `level` while every layer has its busiest GOP.
+fn peak(spec: &FlowSpec, level: Level) -> Rate {
+    let layers = spec
+        .layers
+        .iter()
+        .filter(|(layer, _)| level.includes(*layer));
+    let sum = layers.fold(CellRate(0), |sum, (_, layer)| {
+        sum.saturating_add(layer.peak)
+    });
+    sum.rate()
+}
+
+/// Seconds without a picture before the command says so.
+const SILENCE: u32 = 3;
+/// Seconds over which losses are looked at.
+const LOSS_WINDOW: u32 = 5;
+/// Lost frames of a window, per mille and at least, that are worth a word.
+const WORTH: (u64, u64) = (50, 10);
+/// What helps against losses.
+pub const AGAINST_LOSS: &str = "serve --protect-base 6+2 lets receivers repair base-layer losses";
+
+/// Whether frames come, and how many are lost.
+#[derive(Default)]
+pub struct Arrivals {
+    /// Frames played and lost, all layers, at the last look, and when the running window began.
+    last: (u64, u64),
+    window: (u64, u64),
+    seconds: u32,
+    /// Seconds without a frame, and frames lost when the last one was played.
+    silent: u32,
+    lost_before: u64,
+    told: bool,
+}
+
+impl Arrivals {
+    /// Takes the figures of a second; gives what to tell.
+    pub fn look(&mut self, progress: &Progress) -> Option<String> {
+        let sum = |count: &PerLayer<u64>| count.iter().map(|(_, &n)| n).sum::<u64>();
+        let now = (sum(&progress.frames), sum(&progress.lost));
+        let played = now.0 > self.last.0;
+        self.last = now;
+        self.seconds += 1;
+        if played {
+            (self.silent, self.lost_before) = (0, now.1);
+        } else {
+            self.silent += 1;
+        }
+        if self.silent == SILENCE {
+            return Some(match now.1.saturating_sub(self.lost_before) {
+                0 => format!(
+                    "nothing came for {SILENCE} s: the source pauses, its GOPs are longer, or the path is cut"
+                ),
+                lost => format!(
+                    "nothing was played for {SILENCE} s: {lost} frames were lost on the path, and with each start of a \
+                     GOP all that follows it; {AGAINST_LOSS}"
+                ),
+            });
+        }
+        if self.seconds < LOSS_WINDOW {
+            return None;
+        }
+        self.seconds = 0;
+        let (frames, lost) = (
+            now.0 - self.window.0.min(now.0),
+            now.1.saturating_sub(self.window.1),
+        );
+        self.window = now;
+        let heavy = lost >= WORTH.1 && lost * 1_000 >= (frames + lost) * WORTH.0;
+        if !heavy || std::mem::replace(&mut self.told, heavy) {
+            self.told &= heavy;
+            return None;
+        }
+        Some(format!(
+            "{lost} of {} frames were lost on the path in {LOSS_WINDOW} s; {AGAINST_LOSS}",
+            frames + lost
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::Span;
+
+    use super::*;
+
+    fn second(frames: u64, lost: u64) -> Progress {
+        Progress {
+            t: 0.0,
+            level: Level::FULL,
+            asked: Level::FULL,
+            left: CellRate(0),
+            rate: Rate::from_bps(0),
+            delay: Span::ZERO,
+            highest: None,
+            frames: PerLayer {
+                base: frames,
+                ..PerLayer::default()
+            },
+            lost: PerLayer {
+                base: lost,
+                ..PerLayer::default()
+            },
+            late: PerLayer::default(),
+            output_dropped: 0,
+            output_broken: false,
+        }
+    }
+
+    fn told(seconds: impl IntoIterator<Item = (u64, u64)>) -> Vec<String> {
+        let mut arrivals = Arrivals::default();
+        let seconds = seconds.into_iter();
+        seconds
+            .filter_map(|(frames, lost)| arrivals.look(&second(frames, lost)))
+            .collect()
+    }
+
+    #[test]
+    fn silence_and_losses_are_told_once_with_their_cause() {
+        assert_eq!(told((1..20).map(|n| (25 * n, n / 4))), Vec::<String>::new());
+        let silent = told((1..20).map(|n| (25 * n.min(4), 0)));
+        assert_eq!(silent.len(), 1);
+        assert!(silent[0].contains("the source pauses"), "{silent:?}");
+        let lost = told((1..20).map(|n| (25 * n.min(4), 25 * n.saturating_sub(4))));
+        assert!(
+            lost[0].contains("75 frames were lost") && lost[0].contains("--protect-base"),
+            "{lost:?}"
+        );
+        let lossy = told((1..20).map(|n| (18 * n, 7 * n)));
+        assert_eq!(
+            lossy,
+            [
+                "35 of 125 frames were lost on the path in 5 s; serve --protect-base 6+2 lets receivers repair base-layer losses"
+            ]
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Sessions of receivers: names, ends, restarts of the node they call.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{
+    Running, complaint, decode, ends_within, folder, have_ffmpeg, layercast, make_clip, real_time,
+    run,
+};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A receiver that runs on.
+fn join(args: &[&str]) -> Child {
+    layercast()
+        .arg("join")
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs")
+}
+
+fn said(child: &mut Child) -> String {
+    let mut text = String::new();
+    let pipe = child.stderr.as_mut().expect("a pipe");
+    pipe.read_to_string(&mut text).expect("text");
+    text
+}
+
+/// Waits until the file at `path` holds a line that differs from `old`, and gives it.
+fn line_of(path: &Path, old: &str) -> String {
+    let until = Instant::now() + SOON;
+    while Instant::now() < until {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if let Some(line) = text
+            .lines()
+            .next()
+            .filter(|line| *line != old && text.ends_with('\n'))
+        {
+            return line.to_owned();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("no URL in {}", path.display());
+}
+
+#[real_time]
+fn receivers_have_names_of_their_own_and_a_name_is_free_when_its_receiver_has_ended() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("names"), 2);
+    let server = Running::start(&["serve", &clip, "--flow", "test", "--loop"]);
+    let url = server.url.as_str();
+    // Two without a name, side by side.
+    let mut both = [(); 2].map(|()| join(&[url, "--for", "4s"]));
+    for child in &mut both {
+        assert_eq!(ends_within(child, SOON), Some(0), "{}", said(child));
+    }
+    // One that ends with an error gives its name back, as one that ends in order.
+    let wrong = url.replace("/test?", "/wrong?");
+    for _ in 0..2 {
+        let refused = run(&["join", &wrong, "--name", "ann"]);
+        let why = complaint(&refused);
+        assert!(why.contains("has no flow \"wrong\""), "{why}");
+        assert!(!why.contains("not connected"), "{why}");
+    }
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let fine = run(&["join", url, "--name", "ann", "--for", "4s"]);
+        assert_eq!(fine.status.code(), Some(0), "{}", complaint(&fine));
+        assert!(
+            !complaint(&fine).contains("not connected"),
+            "{}",
+            complaint(&fine)
+        );
+        assert!(begun.elapsed() < Duration::from_secs(8));
+    }
+    // A name that is in use.
+    let mut ann = join(&[url, "--name", "ann"]);
+    std::thread::sleep(Duration::from_secs(1));
+    let second = run(&["join", url, "--name", "ann", "--for", "20s"]);
+    assert_eq!(second.status.code(), Some(1));
+    let why = complaint(&second);
+    assert!(why.contains("another neighbour with the name ann"), "{why}");
+    assert!(
+        why.lines().last().unwrap_or_default().contains("--name"),
+        "{why}"
+    );
+    // A receiver that was killed comes back under its name.
+    ann.kill().expect("it runs");
+    ann.wait().expect("it ends");
+    let back = run(&["join", url, "--name", "ann", "--for", "9s"]);
+    assert_eq!(back.status.code(), Some(0), "{}", complaint(&back));
+    assert!(
+        complaint(&back).contains("a name is free at most 3 s after"),
+        "{}",
+        complaint(&back)
+    );
+}
+
+#[real_time]
+fn a_server_with_another_certificate_is_found_by_its_url_in_a_file_or_named() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let folder = folder("renewed");
+    let clip = make_clip(&folder, 2);
+    let (url, got) = (folder.join("server.url"), folder.join("got.m1v"));
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let serve = || {
+        layercast()
+            .args(["serve", &clip, "--flow", "test", "--loop"])
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .stdout(File::create(&url).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut server = serve();
+    let first = line_of(&url, "");
+    let at = format!("@{}", url.display());
+    let out = got.display().to_string();
+    let mut follows = join(&[&at, "--out", &out, "--for", "14s"]);
+    let mut stays = join(&[&first, "--patience", "3s"]);
+    std::thread::sleep(Duration::from_secs(3));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let mut server = serve();
+    line_of(&url, &first);
+    assert_eq!(ends_within(&mut stays, SOON), Some(3));
+    let why = said(&mut stays);
+    assert_eq!(
+        why.matches("started again with a new certificate").count(),
+        2,
+        "{why}"
+    );
+    assert!(why.contains("--identity FILE"), "{why}");
+    assert!(why.contains("flow test was lost"), "{why}");
+    assert_eq!(ends_within(&mut follows, SOON), Some(0));
+    let why = said(&mut follows);
+    assert!(why.contains("the file has another URL"), "{why}");
+    assert_eq!(why.matches("joined; ").count(), 2, "{why}");
+    let (complaints, pictures) = decode(&got);
+    assert_eq!(complaints, "");
+    // More than before the restart.
+    assert!(pictures > 120, "{pictures}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_file_that_never_holds_a_url_is_named_and_given_up() {
+    let file = folder("nothere").join("nothere.url");
+    let output = run(&["join", &format!("@{}", file.display())]);
+    assert_eq!(output.status.code(), Some(1));
+    let why = complaint(&output);
+    assert!(
+        why.matches("nothere.url does not exist; giving up in")
+            .count()
+            >= 2,
+        "{why}"
+    );
+    assert!(why.contains("check the name"), "{why}");
+}
+
+#[test]
+fn a_port_in_use_is_told_before_a_live_input_is_measured() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let begun = Instant::now();
+    let output = run(&["serve", "udp://127.0.0.1:0", "--listen", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    let why = complaint(&output);
+    assert!(
+        why.contains("is in use") && why.contains("--listen"),
+        "{why}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
