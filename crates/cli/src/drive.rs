@@ -121,8 +121,13 @@ impl Drive<'_> {
                 }
                 event = next(&mut live) => match event {
                     Some(event) => {
+                        if let LiveEvent::Counted { stats } | LiveEvent::End { stats } = &event {
+                            status.input = Some(serde_json::to_value(stats).map_err(Failure::new)?);
+                        }
                         let t_s = clock.now().since(self.epoch).as_secs_f64();
-                        teller.event(t_s, &live::in_words(&event))?;
+                        if let Some(text) = live::in_words(&event) {
+                            teller.event(t_s, &text)?;
+                        }
                     }
                     None => live = None,
                 },
@@ -140,7 +145,11 @@ impl Drive<'_> {
         };
         drop(running);
         trace.finish()?;
-        teller.summary(&summary, &in_words(&summary))?;
+        let mut value = serde_json::to_value(&summary).map_err(Failure::new)?;
+        if let Some(input) = status.input {
+            value["input"] = input;
+        }
+        teller.summary(&value, &in_words(&summary))?;
         stop.outcome()
     }
 }

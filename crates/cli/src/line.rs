@@ -96,6 +96,9 @@ pub struct NodeStatus {
     pub neighbours: u32,
     /// Branches that media go to.
     pub branches: u32,
+    /// What came in at a live input: `ts` and `rtp` with their counts, other sources on an RTP port among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
 }
 
 #[cfg(test)]

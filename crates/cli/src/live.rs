@@ -140,9 +140,10 @@ pub fn describe(form: &str, spec: &FlowSpec) -> String {
     )
 }
 
-/// What a person wants to know of what happens to a live input.
-pub fn in_words(event: &LiveEvent) -> String {
-    match event {
+/// What a person wants to know of what happens to a live input; nothing of what comes each second.
+pub fn in_words(event: &LiveEvent) -> Option<String> {
+    Some(match event {
+        LiveEvent::Counted { .. } => return None,
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
         LiveEvent::Resync => "the stream paused or jumped: its timeline begins anew".to_owned(),
@@ -173,7 +174,7 @@ pub fn in_words(event: &LiveEvent) -> String {
             let lost = stats.ts.lost + stats.rtp.lost;
             format!("the stream is over, {lost} packets of it were lost before they came here")
         }
-    }
+    })
 }
 
 #[cfg(test)]
