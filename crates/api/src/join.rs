@@ -264,6 +264,7 @@ impl Sorter {
             }
             JoinEvent::Connected { .. }
             | JoinEvent::Disconnected { .. }
+            | JoinEvent::Renewed { .. }
             | JoinEvent::Advertised(_)
             | JoinEvent::Second(_) => return,
         };

@@ -85,43 +85,77 @@ const SILENCE: u32 = 3;
 const LOSS_WINDOW: u32 = 5;
 /// Lost frames of a window, per mille and at least, that are worth a word.
 const WORTH: (u64, u64) = (50, 10);
-/// What helps against losses.
-pub const AGAINST_LOSS: &str = "serve --protect-base 6+2 lets receivers repair base-layer losses";
+
+/// What helps against losses, by whether frames of the base layer are among them: switches whose queues fill discard
+/// enhancement frames first, other paths make no difference.
+pub fn against_loss(base: u64) -> &'static str {
+    match base {
+        0 => {
+            "none of the base layer, as where the queue of a link fills in busy GOPs: raise the rate of the link, or \
+             encode with -maxrate and -bufsize"
+        }
+        _ => "serve --protect-base 6+2 lets receivers repair losses of the base layer",
+    }
+}
 
 /// Whether frames come, and how many are lost.
 #[derive(Default)]
 pub struct Arrivals {
-    /// Frames played and lost, all layers, at the last look, and when the running window began.
-    last: (u64, u64),
-    window: (u64, u64),
+    /// The figures of the last look, when the running window began, and when a frame was played last.
+    last: Seen,
+    window: Seen,
+    played: Seen,
+    /// Seconds of the window, and without a frame.
     seconds: u32,
-    /// Seconds without a frame, and frames lost when the last one was played.
     silent: u32,
-    lost_before: u64,
     told: bool,
+}
+
+/// Frames since the start.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    played: u64,
+    lost: u64,
+    lost_base: u64,
+}
+
+impl Seen {
+    fn since(self, before: Seen) -> Seen {
+        Seen {
+            played: self.played.saturating_sub(before.played),
+            lost: self.lost.saturating_sub(before.lost),
+            lost_base: self.lost_base.saturating_sub(before.lost_base),
+        }
+    }
 }
 
 impl Arrivals {
     /// Takes the figures of a second; gives what to tell.
     pub fn look(&mut self, progress: &Progress) -> Option<String> {
         let sum = |count: &PerLayer<u64>| count.iter().map(|(_, &n)| n).sum::<u64>();
-        let now = (sum(&progress.frames), sum(&progress.lost));
-        let played = now.0 > self.last.0;
-        self.last = now;
+        let now = Seen {
+            played: sum(&progress.frames),
+            lost: sum(&progress.lost),
+            lost_base: progress.lost.base,
+        };
         self.seconds += 1;
-        if played {
-            (self.silent, self.lost_before) = (0, now.1);
-        } else {
-            self.silent += 1;
+        self.silent += 1;
+        if now.since(self.last).played > 0 {
+            (self.silent, self.played) = (0, now);
         }
+        self.last = now;
         if self.silent == SILENCE {
-            return Some(match now.1.saturating_sub(self.lost_before) {
+            let Seen {
+                lost, lost_base, ..
+            } = now.since(self.played);
+            return Some(match lost {
                 0 => format!(
                     "nothing came for {SILENCE} s: the source pauses, its GOPs are longer, or the path is cut"
                 ),
-                lost => format!(
+                _ => format!(
                     "nothing was played for {SILENCE} s: {lost} frames were lost on the path, and with each start of a \
-                     GOP all that follows it; {AGAINST_LOSS}"
+                     GOP all that follows it; {}",
+                    against_loss(lost_base)
                 ),
             });
         }
@@ -129,20 +163,20 @@ impl Arrivals {
             return None;
         }
         self.seconds = 0;
-        let (frames, lost) = (
-            now.0 - self.window.0.min(now.0),
-            now.1.saturating_sub(self.window.1),
-        );
+        let Seen {
+            played,
+            lost,
+            lost_base,
+        } = now.since(self.window);
         self.window = now;
-        let heavy = lost >= WORTH.1 && lost * 1_000 >= (frames + lost) * WORTH.0;
-        if !heavy || std::mem::replace(&mut self.told, heavy) {
-            self.told &= heavy;
-            return None;
-        }
-        Some(format!(
-            "{lost} of {} frames were lost on the path in {LOSS_WINDOW} s; {AGAINST_LOSS}",
-            frames + lost
-        ))
+        let heavy = lost >= WORTH.1 && lost * 1_000 >= (played + lost) * WORTH.0;
+        let news = heavy && !self.told;
+        self.told = heavy;
+        news.then(|| {
+            let all = played + lost;
+            let helps = against_loss(lost_base);
+            format!("{lost} of {all} frames were lost on the path in {LOSS_WINDOW} s; {helps}")
+        })
     }
 }
 
@@ -189,17 +223,17 @@ mod tests {
         let silent = told((1..20).map(|n| (25 * n.min(4), 0)));
         assert_eq!(silent.len(), 1);
         assert!(silent[0].contains("the source pauses"), "{silent:?}");
-        let lost = told((1..20).map(|n| (25 * n.min(4), 25 * n.saturating_sub(4))));
+        let lost = told((1..20_u64).map(|n| (25 * n.min(4), 25 * n.saturating_sub(4))));
         assert!(
             lost[0].contains("75 frames were lost") && lost[0].contains("--protect-base"),
             "{lost:?}"
         );
         let lossy = told((1..20).map(|n| (18 * n, 7 * n)));
-        assert_eq!(
-            lossy,
-            [
-                "35 of 125 frames were lost on the path in 5 s; serve --protect-base 6+2 lets receivers repair base-layer losses"
-            ]
+        assert_eq!(lossy.len(), 1);
+        assert!(
+            lossy[0]
+                .starts_with("35 of 125 frames were lost on the path in 5 s; serve --protect-base")
         );
+        assert!(against_loss(0).contains("-maxrate"));
     }
 }

@@ -11,7 +11,7 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::runtime;
 use crate::output::{Table, print, print_json};
-use crate::reasons::AGAINST_LOSS;
+use crate::reasons::against_loss;
 use crate::xtpd;
 
 /// Runs `layercast stats`.
@@ -155,7 +155,8 @@ fn whys(member: &MemberStats) -> String {
         let due = played + lost;
         (lost * 1_000 > due * LOSS_WORTH).then(|| {
             let percent = 100.0 * lost as f64 / due as f64;
-            format!("{percent:.0} % of its frames were lost on the path ({AGAINST_LOSS})")
+            let helps = against_loss(report.lost.base);
+            format!("{percent:.0} % of its frames were lost on the path ({helps})")
         })
     });
     let all = [member.limit.map(why), lost];
