@@ -27,6 +27,9 @@ use crate::mets::PlayedFrame;
 const MAX_JUMP: i32 = 3_000;
 /// How far a frame of the same count may come out of order.
 const REORDERED: i32 = 64;
+/// GOP starts that may be cut while a receiver joins, or joins anew: what follows them is no loss. If more of them in a
+/// row never come whole, the path loses them, and all of them are lost.
+const CUT_STARTS: u32 = 4;
 /// Entries of the playout buffer, dropped frames included.
 const MAX_SLOTS: usize = 8_192;
 /// Deadlines in a window, and how late a frame may be handed over without missing its own
@@ -78,8 +81,8 @@ pub(super) struct Receiver {
     newest_us: Serial,
     /// A frame far off: the next one near it opens a new count.
     stray: Option<Serial>,
-    /// While it waits for a GOP start that is whole: the first and the newest one that began to come.
-    begun: Option<(Mark, Mark)>,
+    /// While it waits for a GOP start that is whole: the first and the newest one that began to come, and how many.
+    begun: Option<(Mark, Mark, u32)>,
     /// What the flow becomes from the frame of this number on.
     change: Option<(Serial, FlowSpec)>,
     pub stats: SinkStats,
@@ -200,16 +203,19 @@ impl Receiver {
             level,
         };
         match &mut self.begun {
-            Some((_, newest)) if mark.seq.is_after(newest.seq) => *newest = mark,
+            Some((_, newest, count)) if mark.seq.is_after(newest.seq) => {
+                *newest = mark;
+                *count = count.saturating_add(1);
+            }
             Some(_) => {}
-            None => self.begun = Some((mark, mark)),
+            None => self.begun = Some((mark, mark, 1)),
         }
     }
 
     /// What is missing of the GOPs whose starts began to come, up to the newest one, which may still come whole.
     fn unstarted(&self) -> Gap {
         match &self.begun {
-            Some((first, newest)) if newest.seq.is_after(first.seq) => {
+            Some((first, newest, count)) if *count > CUT_STARTS => {
                 self.gaps.missing_before(*first, *newest)
             }
             _ => Gap::default(),
@@ -553,7 +559,11 @@ impl Receiver {
             frame: playout.late_by.is_none().then_some(frame),
             opens,
             begun: match opens {
-                true => self.begun.take().map(|(first, _)| first),
+                true => self
+                    .begun
+                    .take()
+                    .filter(|(.., count)| *count > CUT_STARTS)
+                    .map(|(first, ..)| first),
                 false => None,
             },
             after_outage,
