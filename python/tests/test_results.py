@@ -111,6 +111,8 @@ def test_a_recorded_row_keeps_its_cause_only_while_it_differs():
         ("mets/e2", "Campbell, Coulson 1997", "guaranteed", "decision"),
         ("mets/e5c", "Campbell, Coulson 1997", "level 2", "decision"),
         ("packet-level-fec/f1", "C. Huitema 1996, figure 1", "curves only", "restored"),
+        ("packet-level-fec/s1", "C. Huitema 1996, figures 1 to 4 simulated", "model B", "restored"),
+        ("where-to-use-fec/x3", "J. Nonnenmacher", "E(T) 2.049", "restored"),
         ("sim/scale", "No paper: ten times the hosts", "13 times", "decision"),
         ("tcp/dumbbell", "ns-2.35 and ns-3.37", "97 Mbit/s", "peer"),
     ],

@@ -170,7 +170,7 @@ def _causes(stored: list[Experiment]) -> str:
         causes: dict[str, list[Row]] = {}
         for row in one.rows:
             if row.verdict in ("shape", "differs"):
-                causes.setdefault(row.cause, []).append(row)
+                causes.setdefault(row.cause or row.note, []).append(row)
         for cause, rows in causes.items():
             names = "; ".join(row.name for row in rows)
             lines.append(f"- *{prefix}{names}*: {linked(cause or 'the cause is not known.')}")

@@ -51,14 +51,16 @@ def slug(text: str) -> str:
 def source_of(id: str, paper: str, reported: str) -> str:
     """The kind of source of a row's expected value, a key of `SOURCES`.
 
-    What a row says of itself goes first: a prototype or model is named in `reported`, a requirement of
-    ours has no reported value. Otherwise it is the experiment's: its `paper` names no paper for our own.
+    What a row says of itself goes first: a prototype or model is named in `reported` (that of METS is a
+    prototype, others are the papers'), a requirement of ours has no reported value. Otherwise it is the
+    experiment's: its `paper` names no paper for our own.
     """
-    if re.search(r"prototype|calibrated|^model|specification's own", reported):
+    of_prototype = id.startswith("mets/") and reported.startswith("model")
+    if of_prototype or re.search(r"prototype|calibrated|specification's own", reported):
         return "calibration"
     if reported in ("", "-", "ours", "guaranteed") or reported.startswith(("ours", "at most 1.10")):
         return "decision"
-    if re.search(r"figures? only|curves only|the model|by the model|^formula", reported):
+    if re.search(r"figures? only|curves only|the model|model [AB]\b|^model|E\(T\)|^formula", reported):
         return "restored"
     if id.startswith("tcp/"):
         return "peer"
