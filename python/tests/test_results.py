@@ -119,6 +119,7 @@ def test_a_recorded_row_keeps_its_cause_only_while_it_differs():
 )
 def test_an_expected_value_has_a_kind_of_source(id, paper, reported, source):
     assert record.source_of(id, paper, reported) == source
+    assert record.source_of(id, paper, reported, "the model's times were fitted to this") == "calibration"
 
 
 @pytest.mark.parametrize(

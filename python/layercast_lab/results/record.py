@@ -48,15 +48,19 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def source_of(id: str, paper: str, reported: str) -> str:
+def source_of(id: str, paper: str, reported: str, note: str = "") -> str:
     """The kind of source of a row's expected value, a key of `SOURCES`.
 
-    What a row says of itself goes first: a prototype or model is named in `reported` (that of METS is a
+    What a row says of itself goes first: a value that parameters were fitted to, a prototype or a model is named in `reported` (that of METS is a
     prototype, others are the papers'), a requirement of ours has no reported value. Otherwise it is the
     experiment's: its `paper` names no paper for our own.
     """
     of_prototype = id.startswith("mets/") and reported.startswith("model")
-    if of_prototype or re.search(r"prototype|calibrated|specification's own", reported):
+    if (
+        of_prototype
+        or "fitted to this" in note
+        or re.search(r"prototype|calibrated|specification's own", reported)
+    ):
         return "calibration"
     if reported in ("", "-", "ours", "guaranteed") or reported.startswith(("ours", "at most 1.10")):
         return "decision"
@@ -83,7 +87,7 @@ def rows_of(report: dict, paper: str, before: Experiment | None = None) -> list[
         found.append(
             Row(
                 id=id,
-                source=source_of(report["id"], paper, told["reported"]),
+                source=source_of(report["id"], paper, told["reported"], told["note"]),
                 unit=(value[1].strip() or None) if known else None,
                 value=value[0] if known else None,
                 cause=cause,

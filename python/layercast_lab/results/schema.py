@@ -16,7 +16,7 @@ SOURCES = {
     "paper": "printed in the paper",
     "restored": "computed from the paper's formulas or restored from its figures",
     "decision": "our own requirement",
-    "calibration": "a prototype that the parameters were calibrated with",
+    "calibration": "values that the parameters were fitted to, or of a prototype that was",
     "peer": "another program, measured with the same parameters",
 }
 """Where an expected value comes from."""
