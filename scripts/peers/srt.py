@@ -177,6 +177,8 @@ def run_layercast(
         # The server's line is the bottleneck itself, or the path contains it and no program knows its rate.
         entrance = programs.ready(path(port, None if knows else rate, condition, seed, SETTLE))
         join = ["join", f"{entrance}/bunny", "--playout", f"{playout}ms", "--out", received]
+        # The name of the link in `line`.
+        join += ["--name", "receiver"]
         if whole:
             # Key frames are so large that sent in bursts they fill the queue; smoothed as for SRT.
             join += ["--drain", f"{round(rate * SMOOTHED)}bit/s"]
