@@ -51,9 +51,9 @@ def slug(text: str) -> str:
 def source_of(id: str, paper: str, reported: str, note: str = "") -> str:
     """The kind of source of a row's expected value, a key of `SOURCES`.
 
-    What a row says of itself goes first: a value that parameters were fitted to, a prototype or a model is named in `reported` (that of METS is a
-    prototype, others are the papers'), a requirement of ours has no reported value. Otherwise it is the
-    experiment's: its `paper` names no paper for our own.
+    What a row says of itself goes first: its note names a value that parameters were fitted to, `reported`
+    a prototype or a model (METS's is a prototype, others are the papers'), and a requirement of ours has
+    no reported value. Otherwise it is the experiment's: its `paper` names no paper for our own.
     """
     of_prototype = id.startswith("mets/") and reported.startswith("model")
     if (
