@@ -524,7 +524,8 @@ pub struct Join {
     #[arg(long, value_name = "add-layer|inform|ignore", value_parser = units::on_plenty)]
     pub on_plenty: Option<OnPlenty>,
     /// Write the received stream to this file, `.ts` as a transport stream; `-` is standard output;
-    /// udp://HOST:PORT sends a transport stream to a player, rtp://HOST:PORT sends RTP
+    /// udp://HOST:PORT sends a transport stream to a player, rtp://HOST:PORT sends RTP. A file is created, or emptied, when
+    /// the first data arrive; a file that is being served or written is refused
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// With --out rtp://: the session description with which players open it [default: FLOW.sdp]

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Outcome};
 use crate::line::{Line, NodeStatus};
 use crate::live;
 use crate::node::{Place, Stop, Trace, parent, runtime, wait_until};
-use crate::output::{Lines, Table};
+use crate::output::{Lines, Table, count as count_of};
 use crate::teller::Teller;
 
 /// A node about to run.
@@ -136,8 +136,10 @@ impl Drive<'_> {
                     let line = Line::Node(status.clone());
                     teller.status(&line, || {
                         format!(
-                            "{:8.0} s  {} neighbours, {} branches",
-                            status.t_s, status.neighbours, status.branches
+                            "{:8.0} s  {}, {}",
+                            status.t_s,
+                            count_of(status.neighbours, "neighbour"),
+                            count_of(status.branches, "branch")
                         )
                     })?;
                 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::signals;
+
 /// Why a command ended without success.
 #[derive(Debug)]
 pub enum Failure {
@@ -23,7 +25,7 @@ pub enum Failure {
         /// What the user can do instead.
         hint: Option<String>,
     },
-    /// The user stopped it (exit code 130).
+    /// A signal stopped it (exit code 130 after SIGINT, 143 after SIGTERM).
     Interrupted,
     /// Whoever read our output has seen enough: no reason to say a word.
     BrokenPipe,
@@ -92,7 +94,7 @@ impl Failure {
             Failure::Failed { .. } | Failure::Unsatisfied => 1,
             Failure::Usage(_) | Failure::WrongUse { .. } => 2,
             Failure::Partial => 3,
-            Failure::Interrupted => 130,
+            Failure::Interrupted => signals::code(),
             Failure::BrokenPipe => 0,
         }
     }

@@ -1,7 +1,7 @@
 //! `layercast filter`: a clip at a lower rate.
 
-use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use layercast_core::{Layer, Media, PerLayer, Rate, Serial};
@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{self, Table, are, count, print, print_json};
 use crate::probe::read_clip;
+use crate::signals;
 
 /// What the filter did, layer by layer.
 #[derive(Debug, Serialize)]
@@ -41,6 +42,11 @@ struct Change {
 
 /// Runs the command.
 pub fn run(args: &args::Filter) -> Outcome {
+    signals::exit_on_first()?;
+    if same_file(&args.file, &args.out) {
+        let what = format!("-o {}: this is the input, too", args.out.display());
+        return Err(Failure::Usage(what));
+    }
     let clip = read_clip(&args.file, None)?;
     filterable(&clip, &args.file)?;
     let explain = |(index, error): (usize, FilterError)| {
@@ -111,13 +117,25 @@ fn stream(frames: &[Option<&Frame>], source: &Path) -> Result<Vec<u8>, Failure> 
     Ok(out)
 }
 
+/// Whether both paths lead to one regular file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => {
+            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
+        }
+        _ => false,
+    }
+}
+
 fn write(path: &Path, stream: &[u8]) -> Outcome {
     if path == Path::new("-") {
         let mut out = io::stdout().lock();
         out.write_all(stream)?;
         return Ok(out.flush()?);
     }
-    fs::write(path, stream).map_err(|error| Failure::file(path, "write", &error))
+    let mut file = output::create(path)?;
+    file.write_all(stream)
+        .map_err(|error| Failure::file(path, "write", &error))
 }
 
 fn report(
@@ -180,9 +198,10 @@ fn table(report: &Report) -> String {
     let mut text = table.render();
     if report.over_budget > 0 {
         text.push_str(&format!(
-            "\n  {} frames are over their budget with nothing left to drop but headers, vectors and DC\n  \
+            "\n  {} {} over budget with nothing left to drop but headers, vectors and DC\n  \
              coefficients; --keep drops whole pictures\n",
-            report.over_budget
+            count(report.over_budget, "frame"),
+            are(report.over_budget)
         ));
     }
     text

@@ -307,10 +307,10 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                 }
                 match &event {
                     // It is called again and again; what is wrong is told once.
-                    JoinEvent::Disconnected { reason } => {
-                        if trouble.replace(reason.clone()).as_ref() == Some(reason) {
-                            continue;
-                        }
+                    JoinEvent::Disconnected { reason }
+                        if trouble.replace(reason.clone()).as_ref() == Some(reason) =>
+                    {
+                        continue;
                     }
                     JoinEvent::Connected { .. } => trouble = None,
                     _ => {}
@@ -333,10 +333,10 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     }
     teller.summary(&value, &in_words(&summary))?;
     if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
-        return Err(Failure::new(format!(
-            "cannot write {}: {error}",
-            path.display()
-        )));
+        let failure = Failure::new(format!("cannot write {}: {error}", path.display()));
+        // A signal gives the exit code; the error is printed all the same.
+        stop.outcome().inspect_err(|_| eprintln!("{failure}"))?;
+        return Err(failure);
     }
     if let Some(missing) = &summary.missing {
         eprintln!("layercast: {missing}; what came until then is complete");

@@ -1,7 +1,6 @@
 //! Live input of `layercast serve`, and the addresses of live streams.
 
 use std::fs;
-use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -12,39 +11,41 @@ use layercast_net::{LiveEvent, LiveFrom, LiveOptions};
 
 use crate::args;
 use crate::failure::Failure;
+use crate::input;
 use crate::output::Table;
 use crate::probe;
 
-/// Bytes read from standard input to recognise a transport stream, including bytes before its first packet.
-const SNIFF: usize = 2_048;
+/// Bytes read from standard input or a FIFO to recognise a transport stream, including bytes before its first packet.
+const SNIFF: u64 = 2_048;
 
 /// What `serve` was given.
 pub enum Input {
-    /// A file, or all of standard input.
+    /// A file, or all of a pipe that is not a transport stream.
     Clip(Box<Clip>),
     /// Something that goes on arriving.
     Live(LiveFrom),
 }
 
 /// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
-/// on standard input.
+/// on standard input, from a FIFO or from a device.
 pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
     if let Some(address) = path.to_str().and_then(address_of) {
         return Ok(Input::Live(LiveFrom::Udp(listen_address(address)?)));
     }
-    if path != Path::new("-") {
+    if !input::is_stream(path) {
         return Ok(Input::Clip(Box::new(probe::read_clip(path, program)?)));
     }
-    let failed = |error| Failure::file(path, "read", &error);
-    let mut stdin = io::stdin().lock();
-    let mut first = Vec::new();
-    let mut front = (&mut stdin).take(SNIFF as u64);
-    front.read_to_end(&mut first).map_err(failed)?;
+    let (first, rest) = input::begin(path, SNIFF)?;
     if layercast_media::is_transport_stream(&first) {
-        return Ok(Input::Live(LiveFrom::Stdin(Bytes::from(first))));
+        let name = match path == Path::new("-") {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        let first = Bytes::from(first);
+        return Ok(Input::Live(LiveFrom::Pipe { name, first, rest }));
     }
-    stdin.read_to_end(&mut first).map_err(failed)?;
-    let clip = Clip::of_program(first.into(), program);
+    let bytes = input::rest(path, first, rest)?;
+    let clip = Clip::of_program(bytes.into(), program);
     let clip = clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     Ok(Input::Clip(Box::new(clip)))
 }

@@ -20,7 +20,6 @@ use layercast_switch::PortConfig;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
@@ -28,13 +27,15 @@ use tokio_util::sync::CancellationToken;
 use crate::address;
 use crate::args::Role;
 use crate::failure::{Failure, Outcome};
+use crate::output;
 use crate::scenario::{self, Override};
+use crate::signals;
 
 /// File descriptors that a command opens before it does anything: runtime, signals, sockets, timers.
 const DESCRIPTORS: usize = 16;
 
 /// Checks that there are file descriptors enough: parts of the runtime cannot report that there are none.
-fn check_descriptors() -> Result<(), Failure> {
+pub fn check_descriptors() -> Result<(), Failure> {
     let opened: Result<Vec<File>, std::io::Error> =
         (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     opened.map(drop).map_err(|error| {
@@ -66,25 +67,14 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Begins to listen for signals; must be called within a runtime. A second Ctrl-C ends the
-    /// process at once.
+    /// Begins to listen for signals ([`signals::on_first`]).
     pub fn listen() -> Result<Stop, Failure> {
         let stop = Stop::default();
-        let mut terminated = signal(SignalKind::terminate()).map_err(Failure::new)?;
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(Failure::new)?;
         let listener = stop.clone();
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    _ = terminated.recv() => {}
-                    _ = interrupted.recv() => {}
-                }
-                if listener.interrupted.swap(true, Ordering::Relaxed) {
-                    std::process::exit(i32::from(Failure::Interrupted.code()));
-                }
-                listener.token.cancel();
-            }
-        });
+        signals::on_first(move || {
+            listener.interrupted.store(true, Ordering::Relaxed);
+            listener.token.cancel();
+        })?;
         Ok(stop)
     }
 
@@ -248,7 +238,7 @@ impl Trace {
             let path = PathBuf::new();
             return Ok(Trace { path, out: None });
         };
-        let file = File::create(path).map_err(|error| Failure::file(path, "write", &error))?;
+        let file = output::create(path)?;
         Ok(Trace {
             path: path.to_owned(),
             out: Some(JsonSeq::new(BufWriter::new(file), title)),

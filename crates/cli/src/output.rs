@@ -1,16 +1,76 @@
 //! Printing: tables, JSON, standard output that may go away at any time.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::signals;
+
+/// Time until the command says that a FIFO has no reader, and between two attempts to open it.
+const NOTE_AFTER: Duration = Duration::from_secs(2);
+const FIFO_POLL: Duration = Duration::from_millis(50);
+
+/// A number of things in words: `1 file`, `2 files`, `3 passes`.
+pub fn count(number: impl Into<u64>, thing: &str) -> String {
+    let number = number.into();
+    let ending = match number {
+        1 => "",
+        _ if thing.ends_with("ch") || thing.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{number} {thing}{ending}")
+}
+
+/// The verb that goes with [`count`].
+pub fn are(number: impl Into<u64>) -> &'static str {
+    match number.into() {
+        1 => "is",
+        _ => "are",
+    }
+}
 
 /// Prints to standard output and flushes, so that a reader sees it at once.
 pub fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Creates the file `path`. A FIFO is opened when a program reads it; a signal ends the wait.
+///
+/// # Errors
+/// The file cannot be created or opened for writing.
+pub fn create(path: &Path) -> Result<File, Failure> {
+    let failed = |error: io::Error| Failure::file(path, "write", &error);
+    let is_fifo = path.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+    if !is_fifo {
+        return File::create(path).map_err(failed);
+    }
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        match layercast_net::open_fifo(path) {
+            Ok(Some(file)) => return Ok(file),
+            Ok(None) if signals::is_received() => return Err(Failure::Interrupted),
+            Ok(None) => {
+                if !is_told && begun.elapsed() > NOTE_AFTER {
+                    is_told = true;
+                    eprintln!(
+                        "{}: waits for a program that reads this FIFO",
+                        path.display()
+                    );
+                }
+                sleep(FIFO_POLL);
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
 }
 
 /// Prints one JSON value over several lines.
@@ -87,6 +147,17 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        let words = |n: u64| format!("{} {}", count(n, "file"), are(n));
+        assert_eq!(words(0), "0 files are");
+        assert_eq!(words(1), "1 file is");
+        assert_eq!(words(2), "2 files are");
+        assert_eq!(count(2_u32, "branch"), "2 branches");
+        assert_eq!(count(3_u8, "pass"), "3 passes");
+        assert_eq!(count(1_u8, "GOP"), "1 GOP");
+    }
 
     #[test]
     fn columns_line_up() {

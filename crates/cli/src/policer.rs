@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
+use crate::signals;
 
 /// Packets of the first train; each further one has four times as many, until enough are lost.
 const FIRST: u32 = 256;
@@ -38,6 +39,7 @@ const MOST: u32 = 1 << 20;
 
 /// Runs the command.
 pub fn run(args: &args::PolicerProbe) -> Outcome {
+    signals::exit_on_first()?;
     match (args.to, args.listen) {
         (_, Some(address)) => answer(address),
         (Some(to), None) => measure(args, to),

@@ -1,7 +1,5 @@
 //! `layercast probe`: what is in a clip.
 
-use std::fs;
-use std::io::{self, Read};
 use std::path::Path;
 
 use layercast_core::{CellRate, FlowSpec, FrameRate, Media, Rate};
@@ -9,14 +7,17 @@ use layercast_media::{Advice, Clip, Container, Summary, VideoCodec};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::input;
+use crate::output::{Table, count, print, print_json};
 use crate::scheme;
+use crate::signals;
 
 /// Frames per second of a trace, which names none: that of the film clips of specs/mets.md 3.2.
 const TRACE_RATE: FrameRate = FrameRate { num: 24, den: 1 };
 
 /// Runs the command.
 pub fn run(args: &args::Probe) -> Outcome {
+    signals::exit_on_first()?;
     scheme::check_path(&args.file, scheme::Place::File)?;
     let clip = read_clip(&args.file, args.program)?;
     if args.json {
@@ -41,17 +42,11 @@ pub fn notes(advice: &[Advice]) -> String {
 /// Reads a clip: MPEG video by its content, a frame-size trace by its name (`.trace`, `.txt`); `-` is
 /// standard input. `program` is the one of a transport stream.
 pub fn read_clip(path: &Path, program: Option<u16>) -> Result<Clip, Failure> {
-    let bytes = match path == Path::new("-") {
-        true => {
-            let mut bytes = Vec::new();
-            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-        }
-        false => fs::read(path),
-    };
-    let bytes = bytes.map_err(|error| Failure::file(path, "read", &error))?;
     let extension = path.extension().and_then(|extension| extension.to_str());
-    let clip = match (extension, std::str::from_utf8(&bytes)) {
-        (Some("trace" | "txt"), Ok(text)) => Clip::parse_trace(text, TRACE_RATE),
+    let is_trace = matches!(extension, Some("trace" | "txt"));
+    let bytes = input::read(path, is_trace)?;
+    let clip = match (is_trace, std::str::from_utf8(&bytes)) {
+        (true, Ok(text)) => Clip::parse_trace(text, TRACE_RATE),
         _ => Clip::of_program(bytes.into(), program),
     };
     clip.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
@@ -133,12 +128,12 @@ fn headline(summary: &Summary) -> String {
     };
     let pictures = summary.pictures;
     format!(
-        "{codec}, {container}, {size}{:.2} frames/s, {} pictures (I {}, P {}, B {}) in {} GOPs",
+        "{codec}, {container}, {size}{:.2} frames/s, {} (I {}, P {}, B {}) in {}",
         summary.fps,
-        pictures.i + pictures.p + pictures.b,
+        count(pictures.i + pictures.p + pictures.b, "picture"),
         pictures.i,
         pictures.p,
         pictures.b,
-        summary.gops
+        count(summary.gops, "GOP")
     )
 }

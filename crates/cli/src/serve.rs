@@ -1,5 +1,6 @@
 //! `layercast serve`: a clip or a live stream as a layered flow.
 
+use std::fs::File;
 use std::path::Path;
 
 use layercast_core::quantity::QueueSize;
@@ -19,12 +20,14 @@ use crate::address;
 use crate::args::{self, IdentityArgs, LinkArgs};
 use crate::drive::{self, Drive};
 use crate::failure::{Failure, Outcome};
+use crate::input;
 use crate::live::{self, Input};
 use crate::name;
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
 use crate::probe::{describe, notes};
 use crate::scheme;
+use crate::signals;
 use crate::teller::Teller;
 
 /// The queue of a port that names none, in time of its line: as long as a frame may take to be played.
@@ -42,6 +45,8 @@ pub fn run(args: &args::Serve) -> Outcome {
         .as_deref()
         .ok_or(Failure::Usage("serve needs a clip".into()))?;
     scheme::check_path(path, scheme::Place::Input)?;
+    let _lock = lock(path);
+    signals::exit_on_first()?;
     let of_server = |identity: Option<&Identity>| name::of_server(&args.own, identity, args.listen);
     let mut config = node(
         args.name.as_deref(),
@@ -120,6 +125,16 @@ pub fn run(args: &args::Serve) -> Outcome {
         };
         drive.run(&stop, &teller).await
     })
+}
+
+/// Locks the file that is served until the handle is dropped: `join --out` refuses to overwrite it.
+fn lock(path: &Path) -> Option<File> {
+    if input::is_stream(path) {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    // A file system without locks, or a file that is being written, can be served all the same.
+    file.try_lock_shared().ok().map(|()| file)
 }
 
 /// What to say before the first receiver is refused, if the largest key frame cannot keep the delay bound: its way

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
@@ -17,15 +16,15 @@ use layercast_sim::scenario::Network;
 use layercast_sim::{SimSummary, Simulation};
 use layercast_transport::mets::ReceiverSummary;
 use serde_json::{Value, to_value};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{self, SchemaKind};
 use crate::check;
 use crate::failure::{Failure, Outcome};
-use crate::node::{Trace, runtime};
-use crate::output::{Table, print, print_json};
+use crate::node::Trace;
+use crate::output::{self, Table, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
+use crate::signals;
 use crate::{group, internet, repair};
 
 /// Runs the command.
@@ -111,36 +110,14 @@ pub fn run(args: &args::Sim) -> Outcome {
 }
 
 fn create(path: &Path) -> Result<(&Path, BufWriter<File>), Failure> {
-    let file = File::create(path).map_err(|error| Failure::file(path, "write", &error))?;
-    Ok((path, BufWriter::new(file)))
+    Ok((path, BufWriter::new(output::create(path)?)))
 }
 
-/// A flag that Ctrl-C or a request to terminate sets; a second one ends the process at once.
+/// A flag that the first SIGINT or SIGTERM sets ([`signals::on_first`]).
 pub fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let runtime = runtime()?;
     let listener = stop.clone();
-    let (mut interrupted, mut terminated) = {
-        let _inside = runtime.enter();
-        let listen = |kind| signal(kind).map_err(Failure::new);
-        (
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-        )
-    };
-    thread::spawn(move || {
-        runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = interrupted.recv() => {}
-                    _ = terminated.recv() => {}
-                }
-                if listener.swap(true, Ordering::Relaxed) {
-                    std::process::exit(i32::from(Failure::Interrupted.code()));
-                }
-            }
-        });
-    });
+    signals::on_first(move || listener.store(true, Ordering::Relaxed))?;
     Ok(stop)
 }
 

@@ -41,7 +41,7 @@ pub use h264::H264Writer;
 pub use live::{
     Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, Stamp, TimedFrame,
 };
-pub use mpeg::sniff::is_transport_stream;
+pub use mpeg::sniff::{is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received};
 pub use rates::{LayerSummary, PictureCounts, Summary};
 pub use rtp::{

@@ -83,6 +83,9 @@ pub enum Failure {
     /// No receiver took part.
     #[error("no receiver took part")]
     NoReceivers,
+    /// Every receiver that answered refused.
+    #[error("every receiver refused it")]
+    Refused,
     /// The group violates its completion condition.
     #[error("the group violates its completion condition: required receivers are missing")]
     Integrity,

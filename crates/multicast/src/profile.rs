@@ -6,6 +6,9 @@ use crate::{
     Trigger, Weak,
 };
 
+/// Attempts to reach a silent receiver of [`SenderConfig::persistent`].
+const PERSISTENT: u32 = 20;
+
 impl SenderConfig {
     /// FRM as in the paper (specs/fully-reliable-multicast.md): a stream; polls by a timer of k = 1.5 largest round
     /// trips, answered immediately; go-back-N; B = 32 packets of 2000 octets; receivers slower than 180 kbytes/s are
@@ -90,6 +93,36 @@ impl SenderConfig {
             data_wait: Span::from_secs(2),
             sender_wait: Span::from_secs(60),
             receipts: None,
+        }
+    }
+
+    /// The same for paths that lose much: a receiver that answers is not taken for dead because polls and answers are
+    /// lost. The papers leave these numbers to the user. With 30 % loss each way half of all polls are answered, and the
+    /// attempts of [`rmtp`](Self::rmtp) and [`frm`](Self::frm) fail once in 14 to 30 silences; these fail once in 700 000.
+    pub fn persistent(self) -> SenderConfig {
+        SenderConfig {
+            silence: match self.silence {
+                Silence::AskGroup { tries } => Silence::AskGroup {
+                    tries: tries.max(PERSISTENT),
+                },
+                Silence::AskEach { tries } => Silence::AskEach {
+                    tries: tries.max(PERSISTENT),
+                },
+            },
+            weak: match self.weak {
+                // Polls that were lost say nothing of how slow a receiver is.
+                Weak::Postpone {
+                    polls,
+                    missing_permille,
+                    side,
+                } => Weak::Postpone {
+                    polls: polls.max(8 * PERSISTENT),
+                    missing_permille,
+                    side,
+                },
+                other => other,
+            },
+            ..self
         }
     }
 

@@ -25,6 +25,7 @@ mod config;
 mod connection;
 mod egress;
 mod error;
+mod file_out;
 mod frames;
 mod hello;
 mod host;
@@ -71,6 +72,7 @@ pub use config::{
 };
 pub use connection::ChannelStats;
 pub use error::{CallError, NetError};
+pub use file_out::open_fifo;
 pub use frames::Frames;
 pub use hello::{Hello, SESSION_VERSION};
 pub use host::{EmulatedStats, HostEmulation};

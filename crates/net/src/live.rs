@@ -1,6 +1,7 @@
 mod growth;
 mod serving;
 
+use std::fmt;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -36,12 +37,27 @@ const WINDOWS: u64 = 5;
 const SILENT: Duration = Duration::from_secs(3);
 
 /// Where a live stream comes from.
-#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LiveFrom {
     /// Datagrams to an address of this machine or to a multicast group: MPEG-TS or RTP.
     Udp(SocketAddr),
-    /// An MPEG transport stream on standard input, of which these bytes were read already.
-    Stdin(Bytes),
+    /// An MPEG transport stream from a pipe.
+    Pipe {
+        /// Name of the pipe in messages.
+        name: String,
+        /// Bytes that were read already.
+        first: Bytes,
+        /// The bytes that follow; a read may block.
+        rest: Box<dyn Read + Send>,
+    },
+}
+
+impl fmt::Debug for LiveFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LiveFrom::Udp(address) => f.debug_tuple("Udp").field(address).finish(),
+            LiveFrom::Pipe { name, .. } => f.debug_tuple("Pipe").field(name).finish(),
+        }
+    }
 }
 
 /// How a live stream is taken.
@@ -166,9 +182,9 @@ impl LiveInput {
                     Ingest::new(),
                 )
             }
-            LiveFrom::Stdin(first) => (
-                "standard input".to_owned(),
-                Source::Pipe(read_pipe(first)?),
+            LiveFrom::Pipe { name, first, rest } => (
+                name,
+                Source::Pipe(read_pipe(first, rest)?),
                 Ingest::transport(),
             ),
         };
@@ -392,8 +408,11 @@ fn failed(source: io::Error) -> NetError {
     }
 }
 
-/// Reads standard input on a thread of its own, no further ahead than its frames are taken.
-fn read_pipe(first: Bytes) -> Result<mpsc::Receiver<Bytes>, NetError> {
+/// Reads a pipe on a thread of its own, no further ahead than its frames are taken.
+fn read_pipe(
+    first: Bytes,
+    mut rest: Box<dyn Read + Send>,
+) -> Result<mpsc::Receiver<Bytes>, NetError> {
     let (pieces, taken) = mpsc::channel(READ_AHEAD);
     thread::Builder::new()
         .name("input".into())
@@ -401,9 +420,8 @@ fn read_pipe(first: Bytes) -> Result<mpsc::Receiver<Bytes>, NetError> {
             if pieces.blocking_send(first).is_err() {
                 return;
             }
-            let mut stdin = io::stdin().lock();
             let mut buffer = vec![0; 64 * 188];
-            while let Ok(len @ 1..) = stdin.read(&mut buffer) {
+            while let Ok(len @ 1..) = rest.read(&mut buffer) {
                 let piece = Bytes::copy_from_slice(&buffer[..len]);
                 if pieces.blocking_send(piece).is_err() {
                     return;

@@ -1,7 +1,8 @@
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::error::NetError;
+use crate::file_out::FileOut;
 use crate::writing::{DatagramOut, Item, Outlet, write_stream};
 
 /// Frames that wait for a slow reader, some seconds of video; more are dropped.
@@ -30,7 +32,8 @@ pub enum Output {
     Discard,
     /// Standard output, to be piped into a player.
     Stdout,
-    /// A file: a transport stream if its name ends in `.ts`, else as the flow is.
+    /// A file or a FIFO: a transport stream if its name ends in `.ts`, else as the flow is. It is created, or emptied,
+    /// when the first bytes are there.
     File(PathBuf),
     /// An MPEG transport stream in UDP datagrams.
     Udp(SocketAddr),
@@ -69,13 +72,23 @@ enum Taker {
     Nobody,
     /// Writes a video stream, on a thread of its own so that a slow reader never stalls the
     /// protocol.
-    Writer(SyncSender<Item>, oneshot::Receiver<OutputStats>),
+    Writer(SyncSender<Item>, oneshot::Receiver<OutputStats>, Ended),
     Program(mpsc::Sender<PlayedFrame>),
+}
+
+/// Tells the writer, when it is dropped, that no more frames come.
+struct Ended(Arc<AtomicBool>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl FrameOut {
     /// Opens an output; `seed` gives what RTP wants at random.
     pub fn open(output: &Output, seed: u64) -> Result<FrameOut, NetError> {
+        let ended = Arc::new(AtomicBool::new(false));
         let (form, outlet) = match output {
             Output::Discard => return Ok(FrameOut::new(Taker::Nobody)),
             Output::Channel(frames) => {
@@ -87,7 +100,7 @@ impl FrameOut {
                     path: path.clone(),
                     source,
                 };
-                let file = File::create(path).map_err(failed)?;
+                let file = FileOut::new(path.clone(), Arc::clone(&ended)).map_err(failed)?;
                 (form_of(path), Outlet::stream(file))
             }
             Output::Udp(to) => (
@@ -99,10 +112,10 @@ impl FrameOut {
                 Outlet::Datagrams(DatagramOut::open(*to, sdp.clone())?),
             ),
         };
-        FrameOut::spawn(form, outlet)
+        FrameOut::spawn(form, outlet, Ended(ended))
     }
 
-    fn spawn(form: OutputForm, outlet: Outlet) -> Result<FrameOut, NetError> {
+    fn spawn(form: OutputForm, outlet: Outlet, ended: Ended) -> Result<FrameOut, NetError> {
         let (frames, queue) = sync_channel(QUEUE);
         let (done, stats) = oneshot::channel();
         thread::Builder::new()
@@ -112,7 +125,7 @@ impl FrameOut {
                 let _ = done.send(write_stream(&queue, form, outlet));
             })
             .map_err(NetError::system("starting the output thread"))?;
-        Ok(FrameOut::new(Taker::Writer(frames, stats)))
+        Ok(FrameOut::new(Taker::Writer(frames, stats, ended)))
     }
 
     fn new(taker: Taker) -> FrameOut {
@@ -125,7 +138,7 @@ impl FrameOut {
 
     /// What the frames to come belong to.
     pub fn set_flow(&mut self, flow: &FlowInfo) {
-        if let Taker::Writer(frames, _) = &self.taker {
+        if let Taker::Writer(frames, ..) = &self.taker {
             let item = Item::Flow {
                 name: flow.name.clone(),
                 media: flow.spec.media,
@@ -141,7 +154,7 @@ impl FrameOut {
     pub fn write(&mut self, frame: &PlayedFrame) {
         let gone = match &self.taker {
             Taker::Nobody => return,
-            Taker::Writer(frames, _) => frames
+            Taker::Writer(frames, ..) => frames
                 .try_send(Item::Frame(frame.clone()))
                 .map_err(|error| matches!(error, TrySendError::Disconnected(_))),
             Taker::Program(frames) => frames
@@ -156,7 +169,7 @@ impl FrameOut {
 
     /// The flow is over, and `last` was its last frame.
     pub fn end(&mut self, last: Serial) {
-        if let Taker::Writer(frames, _) = &self.taker {
+        if let Taker::Writer(frames, ..) = &self.taker {
             // Where there is no room, frames were dropped and counted too.
             let _ = frames.try_send(Item::End(last));
         }
@@ -175,13 +188,14 @@ impl FrameOut {
     /// Ends the stream so that what was written is whole, and says what was written.
     pub async fn finish(self) -> OutputStats {
         let dropped = self.dropped;
-        let Taker::Writer(frames, stats) = self.taker else {
+        let Taker::Writer(frames, stats, ended) = self.taker else {
             return OutputStats {
                 dropped,
                 ..OutputStats::default()
             };
         };
         drop(frames);
+        drop(ended);
         let stats = match timeout(FINISH_WITHIN, stats).await {
             Ok(Ok(stats)) => stats,
             _ => OutputStats {
@@ -203,7 +217,7 @@ fn form_of(path: &Path) -> OutputForm {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex, mpsc};
+    use std::sync::{Mutex, mpsc};
 
     use bytes::Bytes;
     use layercast_core::{Layer, Span, Time};
@@ -255,7 +269,8 @@ mod tests {
     }
 
     fn spawn(out: impl Write + Send + 'static) -> FrameOut {
-        FrameOut::spawn(OutputForm::Native, Outlet::stream(out)).unwrap()
+        let ended = Ended(Arc::default());
+        FrameOut::spawn(OutputForm::Native, Outlet::stream(out), ended).unwrap()
     }
 
     #[tokio::test]
@@ -284,6 +299,21 @@ mod tests {
         let stats = out.finish().await;
         assert!(stats.error.is_some());
         assert!(stats.dropped > 0);
+    }
+
+    #[test]
+    fn a_file_that_is_served_or_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("served.m1v");
+        std::fs::write(&path, "valuable").unwrap();
+        let served = std::fs::File::open(&path).unwrap();
+        served.try_lock_shared().unwrap();
+        let error = FrameOut::open(&Output::File(path.clone()), 0)
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("serves or writes"), "{error}");
+        drop(served);
+        assert!(FrameOut::open(&Output::File(path), 0).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::scenario::{self, Override};
-use crate::{args, repair, report, sim};
+use crate::{args, repair, report, signals, sim};
 use plan::{Plan, Role};
 use screen::Screen;
 
@@ -65,6 +65,7 @@ pub fn run(args: &args::Demo) -> Outcome {
         &mut screen,
     ))?;
     drop(runtime);
+    signals::exit_on_first()?;
 
     eprintln!("decoding what was received");
     let receivers = judge_all(&plan, &scenario, &run);

@@ -7,6 +7,7 @@ use layercast_sim::internet::Internet;
 use layercast_wire::{Cell, Ipv4Packet, LinkPdu, PcapNg};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// A file with all packets and cells, one interface for each direction of a link and each LAN.
 pub struct Capture {
@@ -29,8 +30,9 @@ impl Capture {
                 "cells have moved before they could be captured".to_owned(),
             ));
         }
+        let out = output::create(path)?;
         let create = || {
-            let mut file = PcapNg::new(BufWriter::new(File::create(path)?))?;
+            let mut file = PcapNg::new(BufWriter::new(out))?;
             for interface in internet.interfaces() {
                 file.add_interface(interface)?;
             }

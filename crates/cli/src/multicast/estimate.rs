@@ -8,6 +8,7 @@ use serde_json::json;
 use super::args::Send;
 use super::{Say, octets};
 use crate::failure::{Failure, Outcome};
+use crate::output::count;
 
 /// Seconds from the end of a pass until all answers are there, in a local network.
 const TURN_AROUND: f64 = 0.01;
@@ -67,15 +68,17 @@ pub fn tell(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Out
     };
     let percent = args.expect_loss * 100.0;
     let human = format!(
-        "{} files and {} folders, {}\n\
-         {packets} packets of {packet} bytes, and about {} {what} if each of {receivers} receivers loses {percent} %\n\
+        "{} and {}, {}\n\
+         {} of {packet} bytes, and about {} {what} if each of {} loses {percent} %\n\
          about {} at {:.1} Mbit/s, and the time to read each file for its digest\n\
          memory: about {} here, up to {} at a receiver\n\
          nothing was sent",
-        plan.files(),
-        plan.folders(),
+        count(plan.files(), "file"),
+        count(plan.folders(), "folder"),
         octets(plan.octets()),
+        count(packets, "packet"),
         sent - packets,
+        count(receivers, "receiver"),
         time(seconds),
         bps as f64 / 1e6,
         octets(memory),

@@ -19,6 +19,7 @@ use super::summary::{FEW, rate};
 use super::{Say, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
+use crate::output::{are, count};
 
 /// Failed files that are named in the summary of many.
 const NAMED: usize = 20;
@@ -26,6 +27,31 @@ const NAMED: usize = 20;
 /// Runs the command.
 pub fn run(args: &Receive) -> Outcome {
     make_folder(&args.out)?;
+    let is_new = !args.out.join(IDENTITY_FILE).exists();
+    let outcome = receive(args);
+    if is_new && !has_partial(&args.out) && !outcome.as_ref().is_ok_and(|it| it.is_begun) {
+        // Nothing was received under it: the folder stays as it was.
+        let _ = fs::remove_file(args.out.join(IDENTITY_FILE));
+    }
+    outcome?.judged
+}
+
+/// What became of the command once it had begun to wait for senders.
+struct Received {
+    /// A file came, whole or not.
+    is_begun: bool,
+    judged: Outcome,
+}
+
+/// Whether a file that is not whole is in the folder.
+fn has_partial(out: &Path) -> bool {
+    let entries = fs::read_dir(out).into_iter().flatten().flatten();
+    entries
+        .map(|it| it.path())
+        .any(|path| path.extension().is_some_and(|it| it == "part"))
+}
+
+fn receive(args: &Receive) -> Result<Received, Failure> {
     runtime()?.block_on(async {
         let name = args.name.clone().unwrap_or_else(|| own_name(&args.out));
         let config = config(args, &name)?;
@@ -81,8 +107,10 @@ pub fn run(args: &Receive) -> Outcome {
             // Nothing is left to be resumed under it; a folder of files alone remains.
             let _ = fs::remove_file(args.out.join(IDENTITY_FILE));
         }
-        stop.outcome()?;
-        judge(&files, ended)
+        Ok(Received {
+            is_begun: !files.is_empty() || ended == Ended::All,
+            judged: stop.outcome().and_then(|()| judge(&files, ended)),
+        })
     })
 }
 
@@ -240,7 +268,9 @@ impl Teller {
                     "room": room, "sender": sender,
                 });
                 let mut text = format!(
-                    "{files} files and {folders} folders, {}, from {sender}",
+                    "{} and {}, {}, from {sender}",
+                    count(files, "file"),
+                    count(folders, "folder"),
                     octets(all)
                 );
                 if all > room {
@@ -275,10 +305,10 @@ impl Teller {
                     Some(path) => {
                         let seconds = file.took.as_secs_f64();
                         let text = format!(
-                            "{}: {} in {seconds:.1} s, {} blocks rebuilt, digest right: {}",
+                            "{}: {} in {seconds:.1} s, {} rebuilt, digest right: {}",
                             file.name.name,
                             octets(file.size),
-                            file.stats.rebuilt,
+                            count(file.stats.rebuilt, "block"),
                             printable(path)
                         );
                         self.usual(json, &text)
@@ -293,7 +323,11 @@ impl Teller {
     fn summary(&self, files: &[ReceivedFile], ended: Option<Ended>, seconds: f64) -> Outcome {
         let whole: Vec<&ReceivedFile> = files.iter().filter(|it| it.path.is_some()).collect();
         let octets_here: u64 = whole.iter().map(|it| it.size).sum();
-        let spent: f64 = whole.iter().map(|it| it.took.as_secs_f64()).sum();
+        // What was there already took no time to come.
+        let came = whole.iter().filter(|it| it.stats.data > 0);
+        let (moved, spent) = came.fold((0, 0.0), |(octets, seconds), it| {
+            (octets + it.size, seconds + it.took.as_secs_f64())
+        });
         let never = match ended {
             Some(Ended::Missing(count)) => count,
             _ => 0,
@@ -306,12 +340,19 @@ impl Teller {
             }
         }
         let failures = failures.count();
-        text.push_str(&format!(
-            "{} files are here, {} ({})",
-            whole.len(),
-            octets(octets_here),
-            rate(octets_here, spent)
-        ));
+        let here = whole.len() as u64;
+        text.push_str(&match (here, ended) {
+            (0, Some(Ended::All)) if files.is_empty() => {
+                "the folders are here, without files".into()
+            }
+            _ => format!(
+                "{} {} here, {} ({})",
+                count(here, "file"),
+                are(here),
+                octets(octets_here),
+                rate(moved, spent)
+            ),
+        });
         if failures > 0 {
             text.push_str(&format!(", {failures} failed"));
         }

@@ -1,5 +1,7 @@
 //! `layercast send`.
 
+mod teller;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -17,11 +19,13 @@ use layercast_wire::multicast::MemberId;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use self::teller::Teller;
 use super::args::{PORT, Profile, Send, Speed};
 use super::summary::{self, FEW, Summary};
 use super::{Say, estimate, hex, key, member, octets, words};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, Trace, runtime};
+use crate::output::{are, count};
 
 /// Files above this size, in octets, show the progress of reading.
 const LONG_TO_READ: u64 = 64 << 20;
@@ -124,7 +128,9 @@ fn tell_plan(say: &Say, plan: &SendPlan) -> Outcome {
         say.event(
             Value::Null,
             &format!(
-                "{links} symbolic links are not sent (--follow-links sends what they lead to): {}{more}",
+                "{} {} not sent (--follow-links sends what they lead to): {}{more}",
+                count(links as u64, "symbolic link"),
+                are(links as u64),
                 shown.join(", ")
             ),
         )?;
@@ -154,8 +160,8 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     };
     let mut machine = match args.profile {
         Profile::Layercast => SenderConfig::layercast(start),
-        Profile::Rmtp => SenderConfig::rmtp(),
-        Profile::Frm => SenderConfig::frm(),
+        Profile::Rmtp => SenderConfig::rmtp().persistent(),
+        Profile::Frm => SenderConfig::frm().persistent(),
     };
     machine.packet_size = args.packet;
     if let Weak::Eject { min_release, .. } = &mut machine.weak {
@@ -315,139 +321,6 @@ fn judge(args: &Send, report: SendReport) -> Outcome {
     }
 }
 
-/// Tells what happens.
-struct Teller {
-    say: Say,
-    names: BTreeMap<MemberId, String>,
-    /// When it told the last time, and what was sent then.
-    last: (Instant, u64),
-    /// Files that are over, and all.
-    done: (u32, u32),
-    /// There are many files: what is usual of each is not printed for people.
-    is_long: bool,
-}
-
-impl Teller {
-    /// Something usual of one of perhaps many files.
-    fn usual(&self, json: Value, human: &str) -> Outcome {
-        match self.is_long && !self.say.json {
-            true => Ok(()),
-            false => self.say.event(json, human),
-        }
-    }
-
-    fn event(&mut self, event: SendEvent) -> Outcome {
-        match event {
-            SendEvent::Reading { name, octets } => {
-                let json = json!({
-                    "report": "reading", "file": name, "octets": octets.0, "of": octets.1,
-                });
-                match (octets.0, octets.1 > LONG_TO_READ) {
-                    (0, _) => {
-                        self.say.restart();
-                        self.usual(json, &format!("{name}: reading it for its digest"))
-                    }
-                    (_, true) => self.say.progress(json, &name, octets, "reading".into()),
-                    _ => Ok(()),
-                }
-            }
-            SendEvent::Opened {
-                name,
-                size,
-                receivers,
-            } => {
-                self.say.restart();
-                self.last = (Instant::now(), 0);
-                self.usual(
-                    json!({"report": "opened", "file": name, "size": size, "receivers": receivers}),
-                    &format!("{name}: {} to {receivers} receivers", octets(size)),
-                )
-            }
-            SendEvent::Progress(progress) => self.progress(&progress),
-            SendEvent::Receiver(it) => {
-                let fate = match it.outcome {
-                    Fate::Pending => "takes part".to_owned(),
-                    Fate::Delivered => "has it".to_owned(),
-                    Fate::Failed(reason) => format!("failed: {}", words(reason)),
-                    Fate::NeverConnected => "never answered".to_owned(),
-                };
-                let mut json = summary::receiver(&self.names, &it);
-                json["report"] = "receiver".into();
-                let text = format!("  {} {fate}", summary::name(&self.names, &it));
-                match it.outcome {
-                    Fate::Failed(_) | Fate::NeverConnected => self.say.event(json, &text),
-                    _ => self.usual(json, &text),
-                }
-            }
-            SendEvent::NameInUse {
-                member,
-                holder,
-                refused,
-            } => {
-                let name = self.names.get(&member);
-                self.say.event(
-                    json!({
-                        "report": "name_in_use", "name": name,
-                        "member": hex(&member.0.to_be_bytes()), "holder": holder, "refused": refused,
-                    }),
-                    &format!(
-                        "  {refused} is refused: the receiver at {holder} has the same name or a copy of the same folder (receive --name)"
-                    ),
-                )
-            }
-            SendEvent::OtherKey(address) => self.say.event(
-                json!({"report": "other_key", "address": address}),
-                &format!("  {address} says that it has another key, or none: both sides need the same --key FILE"),
-            ),
-            SendEvent::Withheld(file) => {
-                self.done.0 += 1;
-                self.say.event(
-                    json!({"report": "withheld", "file": file.name, "size": file.size, "why": file.why}),
-                    &format!("{}: not sent: {}", file.name, file.why),
-                )
-            }
-            SendEvent::Done(file) => {
-                // A file whose content failed is reported as withheld.
-                self.done.0 += u32::from(!matches!(file.failure, Some(Unsent::Content(_))));
-                Ok(())
-            }
-        }
-    }
-
-    /// Bits per second since it was asked last.
-    fn rate(&mut self, octets: u64) -> f64 {
-        let now = Instant::now();
-        let seconds = now.duration_since(self.last.0).as_secs_f64().max(1e-3);
-        let rate = octets.saturating_sub(self.last.1) as f64 * 8.0 / seconds;
-        self.last = (now, octets);
-        rate
-    }
-
-    fn progress(&mut self, it: &SendProgress) -> Outcome {
-        let rate = self.rate(it.octets);
-        let pass = match it.pass {
-            0 => "first pass".to_owned(),
-            pass => format!("repair {pass}"),
-        };
-        let file = match self.done.1 {
-            0 | 1 => String::new(),
-            all => format!("file {} of {all}, ", (self.done.0 + 1).min(all)),
-        };
-        let human = format!(
-            "{file}{pass}, {:.1} Mbit/s, {} of {} receivers have it",
-            rate / 1e6,
-            it.receivers.0,
-            it.receivers.1
-        );
-        let json = json!({
-            "report": "progress", "pass": it.pass, "packets": it.packets.0, "of": it.packets.1,
-            "octets": it.octets, "rate_bps": rate as u64, "delivered": it.receivers.0,
-            "receivers": it.receivers.1,
-        });
-        self.say.progress(json, "", it.packets, human)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -464,24 +337,5 @@ mod tests {
             assert_eq!(literal(host), Some(address.parse().unwrap()), "{host}");
         }
         assert_eq!(literal("ann.example.net"), None);
-    }
-
-    #[test]
-    fn the_rate_of_each_file_counts_from_its_own_beginning() {
-        let mut teller = Teller {
-            say: Say::new(false),
-            names: BTreeMap::new(),
-            last: (Instant::now(), 1_000_000),
-            done: (0, 2),
-            is_long: false,
-        };
-        teller
-            .event(SendEvent::Opened {
-                name: "second".into(),
-                size: 1,
-                receivers: 1,
-            })
-            .unwrap();
-        assert!(teller.rate(100_000) > 0.0);
     }
 }

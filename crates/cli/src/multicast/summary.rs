@@ -1,15 +1,16 @@
 //! What `layercast send` says at its end.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use layercast_multicast::Outcome as Fate;
 use layercast_net::{ReceiverReport, SendReport, SentFile};
-use layercast_wire::multicast::MemberId;
+use layercast_wire::multicast::{MemberId, Reason};
 use serde_json::{Value, json};
 
 use super::{Say, hex, octets, words};
 use crate::failure::Outcome;
-use crate::output::Table;
+use crate::output::{Table, count};
 
 /// More files than this are summed up for people, without a table for each.
 pub const FEW: u32 = 10;
@@ -59,8 +60,8 @@ struct Total {
     files: u32,
     octets: u64,
     repairs: u64,
-    /// Seconds of the sessions whose files it has.
-    seconds: f64,
+    /// Octets and seconds of the sessions that brought it a file: those without data found it there.
+    moved: (u64, f64),
     /// Why it lacks a file, the last time.
     why: Option<String>,
 }
@@ -92,7 +93,10 @@ impl<'a> Summary<'a> {
                         total.files += 1;
                         total.octets += file.size;
                         total.repairs += it.repairs;
-                        total.seconds += file.took.as_secs_f64();
+                        if file.stats.data > 0 {
+                            total.moved.0 += file.size;
+                            total.moved.1 += file.took.as_secs_f64();
+                        }
                     }
                     Fate::Delivered => {}
                     Fate::Failed(reason) => total.why = Some(words(reason).into()),
@@ -110,14 +114,26 @@ impl<'a> Summary<'a> {
     }
 
     /// Addresses that never answered.
-    fn unreached(&self) -> &[std::net::SocketAddr] {
+    fn unreached(&self) -> &[SocketAddr] {
         let last = self.report.sent.last().or(self.report.manifest.as_ref());
         last.map_or(&[], |file| &file.unreached)
     }
 
-    /// Octets that arrived, at the receiver that has most.
+    /// Octets that arrived, at the receiver that got most.
     fn arrived(&self) -> u64 {
-        self.totals.values().map(|it| it.octets).max().unwrap_or(0)
+        self.totals.values().map(|it| it.moved.0).max().unwrap_or(0)
+    }
+
+    /// Why nothing reached this address.
+    fn why_unreached(&self, host: &SocketAddr) -> &'static str {
+        let mut sessions = self.report.manifest.iter().chain(&self.report.sent);
+        if sessions.clone().any(|it| it.in_use.contains(host)) {
+            words(Reason::InUse)
+        } else if sessions.any(|it| it.other_key.contains(host)) {
+            "it has another key, or none"
+        } else {
+            "never answered"
+        }
     }
 
     /// Prints it.
@@ -131,12 +147,12 @@ impl<'a> Summary<'a> {
         let totals = self.totals.values();
         let totals: Vec<Value> = totals
             .map(|it| {
-                let rate = (it.octets > 0 && it.seconds > 0.0)
-                    .then(|| (it.octets as f64 * 8.0 / it.seconds) as u64);
+                let (octets, seconds) = it.moved;
+                let rate = (octets > 0 && seconds > 0.0).then(|| octets as f64 * 8.0 / seconds);
                 json!({
                     "name": it.name, "member": it.member, "receiver": it.shown, "files": it.files,
                     "missing": report.files.saturating_sub(it.files), "octets": it.octets,
-                    "seconds": it.seconds, "rate_bps": rate, "repairs": it.repairs, "why": it.why,
+                    "seconds": seconds, "rate_bps": rate.map(|it| it as u64), "repairs": it.repairs, "why": it.why,
                 })
             })
             .collect();
@@ -181,24 +197,54 @@ impl<'a> Summary<'a> {
         for file in &report.withheld {
             text.push_str(&format!("{}: not sent: {}\n", file.name, file.why));
         }
-        let late = report.files as usize
-            - (report.sent.len() + self.never_opened()).min(report.files as usize);
+        let opened = report.sent.len() + self.never_opened();
+        let late = report.files.saturating_sub(opened as u32);
         if late > 0 {
-            text.push_str(&format!("{late} files were not sent\n"));
+            let verb = if late == 1 { "was" } else { "were" };
+            text.push_str(&format!("{} {verb} not sent\n", count(late, "file")));
         }
         let seconds = report.took.as_secs_f64();
-        text.push_str(&format!(
-            "{} of {} files reached all receivers, {} were to be sent, in {seconds:.1} s ({}):\n",
-            self.complete(),
-            report.files,
-            octets(report.octets),
-            rate(self.arrived(), seconds),
-        ));
+        text.push_str(&match report.files {
+            0 => format!(
+                "no files, {} without files, in {seconds:.1} s:\n",
+                count(report.folders, "folder")
+            ),
+            files => format!(
+                "{}, {} of {} in all, in {seconds:.1} s ({}):\n",
+                self.reached(),
+                octets(report.octets),
+                count(files, "file"),
+                rate(self.arrived(), seconds),
+            ),
+        });
         text.push_str(&self.table());
         if let Some(error) = &report.error {
             text.push_str(&format!("{error}\n"));
         }
         text
+    }
+
+    /// How many files arrived.
+    fn reached(&self) -> String {
+        let has = |it: &ReceiverReport| it.outcome == Fate::Delivered;
+        let some = |file: &&SentFile| file.receivers.iter().any(has);
+        let some = self.report.sent.iter().filter(some).count() as u32;
+        let (complete, files) = (self.complete() as u32, self.report.files);
+        if complete == files {
+            return match files {
+                1 => "the file reached all receivers".into(),
+                _ => "all files reached all receivers".into(),
+            };
+        }
+        match (complete, some.saturating_sub(complete)) {
+            (0, 0) => "no file reached a receiver".into(),
+            (0, some) => format!("{} reached some receivers, none all", count(some, "file")),
+            (complete, 0) => format!("{} reached all receivers", count(complete, "file")),
+            (complete, some) => format!(
+                "{} reached all receivers, {some} some",
+                count(complete, "file")
+            ),
+        }
     }
 
     /// Files that every receiver and every address has.
@@ -231,18 +277,19 @@ impl<'a> Summary<'a> {
                 it.shown.clone(),
                 it.files.to_string(),
                 it.octets.to_string(),
-                rate(it.octets, it.seconds),
+                rate(it.moved.0, it.moved.1),
                 it.repairs.to_string(),
                 match (missing, &it.why) {
                     (0, _) => "nothing".into(),
-                    (missing, Some(why)) => format!("{missing} files: {why}"),
-                    (missing, None) => format!("{missing} files"),
+                    (missing, Some(why)) => format!("{}: {why}", count(missing, "file")),
+                    (missing, None) => count(missing, "file"),
                 },
             ]);
         }
         for host in self.unreached() {
             let none = || "0".to_owned();
-            let missing = format!("{} files: never answered", self.report.files);
+            let files = count(self.report.files, "file");
+            let missing = format!("{files}: {}", self.why_unreached(host));
             table.row([
                 host.to_string(),
                 none(),
@@ -281,7 +328,8 @@ impl<'a> Summary<'a> {
         }
         if let more @ 1.. = all.len().saturating_sub(NAMED) {
             text.push_str(&format!(
-                "and {more} more files that are missing somewhere\n"
+                "and {} more missing at some receiver\n",
+                count(more as u64, "file")
             ));
         }
         text
@@ -292,16 +340,17 @@ impl<'a> Summary<'a> {
         let seconds = file.took.as_secs_f64();
         let has = |it: &&ReceiverReport| it.outcome == Fate::Delivered;
         let has = file.receivers.iter().filter(has).count();
+        let moved = has > 0 && file.stats.data > 0;
         let sent = match file.size {
             0 => String::new(),
             size => format!(", sent {:.3} times", file.stats.octets as f64 / size as f64),
         };
         let mut text = format!(
-            "{}: {} in {seconds:.1} s ({}){sent}, {} passes, blake3 {}\n",
+            "{}: {} in {seconds:.1} s ({}){sent}, {}, blake3 {}\n",
             file.name,
             octets(file.size),
-            rate(if has > 0 { file.size } else { 0 }, seconds),
-            file.stats.rounds,
+            rate(if moved { file.size } else { 0 }, seconds),
+            count(file.stats.rounds, "pass"),
             hex(&file.digest)
         );
         if let Some(failure) = &file.failure {
@@ -329,7 +378,7 @@ impl<'a> Summary<'a> {
         }
         for host in &file.unreached {
             let none = || "0".to_owned();
-            let outcome = "never answered".to_owned();
+            let outcome = self.why_unreached(host).to_owned();
             table.row([host.to_string(), outcome, none(), none(), "-".to_owned()]);
         }
         text.push_str(&table.render());
@@ -339,6 +388,9 @@ impl<'a> Summary<'a> {
 
 #[cfg(test)]
 mod tests {
+    use layercast_core::Span;
+    use layercast_multicast::SenderStats;
+
     use super::*;
 
     #[test]
@@ -353,6 +405,76 @@ mod tests {
         let (names, report) = (Names::new(), SendReport::default());
         let summary = Summary::new(&names, &report, false);
         assert_eq!(summary.json()["report"], "summary");
-        assert!(summary.human().contains("0 of 0 files reached"));
+        assert!(
+            summary
+                .human()
+                .contains("no files, 0 folders without files")
+        );
+    }
+
+    fn delivered(name: &str, data: u64) -> SentFile {
+        SentFile {
+            name: name.into(),
+            size: 1_000_000,
+            digest: [0; 32],
+            took: Span::from_ms(1),
+            failure: None,
+            receivers: vec![ReceiverReport {
+                member: MemberId(1),
+                address: None,
+                outcome: Fate::Delivered,
+                repairs: 0,
+                lacks: 0,
+                loss: 0.0,
+                round_trip: Span::ZERO,
+            }],
+            unreached: Vec::new(),
+            other_key: Vec::new(),
+            in_use: Vec::new(),
+            stats: SenderStats {
+                data,
+                ..SenderStats::default()
+            },
+            datagrams: 0,
+            malformed: 0,
+        }
+    }
+
+    #[test]
+    fn what_was_there_already_has_no_rate() {
+        let report = SendReport {
+            files: 1,
+            sent: vec![delivered("a", 0)],
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let summary = Summary::new(&names, &report, false);
+        let text = summary.human();
+        assert!(text.contains("the file reached all receivers"), "{text}");
+        assert!(!text.contains("Mbit/s"), "{text}");
+        assert_eq!(summary.json()["receivers"][0]["rate_bps"], Value::Null);
+    }
+
+    #[test]
+    fn a_refused_receiver_is_told_with_the_cause() {
+        let host: SocketAddr = "192.0.2.7:7600".parse().unwrap();
+        let mut list = delivered("list of files", 1);
+        list.in_use.push(host);
+        let mut file = delivered("a", 1);
+        file.unreached.push(host);
+        let report = SendReport {
+            files: 2,
+            manifest: Some(list),
+            sent: vec![file, delivered("b", 1)],
+            ..SendReport::default()
+        };
+        let names = Names::new();
+        let text = Summary::new(&names, &report, false).human();
+        assert!(text.contains("another receiver has its name"), "{text}");
+        assert!(!text.contains("never answered"), "{text}");
+        assert!(
+            text.contains("1 file reached all receivers, 1 some"),
+            "{text}"
+        );
     }
 }

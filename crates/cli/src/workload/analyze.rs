@@ -1,6 +1,6 @@
 //! `layercast workload analyze`: the models behind traces.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use layercast_workload::app::Trace;
 
 use super::{args, number, read_text};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{self, Table, print, print_json};
 
 /// Servers that people are shown; JSON has all.
 const SERVERS: usize = 10;
@@ -62,8 +62,8 @@ fn heading(sample: &Sample) -> String {
 }
 
 fn write(path: &Path, head: &str, lines: impl Iterator<Item = String>) -> Outcome {
+    let mut out = BufWriter::new(output::create(path)?);
     let all = || {
-        let mut out = BufWriter::new(File::create(path)?);
         writeln!(out, "{head}")?;
         for line in lines {
             writeln!(out, "{line}")?;

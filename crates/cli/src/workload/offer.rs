@@ -14,7 +14,7 @@ use layercast_workload::{
 
 use super::{args, read, read_text};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{self, Table, print, print_json};
 use crate::progress;
 
 /// A file of lines, if one is wanted. What goes wrong is told when it is finished.
@@ -25,7 +25,7 @@ impl Lines {
         let Some(path) = path else {
             return Ok(Lines(None));
         };
-        let file = File::create(path).map_err(|error| Failure::file(path, "write", &error))?;
+        let file = output::create(path)?;
         let mut lines = Lines(Some((path.to_owned(), Ok(BufWriter::new(file)))));
         lines.line(head);
         Ok(lines)

@@ -8,6 +8,7 @@ mod edge;
 mod fec;
 mod input;
 mod internet;
+mod outputs;
 mod sweep;
 mod workload;
 mod xtpd;

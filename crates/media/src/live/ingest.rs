@@ -2,7 +2,7 @@ use layercast_core::{Media, Time};
 
 use super::TimedFrame;
 use super::detect::{Detector, Found};
-use crate::rtp::{RtpNote, RtpReceiver, RtpSession, RtpStats};
+use crate::rtp::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpStats};
 use crate::ts::{TsSplitter, TsStats, VideoCodec};
 
 /// Layered frames from a live stream, whose form is recognised from its first datagrams: a bare transport
@@ -70,7 +70,16 @@ impl Ingest {
     pub fn push(&mut self, now: Time, data: &[u8]) {
         match &mut self.form {
             Some(Form::Transport(splitter)) => splitter.push(data),
-            Some(Form::Rtp(receiver)) => receiver.push(now, data),
+            Some(Form::Rtp(receiver)) => {
+                receiver.push(now, data);
+                // RTP that shows nothing does not keep a transport stream off the port.
+                if receiver.is_barren()
+                    && RtpPacket::parse(data).is_none()
+                    && let Some(found @ Found::Transport(_)) = self.detector.push(data)
+                {
+                    self.found(now, found);
+                }
+            }
             None => {
                 if let Some(found) = self.detector.push(data) {
                     self.found(now, found);

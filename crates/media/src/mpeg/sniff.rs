@@ -103,6 +103,14 @@ fn is_mpeg4(first: u8, data: &[u8]) -> bool {
     }
 }
 
+/// Whether the first bytes of an input are those of a format that [`Clip`](crate::Clip) reads.
+///
+/// # Errors
+/// They are not, or there are too few of them.
+pub fn recognise(first: &[u8]) -> Result<(), MediaError> {
+    sniff(first).map(drop)
+}
+
 /// Whether `data` begin with an MPEG transport stream, whatever stands before its first packet.
 pub fn is_transport_stream(data: &[u8]) -> bool {
     sniff(data) == Ok(Form::Transport)

@@ -34,6 +34,8 @@ pub(crate) struct Evidence {
     packets: u64,
     payload_type: u8,
     transport: u64,
+    /// Payloads that begin with a header or a slice of MPEG video, behind their own header (RFC 2250, 3.4).
+    mpeg: u64,
     /// NAL units that begin a picture to start at, or parameter sets.
     h264: u64,
     h265: u64,
@@ -56,6 +58,12 @@ impl Evidence {
         if !whole.is_empty() && rest.is_empty() && whole.iter().all(|it| it[0] == SYNC) {
             self.transport += 1;
             return;
+        }
+        // MPEG-2 may have an extension of four octets.
+        if let [_, _, _, _, 0, 0, 1, code, ..] | [_, _, _, _, _, _, _, _, 0, 0, 1, code, ..] =
+            payload
+        {
+            self.mpeg += u64::from(matches!(code, 0..=0xAF | 0xB3 | 0xB8));
         }
         match payload {
             // VPS, SPS, PPS, an aggregation packet or a fragment (RFC 7798, 4.4), of the base layer.
@@ -80,7 +88,9 @@ impl Evidence {
     /// Whether it showed what it is, beyond looking like it.
     pub fn is_strong(&self) -> bool {
         match self.payload_type {
-            MPEG_VIDEO | TRANSPORT => true,
+            // Of a slice in fragments only the first has a start code.
+            MPEG_VIDEO => self.mpeg * 8 > self.packets,
+            TRANSPORT => self.transport * 2 > self.packets,
             _ => self.transport > 0 || self.h264 > 0,
         }
     }

@@ -8,7 +8,8 @@ use super::pictures::{H264Pictures, MpegPictures};
 use super::reorder::{Ordered, Reorder};
 use super::session::RtpSession;
 use super::source::{Kept, RtpNote, Sources, Verdict};
-use super::{RtpPacket, RtpSource};
+use super::{MPEG_VIDEO, RtpPacket, RtpSource};
+use crate::Picture;
 use crate::live::TimedFrame;
 use crate::ts::TsSplitter;
 
@@ -160,10 +161,28 @@ impl RtpReceiver {
         })
     }
 
+    /// Whether no frame has come out of it.
+    pub(crate) fn is_barren(&self) -> bool {
+        self.sources.is_barren()
+    }
+
     /// Why the input yields no picture, with a remedy; `None` if no fault is known.
     pub fn problem(&self) -> Option<String> {
         if let Some((source, foreign)) = self.sources.foreign() {
             return Some(not_carried(source, foreign));
+        }
+        if let Some(source) = self.sources.mislabelled() {
+            let says = match source.payload_type {
+                MPEG_VIDEO => "MPEG-1/2 video",
+                _ => "MPEG-TS",
+            };
+            return Some(format!(
+                "RTP comes from {source}, which stands for {says} (RFC 3551), but its payloads are not that: let the \
+                 encoder send {says}, or another payload type (ffmpeg: -f rtp for H.264, -f rtp_mpegts for MPEG-TS)"
+            ));
+        }
+        if let Some(Content::Transport(splitter)) = &self.content {
+            return splitter.problem();
         }
         let Some(Content::H264(pictures)) = &self.content else {
             return None;
@@ -276,12 +295,15 @@ impl RtpReceiver {
         let of_transport = splitter
             .into_iter()
             .flat_map(|it| std::iter::from_fn(|| it.poll()));
+        let mut shows_picture = false;
         for frame in self.scratch.drain(..).chain(of_transport) {
+            // A transport stream has frames without a picture, too.
+            shows_picture |= frame.frame.picture != Picture::Data;
             if self.frames.len() < MAX_FRAMES {
                 self.frames.push_back(frame);
             }
         }
-        if !self.frames.is_empty() {
+        if shows_picture {
             self.sources.confirm();
         }
     }

@@ -8,6 +8,8 @@ use super::packet::RtpPacket;
 
 /// How long the source that is taken has to be silent until another one may take its place.
 pub(crate) const SOURCE_SILENCE: Span = Span::from_secs(1);
+/// How long the source that is taken may send without a picture until another one may take its place.
+pub(crate) const SHOWN_WITHIN: Span = Span::from_secs(10);
 /// A silence in which packets of another source are kept, in case it takes the place.
 const MAYBE_GONE: Span = Span::from_ms(100);
 /// Sources looked at beside the one that is taken; packets of more are only counted.
@@ -67,6 +69,13 @@ pub enum RtpNote {
         /// The source that is taken now.
         new: RtpSource,
     },
+    /// No picture came of the source, and another one has taken its place.
+    Unusable {
+        /// The source that was taken.
+        old: RtpSource,
+        /// The source that is taken now.
+        new: RtpSource,
+    },
 }
 
 impl fmt::Display for RtpNote {
@@ -84,6 +93,10 @@ impl fmt::Display for RtpNote {
             RtpNote::Replaced { old, new } => write!(
                 f,
                 "the RTP source ({old}) fell silent, and another one ({new}) takes its place"
+            ),
+            RtpNote::Unusable { old, new } => write!(
+                f,
+                "no picture came from the RTP source ({old}), and another one ({new}) takes its place"
             ),
         }
     }
@@ -116,9 +129,20 @@ struct Named {
 struct Taken {
     source: RtpSource,
     carried: Carried,
+    since: Time,
     last: Time,
     /// It gave a picture, or showed what it is.
     confirmed: bool,
+    pictures: bool,
+    /// What its packets show, until it gives a picture.
+    evidence: Evidence,
+}
+
+impl Taken {
+    /// Whether another source may not take its place while it sends.
+    fn holds(&self, now: Time) -> bool {
+        self.pictures || self.confirmed && now.since(self.since) < SHOWN_WITHIN
+    }
 }
 
 /// What becomes of a packet.
@@ -155,7 +179,7 @@ impl Sources {
     /// The source that is taken gave a picture.
     pub fn confirm(&mut self) {
         if let Some(taken) = &mut self.taken {
-            taken.confirmed = true;
+            (taken.confirmed, taken.pictures) = (true, true);
         }
     }
 
@@ -166,6 +190,9 @@ impl Sources {
         if let Some(taken) = &mut self.taken {
             if taken.source == source {
                 taken.last = now;
+                if !taken.pictures {
+                    taken.evidence.add(packet);
+                }
                 return Verdict::Pass;
             }
             self.others += 1;
@@ -179,7 +206,7 @@ impl Sources {
                     });
                 }
             }
-            keep = !taken.confirmed || now.since(taken.last) >= MAYBE_GONE;
+            keep = !taken.holds(now) || now.since(taken.last) >= MAYBE_GONE;
         }
         let described = self.described;
         let Some(candidate) = self.candidate(now, source) else {
@@ -245,6 +272,17 @@ impl Sources {
         most.map(|it| (it.source, it.evidence.foreign(it.source.payload_type)))
     }
 
+    /// Whether no source gave a picture.
+    pub fn is_barren(&self) -> bool {
+        self.taken.as_ref().is_none_or(|taken| !taken.pictures)
+    }
+
+    /// The source that is taken, if its packets are not what its payload type says.
+    pub fn mislabelled(&self) -> Option<RtpSource> {
+        let taken = self.taken.as_ref().filter(|it| !it.pictures)?;
+        (!taken.evidence.is_strong() && taken.carried != Carried::H264).then_some(taken.source)
+    }
+
     fn candidate(&mut self, now: Time, source: RtpSource) -> Option<&mut Candidate> {
         let at = match self.candidates.iter().position(|it| it.source == source) {
             Some(at) => at,
@@ -271,7 +309,7 @@ impl Sources {
     fn is_free(&self, now: Time, carried: Carried, confirmed: bool) -> bool {
         self.taken.as_ref().is_none_or(|taken| {
             let silent = now.since(taken.last) >= SOURCE_SILENCE;
-            match taken.confirmed {
+            match taken.holds(now) {
                 true => silent && confirmed && carried == taken.carried,
                 false => silent || confirmed,
             }
@@ -279,19 +317,27 @@ impl Sources {
     }
 
     fn take(&mut self, now: Time, source: RtpSource, carried: Carried, confirmed: bool) -> Verdict {
+        let at = self.candidates.iter().position(|it| it.source == source);
+        let candidate = at.map(|at| self.candidates.remove(at));
+        let (kept, evidence) = candidate.map(|it| (it.kept, it.evidence)).unzip();
         let old = self.taken.replace(Taken {
             source,
             carried,
+            since: now,
             last: now,
             confirmed,
+            pictures: false,
+            evidence: evidence.unwrap_or_default(),
         });
         if let Some(old) = old {
+            let is_silent = now.since(old.last) >= SOURCE_SILENCE;
             let (old, new) = (old.source, source);
-            self.notes.push_back(RtpNote::Replaced { old, new });
+            self.notes.push_back(match is_silent {
+                true => RtpNote::Replaced { old, new },
+                false => RtpNote::Unusable { old, new },
+            });
             self.named.retain(|named| named.source != source);
         }
-        let at = self.candidates.iter().position(|it| it.source == source);
-        let kept = at.map(|at| self.candidates.remove(at).kept);
         for candidate in &mut self.candidates {
             self.others += candidate.kept.len() as u64;
             candidate.kept.clear();

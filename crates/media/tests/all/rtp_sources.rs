@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 
 use crate::common::{decode, encode, have_ffmpeg};
 use layercast_core::{Media, Span, Time};
-use layercast_media::{RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpSource, TimedFrame};
+use layercast_media::{
+    Picture, RtpNote, RtpPacket, RtpReceiver, RtpSession, RtpSource, TimedFrame,
+};
 
 const FRAMES: usize = 50;
 /// Between two pictures.
@@ -463,4 +465,64 @@ fn other_codecs_are_named() {
         "{text}"
     );
     assert!(of(&|_| vec![0xD5; 160], 0).contains("G.711 sound"));
+}
+
+#[test]
+fn a_source_that_shows_no_picture_does_not_hold_the_port() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let filling = [&[0x47, 0x1F, 0xFF, 0x10][..], &[0xFF; 184]].concat();
+    // Payloads that are not what the type says; and stuffing, which is MPEG-TS without a programme.
+    for (payload_type, payload, before) in [
+        (32, vec![0x55; 400], 900),
+        (33, vec![0x55; 400], 900),
+        (33, filling.repeat(7), 11_000),
+    ] {
+        let junk = RtpSource {
+            ssrc: 7,
+            payload_type,
+        };
+        let mut receiver = RtpReceiver::new();
+        let mut seq = 0;
+        let mut of_junk = |now: Time| {
+            seq += 1;
+            let stamp = 3_600 * u32::from(seq);
+            (now, packet(junk, seq, stamp, &payload, false))
+        };
+        let first: Vec<Sent> = (0..before / 20)
+            .map(|n| of_junk(Time::ZERO + Span::from_ms(n * 20)))
+            .collect();
+        for (now, datagram) in &first {
+            receiver.push(*now, datagram);
+            while let Some(frame) = receiver.poll() {
+                let picture = frame.frame.picture;
+                assert_eq!(picture, Picture::Data, "{payload_type}");
+            }
+        }
+        let problem = receiver.problem().unwrap_or_default();
+        assert!(
+            problem.contains("payload type 33")
+                || problem.contains("payload type 32")
+                || before > 900,
+            "{problem}"
+        );
+        let later = Span::from_ms(before);
+        let both: Vec<Sent> = ordinary()
+            .into_iter()
+            .flat_map(|(now, datagram)| [of_junk(now + later), (now + later, datagram)])
+            .collect();
+        let frames = receive(&mut receiver, &both);
+        assert!(
+            frames.len() >= FRAMES - 1,
+            "{payload_type}: {} frames",
+            frames.len()
+        );
+        let notes: Vec<RtpNote> = std::iter::from_fn(|| receiver.poll_note()).collect();
+        let replaced = RtpNote::Unusable {
+            old: junk,
+            new: OURS,
+        };
+        assert!(notes.contains(&replaced), "{notes:?}");
+    }
 }

@@ -61,6 +61,8 @@ pub struct Sender<S> {
     next_open: Time,
     /// Receivers that took part when the session opened, then at the last poll of the group.
     group: u32,
+    /// Receivers that answered the announcement and do not want the object.
+    refused: u32,
     ejected: VecDeque<(MemberId, u32)>,
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
@@ -120,6 +122,7 @@ impl<S: Source> Sender<S> {
             next_poll: Time::ZERO,
             next_open: Time::MAX,
             group: 0,
+            refused: 0,
             ejected: VecDeque::new(),
             events: VecDeque::new(),
             stats: SenderStats::default(),

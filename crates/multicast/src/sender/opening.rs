@@ -101,9 +101,14 @@ impl<S: Source> Sender<S> {
             // An aggregator answers for more receivers now.
             let record = self.roster.get_mut(at);
             let more = accept.weight.saturating_sub(record.weight);
+            let refuses = matches!(record.status, Status::Refused(_));
             record.says(accept);
             if self.phase == Phase::Opening {
-                self.group = self.group.saturating_add(more);
+                let heard = match refuses {
+                    true => &mut self.refused,
+                    false => &mut self.group,
+                };
+                *heard = heard.saturating_add(more);
                 self.opening_answered(now);
             }
             return;
@@ -153,12 +158,16 @@ impl<S: Source> Sender<S> {
         let round_trip = self.clock.round_trip(now, accept.stamp);
         let record = self.roster.get_mut(at);
         if self.phase == Phase::Opening {
-            if record.status == Status::Joined {
-                self.group = self.group.saturating_sub(record.weight);
+            match record.status {
+                Status::Joined => self.group = self.group.saturating_sub(record.weight),
+                Status::Refused(_) => self.refused = self.refused.saturating_sub(record.weight),
+                _ => {}
             }
-            if accept.refuses.is_none() {
-                self.group = self.group.saturating_add(accept.weight);
-            }
+            let heard = match accept.refuses {
+                Some(_) => &mut self.refused,
+                None => &mut self.group,
+            };
+            *heard = heard.saturating_add(accept.weight);
         }
         record.peer = Some(from);
         record.incarnation = accept.incarnation;
@@ -197,7 +206,10 @@ impl<S: Source> Sender<S> {
                 .roster
                 .iter()
                 .all(|it| it.status != Status::Invited && it.absent == 0),
-            Members::Anyone { expect, .. } => expect.is_some_and(|expect| self.group >= expect),
+            Members::Anyone { expect, .. } => {
+                let heard = self.group.saturating_add(self.refused);
+                expect.is_some_and(|expect| heard >= expect)
+            }
         };
         if enough {
             self.opened(now);
@@ -247,7 +259,9 @@ impl<S: Source> Sender<S> {
         }
         let opened = SenderEvent::Opened { yes, no, silent };
         self.events.push_back(opened);
-        if yes == 0 {
+        if yes == 0 && no > 0 {
+            self.give_up(Reason::Silent, Failure::Refused);
+        } else if yes == 0 {
             self.give_up(Reason::Silent, Failure::NoReceivers);
         } else if !self.roster.satisfies(&self.config.completion) {
             self.give_up(Reason::Integrity, Failure::Integrity);

@@ -100,6 +100,7 @@ fn words(event: &SenderEvent) -> (&'static str, i64, &'static str) {
         SenderEvent::Closed(Ok(())) => ("close", 0, "delivered"),
         SenderEvent::Closed(Err(failure)) => match failure {
             Failure::NoReceivers => ("close", 1, "no receivers"),
+            Failure::Refused => ("close", 1, "all refused"),
             Failure::Integrity => ("close", 1, "group integrity"),
             Failure::Mtu(_) => ("close", 1, "the path drops packets of this size"),
             Failure::User => ("close", 1, "the user"),

@@ -172,3 +172,25 @@ fn configurations_that_cannot_be_are_refused() {
         Some(ConfigError::Conflict(_))
     ));
 }
+
+#[test]
+fn a_session_that_all_expected_receivers_refuse_ends_at_once() {
+    let members = Members::Anyone {
+        expect: Some(2),
+        most: 10,
+        late: true,
+    };
+    let source = Memory::new("x", content(100_000), None);
+    let sender = Sender::object(3, rmtp(), members, source).unwrap();
+    // There is no room for it.
+    let small = (0..2).map(|_| MemoryStore::new(10)).collect();
+    let mut net = Net::new(sender, small, PERFECT, 1);
+    let began = net.now;
+    net.start();
+    net.run();
+    assert_eq!(net.result(), Some(Err(Failure::Refused)));
+    let reason = Outcome::Failed(Reason::NoRoom);
+    assert!(net.sender.deliveries().all(|it| it.outcome == reason));
+    let (closed, _) = net.sender_events.last().unwrap();
+    assert!(closed.since(began) < Span::from_ms(200), "{closed:?}");
+}

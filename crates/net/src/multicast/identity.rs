@@ -1,12 +1,9 @@
-use std::fs;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read};
 use std::path::Path;
-
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::partial::{Access, open_in_folder};
 use crate::random::random_number;
+use crate::secret_file::create_secret;
 
 /// The file in the folder of received files that holds the identity of the receiver.
 pub const IDENTITY_FILE: &str = ".layercast-receiver";
@@ -20,7 +17,7 @@ pub fn receiver_identity(folder: &Path) -> io::Result<u64> {
     let path = folder.join(IDENTITY_FILE);
     let file = match open_in_folder(&path, Access::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(folder, &path)?;
+            make(&path)?;
             open_in_folder(&path, Access::Read)?
         }
         opened => opened?,
@@ -36,25 +33,18 @@ pub fn receiver_identity(folder: &Path) -> io::Result<u64> {
     })
 }
 
-/// Makes the file; one that another process made meanwhile stays.
-fn make(folder: &Path, path: &Path) -> io::Result<()> {
-    let new = folder.join(format!("{IDENTITY_FILE}-{:016x}", random_number()));
-    let mut file = open_in_folder(&new, Access::Create)?;
-    writeln!(file, "{:016x}", random_number())?;
-    rustix::fs::fchmod(file.as_fd(), rustix::fs::Mode::from_raw_mode(0o600))?;
-    file.sync_all()?;
-    match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::EXIST) => fs::remove_file(&new),
-        Err(error) => {
-            let _ = fs::remove_file(&new);
-            Err(error.into())
-        }
+/// Makes the file; one that another process made meanwhile stays. On an error, such as a full disk, nothing is left.
+fn make(path: &Path) -> io::Result<()> {
+    match create_secret(path, format!("{:016x}\n", random_number()).as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -92,6 +92,10 @@ impl Partial {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
+        if file.is_none() {
+            // A state without its file says nothing.
+            remove_state(&state);
+        }
         let head = head(object, geometry);
         let mut held = None;
         if let Some(file) = &file {
@@ -218,6 +222,13 @@ impl Partial {
         if self.file.is_none() || self.is_in_memory() {
             return Ok(());
         }
+        if let Err(error) = fs::symlink_metadata(&self.path)
+            && error.kind() == io::ErrorKind::NotFound
+        {
+            // Somebody has deleted the file: a state of it would stay for ever.
+            remove_state(&self.state);
+            return Ok(());
+        }
         self.sync_soon();
         let mut bytes = self.head.to_vec();
         for (from, to) in held.gaps(0, held.len()) {
@@ -234,18 +245,33 @@ impl Partial {
             }
             opened => opened,
         };
-        opened?.write_all_at(&bytes, 0)?;
-        fs::rename(&new, &self.state)
+        let written = opened?
+            .write_all_at(&bytes, 0)
+            .and_then(|()| fs::rename(&new, &self.state));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written
     }
 
     /// It is whole: `put` gives it, which is open and at this path, its name.
     pub fn finish<T>(&mut self, put: impl FnOnce(&File, &Path) -> io::Result<T>) -> io::Result<T> {
         self.flush()?;
         let path = self.path.clone();
-        let there = put(self.file()?, &path)?;
-        // A state without a file would do no harm.
-        let _ = fs::remove_file(&self.state);
-        Ok(there)
+        let put = put(self.file()?, &path);
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        if put.as_ref().err().is_none_or(is_gone) {
+            remove_state(&self.state);
+        }
+        put
+    }
+}
+
+/// Removes a state whose file has its name, or was deleted.
+fn remove_state(state: &Path) {
+    for path in [state, &state.with_extension("state-new")] {
+        // Most often there is none.
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -338,6 +364,34 @@ mod tests {
         let other = Geometry::new(1_000, 20, 4).unwrap();
         let (_, there) = Partial::open(&folder, "x", &object(), &other).unwrap();
         assert_eq!(there.count(), 0);
+    }
+
+    #[test]
+    fn a_state_does_not_outlive_its_file() {
+        let folder = folder("partial-deleted");
+        let names = || -> Vec<String> {
+            let all = fs::read_dir(&folder).unwrap();
+            all.map(|it| it.unwrap().file_name().into_string().unwrap())
+                .collect()
+        };
+        let (mut partial, mut held) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        let mut receive = |partial: &mut Partial, number: u64| {
+            partial.write(number * 10, &[0; 10]).unwrap();
+            held.set(number);
+            partial.save(&held).unwrap();
+        };
+        receive(&mut partial, 0);
+        assert_eq!(names().len(), 2);
+        // The user deletes it while it is received, and the next time between two sessions.
+        fs::remove_file(&partial.path).unwrap();
+        receive(&mut partial, 1);
+        assert_eq!(names(), [""; 0]);
+        let (mut partial, _) = Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        receive(&mut partial, 2);
+        fs::remove_file(&partial.path).unwrap();
+        Partial::open(&folder, "x", &object(), &geometry()).unwrap();
+        assert_eq!(names(), [""; 0]);
+        let _ = fs::remove_dir_all(&folder);
     }
 
     #[test]

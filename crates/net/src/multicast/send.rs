@@ -155,6 +155,8 @@ pub struct WithheldFile {
 pub struct SendReport {
     /// Files that were to be sent.
     pub files: u32,
+    /// Folders that were to be sent.
+    pub folders: u32,
     /// Octets of all of them.
     pub octets: u64,
     /// The list of files, which is sent before them.

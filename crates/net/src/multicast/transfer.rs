@@ -8,7 +8,7 @@ use layercast_core::Observer;
 use layercast_fec::Scheme;
 use layercast_multicast::{Failure, Members, Outcome, Sender, Source, Trigger};
 use layercast_wire::multicast::manifest::{Kind, Modified, Withdrawal};
-use layercast_wire::multicast::{MemberId, SEALED_OVERHEAD};
+use layercast_wire::multicast::{MemberId, Reason, SEALED_OVERHEAD};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,7 @@ pub async fn send_plan(
         members: config.members.clone(),
         report: SendReport {
             files: plan.files(),
+            folders: plan.folders(),
             octets: plan.octets(),
             ..SendReport::default()
         },
@@ -127,7 +128,10 @@ impl Transfer {
                     if self.revised {
                         self.send_manifest(obs).await?;
                     }
-                    let file = self.session(source, name.name.clone(), obs).await?;
+                    let is_last = index == self.report.files;
+                    let file = self
+                        .session(source, name.name.clone(), is_last, obs)
+                        .await?;
                     let late = |it: &MemberId| !self.told.contains(it);
                     let is_late = delivered(&file).any(|it| late(&it));
                     if let Some(Failure::Content(error)) = &file.failure {
@@ -162,7 +166,11 @@ impl Transfer {
         let name = FileName::new((0, self.report.files, self.plan.manifest.batch()), []);
         let scheme = Scheme::from_number(self.config.machine.scheme);
         let source = FileSource::memory(octets, name.to_object(), scheme);
-        let file = self.session(source, "list of files".into(), obs).await?;
+        // It is sent before the files, and behind them where some were withdrawn; or there are none.
+        let is_last = self.report.files == 0 || self.report.manifest.is_some();
+        let file = self
+            .session(source, "list of files".into(), is_last, obs)
+            .await?;
         self.told = delivered(&file).collect();
         self.revised = false;
         let somebody = !self.told.is_empty();
@@ -214,6 +222,7 @@ impl Transfer {
         &mut self,
         source: FileSource,
         name: String,
+        is_last: bool,
         obs: &mut impl Observer,
     ) -> Result<SentFile, NetError> {
         let mut machine = self.config.machine.clone();
@@ -238,17 +247,17 @@ impl Transfer {
             let feed = Feed::new(source, &object, machine.packet_size)?;
             let sender = sender.announcing(object.clone());
             let session = Session::new(&mut self.link, sender, Some(feed), name, kind, &object);
-            session.run(shutdown, events, obs).await
+            session.run(is_last, shutdown, events, obs).await
         } else {
             let sender = Sender::object(number, machine, members, source)?;
             let session = Session::new(&mut self.link, sender, None, name, kind, &object);
-            session.run(shutdown, events, obs).await
+            session.run(is_last, shutdown, events, obs).await
         }
     }
 
     /// Those that have failed are not waited for again; they may come late.
     fn expect(&mut self, file: &SentFile) {
-        let there = delivered(file).count();
+        let there = answering(file);
         match &mut self.members {
             Members::Anyone { expect, .. } => *expect = Some(there.max(1) as u32),
             Members::Listed(listed) if there < listed.len() => {
@@ -283,6 +292,24 @@ impl Transfer {
         let _ = self.events.try_send(SendEvent::Withheld(file.clone()));
         self.report.withheld.push(file);
     }
+}
+
+/// Receivers that answer the next announcement, too: those that have the file, and those that said why they do not take it.
+fn answering(file: &SentFile) -> usize {
+    let answers = |outcome| match outcome {
+        Outcome::Delivered => true,
+        Outcome::Failed(reason) => matches!(
+            reason,
+            Reason::NoRoom
+                | Reason::Denied
+                | Reason::Storage
+                | Reason::Unsupported
+                | Reason::Corrupt
+        ),
+        Outcome::Pending | Outcome::NeverConnected => false,
+    };
+    let receivers = file.receivers.iter();
+    receivers.filter(|it| answers(it.outcome)).count()
 }
 
 fn delivered(file: &SentFile) -> impl Iterator<Item = MemberId> + '_ {

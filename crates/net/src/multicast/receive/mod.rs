@@ -171,6 +171,8 @@ impl FileReceiver {
                 () = shutdown.cancelled() => {}
             }
         };
+        // Files that are whole count, although their senders have not said good-bye.
+        self.sessions.end_whole(clock.now(), None, &events);
         self.sessions.save();
         self.sessions.sync();
         if ended == Ended::Stopped {

@@ -223,6 +223,12 @@ impl Session {
         self.heard
     }
 
+    /// Whether all of it is here.
+    pub fn is_whole(&self) -> bool {
+        let is_taken = self.told || !self.is_manifest();
+        is_taken && self.machine.is_complete()
+    }
+
     /// Whether its sender is silent.
     pub fn is_silent(&self, now: Time) -> bool {
         self.heard + SILENT <= now

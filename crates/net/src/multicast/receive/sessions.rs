@@ -41,6 +41,8 @@ pub struct Sessions {
     meeting: Meeting,
     all: BTreeMap<u64, Session>,
     over: VecDeque<u64>,
+    /// Refusals that were sent, and where to: they are repeated if the announcement is.
+    refusals: VecDeque<(SocketAddr, Packet)>,
     /// Sessions with another key that were told of.
     disbelieved: VecDeque<u64>,
     /// What the machines send.
@@ -65,6 +67,7 @@ impl Sessions {
             meeting: Meeting::new(),
             all: BTreeMap::new(),
             over: VecDeque::new(),
+            refusals: VecDeque::new(),
             disbelieved: VecDeque::new(),
             out: Outgoing::default(),
             files: Vec::new(),
@@ -97,7 +100,9 @@ impl Sessions {
                 self.meeting.budgets.receive(from, len);
             }
             match datagram {
-                Datagram::Packet(packet) => self.take(now, from, &packet, (events, obs)),
+                Datagram::Packet(packet) => {
+                    self.take(now, from, &packet, &mut inbox.keys, (events, obs));
+                }
                 Datagram::Path(check) => {
                     self.check(now, from, &check, &mut inbox.keys, (events, obs));
                 }
@@ -175,6 +180,7 @@ impl Sessions {
         now: Time,
         from: SocketAddr,
         packet: &Packet,
+        keys: &mut Keys,
         (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
     ) {
         let session = self.all.get_mut(&packet.session);
@@ -185,8 +191,11 @@ impl Sessions {
         let Body::Open(open) = &packet.body else {
             return;
         };
-        if is_known || self.over.contains(&packet.session) {
+        if is_known {
             return;
+        }
+        if self.over.contains(&packet.session) {
+            return self.refuse_again(from, packet.session, keys);
         }
         if !self.machine.believes(packet.session, open) {
             return self.disbelieve(from, packet.session, events);
@@ -198,6 +207,19 @@ impl Sessions {
         match is_met {
             true => self.open(now, from, (packet, open), (events, obs)),
             false => self.meeting.wait_for(now, from, packet, open),
+        }
+    }
+
+    /// A session that was refused is announced again: the refusal was lost.
+    fn refuse_again(&mut self, from: SocketAddr, session: u64, keys: &mut Keys) {
+        let refused = |it: &&(SocketAddr, Packet)| it.0 == from && it.1.session == session;
+        let Some((_, packet)) = self.refusals.iter().find(refused) else {
+            return;
+        };
+        let len = keys.len_of(packet);
+        if !self.out.is_full() && self.meeting.budgets.send(from, len) {
+            self.out
+                .push(&Arc::from([from]), len, |out| keys.put(packet, out));
         }
     }
 
@@ -237,6 +259,8 @@ impl Sessions {
                 None => return,
             }
         }
+        // A sender that announces another session has done with those that are whole: its good-bye was lost.
+        self.end_whole(now, Some(from), events);
         self.heard = now;
         let name = FileName::from_object(&object.name);
         self.sets.began(now, from, &name, object.digest);
@@ -256,6 +280,21 @@ impl Sessions {
             let _ = events.try_send(session.joined());
         }
         self.all.insert(id, session);
+    }
+
+    /// Ends the sessions whose files are whole: of one sender, or of all.
+    pub fn end_whole(
+        &mut self,
+        now: Time,
+        sender: Option<SocketAddr>,
+        events: &mpsc::Sender<ReceiveEvent>,
+    ) {
+        let is_of = |it: &Session| sender.is_none_or(|sender| it.is_with(sender));
+        let whole = self.all.iter().filter(|(_, it)| is_of(it) && it.is_whole());
+        let whole: Vec<u64> = whole.map(|(&id, _)| id).collect();
+        for id in whole {
+            self.end(id, Reason::Normal, now, events);
+        }
     }
 
     /// The configuration of another machine.
@@ -305,6 +344,12 @@ impl Sessions {
                     && let Some(to) = self.peers.way_to(peer)
                     && self.meeting.budgets.send(to[0], len)
                 {
+                    if matches!(&transmit.packet.body, Body::Accept(it) if it.refuses.is_some()) {
+                        if self.refusals.len() == MOST_OVER {
+                            self.refusals.pop_front();
+                        }
+                        self.refusals.push_back((to[0], transmit.packet.clone()));
+                    }
                     self.out
                         .push(to, len, |out| keys.put(&transmit.packet, out));
                 }

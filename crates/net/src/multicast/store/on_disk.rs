@@ -231,40 +231,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use layercast_core::{Off, Time};
-    use layercast_multicast::{Peer, Receiver, ReceiverConfig, Store, Verdict};
-    use layercast_wire::multicast::{Body, Content, MemberId, Open, Packet, Reason, Terms};
+    use layercast_multicast::{Peer, Receiver, ReceiverConfig, VirtualStore};
+    use layercast_wire::multicast::{Body, Content, MemberId, Open, Packet, Terms};
 
     use super::*;
-
-    /// Only the place of a file: there is not room for 1 TB everywhere.
-    struct Place(Option<OnDisk>);
-
-    impl Store for Place {
-        fn begin(&mut self, object: &Object, geometry: &Geometry) -> Result<Bits, Reason> {
-            let folder = std::env::temp_dir().join("layercast-terabyte");
-            let (file, held) = OnDisk::open(&folder, "x", object, geometry).unwrap();
-            self.0 = Some(file);
-            Ok(held)
-        }
-
-        fn packet(&mut self, _: &Geometry, _: u64, _: &Payload) -> Result<(), Reason> {
-            Ok(())
-        }
-
-        fn parity(&mut self, _: &Geometry, _: u32, _: u32, _: &Payload) -> Result<(), Reason> {
-            Ok(())
-        }
-
-        fn rebuild(&mut self, _: &Geometry, _: u32, _: &Bits) -> Result<Rebuilt, Reason> {
-            Ok(Rebuilt::Whole)
-        }
-
-        fn verify(&mut self) -> Verdict {
-            Verdict::Later
-        }
-
-        fn clear(&mut self) {}
-    }
 
     fn resident() -> u64 {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -300,7 +270,15 @@ mod tests {
         };
         let before = resident();
         let began = Instant::now();
-        let mut machine = Receiver::new(ReceiverConfig::new(MemberId(1), 1), Place(None));
+        let Some(object) = &open.object else {
+            panic!("it has one");
+        };
+        // The place of the file without its content: there is not room for 1 TB everywhere.
+        let geometry = Geometry::of(object, open.packet_size).unwrap();
+        let folder = std::env::temp_dir().join("layercast-terabyte");
+        let (file, held) = OnDisk::open(&folder, "x", object, &geometry).unwrap();
+        assert_eq!(held.count(), 0);
+        let mut machine = Receiver::new(ReceiverConfig::new(MemberId(1), 1), VirtualStore);
         let packet = Packet {
             session: 1,
             body: Body::Open(Box::new(open)),
@@ -316,5 +294,6 @@ mod tests {
         );
         let took = resident().saturating_sub(before);
         assert!(took < 64 << 20, "{took}");
+        drop(file);
     }
 }

@@ -1,0 +1,58 @@
+//! Paths that lose 30 % of all packets each way: a receiver that is there is not taken for dead.
+
+use layercast_core::Span;
+use layercast_multicast::{Memory, Opening, Outcome, Sender, SenderConfig};
+
+use crate::net::{Faults, Net, PERFECT};
+use crate::object::{content, listed, stores};
+use crate::stream::{Users, stream};
+
+const LOSSY: Faults = Faults {
+    loss: 0.3,
+    ..PERFECT
+};
+const RECEIVERS: u32 = 3;
+
+/// As the command opens sessions.
+fn opened(config: SenderConfig) -> SenderConfig {
+    SenderConfig {
+        opening: Opening {
+            tries: 20,
+            wait: Span::from_ms(250),
+            copies: 1,
+        },
+        ..config
+    }
+}
+
+#[test]
+fn objects_of_the_profile_of_rmtp_arrive() {
+    for seed in 0..20 {
+        let config = opened(SenderConfig::rmtp().persistent());
+        let source = Memory::new("x", content(100_000), None);
+        let sender = Sender::object(seed, config, listed(RECEIVERS), source).unwrap();
+        let mut net = Net::new(sender, stores(RECEIVERS), LOSSY, seed);
+        net.delay = Span::from_ms(10);
+        net.start();
+        net.run();
+        let outcomes: Vec<Outcome> = net.sender.deliveries().map(|it| it.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Delivered; 3], "seed {seed}");
+        assert_eq!(net.result(), Some(Ok(())), "seed {seed}");
+    }
+}
+
+#[test]
+fn streams_of_the_profile_of_frm_arrive() {
+    for seed in 0..20 {
+        let config = opened(SenderConfig::frm().persistent());
+        let mut net = stream(config, 1, LOSSY, seed);
+        net.start();
+        let mut users = Users::new(1, 200);
+        while !net.sender.is_closed() {
+            assert!(net.now.as_secs_f64() < 600.0, "it does not end");
+            users.run(&mut net, 1_000);
+        }
+        assert_eq!(net.result(), Some(Ok(())), "seed {seed}");
+        assert_eq!(users.taken, [200], "seed {seed}");
+    }
+}
