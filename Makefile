@@ -217,6 +217,12 @@ soak: ## SOAK_SECONDS (default 1800) of receivers and switches that come and go,
 fuzz: ## Each fuzz target for FUZZ_SECONDS (default 20) seconds
 	scripts/fuzz.sh $(or $(FUZZ_SECONDS),20)
 
+# What is mutated, and which mutants are equivalent: .cargo/mutants.toml.
+.PHONY: mutants
+mutants: ## cargo-mutants on protect and the parts of switch and net that check neighbours (hours; MUTANTS_ARGS='--shard 0/8')
+	cargo mutants --version >/dev/null 2>&1 || cargo install --locked cargo-mutants
+	CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=1 cargo mutants -j 1 $(MUTANTS_ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that was built
 	cargo clean

@@ -336,6 +336,17 @@ mod tests {
     }
 
     #[test]
+    fn octets_before_the_header_stay_and_are_not_authenticated() {
+        let session = session(1, 2, 3);
+        let mut bytes = b"before headcontent".to_vec();
+        session.sealer(MEMBER).seal(&mut bytes, 7, 11).unwrap();
+        assert_eq!(&bytes[..11], b"before head");
+        let mut opener = session.opener(MEMBER);
+        let opened = opener.open(0, b"head", &mut bytes[11..]);
+        assert_eq!(opened.unwrap(), b"content");
+    }
+
+    #[test]
     fn secrets_do_not_show_in_debug_output() {
         let session = session(1, 2, 3);
         let mut sealer = session.sealer(MEMBER);

@@ -69,3 +69,17 @@ pub(crate) fn put_name(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(&(octets.len() as u16).to_be_bytes());
     out.extend_from_slice(octets);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_end_with_the_octets_and_nothing_may_follow_the_last_value() {
+        let mut reader = Reader(b"\0\x01a");
+        assert_eq!(reader.name(), Ok("a"));
+        assert_eq!(reader.end(), Ok(()));
+        assert_eq!(Reader(b"\0\x02a").name(), Err(OctetsError::Length));
+        assert_eq!(Reader(b"a").end(), Err(OctetsError::Length));
+    }
+}

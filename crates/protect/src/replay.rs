@@ -82,6 +82,18 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_moves_forgets_nothing_within_its_size() {
+        let mut window = ReplayWindow::default();
+        let last = 2 * ReplayWindow::SIZE;
+        for counter in 0..=last {
+            assert!(window.accept(counter), "{counter}");
+        }
+        for counter in 0..=last {
+            assert!(!window.is_fresh(counter), "{counter}");
+        }
+    }
+
+    #[test]
     fn the_last_counter_there_is_does_no_harm() {
         let mut window = ReplayWindow::default();
         assert!(window.accept(u64::MAX) && window.accept(u64::MAX - 1));

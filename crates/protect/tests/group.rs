@@ -3,8 +3,8 @@
 use layercast_core::{FlowId, Layer, Level, NodeId, Resource, Serial};
 use layercast_protect::{
     Claimant, Claims, ExchangeKey, GrantError, Grantee, GroupKey, MEDIA_OVERHEAD, MediaCipher,
-    MediaError, OctetsError, PROOF_LIFE, PROOF_SKEW, Place, Proof, ProofError, Random, Signer,
-    Token, TokenError, grant, open_grant,
+    MediaError, OctetsError, PROOF_LIFE, PROOF_RENEWAL, PROOF_SKEW, Place, Proof, ProofError,
+    Random, Signer, Token, TokenError, grant, open_grant,
 };
 use proptest::prelude::*;
 
@@ -86,6 +86,8 @@ fn a_proof_is_valid_for_a_short_time_around_its_making() {
         };
         Proof::check(&octets, &key, &claimant).map(|_| ())
     };
+    // A member whose clock is ahead, and whose first renewal is lost, still has a valid proof.
+    const { assert!(PROOF_RENEWAL > 0 && 2 * PROOF_RENEWAL + PROOF_SKEW < PROOF_LIFE) }
     let now = 500;
     for issued in [now - PROOF_LIFE, now, now + PROOF_SKEW] {
         assert_eq!(at(issued, now), Ok(()));
@@ -106,6 +108,9 @@ fn a_proof_for_any_member_is_still_for_one() {
         .encode();
     let key = source().public();
     assert!(Proof::check(&octets, &key, &claimant("dwp")).is_ok());
+    let longer = [&octets[..], &[0]].concat();
+    let checked = Proof::check(&longer, &key, &claimant("dwp")).map(|_| ());
+    assert_eq!(checked, Err(ProofError::Octets(OctetsError::Length)));
     let stolen = Proof::check(&octets, &key, &claimant("njy"));
     assert_eq!(stolen.map(|_| ()), Err(ProofError::Holder));
 }

@@ -73,6 +73,13 @@ fn the_header_is_authenticated() {
     let mut relabelled = sealed.clone();
     relabelled[0] = 0xD1;
     assert_eq!(open(&mut opener, &relabelled), Err(OpenError::Forged));
+    // Another mark is another protocol, and a tag that is cut off leaves nothing to open.
+    let len = sealed.len();
+    relabelled[0] = 0x40;
+    let not_sealed = |len| Err(OpenError::NotSealed { len });
+    assert_eq!(open(&mut opener, &relabelled), not_sealed(len));
+    let short = LINK_OVERHEAD - 1;
+    assert_eq!(open(&mut opener, &sealed[..short]), not_sealed(short));
     assert!(open(&mut opener, &sealed).is_ok());
 }
 
@@ -81,6 +88,7 @@ fn a_key_is_changed_without_losing_what_is_under_way() {
     let (now, old, new) = (Time::ZERO, key(15, 1), key(16, 2));
     let mut sealer = LinkSealer::new(&old);
     let mut opener = LinkOpener::new(&old);
+    assert_eq!((old.id(), new.id()), (15, 0));
     let under_way = seal(&mut sealer, b"old");
     sealer.stage(now, new.clone());
     opener.add(&new);
