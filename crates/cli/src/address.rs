@@ -1,4 +1,4 @@
-//! Where a node is, how to know that it is the right one, and who we are.
+//! The address of a node, its authentication, and our identity.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -177,13 +177,13 @@ fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
             Ok(Some(Trust::Authorities(authorities)))
         }
         (true, None, None) => Err(Failure::Usage(format!(
-            "{url} does not say who has to answer: use the whole URL that the node printed (?fp=..), \
-             --ca FILE for a certificate of an authority, or ?fp=any to talk to anybody"
+            "{url} does not name the identity of the node: use the whole URL that the node printed (?fp=..), \
+             --ca FILE for a certificate of an authority, or ?fp=any to accept any node"
         ))),
     }
 }
 
-/// Who a node is, as asked for; `None` in the clear.
+/// The requested identity of a node; `None` in the clear.
 pub fn identity(args: &IdentityArgs) -> Result<Option<Arc<Identity>>, Failure> {
     let identity = match (&args.identity, &args.cert, &args.key) {
         _ if args.insecure => return Ok(None),
@@ -233,7 +233,7 @@ pub fn url_of(
     }
 }
 
-/// An address under which others reach who listens on `ip`: if that is any, the one that leads to the rest of
+/// An address under which others reach a listener on `ip`: if that is any, the one that leads to the rest of
 /// the world, if there is one. Nothing is sent to find out.
 fn outward(ip: IpAddr) -> IpAddr {
     if !ip.is_unspecified() {
@@ -305,7 +305,7 @@ mod tests {
         let renewed = renewal.read().expect("another URL");
         assert_eq!(renewed.addr.port(), 7_500);
         assert!(matches!(renewed.bearer, Bearer::Quic(Trust::Node(it)) if it == own(2)));
-        assert!(renewal.read().is_none(), "told once");
+        assert!(renewal.read().is_none(), "reported once");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -11,8 +11,8 @@ const PATIENCE: u32 = 3;
 pub struct Below {
     wanted: Level,
     seconds: u32,
-    /// The level of which the reason was told.
-    told: Option<Level>,
+    /// The level whose reason was reported.
+    reported: Option<Level>,
 }
 
 impl Below {
@@ -21,7 +21,7 @@ impl Below {
         Below {
             wanted,
             seconds: 0,
-            told: None,
+            reported: None,
         }
     }
 
@@ -29,14 +29,14 @@ impl Below {
     pub fn look(&mut self, progress: &Progress, flow: &FlowInfo) -> Option<String> {
         let (spec, level) = (&flow.spec, progress.level);
         if level >= self.wanted.min(spec.top_level()) {
-            (self.seconds, self.told) = (0, None);
+            (self.seconds, self.reported) = (0, None);
             return None;
         }
         self.seconds += 1;
-        if self.seconds < PATIENCE || self.told == Some(level) {
+        if self.seconds < PATIENCE || self.reported == Some(level) {
             return None;
         }
-        self.told = Some(level);
+        self.reported = Some(level);
         let next = level.up();
         let (has, needs) = (
             spec.measured_above_base(level)
@@ -108,7 +108,7 @@ pub struct Arrivals {
     /// Seconds of the window, and without a frame.
     seconds: u32,
     silent: u32,
-    told: bool,
+    reported: bool,
 }
 
 /// Frames since the start.
@@ -170,8 +170,8 @@ impl Arrivals {
         } = now.since(self.window);
         self.window = now;
         let heavy = lost >= WORTH.1 && lost * 1_000 >= (played + lost) * WORTH.0;
-        let news = heavy && !self.told;
-        self.told = heavy;
+        let news = heavy && !self.reported;
+        self.reported = heavy;
         news.then(|| {
             let all = played + lost;
             let helps = against_loss(lost_base);
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    fn told(seconds: impl IntoIterator<Item = (u64, u64)>) -> Vec<String> {
+    fn reported(seconds: impl IntoIterator<Item = (u64, u64)>) -> Vec<String> {
         let mut arrivals = Arrivals::default();
         let seconds = seconds.into_iter();
         seconds
@@ -219,16 +219,16 @@ mod tests {
 
     #[test]
     fn silence_and_losses_are_told_once_with_their_cause() {
-        assert_eq!(told((1..20).map(|n| (25 * n, n / 4))), Vec::<String>::new());
-        let silent = told((1..20).map(|n| (25 * n.min(4), 0)));
+        assert_eq!(reported((1..20).map(|n| (25 * n, n / 4))), Vec::<String>::new());
+        let silent = reported((1..20).map(|n| (25 * n.min(4), 0)));
         assert_eq!(silent.len(), 1);
         assert!(silent[0].contains("the source pauses"), "{silent:?}");
-        let lost = told((1..20_u64).map(|n| (25 * n.min(4), 25 * n.saturating_sub(4))));
+        let lost = reported((1..20_u64).map(|n| (25 * n.min(4), 25 * n.saturating_sub(4))));
         assert!(
             lost[0].contains("75 frames were lost") && lost[0].contains("--protect-base"),
             "{lost:?}"
         );
-        let lossy = told((1..20).map(|n| (18 * n, 7 * n)));
+        let lossy = reported((1..20).map(|n| (18 * n, 7 * n)));
         assert_eq!(lossy.len(), 1);
         assert!(
             lossy[0]

@@ -102,7 +102,7 @@ fn packet(seq: u32) -> Vec<u8> {
     bytes
 }
 
-/// Floods `to` until told to stop.
+/// Floods `to` until stopped.
 fn generate(
     from: &UdpSocket,
     to: SocketAddr,
@@ -137,7 +137,7 @@ fn generate(
     Ok(())
 }
 
-/// Takes datagrams in batches until told to stop, and gives each batch to `each`.
+/// Takes datagrams in batches until stopped, and gives each batch to `each`.
 fn receive(
     socket: &UdpSocket,
     stop: &AtomicBool,
@@ -379,7 +379,7 @@ async fn converse<C: SignalChannel>(
                 None => return Ok(()),
             },
             heard = receiver.recv() => match heard? {
-                // Nobody may be waiting for it.
+                // There may be no waiting task.
                 Some(signal) => drop(told.send(signal)),
                 None => return Ok(()),
             },

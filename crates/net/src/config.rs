@@ -33,14 +33,14 @@ pub struct NodeConfig {
     /// TCP port, for them, and the UDP port, for datagrams, are taken; otherwise see
     /// [`identity`](Self::identity) and [`control`](Self::control).
     pub listen: SocketAddr,
-    /// Who the node is on protected links. With an identity neighbours come in over QUIC on the UDP
-    /// port of `listen` only, datagrams on the UDP port behind it (or a free one), told in hello, and
-    /// callers on the TCP port are told so; without one all come in in the clear.
+    /// The identity of the node on protected links. With one, neighbours connect over QUIC on the UDP port of
+    /// `listen` only, datagrams use the UDP port behind it (or a free one), announced in hello, and callers on
+    /// the TCP port are refused with an explanation; without one, all connect in the clear.
     pub identity: Option<Arc<Identity>>,
-    /// What carries the session channel of those who come in in the clear. XTP has the ports that QUIC has
+    /// What carries the session channel of those that come in in the clear. XTP has the ports that QUIC has
     /// with an identity; both at a time are [`NetError::NotProtected`](crate::NetError::NotProtected).
     pub control: Control,
-    /// Names that belong to one identity, whoever else may use them.
+    /// Names that belong to one identity, no other identity may use them.
     pub identities: BTreeMap<String, Fingerprint>,
     /// Neighbours to call: the ways towards sources elsewhere. For protected ones a node without an
     /// identity makes one up.
@@ -100,12 +100,12 @@ pub struct LocalSource {
     pub config: SourceConfig,
     /// Its frames, taken one by one as there is room.
     pub frames: Frames,
-    /// Members that have to have joined before the first frame is taken; 0 waits for nobody.
+    /// Members that have to have joined before the first frame is taken; 0: does not wait.
     pub start_when_joined: u32,
 }
 
 /// What to do when an upstream neighbour does not answer at the start. Once it has answered, it is
-/// called again for ever.
+/// called again forever.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Connect {
     /// Call again.
@@ -190,7 +190,7 @@ pub struct NodeSummary {
 pub struct JoinConfig {
     /// The neighbour to receive from.
     pub upstream: Remote,
-    /// Who the host is on a protected link; `None`: somebody new each time.
+    /// The identity of the host on a protected link; `None`: a new one each time.
     pub identity: Option<Arc<Identity>>,
     /// The sink machine; its name is the name of the host, its carriage what it asks for.
     pub sink: SinkConfig,
@@ -211,14 +211,14 @@ pub struct JoinConfig {
     /// What to do when the upstream neighbour does not answer at the start.
     pub connect: Connect,
     /// How long the flow may be missing upstream before
-    /// [`NetError::NoSuchFlow`](crate::NetError::NoSuchFlow); `None`: for ever.
+    /// [`NetError::NoSuchFlow`](crate::NetError::NoSuchFlow); `None`: forever.
     pub flow_within: Option<Span>,
     /// Whether to give up with [`NetError::Refused`](crate::NetError::Refused) when refused, or to
     /// stay and try again every second.
     pub stop_if_refused: bool,
     /// Whether to end with an error that says why if nothing was played by `leave_at`, or while `patience` lasted.
     pub must_receive: bool,
-    /// How long the flow may stay away, before it is joined or after it was lost; `None`: for ever.
+    /// How long the flow may stay away, before it is joined or after it was lost; `None`: forever.
     pub patience: Option<Span>,
     /// Instant zero of the figures in the summary.
     pub epoch: Time,

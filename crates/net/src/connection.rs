@@ -60,7 +60,7 @@ pub(crate) struct Newcomer {
     pub sender: PeerSender,
     /// The index of the address we called, if we did.
     pub upstream: Option<usize>,
-    /// Who it is, on a protected link.
+    /// Its identity, on a protected link.
     pub proven: Option<Proven>,
 }
 

@@ -30,10 +30,10 @@ pub enum NetError {
     /// A protected node is to take calls over what protects nothing.
     #[error("XTP encrypts nothing: a node with an identity takes its calls over QUIC")]
     NotProtected,
-    /// Nobody answers upstream.
+    /// No answer from upstream.
     #[error("cannot reach {addr}: {reason}; is a layercast node listening there?")]
     Unreachable {
-        /// Whom we called.
+        /// The called address.
         addr: SocketAddr,
         /// What came of it.
         reason: String,
@@ -43,7 +43,7 @@ pub enum NetError {
         "{addr} is not the node it should be: {reason}; was the join URL printed by that node?"
     )]
     Untrusted {
-        /// Whom we called.
+        /// The called address.
         addr: SocketAddr,
         /// What is wrong with its certificate.
         reason: String,
@@ -51,7 +51,7 @@ pub enum NetError {
     /// The node answers and does not want us.
     #[error("{addr} turned us away: {message}")]
     TurnedAway {
-        /// Whom we called.
+        /// The called address.
         addr: SocketAddr,
         /// What it says.
         message: String,
@@ -59,7 +59,7 @@ pub enum NetError {
     /// Another neighbour of the node has our name.
     #[error("{node} at {addr} has another neighbour with the name {name}")]
     NameInUse {
-        /// Whom we called.
+        /// The called address.
         addr: SocketAddr,
         /// Its name.
         node: String,
@@ -123,8 +123,8 @@ pub enum NetError {
         /// How long it was waited for.
         waited: Span,
     },
-    /// What comes in live is no stream that can be served.
-    #[error("what arrives at {from} cannot be served: {problem}")]
+    /// The live input is no stream that can be served.
+    #[error("the input at {from} cannot be served: {problem}")]
     Unusable {
         /// Where it comes in.
         from: String,
@@ -172,10 +172,10 @@ pub enum NetError {
 /// Why a call came to nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CallError {
-    /// Nobody answers, or not in our language.
+    /// No answer, or one in another protocol.
     #[error("{0}")]
     Unreachable(String),
-    /// Somebody answers who is not trusted.
+    /// The peer that answers is not trusted.
     #[error("not trusted: {0}")]
     Untrusted(String),
     /// The node answers and does not want us.

@@ -23,11 +23,11 @@ const NAME_WITHIN: Span = Span::from_secs(4);
 
 /// Receives a flow until it ends, `leave_at`, or `shutdown`.
 ///
-/// Events that nobody takes are dropped; `obs` sees what the sink does.
+/// Events are dropped if the channel is full; `obs` sees what the sink does.
 ///
 /// # Errors
-/// The upstream neighbour cannot be reached (with [`Connect::FailFast`]), has no such flow, or
-/// refuses the join; the output cannot be created; the system refuses sockets or timers.
+/// The upstream neighbour cannot be reached (with [`Connect::FailFast`]), has no such flow, or refuses the
+/// join; the output cannot be created; the system refuses sockets or timers.
 pub async fn run_join<O: Observer>(
     mut config: JoinConfig,
     shutdown: CancellationToken,

@@ -20,14 +20,14 @@ pub(crate) struct Running {
     pub name: String,
     pub source: Source,
     frames: Frames,
-    /// A frame that came while nobody looked.
+    /// A frame that arrived while it was not polled.
     next: Option<AppFrame>,
     /// Members that still have to join before the first frame.
     waits_for: u32,
     /// Until when the first frame is held for members that have joined, but have not said at which level.
     held_until: Option<Time>,
     closing: Option<Closing>,
-    /// Whether the source was told that there are no more frames.
+    /// Whether the source was notified that there are no more frames.
     ended: bool,
     pub finished: bool,
     /// Requests of the user that the source has not answered yet.
@@ -139,7 +139,7 @@ impl Running {
             left: 0,
             reply,
         });
-        // Nobody will come any more for whom it would be worth waiting.
+        // No further member is expected.
         (self.waits_for, self.held_until) = (0, None);
         self.feed(now);
     }

@@ -35,14 +35,15 @@ const PORT_ATTEMPTS: usize = 16;
 /// A node that is bound to its address and ready to run.
 pub struct Node {
     config: NodeConfig,
-    /// Where neighbours come in over TCP, or are told how to.
+    /// The TCP port where neighbours connect, or are refused with an explanation.
     listener: TcpListener,
     door: Door,
     udp: Udp,
     local: SocketAddr,
 }
 
-/// Where neighbours come in. Only a socket until the node runs: who drops the node gives the port back at once.
+/// The entrance for neighbours. Only a socket until the node runs: dropping the node frees the port
+/// immediately.
 enum Door {
     Tcp,
     Quic(UdpSocket),
@@ -51,11 +52,11 @@ enum Door {
 
 /// Binds and runs a node until `shutdown`, or until its sources have finished if so configured.
 ///
-/// Events that nobody takes are dropped; `obs` sees what the machines do.
+/// Events are dropped if the channel is full; `obs` sees what the machines do.
 ///
 /// # Errors
-/// The address is in use, an upstream neighbour cannot be reached (with [`Connect::FailFast`]), a
-/// source cannot run as configured, the system refuses sockets or timers.
+/// The address is in use, an upstream neighbour cannot be reached (with [`Connect::FailFast`]), a source cannot
+/// run as configured, the system refuses sockets or timers.
 pub async fn run_node<O: Observer>(
     config: NodeConfig,
     shutdown: CancellationToken,
@@ -216,7 +217,7 @@ impl Node {
             commands: config.commands,
         };
         let ended = turn_until_done(&mut runtime, &mut inbox, &mut timer, &shutdown, obs).await;
-        // Also after an error: neighbours learn at once that the node is gone.
+        // Also after an error: neighbours learn immediately that the node is gone.
         let summary = runtime.finish(inbox.peers, timer.lateness()).await;
         ended.map(|()| summary)
     }

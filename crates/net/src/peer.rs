@@ -29,9 +29,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// Longest pause between two calls to a node where another neighbour has our name: that may be gone, and the name is
 /// free soon.
 const WHILE_NAME_IN_USE: Duration = Duration::from_millis(500);
-/// A connection that held for so long was a good one: the next call comes soon.
+/// A connection that lasted this long was stable: the next call comes soon.
 const STABLE: Duration = Duration::from_secs(5);
-/// Callers over TCP that are told at a time that this is not the way.
+/// Simultaneous callers over TCP that are refused with an explanation.
 const MAX_DECLINED: usize = 16;
 /// How long the last packets of a listening node may take to leave.
 const FAREWELL: Duration = Duration::from_millis(50);
@@ -143,7 +143,7 @@ impl Peers {
         self.tasks.spawn(async move {
             while let Some(Some(incoming)) = closing.run_until_cancelled(endpoint.accept()).await {
                 if incoming.may_retry() {
-                    // Whoever cannot be reached at the address it calls from costs us nothing.
+                    // A caller that is not reachable at its address costs nothing.
                     let _ = incoming.retry();
                     continue;
                 }
@@ -294,7 +294,7 @@ async fn take_protected(connection: Connection, incoming: Incoming, mut place: P
     }
 }
 
-/// Tells a caller for whom there is no place so.
+/// Refuses a caller without a place, with the reason.
 async fn turn_away<C: SignalChannel>(
     connection: Connection,
     channel: C,

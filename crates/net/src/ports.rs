@@ -24,7 +24,7 @@ pub(crate) struct Port {
     pub peers: Vec<PeerId>,
     /// Its place in the order in which ports went down.
     down_since: Option<u64>,
-    /// Known by configuration: kept for ever.
+    /// Known by configuration: kept forever.
     configured: bool,
     group: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Attached {
     pub carriage: Carriage,
     /// What datagrams to it are sealed with, and will be soon.
     pub keys: (Option<LinkKey>, Option<LinkKey>),
-    /// The configuration of the port, if the switch has to be told of it.
+    /// The configuration of the port, if the switch has to be notified.
     pub added: Option<PortConfig>,
     /// A port that was given up to make room.
     pub removed: Option<PortId>,
@@ -67,7 +67,7 @@ pub(crate) enum NoPort {
 pub(crate) struct Detached {
     pub name: String,
     pub port: PortId,
-    /// Whether nobody is left on the port.
+    /// Whether the port has no neighbour left.
     pub down: bool,
     /// Whether the port is no more.
     pub removed: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Ports of a node that has at most so many `connections`, its own calls among them.
+    /// Ports of a node with at most `connections` connections, its own calls among them.
     pub fn new(
         own_name: String,
         seed: u64,
@@ -240,7 +240,7 @@ impl Ports {
             Some(port) if port.down_since.is_none() => {
                 other(format!("the address belongs to {}", port.name))
             }
-            // Whoever had the address is gone.
+            // The former owner of the address is gone.
             _ => {
                 self.sources.remove_port(owner);
                 Ok(())
@@ -258,10 +258,10 @@ impl Ports {
         slot.egress.expire_key();
         let down = slot.peers.is_empty();
         slot.down_since = down.then_some(downs);
-        // Whoever only asked questions does not come back for the data.
+        // A peer that only sent queries does not come back for the data.
         let control_only = gone.addr.is_none();
         let removed = down && control_only && !slot.configured;
-        // The data of a single neighbour may go on without its channel; its address stays known.
+        // The data of a single neighbour may continue without its channel; its address stays known.
         let forget = gone.addr.filter(|_| slot.group);
         if let Some(addr) = forget {
             self.sources.remove(addr);
@@ -345,8 +345,8 @@ impl Ports {
         Some(peer.port)
     }
 
-    /// Sends a signal to the neighbours on a port. On a group everybody hears everything, but
-    /// answers to a join only go to those who wait for one.
+    /// Sends a signal to the neighbours on a port. On a group every neighbour gets every signal, except answers
+    /// to a join, which only go to those that wait for one.
     pub fn signal(&mut self, port: PortId, signal: &Signal) {
         let Some(slot) = self.slots.get(usize::from(port.0)).and_then(Option::as_ref) else {
             return;

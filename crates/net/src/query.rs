@@ -67,10 +67,10 @@ pub async fn get_stats(
     Ok(all)
 }
 
-/// Asks two questions and hands what comes to `heard`, until that says it was all.
+/// Sends two queries and passes the messages received to `heard`, until it returns that they are complete.
 ///
-/// An answer may take several messages, but answers come in the order of the questions: the first
-/// message of the second answer ends the first one.
+/// An answer may take several messages, but answers come in the order of the questions: the first message of
+/// the second answer ends the first one.
 async fn ask(
     remote: &Remote,
     questions: [Signal; 2],

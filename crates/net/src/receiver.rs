@@ -184,7 +184,7 @@ impl Receiver {
     pub fn close<O: Observer>(&mut self, now: Time, peer: PeerId, reason: String, obs: &mut O) {
         match &mut self.upstream {
             Some(upstream) if upstream.peer == peer => {
-                // Datagrams may go on: the data path does not need the channel.
+                // Datagrams may continue: the data path does not need the channel.
                 self.tell(JoinEvent::Disconnected { reason });
                 self.input(now, SinkInput::LinkDown, obs);
             }

@@ -11,7 +11,7 @@ use super::growth::Growth;
 use super::{LiveEvent, LiveInput, SILENT, Source};
 use crate::clock::Clock;
 
-/// How often what came in is told.
+/// Interval of reports about the input.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
 /// A stream on its way into a flow.
@@ -88,7 +88,7 @@ impl Serving {
         self.tell(LiveEvent::End { stats });
     }
 
-    /// Passes on a frame; `false` if nobody takes any more.
+    /// Passes on a frame; `false` if the receiver is gone.
     async fn frame(&mut self, timed: TimedFrame, live: bool) -> bool {
         let TimedFrame { frame, stamp } = timed;
         let time = match live {
@@ -119,7 +119,7 @@ impl Serving {
             Ok(()) => {
                 self.waiting = false;
                 let frames = std::mem::take(&mut self.dropped);
-                // Those before the first are nobody's loss.
+                // Frames before the first key frame are not a loss.
                 if std::mem::replace(&mut self.started, true) && frames > 0 {
                     self.tell(LiveEvent::Dropped { frames });
                 }

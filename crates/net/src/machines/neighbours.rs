@@ -13,8 +13,8 @@ use crate::hello::Hello;
 use crate::ports::NoPort;
 
 impl Machines {
-    /// Puts a neighbour that said hello on its port. A caller gets our hello in return, with the
-    /// carriage of the link; a neighbour we called has ours, and told us the carriage in its own.
+    /// Puts a neighbour that said hello on its port. A caller gets our hello in return, with the carriage of
+    /// the link; a neighbour we called has ours, and its own contains the carriage.
     pub fn attach<O: Observer>(
         &mut self,
         now: Time,
@@ -85,7 +85,7 @@ impl Machines {
             }
         }
         self.input(now, SwitchInput::PortUp { port }, obs);
-        // Whoever takes no datagrams only asks a question.
+        // A caller that takes no datagrams only sends a query.
         if hello.udp_port != 0 {
             self.tell(NodeEvent::PeerUp {
                 name: hello.node,

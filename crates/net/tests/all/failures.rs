@@ -173,7 +173,7 @@ fn hostile_datagrams() -> Vec<Vec<u8>> {
     all
 }
 
-/// Sends for so long, in bursts, and says how many were sent.
+/// Sends in bursts for `how_long`; returns the number of datagrams.
 fn storm(from: UdpSocket, to: SocketAddr, how_long: Duration) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
         let datagrams = hostile_datagrams();

@@ -1,5 +1,4 @@
-//! Protected links: whoever is not who it says it is, or repeats what was said before, changes nothing,
-//! and the promise is kept meanwhile.
+//! Protected links: impostors and replayed messages change nothing, and the promise is kept meanwhile.
 
 use crate::common;
 
@@ -75,7 +74,7 @@ async fn forged_and_replayed_adaptation_changes_nothing() {
     victim.send(&sealed);
     victim.media_until(|kinds| kinds.e2 > 0).await;
 
-    // Whoever can send from the victim's address has its socket, for all that the node can tell.
+    // A sender from the victim's address has its socket, as far as the node can see.
     let mut forger = LinkSealer::new(&LinkKey::new(0, [66; 32]));
     for era in 2..12 {
         for kind in [AdapterKind::Res, AdapterKind::Adapt] {
@@ -106,7 +105,7 @@ async fn forged_and_replayed_adaptation_changes_nothing() {
     let told = format!("{:#?}", summary.udp);
     assert_eq!(summary.udp.forged, 40 + honest.len() as u64, "{told}");
     assert_eq!(summary.udp.replayed, 10, "{told}");
-    assert_eq!(summary.malformed, 0, "nobody else looked at them");
+    assert_eq!(summary.malformed, 0, "no other code parsed them");
 }
 
 #[real_time(tokio)]
@@ -123,7 +122,7 @@ async fn datagrams_in_the_name_of_a_dead_node_are_not_believed() {
         .wait_for(|event| matches!(event, JoinEvent::Disconnected { .. }))
         .await;
 
-    // Its address is free now: whoever takes it sends from where the node sent.
+    // Its address is free now: its next owner sends from the node's address.
     let impostor = UdpSocket::bind(media).unwrap();
     let mut sealer = LinkSealer::new(&LinkKey::new(0, [66; 32]));
     for _ in 0..50 {
@@ -213,7 +212,7 @@ async fn a_node_with_the_wrong_certificate_is_not_talked_to() {
     config.connect = Connect::FailFast;
     let error = join(config).end().await.unwrap_err();
     assert!(matches!(error, NetError::Untrusted { .. }), "{error}");
-    // Whoever does not care can say so.
+    // A caller that needs no authentication can say so.
     let anyone = Remote::protected(node.addr, Trust::Anyone);
     assert_eq!(list_flows(anyone).await.unwrap().len(), 1);
     node.stop().await;
@@ -230,7 +229,7 @@ async fn a_caller_in_the_clear_is_told_what_to_do() {
     config.connect = Connect::FailFast;
     let error = join(config).end().await.unwrap_err();
     assert!(matches!(error, NetError::TurnedAway { .. }), "{error}");
-    // One that says nothing does not keep the others from being told.
+    // A silent caller does not keep the others from being answered.
     let _silent = TcpStream::connect(node.addr).await.unwrap();
     assert!(list_flows(node.addr).await.is_err());
     let summary = node.stop().await;
@@ -489,7 +488,7 @@ async fn one_certificate_does_not_get_all_places_and_is_told_why() {
     let refused = Neighbour::try_call(node.addr, &own, &greedy, "one more").await;
     let why = refused.err().unwrap();
     assert!(why.contains("one certificate"), "{why}");
-    // A receiver is told so, and not asked whether a node listens there.
+    // A receiver gets the reason, and no question whether a node listens there.
     let mut config = guest(node.addr, &own);
     config.identity = Some(Arc::clone(&greedy));
     config.connect = Connect::FailFast;

@@ -27,7 +27,7 @@ use crate::common::{Joined, Running, join, join_config, localhost, server, sink,
 const DATAGRAMS: Carriage = Carriage::Datagrams;
 /// The port of XTP that nodes take calls on.
 const PORT: u16 = 7_400;
-/// Flows that go on until they are stopped.
+/// Flows that continue until they are stopped.
 const LONG: u32 = 600;
 
 fn over_xtp(addr: SocketAddr) -> Remote {
@@ -101,7 +101,7 @@ async fn a_flow_goes_its_way_with_its_control_over_xtp_and_quic() {
     }
 }
 
-/// Carries datagrams between who calls it and `to`, as long as it is not cut.
+/// Forwards datagrams between the caller and `to`, until it is cut.
 async fn cable(to: SocketAddr, cut: Arc<AtomicBool>) -> SocketAddr {
     let front = tokio::net::UdpSocket::bind(localhost()).await.unwrap();
     let addr = front.local_addr().unwrap();
@@ -208,7 +208,8 @@ async fn signals_get_through_a_port_that_loses_a_fifth() {
     let stop = CancellationToken::new();
     let (told, _told) = mpsc::channel(1_024);
     let carrying = tokio::spawn(relay.run(stop.clone(), told));
-    // The media go beside it: what arrives at full quality was joined, and reported, through the loss.
+    // The media use another path: full quality means that the join and the reports came through despite the
+    // loss.
     let mut receiver = join(guest(through, "guest", 11));
     hears(&mut receiver, plays_everything).await;
     receiver.stop().await;
@@ -248,7 +249,7 @@ fn hello(name: &str) -> Vec<u8> {
 #[tokio::test]
 async fn garbage_is_answered_counted_and_cut_off() {
     let node = start(xtp(server(DATAGRAMS, LONG))).await;
-    // What is no XTP, and XTP that nobody sends.
+    // Datagrams that are not XTP, and XTP that no implementation sends.
     let noise = UdpSocket::bind(localhost()).unwrap();
     let mut random = Stream::new(7, "noise");
     for _ in 0..500 {

@@ -171,7 +171,7 @@ impl Neighbour {
             other => return Err(format!("{other:?}")),
         };
         let (say, mut to_say) = mpsc::channel::<Vec<Signal>>(1);
-        // Nobody reads on when this is full.
+        // The reader stops when this is full.
         let (told, heard) = mpsc::channel(64);
         tokio::spawn(async move {
             let reading = async {
@@ -210,7 +210,7 @@ impl Neighbour {
         self.say.send(vec![signal]).await.unwrap();
     }
 
-    /// Says something, or finds that nobody listens any more.
+    /// Sends signals, or finds that there is no listener any more.
     pub async fn try_say(&mut self, signals: &[Signal]) -> Result<(), ()> {
         self.say.send(signals.to_vec()).await.map_err(drop)
     }
