@@ -221,7 +221,7 @@ pub enum SchemaKind {
     Group,
 }
 
-/// How a child of `layercast demo` is told which node of which scenario it is.
+/// Which node of which scenario a child of `layercast demo` is.
 #[derive(Debug, Args, Clone)]
 pub struct Role {
     /// Take every parameter from this scenario; needs --node or --receiver
@@ -363,7 +363,7 @@ pub struct Token {
     pub url: Option<String>,
 }
 
-/// Who `serve` and `switch` are on protected links (docs/src/explanation/security.md).
+/// The identity of `serve` and `switch` on protected links (docs/src/explanation/security.md).
 #[derive(Debug, Default, Args, Clone)]
 pub struct IdentityArgs {
     /// File with certificate and key, created if missing: the join URL survives restarts

@@ -1,4 +1,4 @@
-//! Running a server or switch: its events told to the user, its end in order.
+//! Running a server or switch: reporting its events to the user, and its end in order.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ pub struct Drive<'a> {
     pub node: Node,
     /// Instant zero of what it tells.
     pub epoch: Time,
-    /// What a person is told first.
+    /// The first text shown to a person.
     pub greeting: String,
     /// The flow to join here, if there is one from the start.
     pub flow: Option<String>,
@@ -105,7 +105,7 @@ impl Drive<'_> {
         let mut status = NodeStatus::default();
         let mut live = self.live;
         let mut failures = Failures::default();
-        // Frames that receivers of a flow reported late when that was told last.
+        // Frames that receivers of a flow reported late, as of the last report.
         let mut told_late = BTreeMap::new();
         let mut second = interval(Duration::from_secs(1));
         let summary = loop {
@@ -196,8 +196,8 @@ fn count(status: &mut NodeStatus, event: &NodeEvent) {
     }
 }
 
-/// Whether an event matters to a receiver: frames that are sent late do if receivers have reported more of them
-/// late since that was told last.
+/// Whether an event matters to a receiver: frames sent late do if receivers have reported more late frames
+/// since the last report.
 fn affects_receivers(event: &NodeEvent, told: &mut BTreeMap<String, u64>) -> bool {
     let NodeEvent::Source {
         flow,
@@ -212,7 +212,7 @@ fn affects_receivers(event: &NodeEvent, told: &mut BTreeMap<String, u64>) -> boo
     }
 }
 
-/// Why upstream neighbours cannot be reached, as told last: they are called again and again.
+/// Why upstream neighbours cannot be reached, as of the last report: they are called again and again.
 #[derive(Default)]
 struct Failures(BTreeMap<IpAddr, String>);
 
@@ -220,7 +220,7 @@ impl Failures {
     /// Most hosts remembered: strangers that are turned away have one each.
     const MOST: usize = 256;
 
-    /// Whether an event is not the failure that was told last of its host.
+    /// Whether an event is not the failure reported last of its host.
     fn is_news(&mut self, event: &NodeEvent) -> bool {
         match event {
             NodeEvent::Failed { addr, reason } => {

@@ -1,4 +1,4 @@
-//! What a command says when it cannot go on: one clear line and what to do.
+//! What a command says when it cannot continue: one clear line and what to do.
 
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ pub enum Failure {
     },
     /// A signal stopped it (exit code 130 after SIGINT, 143 after SIGTERM).
     Interrupted,
-    /// Whoever read our output has seen enough: no reason to say a word.
+    /// The reader of our output has closed it: no message is printed.
     BrokenPipe,
     /// The command ran and already said that the result is bad.
     Unsatisfied,

@@ -198,7 +198,7 @@ async fn only_flow(node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
     match flows.as_slice() {
         [flow] => Ok(flow.name.clone()),
         [] => Err(Failure::new(format!("{address} has no flows on offer"))
-            .hint("is the server up? a switch knows a flow once its upstream has told it")),
+            .hint("is the server up? a switch knows a flow once its upstream has announced it")),
         many => {
             let names: Vec<&str> = many.iter().map(|flow| flow.name.as_str()).collect();
             Err(
@@ -306,7 +306,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                     teller.event(t_s, &text)?;
                 }
                 match &event {
-                    // It is called again and again; what is wrong is told once.
+                    // It is called again and again; what is wrong is reported once.
                     JoinEvent::Disconnected { reason }
                         if trouble.replace(reason.clone()).as_ref() == Some(reason) =>
                     {
@@ -448,7 +448,7 @@ fn explain(error: NetError, offer: Option<&FlowInfo>) -> Failure {
                 Resource::Token | Resource::TokenExpired
             ) =>
         {
-            "ask whoever serves it for a token (layercast token --identity FILE --flow NAME --url URL)"
+            "ask the operator of its server for a token (layercast token --identity FILE --flow NAME --url URL)"
                 .to_owned()
         }
         NetError::Refused(refusal) if refusal.resource == Resource::StaleProof => {

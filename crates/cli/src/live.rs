@@ -22,7 +22,7 @@ const SNIFF: u64 = 2_048;
 pub enum Input {
     /// A file, or all of a pipe that is not a transport stream.
     Clip(Box<Clip>),
-    /// Something that goes on arriving.
+    /// Input that continues to arrive.
     Live(LiveFrom),
 }
 
@@ -57,7 +57,7 @@ pub fn session(path: &Path) -> Result<RtpSession, Failure> {
         .map_err(|error| Failure::new(format!("session description {}: {error}", path.display())))
 }
 
-/// What stands behind `udp://` or `rtp://`, without what players add to it.
+/// The address after `udp://` or `rtp://`, without the additions of players.
 fn address_of(text: &str) -> Option<&str> {
     let address = text
         .strip_prefix("udp://")
@@ -141,16 +141,16 @@ pub fn describe(form: &str, spec: &FlowSpec) -> String {
     )
 }
 
-/// What a person wants to know of what happens to a live input; nothing of what comes each second.
+/// The text about an event of a live input for a person; nothing about the periodic counts.
 pub fn in_words(event: &LiveEvent) -> Option<String> {
     Some(match event {
         LiveEvent::Counted { .. } => return None,
         LiveEvent::Silent => "no media arrive; waiting for the encoder".to_owned(),
         LiveEvent::Back => "media arrive again".to_owned(),
-        LiveEvent::Resync => "the stream paused or jumped: its timeline begins anew".to_owned(),
+        LiveEvent::Resync => "the stream paused or jumped: its timeline begins again".to_owned(),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Dropped { frames } => format!(
-            "{frames} frames came faster than the flow takes them; it goes on at the next key frame"
+            "{frames} frames came faster than the flow takes them; it continues at the next key frame"
         ),
         LiveEvent::Overload(over) => format!(
             "{} takes {}, more than the {} reserved for it",
@@ -168,7 +168,7 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
             format!("renegotiated: reserved are now {}", rates.join(", "))
         }
         LiveEvent::Refused(status) => format!(
-            "what the stream takes more cannot be reserved: {status}; it goes on with what it has, and is \
+            "what the stream takes more cannot be reserved: {status}; it continues with what it has, and is \
              asked for again later"
         ),
         LiveEvent::End { stats } => {

@@ -155,7 +155,7 @@ impl Place {
         Ok(Remote::new(self.address(node)?, bearer))
     }
 
-    /// Who the process `name` is, if its links are protected.
+    /// The identity of the process `name`, if its links are protected.
     pub fn identity(&self, name: &str) -> Result<Option<Arc<Identity>>, Failure> {
         match &self.entry(name)?.link {
             Link::Protected { identity, .. } => {

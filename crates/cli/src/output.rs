@@ -35,7 +35,7 @@ pub fn are(number: impl Into<u64>) -> &'static str {
     }
 }
 
-/// Prints to standard output and flushes, so that a reader sees it at once.
+/// Prints to standard output and flushes, so that a reader sees it immediately.
 pub fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

@@ -26,7 +26,7 @@ const CLOSER: u32 = 1_000;
 /// How long such a train takes at most, and how many there are until one tells what it was sent for.
 const LONGEST: Duration = Duration::from_secs(20);
 const TRAINS: u32 = 5;
-/// One of so many packets of such a train may be lost, or pass, against what it tells: else a host was too busy for it.
+/// One in this number of packets of such a train may be misjudged: with more, a host was too busy for it.
 const MISJUDGED: usize = 50;
 /// Pause after a train, for what is under way and for the bucket.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ pub fn run(args: &args::PolicerProbe) -> Outcome {
         (_, Some(address)) => answer(address),
         (Some(to), None) => measure(args, to),
         (None, None) => Err(Failure::Usage(
-            "say whom to probe, or --listen where to answer".to_owned(),
+            "give the address of the responder to probe, or --listen ADDRESS to answer".to_owned(),
         )),
     }
 }
@@ -56,7 +56,7 @@ struct Run {
     arrived: Vec<u8>,
 }
 
-/// Answers those who probe, for ever.
+/// Answers those that probe, forever.
 fn answer(address: SocketAddr) -> Outcome {
     let socket =
         UdpSocket::bind(address).map_err(|error| Failure::new(NetError::bind(address, error)))?;
@@ -66,7 +66,7 @@ fn answer(address: SocketAddr) -> Outcome {
     loop {
         let (length, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
-            // An answer that nobody took.
+            // An answer whose requester is gone.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(error.into()),
         };
@@ -93,7 +93,7 @@ fn answer(address: SocketAddr) -> Outcome {
                     arrived,
                 }
                 .encode(&mut reply);
-                // Who asked asks again if it does not come.
+                // The requester repeats its request without an answer.
                 let _ = socket.send_to(&reply, from);
             }
             _ => {}
@@ -246,7 +246,7 @@ fn report(
     ))
 }
 
-/// Who sends trains and asks what became of them.
+/// The end that sends trains and asks for their results.
 struct Prober {
     socket: UdpSocket,
     to: SocketAddr,
@@ -284,7 +284,7 @@ impl Prober {
         self.packets.iter().filter(|it| !it.passed).count()
     }
 
-    /// Sends so many packets at a pace, and then finds out which arrived.
+    /// Sends `count` packets at a pace, and then finds out which arrived.
     fn train(&mut self, count: u32, pace: Rate) -> Outcome {
         let first = self.next;
         let each = time_for(pace, u64::from(self.bytes));
@@ -333,7 +333,8 @@ impl Prober {
     fn send(&self, datagram: &[u8]) -> Outcome {
         match self.socket.send(datagram) {
             Ok(_) => Ok(()),
-            // What a queue on this host drops is as lost as any; of nobody there an answer that fails tells.
+            // A drop in a queue of this host is a loss like any other; a missing responder is noticed by the
+            // failed answer.
             Err(error) if error.raw_os_error() == Some(105) => Ok(()),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
             Err(error) => Err(Failure::new(format!("cannot send to {}: {error}", self.to))),

@@ -219,7 +219,10 @@ mod tests {
 
     #[test]
     fn silence_and_losses_are_told_once_with_their_cause() {
-        assert_eq!(reported((1..20).map(|n| (25 * n, n / 4))), Vec::<String>::new());
+        assert_eq!(
+            reported((1..20).map(|n| (25 * n, n / 4))),
+            Vec::<String>::new()
+        );
         let silent = reported((1..20).map(|n| (25 * n.min(4), 0)));
         assert_eq!(silent.len(), 1);
         assert!(silent[0].contains("the source pauses"), "{silent:?}");

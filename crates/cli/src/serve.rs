@@ -60,7 +60,7 @@ pub fn run(args: &args::Serve) -> Outcome {
     config.commands = Some(commands);
     let protection = protection(args, &config)?;
     config.switch.require_tokens = args.require_tokens;
-    // The ports are taken before the input is read or measured: that they are in use is told at once.
+    // The ports are taken before the input is read or measured: a port in use is reported immediately.
     let runtime = runtime()?;
     let mut node = runtime.block_on(drive::bind(config))?;
     let input = live::open(path, args.program)?;
@@ -231,7 +231,7 @@ async fn offer(
     }
     let tell = |text: &str| {
         let t_s = Clock::get().now().since(epoch).as_secs_f64();
-        // Whoever does not read this reads the result.
+        // If it cannot be printed, the final result still is.
         let _ = teller.event(t_s, text);
     };
     let learned = tokio::select! {
@@ -255,7 +255,7 @@ async fn offer(
 fn tell_advice(advice: &[Advice], teller: &Teller) {
     if let Teller::Json(_) = teller {
         for advice in advice {
-            // Whoever does not read this reads the result.
+            // If it cannot be printed, the final result still is.
             let _ = teller.event(0.0, &advice.to_string());
         }
     }
@@ -317,7 +317,8 @@ pub fn node(
     Ok(config)
 }
 
-/// Numbers have to differ between nodes, and nobody hands them out: a hash of name and process.
+/// Numbers have to differ between nodes, and there is no authority that assigns them: a hash of name and
+/// process.
 pub fn node_id(name: &str) -> NodeId {
     let bytes = name.bytes().chain(std::process::id().to_le_bytes());
     let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
@@ -328,7 +329,7 @@ pub fn node_id(name: &str) -> NodeId {
 
 /// How many cells a queue holds in front of a line of `rate`.
 pub fn cells_of(queue: QueueSize, rate: Option<Rate>) -> u32 {
-    // Without a rate units leave at once, and the queue is only there for form.
+    // Without a rate units leave immediately, and the queue is only there for form.
     let line = rate.unwrap_or(Rate::from_bps(1_000_000_000));
     let cells = match queue {
         QueueSize::Cells(cells) => u64::from(cells),

@@ -10,7 +10,7 @@ use crate::VideoCodec;
 /// Key frames further apart than this make receivers wait.
 const LONG_GOP: Span = Span::from_ms(2_500);
 
-/// A worst GOP of so many times the mean rate, in permille, fills the queues of links that carry the mean.
+/// A worst GOP of this multiple of the mean rate, in permille, fills the queues of links that carry the mean.
 const BURST_PERMILLE: u64 = 2_500;
 
 /// Something for which receivers get less than their links carry.

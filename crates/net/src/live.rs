@@ -31,9 +31,9 @@ const SOCKET_BUFFER: usize = 4 << 20;
 const READ_AHEAD: usize = 16;
 /// Frames on their way to the source; a live stream that finds no room loses a GOP.
 const FRAMES: usize = 512;
-/// A look at a stream takes at most so many of its windows.
+/// A check of a stream takes at most this number of its windows.
 const WINDOWS: u64 = 5;
-/// After this the user is told that nothing comes.
+/// After this time without input the user is notified.
 const SILENT: Duration = Duration::from_secs(3);
 
 /// Where a live stream comes from.
@@ -97,7 +97,7 @@ pub enum LiveEvent {
     Silent,
     /// Something comes again.
     Back,
-    /// The stream paused, jumped or was started again; its timeline begins anew.
+    /// The stream paused, jumped or was started again; its timeline begins again.
     Resync,
     /// A source on the RTP port is ignored, or takes the place of another one.
     Source(RtpNote),
@@ -338,8 +338,8 @@ impl LiveInput {
         }
     }
 
-    /// Serves the stream as `spec` says: its frames, each with its time, and what happens to it. Events
-    /// that nobody takes are dropped.
+    /// Serves the stream as `spec` says: its frames, each with its time, and what happens to it. Events are
+    /// dropped if the channel is full.
     ///
     /// A stream that outgrows `spec` has `flow` renegotiated, unless its rates were given.
     pub fn start(

@@ -61,7 +61,7 @@ pub struct OutputStats {
     pub error: Option<String>,
 }
 
-/// Hands on played frames, without ever waiting for who takes them.
+/// Passes on played frames without waiting for their consumer.
 pub(crate) struct FrameOut {
     taker: Taker,
     dropped: u64,
@@ -121,7 +121,7 @@ impl FrameOut {
         thread::Builder::new()
             .name("output".into())
             .spawn(move || {
-                // Nobody waits any more if the reader took too long to take the end.
+                // There is no waiter any more if the reader took too long to take the end.
                 let _ = done.send(write_stream(&queue, form, outlet));
             })
             .map_err(NetError::system("starting the output thread"))?;
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// A reader that takes nothing until it is told to.
+    /// A reader that takes nothing until it is released.
     struct Slow(mpsc::Receiver<()>, Arc<Mutex<u64>>);
 
     impl Write for Slow {

@@ -80,7 +80,7 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let (told, mut events) = mpsc::channel(4_096);
         let telling = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
-                // A reader that left sees no more; the files go on.
+                // A reader that left sees no more; the files continue.
                 let _ = teller.event(event);
             }
             teller
@@ -194,7 +194,7 @@ fn judge(files: &[ReceivedFile], ended: Ended) -> Outcome {
 /// Tells what happens.
 struct Teller {
     say: Say,
-    /// When it told the last time, and packets then.
+    /// The last report, and the packet count then.
     last: (Instant, u64),
     /// Files of the transfer.
     files: u32,

@@ -70,7 +70,7 @@ pub fn run(args: &Send) -> Outcome {
         let telling = tokio::spawn(async move {
             let mut teller = teller;
             while let Some(event) = events.recv().await {
-                // A reader that left sees no more; the files go on.
+                // A reader that left sees no more; the files continue.
                 let _ = teller.event(event);
             }
             teller
@@ -165,7 +165,7 @@ async fn config(args: &Send) -> Result<SendConfig, Failure> {
     };
     machine.packet_size = args.packet;
     if let Weak::Eject { min_release, .. } = &mut machine.weak {
-        // At a low rate nobody is as fast as the paper's.
+        // At a low rate no receiver is as fast as the paper's.
         let least = (*min_release).min(start.as_bps() / 8 * 9 / 10);
         *min_release = args.min_release.map_or(least, |it| it.as_bps() / 8);
     } else if args.min_release.is_some() {

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Table, print, print_json};
 use crate::progress;
 
-/// A file of lines, if one is wanted. What goes wrong is told when it is finished.
+/// A file of lines, if one is requested. Errors are reported at the end.
 struct Lines(Option<(PathBuf, io::Result<BufWriter<File>>)>);
 
 impl Lines {

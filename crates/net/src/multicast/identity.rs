@@ -9,7 +9,7 @@ use crate::secret_file::create_secret;
 pub const IDENTITY_FILE: &str = ".layercast-receiver";
 
 /// The identity of the receiver that uses a folder: a random number, made at the first use of the folder and kept in it.
-/// Two receivers with one name are told apart by it.
+/// Two receivers with one name are distinguished by it.
 ///
 /// # Errors
 /// The file cannot be made or read, is a symbolic link, or holds something else.
@@ -61,7 +61,7 @@ mod tests {
         assert_ne!(receiver_identity(&folder).unwrap(), first);
         fs::write(&path, "nonsense").unwrap();
         assert!(receiver_identity(&folder).is_err());
-        // Nobody leads the receiver to another file.
+        // A link cannot lead the receiver to another file.
         fs::remove_file(&path).unwrap();
         let other = folder.join("other");
         fs::write(&other, "0000000000000001").unwrap();

@@ -247,7 +247,7 @@ impl SenderKeys {
         }
         let mut opener = self.session.opener(speaker(head.by));
         let len = opener.open(head.counter, header, sealed)?.len();
-        // Who has the key, and no other, takes a place.
+        // Only holders of the key take a place.
         if self.openers.len() >= MOST_OPENERS {
             return Err(OpenError::Forged);
         }

@@ -40,7 +40,7 @@ pub fn open_in_folder(path: &Path, access: Access) -> io::Result<File> {
         .read(true)
         .write(access != Access::Read)
         .create_new(access == Access::Create)
-        // A FIFO that nobody writes to must not block the receiver.
+        // A FIFO without a writer must not block the receiver.
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
         .open(path)?;
     match file.metadata()?.is_file() {
@@ -154,7 +154,7 @@ impl Partial {
         }
         let syncing = Arc::clone(&self.syncing);
         std::thread::spawn(move || {
-            // An error is told when the file gets its name.
+            // An error is reported when the file gets its name.
             let _ = file.sync_data();
             syncing.store(false, Ordering::Release);
         });
@@ -195,7 +195,7 @@ impl Partial {
         Ok(&mut self.waiting)
     }
 
-    /// Hands to the system what waits to be written.
+    /// Writes the buffered data to the system.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.waiting.is_empty() {
             self.file()?;
@@ -225,7 +225,7 @@ impl Partial {
         if let Err(error) = fs::symlink_metadata(&self.path)
             && error.kind() == io::ErrorKind::NotFound
         {
-            // Somebody has deleted the file: a state of it would stay for ever.
+            // Somebody has deleted the file: a state of it would stay forever.
             remove_state(&self.state);
             return Ok(());
         }

@@ -7,7 +7,7 @@ use layercast_wire::multicast::MemberId;
 
 use crate::error::NetError;
 
-/// Whom a sender sends to.
+/// The destination of a sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// An IP multicast group.
@@ -18,30 +18,31 @@ pub enum Destination {
         interface: Ipv4Addr,
         /// How many routers it crosses, plus one.
         hops: u8,
-        /// A second group for those who are served after the others, who join it then; none: all hear that too.
+        /// A second group for receivers served after the others, which join it then; `None`: all receive that
+        /// too.
         side: Option<SocketAddrV4>,
     },
     /// Each of these, all of one family.
     Hosts(Vec<SocketAddr>),
 }
 
-/// What is sent, to whom and how.
+/// The content, its destination and the configuration of a transfer.
 #[derive(Clone, Debug)]
 pub struct SendConfig {
     /// Files and folders; each file is a session, one after the other.
     pub files: Vec<PathBuf>,
-    /// Whom to.
+    /// The destination.
     pub to: Destination,
     /// The policies of the machine; its packets are made smaller where the way to somebody takes no larger ones.
     pub machine: SenderConfig,
-    /// Who may take part; after the first file those are expected who took part in it.
+    /// The members that may take part; after the first file, its participants are expected.
     pub members: Members,
 }
 
 /// What a sender tells while it runs.
 #[derive(Clone, Debug)]
 pub enum SendEvent {
-    /// The file is being read for its digest; told four times a second.
+    /// The file is being read for its digest; reported four times a second.
     Reading {
         /// Its name.
         name: String,
@@ -94,7 +95,7 @@ pub struct SendProgress {
 /// What became of a receiver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReceiverReport {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// Where it was heard from.
     pub address: Option<SocketAddr>,

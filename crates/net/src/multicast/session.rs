@@ -29,14 +29,14 @@ use crate::error::NetError;
 const MOST_RECEIVERS: usize = 1 << 16;
 /// Answers to the announcement from addresses that are not listed, which wait until the address is known to be real.
 const MOST_HELD: usize = 256;
-/// Receivers with another key, or with a name in use, that are told of.
+/// Receivers with another key, or with a name in use, that are reported.
 const MOST_TOLD: usize = 1_024;
 /// Data that are due within this time leave together: a batch is one call of the kernel, a timer for each packet
 /// costs more than the packet.
 const TOGETHER: Span = Span::from_us(500);
 /// Batches taken off the socket before something is sent.
 const BATCHES: usize = 4;
-/// Pauses before the end of a session is told again: of the last one on a path that loses packets, and of one that
+/// Pauses before the end of a session is announced again: of the last one on a path that loses packets, and of one that
 /// failed. With 30 % loss one receiver in a thousand hears none of them and of the two before.
 const RELEASES: [Duration; 4] = [
     Duration::from_millis(50),
@@ -49,7 +49,7 @@ const ABORTS: [Duration; 3] = [
     Duration::from_millis(40),
     Duration::from_millis(80),
 ];
-/// How often progress is told.
+/// Interval of progress reports.
 const TELL: Span = Span::from_ms(250);
 
 /// One file on its way.
@@ -221,7 +221,7 @@ impl<'a, S: Source> Session<'a, S> {
         }
     }
 
-    /// Takes what receivers said, but not for ever; says whether there may be more.
+    /// Takes what receivers said, but not forever; says whether there may be more.
     fn receive(
         &mut self,
         now: Time,
@@ -329,7 +329,7 @@ impl<'a, S: Source> Session<'a, S> {
         }
     }
 
-    /// Another receiver has the name of the one at this address, which is told so.
+    /// Another receiver has the name of the one at this address, which is notified.
     fn refuse(&mut self, member: MemberId, at: SocketAddr) {
         let packet = Packet {
             session: self.id,

@@ -27,15 +27,15 @@ use crate::random::random_number;
 /// How often a file is announced to listed receivers if some of them had failed with the file before: they are not
 /// waited for as long again.
 const TRIES_AGAIN: u32 = 4;
-/// How often it is told how much of a file was read for its digest.
+/// Interval of reports on reading a file for its digest.
 const TELL: Duration = Duration::from_millis(250);
 
-/// Sends files and folders, all of them looked at before the first octet leaves; `shutdown` gives up, and receivers
-/// keep what they have. `obs` sees the machines.
+/// Sends files and folders, all of them looked at before the first octet leaves; `shutdown` gives up, and
+/// receivers keep what they have. `obs` sees the machines.
 ///
 /// # Errors
-/// An input cannot be sent ([`NetError::Inputs`] names all of them), the configuration cannot be, or the system refuses
-/// sockets. What goes wrong once receivers have answered is in the report.
+/// An input cannot be sent ([`NetError::Inputs`] names all of them), the configuration cannot be, or the system
+/// refuses sockets. Faults after receivers have answered are in the report.
 pub async fn send_files(
     config: SendConfig,
     shutdown: CancellationToken,
@@ -94,7 +94,7 @@ struct Transfer {
     report: SendReport,
     /// How often a session is announced.
     tries: u32,
-    /// Who has the manifest as it is.
+    /// Members that have the current manifest.
     told: BTreeSet<MemberId>,
     /// A file was withdrawn since the manifest was sent.
     revised: bool,
@@ -140,7 +140,7 @@ impl Transfer {
                     }
                     self.done(file);
                     if is_late && index < self.report.files {
-                        // Who came late does not know what else comes.
+                        // A late receiver does not know the other files.
                         self.send_manifest(obs).await?;
                     }
                 }
@@ -154,13 +154,13 @@ impl Transfer {
             }
         }
         if self.revised {
-            // Receivers wait for what is withdrawn until they are told.
+            // Receivers wait for a withdrawn file until they are notified.
             self.send_manifest(obs).await?;
         }
         Ok(())
     }
 
-    /// Sends the list as it is now; `false`: nobody is there, and the files need not be tried.
+    /// Sends the current list; `false`: there is no receiver, and the files need not be tried.
     async fn send_manifest(&mut self, obs: &mut impl Observer) -> Result<bool, NetError> {
         let octets = Bytes::from(self.plan.manifest.encode());
         let name = FileName::new((0, self.report.files, self.plan.manifest.batch()), []);
@@ -202,7 +202,7 @@ impl Transfer {
         let mut read = move |octets| {
             if tell_at <= Instant::now() {
                 tell_at = Instant::now() + TELL;
-                // Nobody has to listen, to this and to the others.
+                // The events may have no listener, here and below.
                 let _ = events.try_send(SendEvent::Reading {
                     name: shown.clone(),
                     octets: (octets, size),

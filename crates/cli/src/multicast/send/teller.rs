@@ -6,7 +6,7 @@ use super::*;
 pub(super) struct Teller {
     pub(super) say: Say,
     pub(super) names: BTreeMap<MemberId, String>,
-    /// When it told the last time, and what was sent then.
+    /// The last report, and the amount sent then.
     pub(super) last: (Instant, u64),
     /// Files that are over, and all.
     pub(super) done: (u32, u32),

@@ -1,4 +1,4 @@
-//! What comes off a socket, opened and decoded.
+//! The datagrams of a socket, opened and decoded.
 
 use super::*;
 

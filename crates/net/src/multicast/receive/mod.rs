@@ -25,7 +25,7 @@ use crate::error::NetError;
 use crate::timer::Timer;
 use crate::udp::Udp;
 
-/// How often what is there is saved, and progress told.
+/// Interval of saving progress to disk and reporting it.
 const SAVE: Span = Span::from_secs(2);
 const TELL: Span = Span::from_ms(250);
 /// Batches taken off a socket before something else is done: what the buffer of one that is full holds.
@@ -38,7 +38,7 @@ const LIMITS: Limits = Limits {
     ..Limits::ENGINE
 };
 
-/// Who receives, where from and where to.
+/// The receiver's identity, its source and its destination.
 #[derive(Clone, Debug)]
 pub struct ReceiveConfig {
     /// Its name in traces.
@@ -47,11 +47,11 @@ pub struct ReceiveConfig {
     pub folder: Folder,
     /// The multicast group, and the address of the interface.
     pub group: Option<(SocketAddrV4, Ipv4Addr)>,
-    /// The sender's second group, which is joined by those who are served after the others.
+    /// The sender's second group, which is joined by those that are served after the others.
     pub side: Option<SocketAddrV4>,
     /// Where unicast is taken, and reports come from; port 0: any.
     pub listen: SocketAddr,
-    /// Who this is.
+    /// This receiver.
     pub member: MemberId,
     /// Tells receivers of one name apart: random, and the same after a restart ([`receiver_identity`](crate::receiver_identity)).
     pub identity: Option<u64>,
@@ -59,9 +59,9 @@ pub struct ReceiveConfig {
     pub buffer: u32,
     /// Key that it shares with senders: of its receipts, and of the announcements that it believes.
     pub key: Option<[u8; 32]>,
-    /// Goes on after the last file of a sender.
+    /// Continues after the last file of a sender.
     pub forever: bool,
-    /// Gives up when no sender was heard for so long; zero: never.
+    /// Gives up after this time without a sender; zero: never.
     pub patience: Span,
 }
 
@@ -177,7 +177,7 @@ impl FileReceiver {
         self.sessions.sync();
         if ended == Ended::Stopped {
             self.sessions.leave(clock.now(), &mut self.inbox.keys, obs);
-            // Best effort: who is not told finds out.
+            // Best effort: a sender that misses this notices by itself.
             self.sessions.out.flush(&mut self.udp);
         }
         Ok((self.sessions.files, ended))
@@ -192,7 +192,7 @@ impl FileReceiver {
         Ok(())
     }
 
-    /// Takes what came, but not for ever; says whether there may be more.
+    /// Takes what came, but not forever; says whether there may be more.
     fn receive(
         &mut self,
         now: Time,
@@ -200,8 +200,8 @@ impl FileReceiver {
         obs: &mut impl Observer,
     ) -> bool {
         let mut more = false;
-        // What came to the group comes first: who is asked alone must not answer before it has seen what was sent to
-        // all before.
+        // Group packets are processed first: a receiver polled individually must not answer before it has
+        // processed the earlier packets to the group.
         let sockets = [
             self.group.as_mut(),
             self.aside.as_mut(),
@@ -227,7 +227,7 @@ fn join((group, interface): (SocketAddrV4, Ipv4Addr)) -> Result<Udp, NetError> {
     })
 }
 
-/// When something came, or for ever.
+/// When something came, or forever.
 async fn readable(socket: Option<&Udp>) -> std::io::Result<()> {
     match socket {
         Some(socket) => socket.readable().await,

@@ -8,7 +8,8 @@ use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::intake::Intake;
 use crate::multicast::store::{FileStore, Folder, Listed};
 
-/// Whose sender says nothing for so long is taken over by another with the same content, or given up for a new one.
+/// A session whose sender is silent for this long is taken over by another with the same content, or given up
+/// for a new one.
 const SILENT: Span = Span::from_secs(2);
 
 /// A session that a receiver takes part in: a machine, and the file that comes.
@@ -240,7 +241,7 @@ impl Session {
         ours.is_some_and(|it| it.digest == object.digest)
     }
 
-    /// What is told when it begins.
+    /// The event of its beginning.
     pub fn joined(&self) -> ReceiveEvent {
         let name = self.machine.store().name();
         ReceiveEvent::Joined {
@@ -251,7 +252,7 @@ impl Session {
         }
     }
 
-    /// What is told while it runs.
+    /// The event of its progress.
     pub fn progress(&self) -> Option<ReceiveEvent> {
         let stream = self.stream.as_ref();
         Some(ReceiveEvent::Progress {

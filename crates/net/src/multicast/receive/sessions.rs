@@ -28,7 +28,7 @@ const MOST_SESSIONS: usize = 8;
 const MOST_SENDERS: usize = 1 << 10;
 /// Sessions that are over and may still be announced.
 const MOST_OVER: usize = 64;
-/// Senders with another key that are told of.
+/// Senders with another key that are reported.
 const MOST_TOLD: usize = 64;
 
 /// The sessions that a receiver takes part in, and what became of those that are over.
@@ -43,7 +43,7 @@ pub struct Sessions {
     over: VecDeque<u64>,
     /// Refusals that were sent, and where to: they are repeated if the announcement is.
     refusals: VecDeque<(SocketAddr, Packet)>,
-    /// Sessions with another key that were told of.
+    /// Sessions with another key that were reported.
     disbelieved: VecDeque<u64>,
     /// What the machines send.
     pub out: Outgoing,
@@ -111,7 +111,8 @@ impl Sessions {
         inbox.came = came;
     }
 
-    /// Somebody announces a session under another key, or in the clear where there is a key: both sides are told.
+    /// A sender announces a session under another key, or in the clear where there is a key: both sides are
+    /// notified.
     fn disbelieve(&mut self, from: SocketAddr, session: u64, events: &mpsc::Sender<ReceiveEvent>) {
         if self.disbelieved.contains(&session) {
             return;
@@ -223,7 +224,7 @@ impl Sessions {
         }
     }
 
-    /// A session is announced by a sender that is there: it may be one of ours begun anew, or a new one.
+    /// A session is announced by a sender that is there: it may be one of ours begun again, or a new one.
     fn open(
         &mut self,
         now: Time,
@@ -232,7 +233,7 @@ impl Sessions {
         (events, obs): (&mpsc::Sender<ReceiveEvent>, &mut impl Observer),
     ) {
         if self.all.is_empty() && self.peers.is_full() {
-            // Strangers filled it; nobody is needed any more.
+            // Strangers filled it; its entries are not needed any more.
             self.peers = Peers::new(MOST_SENDERS);
         }
         let (id, Some(peer)) = (packet.session, self.peers.number(from)) else {

@@ -1,4 +1,4 @@
-//! What the user of a sender is told of a session.
+//! The reports on a session for the user of a sender.
 
 use super::*;
 

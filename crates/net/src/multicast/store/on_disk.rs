@@ -11,7 +11,7 @@ use layercast_wire::multicast::Object;
 use crate::multicast::digest::{PIECE, TreeDigest};
 use crate::multicast::partial::Partial;
 
-/// Octets of parities that are kept in memory: many blocks wait for a last one at once where much is lost.
+/// Octets of parities that are kept in memory: many blocks wait for a last one at a time where much is lost.
 const PARITIES: usize = 64 << 20;
 
 /// A partial file, what of it is there, and what was hashed.

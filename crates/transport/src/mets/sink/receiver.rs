@@ -27,7 +27,7 @@ use crate::mets::PlayedFrame;
 const MAX_JUMP: i32 = 3_000;
 /// How far a frame of the same count may come out of order.
 const REORDERED: i32 = 64;
-/// GOP starts that may be cut while a receiver joins, or joins anew: what follows them is no loss. If more of them in a
+/// GOP starts that may be cut while a receiver joins, or joins again: what follows them is no loss. If more of them in a
 /// row never come whole, the path loses them, and all of them are lost.
 const CUT_STARTS: u32 = 4;
 /// Entries of the playout buffer, dropped frames included.
