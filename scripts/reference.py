@@ -39,6 +39,10 @@ SCENARIOS = {
 }
 
 
+# Longest time of any scenario, in seconds.
+LONGEST = 200 * 86_400
+
+
 class Tables:
     """The tables of one schema, in the order in which a reader of the file meets them."""
 
@@ -99,7 +103,7 @@ class Tables:
             if "properties" in definition or ("oneOf" in definition and not simple(definition)):
                 return outer, many + self.link(path, reference, many), shown
             about = value.get("description") or definition.get("description", "")
-            return {**definition, "description": about}, many + "one of", shown
+            return {**definition, "description": about}, many + "word", shown
         return value, many + kind(value), shown
 
     def link(self, path: str, reference: str, many: str) -> str:
@@ -182,6 +186,9 @@ def bounds(value: dict) -> str:
     if "pattern" in value and "time" in value.get("title", ""):
         largest = re.search(r"\|0\*(\d+)\(\?:\\\.0\*\)\?", value["pattern"])
         above = "" if r"0+\.?" in value["pattern"] else "Above 0"
+        # That of all times is on the page of limits.
+        if largest and int(largest.group(1)) == LONGEST:
+            largest = None
         most = f"{'at' if above else 'At'} most {seconds(int(largest.group(1)))}" if largest else ""
         said = ", ".join(filter(None, [above, most]))
         return f"{said}." if said else ""

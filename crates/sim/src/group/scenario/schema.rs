@@ -31,7 +31,7 @@ pub struct GroupScenario {
     /// How long to simulate, and how.
     #[serde(default)]
     pub run: GroupRunSpec,
-    /// What the sender does: a profile, and what of it is to be different.
+    /// The session: a profile and overrides of it.
     pub session: SessionSpec,
     /// Packets of an application, instead of an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,10 +45,10 @@ pub struct GroupScenario {
     /// Codes on parts of the tree.
     #[serde(rename = "fec", default, skip_serializing_if = "Vec::is_empty")]
     pub codes: Vec<CodeSpec>,
-    /// TCP that shares links with the group.
+    /// TCP connections that share links with the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<CrossTrafficSpec>,
-    /// What happens to receivers.
+    /// Events at receivers.
     #[serde(rename = "fault", default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
 }
@@ -57,12 +57,12 @@ pub struct GroupScenario {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupRunSpec {
-    /// Simulated time, after which it stops with what it has.
+    /// Largest simulated time; the result is partial beyond.
     #[schemars(extend("pattern" = above_zero_to(8_640_000)))]
     pub duration: Text<Span>,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Events, after which it stops with what it has.
+    /// Largest number of events; the result is partial beyond.
     pub events: u64,
     /// Results list every receiver.
     pub per_receiver: bool,
@@ -83,30 +83,30 @@ impl Default for GroupRunSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSpec {
-    /// How many.
+    /// Number of packets.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub packets: u64,
-    /// Time between them.
+    /// Time between packets.
     #[schemars(extend("pattern" = above_zero()))]
     pub interval: Text<Span>,
-    /// What the process at a receiver needs for each.
+    /// Processing time of a packet at a receiver.
     pub service: Text<Span>,
-    /// Packets that a receiver holds for its process; missing: as many as the sender's window.
+    /// Packets that a receiver buffers for its process; default: the sender's window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<u32>,
 }
 
-/// What happens to receivers.
+/// Events at receivers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
-    /// When.
+    /// Time.
     pub at: Text<Span>,
     /// Numbers of the receivers, from 1 in the order of the tree: "7" or "1..10".
     pub receivers: String,
-    /// What.
+    /// Kind of event.
     pub what: FaultName,
-    /// Of "service": the time for each packet.
+    /// Of "service": processing time of each packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Text<Span>>,
 }
@@ -115,16 +115,16 @@ pub struct FaultSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultName {
-    /// It cannot take data for now, and says so.
+    /// It cannot receive data and reports so.
     Busy,
-    /// It can again.
+    /// It can receive data again.
     Ready,
-    /// It dies.
+    /// It fails.
     Kill,
-    /// It dies and starts again with what it had.
+    /// It restarts with its stored data.
     Resume,
-    /// It dies and starts again with nothing.
+    /// It restarts without data.
     Restart,
-    /// Its process needs another time for each packet of a stream.
+    /// The processing time of a packet changes.
     Service,
 }

@@ -29,10 +29,10 @@ pub struct AtmSpec {
     /// Largest IP packet.
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
-    /// A switched circuit without packets for this long is idle: released, or kept for others.
+    /// A switched circuit that no packet used for this time is released, or kept for reuse.
     #[schemars(extend("pattern" = above_zero_to(86_400)))]
     pub idle: Text<Span>,
-    /// How long an adapter keeps cells of a frame when no other comes; missing: without end.
+    /// An adapter discards an incomplete frame after this time without a cell; default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero_to(60)))]
     pub reassembly_timer: Option<Text<Span>>,
@@ -63,9 +63,9 @@ impl Default for AtmSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AtmQueueSpec {
-    /// What becomes of frames that have lost a cell, or will.
+    /// Discarding of frames that lost a cell, or will.
     pub discard: DiscardName,
-    /// Early discard begins above this number of cells.
+    /// Threshold of early discard in cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub early_above: Option<u64>,
@@ -75,17 +75,17 @@ pub struct AtmQueueSpec {
     /// Cells of all circuits without contract.
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub port_limit: u64,
-    /// Cells of one circuit and of all in the port of an adapter; missing: as in a switch.
+    /// Cells in the port of an adapter, of one circuit and of all; default: as in a switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub adapter_limit: Option<u64>,
-    /// Above this number of cells marked ones (CLP = 1) are dropped; missing: as others.
+    /// Queue length above which tagged cells (CLP = 1) are dropped; default: as for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub low_limit: Option<u64>,
     /// Circuits of a port.
     pub max_vcs: u64,
-    /// Cells of a turn of an elevated circuit where the policy is one of "drr"; others have one.
+    /// Policy "drr": quantum of an elevated circuit in cells; that of others is 1.
     pub drr_weight: u64,
 }
 
@@ -110,13 +110,13 @@ impl Default for AtmQueueSpec {
 pub enum DiscardName {
     /// Cells are dropped one by one.
     None,
-    /// The rest of a frame that lost a cell, but for its last.
+    /// The rest of a frame that lost a cell, except its last cell.
     Partial,
     /// Whole frames above `early_above` cells.
     Early,
 }
 
-/// A switch, or with a range in its name many.
+/// A switch, or several with a range in its name.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchSpec {
@@ -130,9 +130,9 @@ pub struct SwitchSpec {
 pub struct AtmLinkSpec {
     /// Two switches, or a router or host and a switch; also with ranges.
     pub ends: [String; 2],
-    /// Bits of cells a second, headers included; "3622 cells/s" too.
+    /// Rate of cells, headers included; also "3622 cells/s".
     pub rate: Text<Rate>,
-    /// Time a bit is under way.
+    /// Propagation delay.
     #[schemars(extend("pattern" = up_to(3_600)))]
     pub delay: Text<Span>,
 }

@@ -31,10 +31,10 @@ pub struct AttachSpec {
     /// Of UDP: where programs send their datagrams, such as "127.0.0.1:5000".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// Of UDP: the host to which they cross the network.
+    /// Of UDP: the host where datagrams leave the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Of UDP: where they go from there, such as "127.0.0.1:6000".
+    /// Of UDP: destination of datagrams that leave the network, such as "127.0.0.1:6000".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<SocketAddr>,
 }

@@ -15,8 +15,8 @@ use crate::scenario::units::Quantity;
 /// Bytes of a cell.
 const CELL: u64 = 53;
 
-/// What the cells of a flow may do on the backbone (specs/vbr-atm-lan.md 2.2). It is for all packets from one host to the
-/// other; nothing is reserved for it.
+/// Traffic contract of a flow on the backbone (specs/vbr-atm-lan.md 2.2). It applies to all packets from one host
+/// to the other and reserves nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContractSpec {
@@ -24,7 +24,7 @@ pub struct ContractSpec {
     pub kind: ContractKind,
     /// Peak rate, such as "155 Mbit/s" or "3622 cells/s".
     pub peak: Text<Rate>,
-    /// How much too early a cell may come.
+    /// Cell delay variation tolerance.
     #[serde(default = "none")]
     pub tolerance: Text<Span>,
     /// Of VBR: the sustainable rate.
@@ -34,23 +34,23 @@ pub struct ContractSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub burst: Option<u32>,
-    /// Of VBR: for which cells the sustainable rate is, and what becomes of others; missing: C.
+    /// Of VBR: treatment of cells above the sustainable rate; default: C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conformance: Option<ConformanceName>,
     /// How the adapter spaces cells.
     #[serde(default)]
     pub shape: ShapeName,
-    /// Of shape = "softclock": the period of the clock; missing: 10 ms.
+    /// Of shape = "softclock": the period of the clock; default: 10 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero_to(1)))]
     pub tick: Option<Text<Span>>,
-    /// Whether the network discards what breaks the contract.
+    /// Whether the network polices the contract.
     #[serde(default = "yes")]
     pub police: bool,
-    /// Of VBR: whether it judges frames, too.
+    /// Of VBR: the unit that is policed.
     #[serde(default)]
     pub frames: FramesName,
-    /// Packets that wait in the adapter while their cells are spaced.
+    /// Packets that wait in the adapter for shaping.
     #[serde(default = "queue")]
     #[schemars(range(min = 1, max = MOST_QUEUED))]
     pub queue: u32,
@@ -71,9 +71,9 @@ pub enum ContractKind {
 /// What the sustainable rate says of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum ConformanceName {
-    /// Cells above it are discarded, but not those that came marked (CLP = 1).
+    /// Cells above it are discarded, except cells that arrived tagged (CLP = 1).
     A,
-    /// Cells above it are marked and pass.
+    /// Cells above it are tagged and pass.
     B,
     /// Cells above it are discarded.
     C,
@@ -86,7 +86,7 @@ pub enum FramesName {
     /// Each cell.
     #[default]
     Cells,
-    /// Each cell up to the first that is discarded; then the rest of its packet is, but for its last cell.
+    /// Each cell; after a discarded one the rest of its packet, except its last cell (PPD).
     Partial,
     /// Whole packets at their first cell, as if all were of the largest size.
     Early,
@@ -105,9 +105,9 @@ pub enum ShapeName {
     Peak,
     /// At the sustainable rate.
     Sustained,
-    /// So that every cell keeps the contract.
+    /// As soon as each conforms.
     Cells,
-    /// Whole packets at the peak rate, when all their cells keep the contract.
+    /// Whole packets at the peak rate, as soon as all their cells conform.
     Packets,
     /// The same, but they begin at the ticks of a clock.
     Softclock,

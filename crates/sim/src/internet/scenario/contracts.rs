@@ -14,8 +14,7 @@ use super::schema::{Scenario, mtu};
 use crate::internet::components::Components;
 use crate::internet::network::{HostContract, NodeIndex};
 
-/// A contract for all packets from one host to another, whatever flow they are of; ranges give several
-/// contracts.
+/// A contract for all packets from one host to another; with ranges for several pairs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostContractSpec {
@@ -23,7 +22,7 @@ pub struct HostContractSpec {
     pub from: String,
     /// The host that receives.
     pub to: String,
-    /// What cells may do on the backbone.
+    /// The terms.
     pub terms: ContractSpec,
 }
 

@@ -21,28 +21,27 @@ use crate::scenario::units::Quantity;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupSpec {
-    /// Those of `to` that are not invited, but ask to be let in; also `"host{1..20}"`.
+    /// Hosts of `to` that are not invited but join; also `"host{1..20}"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<String>,
-    /// When they ask.
+    /// Time of the join.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<Text<Span>>,
-    /// Number of receivers awaited before the first data; missing: all that are invited.
+    /// Receivers to wait for before the first data; default: all invited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub wait_for: Option<u32>,
-    /// Handshakes in a row after which a receiver that does not answer is dropped.
+    /// Consecutive unanswered handshakes after which a receiver is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub misses: Option<u32>,
-    /// Maximum delay of a receiver's report of a gap; the report is suppressed if the gap is repaired
-    /// meanwhile.
+    /// Longest random delay of the report of a gap, which is omitted if the repair arrives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<Text<Span>>,
-    /// Break off rather than continue without a receiver.
+    /// Fail if a receiver fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
-    /// Drop receivers that let nothing more go; without, all wait for them.
+    /// Drop receivers that release no window; otherwise the transmitter waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop_laggards: Option<bool>,
 }

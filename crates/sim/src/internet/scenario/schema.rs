@@ -84,28 +84,28 @@ pub struct RunSpec {
     /// Simulated time, at most 100 days.
     #[schemars(extend("pattern" = above_zero_to(8_640_000)))]
     pub duration: Text<Span>,
-    /// What happens before it does not count.
+    /// Time at the start that does not count in the results.
     #[serde(default = "zero")]
     pub warm_up: Text<Span>,
     /// Seed of every random stream.
     #[serde(default = "one")]
     pub seed: u64,
-    /// What decides between events of the same instant: a seeded draw, or which was scheduled first.
+    /// Order of events of the same instant.
     #[serde(default)]
     pub ties: Ties,
-    /// A run that comes to one of these bounds stops with what it has, marked as partial.
+    /// A run that reaches one of these bounds stops with a partial result.
     #[serde(default)]
     pub budget: BudgetSpec,
 }
 
-/// What a run may cost.
+/// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetSpec {
     /// Events.
     #[schemars(range(min = 1))]
     pub events: u64,
-    /// Packets under way or waiting.
+    /// Packets in the network.
     #[schemars(range(min = 1))]
     pub packets: u32,
 }
@@ -117,60 +117,60 @@ impl Default for BudgetSpec {
     }
 }
 
-/// A host, or with a range in its name many.
+/// A host, or several with a range in its name.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Unique; `"host{1..200}"` makes 200.
     pub name: String,
-    /// IPv4 address of the first, the others follow; missing: the next free one of 10.0.0.0/8.
+    /// IPv4 address of the first, the others follow; default: the next free one of 10.0.0.0/8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
     /// A table [tcp.NAME], or a profile: bsd44lite, sunos413, solaris, tick10, modern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
-    /// Processor time of packets.
+    /// Processing time of packets.
     #[serde(default, skip_serializing_if = "CpuSpec::is_free")]
     pub cpu: CpuSpec,
 }
 
-/// A router, or with a range in its name many. It forwards along shortest paths by hops.
+/// A router, or several with a range in its name. It forwards along shortest paths by hops.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouterSpec {
     /// Unique.
     pub name: String,
-    /// IPv4 address of all its interfaces; missing: the next free one of 10.0.0.0/8.
+    /// IPv4 address of all its interfaces; default: the next free one of 10.0.0.0/8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Processor time of packets.
+    /// Processing time of packets.
     #[serde(default, skip_serializing_if = "CpuSpec::is_free")]
     pub cpu: CpuSpec,
 }
 
-/// The service time of a FIFO processor for each packet that arrives and each that its node sends.
+/// Processing times of a FIFO processor.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CpuSpec {
-    /// For each packet that arrives, its interrupt included.
+    /// For each arriving packet, including the interrupt.
     #[schemars(extend("pattern" = up_to(1)))]
     pub per_packet: Text<Span>,
-    /// For each of its bytes.
+    /// For each byte of an arriving packet.
     #[schemars(extend("pattern" = up_to(1)))]
     pub per_byte: Text<Span>,
-    /// For each cell it came in.
+    /// For each cell of an arriving packet.
     #[schemars(extend("pattern" = up_to(1)))]
     pub per_cell: Text<Span>,
     /// For each packet that the node itself sends.
     #[schemars(extend("pattern" = up_to(1)))]
     pub per_sent: Text<Span>,
-    /// For each byte of it.
+    /// For each byte of such a packet.
     #[schemars(extend("pattern" = up_to(1)))]
     pub per_sent_byte: Text<Span>,
-    /// By which share of it each of these times is shorter or longer, uniformly; 0 to 1.
+    /// Each time is drawn uniformly from this fraction below it to this fraction above; 0 to 1.
     #[schemars(range(min = 0, max = 1))]
     pub jitter: f64,
-    /// Packets that arrived and wait; more are dropped. Missing: no bound.
+    /// Largest number of waiting packets; further packets are dropped. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
 }
@@ -211,12 +211,12 @@ impl CpuSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineSpec {
-    /// Bits of IP packets a second, headers included.
+    /// Rate of IP packets, headers included.
     pub rate: Text<Rate>,
-    /// Time a bit is under way.
+    /// Propagation delay.
     #[schemars(extend("pattern" = up_to(3_600)))]
     pub delay: Text<Span>,
-    /// What may wait besides the packet being sent.
+    /// Queue, without the packet in transmission.
     #[serde(default = "queue")]
     pub queue: Text<Limit>,
     /// Random early detection.
@@ -230,24 +230,24 @@ pub struct LineSpec {
     #[serde(default = "mtu")]
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
-    /// What is different from the second end to the first.
+    /// Differences of the direction from the second end to the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<BackSpec>,
 }
 
-/// A full-duplex link, or with ranges in its ends many: `["host{1..200}", "router"]` or
-/// `["left{1..10}", "right{1..10}"]`.
+/// A full-duplex link, or several with ranges in its ends: `["host{1..200}", "router"]` or `["left{1..10}",
+/// "right{1..10}"]`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Two hosts or routers.
     pub ends: [String; 2],
-    /// Bits of IP packets a second, headers included.
+    /// Rate of IP packets, headers included.
     pub rate: Text<Rate>,
-    /// Time a bit is under way.
+    /// Propagation delay.
     #[schemars(extend("pattern" = up_to(3_600)))]
     pub delay: Text<Span>,
-    /// What may wait besides the packet being sent.
+    /// Queue, without the packet in transmission.
     #[serde(default = "queue")]
     pub queue: Text<Limit>,
     /// Random early detection.
@@ -261,7 +261,7 @@ pub struct LinkSpec {
     #[serde(default = "mtu")]
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
-    /// What is different from the second end to the first.
+    /// Differences of the direction from the second end to the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<BackSpec>,
 }
@@ -280,14 +280,14 @@ impl LinkSpec {
     }
 }
 
-/// What the way back has of its own; `red` is not taken over where `queue` is given.
+/// Properties of the reverse direction; with `queue`, `red` is not inherited.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackSpec {
-    /// Bits of IP packets a second.
+    /// Rate of IP packets, headers included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
-    /// What may wait.
+    /// Queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text<Limit>>,
     /// Random early detection.
@@ -303,13 +303,13 @@ pub struct BackSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedSpec {
-    /// Average below which nothing is dropped early.
+    /// Average below which no packet is dropped early.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1e9))]
     pub min: f64,
-    /// Average above which all is, or with gentle above twice of it.
+    /// Average above which every packet is dropped; with gentle, twice this average.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1e9))]
     pub max: f64,
-    /// Probability of a drop as the average comes to max.
+    /// Drop probability at max.
     #[serde(default = "max_p")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub max_p: f64,
@@ -340,9 +340,9 @@ impl RedSpec {
 pub struct LanSpec {
     /// Unique.
     pub name: String,
-    /// Bits of IP packets a second, of all stations together.
+    /// Rate of IP packets of all stations together, headers included.
     pub rate: Text<Rate>,
-    /// From the end of sending to the arrival.
+    /// Delay from the end of transmission to the arrival.
     #[serde(default = "latency")]
     #[schemars(extend("pattern" = up_to(3_600)))]
     pub latency: Text<Span>,
@@ -354,52 +354,52 @@ pub struct LanSpec {
     pub stations: Vec<String>,
 }
 
-/// A TCP connection, or a stream of datagrams; with ranges in its ends many.
+/// A TCP connection, an XTP stream or a stream of datagrams; with ranges in its ends several.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSpec {
-    /// Unique; missing: `from->to`.
+    /// Unique; default: `from->to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The host that sends.
     pub from: String,
     /// The host that receives.
     pub to: String,
-    /// When it starts.
+    /// Start.
     #[serde(default = "zero")]
     pub start: Text<Span>,
-    /// With ranges: how much later each of the flows starts than the one before.
+    /// With ranges: time between the starts of consecutive flows.
     #[serde(default = "zero", skip_serializing_if = "is_zero")]
     pub stagger: Text<Span>,
-    /// When nothing more is sent; missing: the end of the run.
+    /// End of sending; default: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Text<Span>>,
-    /// TCP, or XTP, sends this number of bytes and closes; missing: it always has data.
+    /// Length of a TCP or XTP transfer; default: unlimited data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// XTP instead of TCP; {} for what is usual.
+    /// XTP instead of TCP; {} for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtp: Option<XtpSpec>,
     /// UDP datagrams instead of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramSpec>,
-    /// What its cells may do on the backbone.
+    /// Contract of its cells on the backbone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<ContractSpec>,
 }
 
-/// When datagrams are sent, and how large they are.
+/// Times and sizes of datagrams.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatagramSpec {
-    /// From the start of one to the start of the next.
+    /// Time between the starts of consecutive datagrams.
     pub gap: Text<Law>,
-    /// Size of the IP packets in bytes, headers of 28 bytes included.
+    /// Size of the IP packets, including 28 bytes of headers.
     pub size: Text<SizeLaw>,
-    /// How long the source sends before it pauses; missing, as `off` is: it never does.
+    /// Time of sending between pauses; without `on` and `off` there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Text<Law>>,
-    /// How long it pauses.
+    /// Length of a pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<Text<Law>>,
 }
@@ -411,18 +411,18 @@ pub struct WorkloadSpec {
     /// "mah96", or a file such as "mine.toml" (docs/src/reference/workloads.md).
     #[serde(rename = "use")]
     pub source: String,
-    /// Where users and servers are; the topology "xunet" has its own.
+    /// The sites of users and servers; the topology "xunet" has its own.
     #[serde(rename = "site", default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<SiteSpec>,
 }
 
-/// Hosts that are together.
+/// Hosts of one site.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SiteSpec {
-    /// Where users sit; also `"host{1..200}"`.
+    /// Hosts of users; also `"host{1..200}"`.
     pub workstations: Vec<String>,
-    /// What they use, the most popular first; the first of all sites come before the second of any.
+    /// Servers, the most popular first; the first of all sites rank before the second of any.
     pub servers: Vec<String>,
 }
 

@@ -51,7 +51,7 @@ pub enum VariantName {
     Cubic,
 }
 
-/// A TCP configuration: a profile, and what is different from it.
+/// A TCP configuration: a profile and overrides of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpSpec {
@@ -64,7 +64,7 @@ pub struct TcpSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero()))]
     pub slow_tick: Option<Text<Span>>,
-    /// Period of the timer of delayed acknowledgements; "off": none is delayed.
+    /// Period of the timer of delayed acknowledgements; "off": no delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_tick: Option<Text<OrOff<Span>>>,
     /// Least retransmission time-out: whole slow ticks.
@@ -74,14 +74,14 @@ pub struct TcpSpec {
     /// Time-out before the first sample: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_rto: Option<Text<Span>>,
-    /// What back-off multiplies as long as there is no sample: whole slow ticks.
+    /// Base of the back-off before the first sample: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero()))]
     pub unsampled_rto: Option<Text<Span>>,
     /// Longest time-out: whole slow ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rto: Option<Text<Span>>,
-    /// Time-outs in a row after which a connection is given up.
+    /// Consecutive time-outs after which a connection fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u8>,
     /// Shortest and longest interval of window probes.
@@ -91,7 +91,7 @@ pub struct TcpSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64))]
     pub mss: Option<u16>,
-    /// MSS of a peer that names none.
+    /// MSS of a peer that announces none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64))]
     pub default_mss: Option<u16>,
@@ -108,11 +108,11 @@ pub struct TcpSpec {
     /// Largest congestion window before window scaling, in bytes, or "off".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cwnd: Option<BytesOrOff>,
-    /// Duplicate acknowledgements that mean a loss.
+    /// Duplicate acknowledgements that indicate a loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub dup_acks: Option<u32>,
-    /// New data for the duplicates before (RFC 3042).
+    /// Limited transmit (RFC 3042).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
     /// No short segment while anything is unacknowledged (RFC 896).
@@ -127,7 +127,7 @@ pub struct TcpSpec {
     /// Offer selective acknowledgements (RFC 2018).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
-    /// The acknowledgement that completes a passive open opens the window by a segment.
+    /// The acknowledgement that completes a passive open grows the window by a segment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passive_open_counts: Option<bool>,
     /// Leaving fast recovery after exactly three duplicates leaves the window inflated.
@@ -136,13 +136,13 @@ pub struct TcpSpec {
     /// Congestion avoidance adds MSS/8 to each step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_eighth: Option<bool>,
-    /// The window opens by a segment for each acknowledgement, however little it covers.
+    /// The window grows by a segment for each acknowledgement, however little it covers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_acks: Option<bool>,
-    /// The time-out is of mean and deviation in whole ticks.
+    /// The time-out is computed from mean and deviation in whole ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_ticks: Option<bool>,
-    /// How long a connection may take to be established.
+    /// Time limit of connection establishment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<Text<Span>>,
     /// How long TIME-WAIT lasts.

@@ -37,11 +37,11 @@ pub enum Kind {
     Xunet,
 }
 
-/// A ready-made network; which of its numbers are needed depends on its kind.
+/// A ready-made network; the required keys depend on its kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopologySpec {
-    /// Which.
+    /// The kind.
     pub kind: Kind,
     /// Of a dumbbell: hosts on each side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,18 +67,18 @@ pub struct TopologySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST - 1))]
     pub fanout: Option<u32>,
-    /// Of XUNET: workstations of a site; 200 if missing.
+    /// Of XUNET: workstations of a site; default: 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub workstations: Option<u32>,
-    /// Of XUNET: servers of a site; 2 if missing.
+    /// Of XUNET: servers of a site; default: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub servers: Option<u32>,
-    /// Of XUNET: bits of cells a second of the links of the backbone; a T1's if missing.
+    /// Of XUNET: rate of the backbone links in bits of cells; default: a T1, 1.536 Mbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backbone: Option<Text<Rate>>,
-    /// Of XUNET: bits a second of the LAN of a site; 100 Mbit/s if missing.
+    /// Of XUNET: rate of the LAN of a site; default: 100 Mbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lan: Option<Text<Rate>>,
     /// The links of hosts; `back` is the way to the host.

@@ -13,13 +13,13 @@ use super::quantity::{Bytes, Text, above_zero};
 use crate::internet::network::XtpDelivery;
 use crate::internet::packet::IP_HEADER;
 
-/// What is sent again.
+/// Retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetransmissionName {
     /// Everything from the first missing byte on.
     GoBackN,
-    /// What is missing.
+    /// Missing data only.
     Selective,
 }
 
@@ -36,27 +36,27 @@ pub enum DeliveryName {
     Context,
 }
 
-/// A stream of XTP 4.0 (docs/src/reference/xtp.md): reliable, with flow control and without a rate where nothing else is said.
+/// A stream of XTP 4.0 (docs/src/reference/xtp.md); by default reliable, with flow control and without a rate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct XtpSpec {
     /// What carries the packets; AAL5 alone if both hosts have an ATM link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryName>,
-    /// Most user bytes of a packet; headers of 52 bytes come on top, of 32 over AAL5 alone.
+    /// Largest payload of a packet; headers take 52 bytes more, 32 over AAL5.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 64, max = 65_000))]
     pub max_data: Option<u32>,
-    /// Bytes received but not taken: what is allocated.
+    /// Receive window: bytes received but not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Bytes>,
-    /// Bytes sent but not acknowledged, or not sent.
+    /// Send buffer: bytes unsent or unacknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Bytes>,
-    /// false: NOERR, what is lost stays lost.
+    /// false: NOERR, losses are not repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_control: Option<bool>,
-    /// false: NOFLOW, the window of the receiver is not heeded.
+    /// false: NOFLOW, the window of the receiver is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_control: Option<bool>,
     /// false: NOCHECK, data are not protected.
@@ -65,37 +65,37 @@ pub struct XtpSpec {
     /// FASTNAK: gaps are reported immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_nak: Option<bool>,
-    /// What is sent again.
+    /// Retransmission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmission: Option<RetransmissionName>,
-    /// Whether the receiver keeps what is beyond a gap; missing: not with "go-back-n".
+    /// Whether the receiver keeps data beyond a gap; default: not with "go-back-n".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<bool>,
-    /// Status is requested with every n-th packet and the last for now; 0: never.
+    /// Packets between status requests; the last packet requests status too; 0: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<u32>,
-    /// One timer for all questions, which each sets again.
+    /// One timer for all status requests, restarted by each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_timer: Option<bool>,
-    /// Handshakes without an answer after which the stream is given up.
+    /// Unanswered handshakes after which the stream fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// How long the first answer is waited for.
+    /// Time-out of the first answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero()))]
     pub first_wait: Option<Text<Span>>,
-    /// How long any answer is waited for at least.
+    /// Shortest time-out of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = above_zero()))]
     pub least_wait: Option<Text<Span>>,
-    /// Most that is sent, IP headers included; over AAL5 alone all of the cells.
+    /// Largest rate, IP headers included; over AAL5 that of whole cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
-    /// Largest burst that is sent; a packet where nothing is said.
+    /// Largest burst; default: a packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
-    /// All hosts of `to` receive one stream, by multicast; {} for the defaults. With `error_control = false`
-    /// there are no acknowledgements.
+    /// All hosts of `to` receive one stream by multicast; {} for the defaults. With `error_control = false` there
+    /// are no acknowledgements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupSpec>,
 }

@@ -8,7 +8,7 @@ use crate::internet::scenario::{Bytes, Text};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileName {
-    /// Fully Reliable Multicast: a stream, polled by a timer, repaired by go-back-N; `[stream]` says of what.
+    /// Fully Reliable Multicast: a stream, polled by a timer, repaired by go-back-N; needs `[stream]`.
     Frm,
     /// RMTP of NTT and IBM: an object in passes, answers after a back-off, the union of what is missing sent again.
     Rmtp,
@@ -22,13 +22,13 @@ pub enum ProfileName {
 pub enum RepairName {
     /// Everything from the first missing packet on.
     GoBackN,
-    /// What anybody misses.
+    /// The union of missing packets.
     Union,
     /// Fresh parities.
     Parity,
 }
 
-/// What the sender does. What is not said is as in the profile.
+/// The session. Missing keys have the value of the profile.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionSpec {
@@ -44,16 +44,16 @@ pub struct SessionSpec {
     /// Octets of payload of a packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_size: Option<u16>,
-    /// Rate of data, payload counted; the profile layercast needs it.
+    /// Rate of payload; required by profile layercast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
-    /// The rate is controlled by monitor bits, instead (specs/rmtp-large-scale.md 2.5).
+    /// Rate control by monitor bits instead of a fixed rate (specs/rmtp-large-scale.md 2.5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<MonitorSpec>,
     /// How losses are repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairName>,
-    /// Union: below this share of receivers repairs are sent to each alone; 0 to 1.
+    /// Union: fraction of receivers below which repairs are sent by unicast; 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub unicast_below: Option<f64>,
@@ -63,67 +63,67 @@ pub struct SessionSpec {
     /// Source packets of a block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<u16>,
-    /// Mean time between answers, where they are spread; "0s" with profile frm: simultaneously.
+    /// Mean time between answers; "0s" with profile frm: immediate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<Text<Span>>,
-    /// Layercast: range of the back-off of those that lack something.
+    /// Layercast: back-off range of incomplete receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Text<Span>>,
-    /// Layercast: up to this number of receivers, all are polled and no answer is suppressed.
+    /// Layercast: group size up to which all are polled and no answer is suppressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_above: Option<u32>,
-    /// Receivers detect the end of a pass themselves and answer over a range given in the announcement (RMTP's
-    /// drafts: RBOT); false: a poll ends each pass, with a range for those still awaited.
+    /// Receivers detect the end of a pass and answer within a range of the announcement (RBOT of RMTP's drafts);
+    /// false: a poll with a range ends each pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unasked: Option<bool>,
-    /// Complete receivers are released after each pass, and confirm it (RMTP's REL and RACK).
+    /// Complete receivers are released after each pass and confirm (REL and RACK of RMTP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodbye: Option<bool>,
-    /// Turn-around time: how long answers are awaited beyond their back-off.
+    /// Turn-around time: time to wait for answers beyond their back-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tat: Option<Text<Span>>,
-    /// Surplus of that.
+    /// Margin of the time to wait for answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<Text<Span>>,
-    /// Contingency factor: answers are waited for k largest round trips; above 1.
+    /// Contingency factor: the deadline of answers is k times the largest round trip; above 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000), extend("exclusiveMinimum" = 1))]
     pub k: Option<f64>,
-    /// Streams: the list is evaluated as soon as all have answered.
+    /// Streams: a round ends as soon as all have answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_complete: Option<bool>,
-    /// Streams: packets are kept until every receiver has them.
+    /// Streams: window in packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Streams: what is received is released, not only what the process has taken.
+    /// Streams: packets are released when received, not when the process has read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_on_received: Option<bool>,
-    /// How often a silent receiver is polled again.
+    /// Repeated polls of a silent member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries: Option<u32>,
-    /// Passes at most.
+    /// Largest number of passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u16>,
-    /// What becomes of receivers that hold the others back.
+    /// Treatment of receivers that delay the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weak: Option<WeakSpec>,
-    /// Receivers that must be there, at least; missing: all of them.
+    /// Least number of receivers that must complete; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<u32>,
-    /// Receivers by number, from 1, that must be there.
+    /// Receivers, by number from 1, that must complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<u32>,
-    /// The sender knows its receivers or aggregators beforehand; else it accepts those that answer. Missing:
-    /// with profile rmtp and with aggregators, unless some may come late.
+    /// The sender knows its members in advance; otherwise it accepts those that answer. Default: with profile rmtp
+    /// and with aggregators, unless `late`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<bool>,
-    /// Receivers may come, or come back, while the session runs.
+    /// Receivers may join, or rejoin, during the session.
     #[serde(default)]
     pub late: bool,
-    /// How often the session is announced, and how long answers are waited for each time.
+    /// Number of announcements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opening_tries: Option<u32>,
-    /// How long answers to the announcement are waited for.
+    /// Time to wait for answers to an announcement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opening_wait: Option<Text<Span>>,
 }
@@ -132,41 +132,42 @@ pub struct SessionSpec {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorSpec {
-    /// At the start.
+    /// First rate.
     pub start: Text<Rate>,
-    /// At least.
+    /// Lowest rate.
     pub least: Text<Rate>,
-    /// At most.
+    /// Highest rate.
     pub most: Text<Rate>,
     /// Packets of one measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-    /// The rate follows TCP's equation for the worst receiver (RFC 4654), not the count of those that lose much.
+    /// The rate follows the TCP equation for the slowest receiver (RFC 4654), not the number of receivers with
+    /// losses.
     #[serde(default)]
     pub friendly: bool,
 }
 
-/// What becomes of receivers that hold the others back.
+/// Treatment of receivers that delay the others.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum WeakSpec {
-    /// Nothing.
+    /// None.
     Keep,
-    /// They are expelled if buffers are released too slowly because of them (FRM).
+    /// They are expelled if they delay the release of buffers (FRM).
     Eject {
         /// Octets per second.
         min_release: u64,
-        /// Over how long.
+        /// Time of the measurement.
         interval: Text<Span>,
-        /// Rounds in a row in which one was the slowest before it is named.
+        /// Consecutive rounds as the slowest before a member is named.
         slow_rounds: u32,
     },
     /// They are served after the others (RMTP).
     Postpone {
-        /// Share of the object: more missing after a pass is too much; 0 to 1.
+        /// Largest missing fraction of the object after a pass; 0 to 1.
         #[schemars(range(min = 0, max = 1))]
         missing: f64,
-        /// Polls that one may leave unanswered.
+        /// Polls that may stay unanswered.
         polls: u32,
     },
 }

@@ -5,27 +5,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::internet::scenario::{Bytes, TcpSpec, Text, up_to};
 
-/// A host: a processor that does one thing after the other, and a socket buffer.
+/// A host: a processor that performs one task at a time, and a socket buffer.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupHostSpec {
-    /// To send a data packet.
+    /// Time to send a data packet.
     pub send_data: Text<Span>,
-    /// To send anything else.
+    /// Time to send a control packet.
     pub send_control: Text<Span>,
-    /// To take a data packet.
+    /// Time to receive a data packet.
     pub take_data: Text<Span>,
-    /// To take anything else.
+    /// Time to receive a control packet.
     pub take_control: Text<Span>,
-    /// To evaluate the list of receivers, before each poll of the group.
+    /// Time to evaluate the list of receivers before each poll of the group.
     pub evaluate: Text<Span>,
     /// Receivers that share the host.
     #[schemars(range(min = 1))]
     pub receivers: u32,
-    /// Socket buffer; missing: no bound.
+    /// Socket buffer; default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
-    /// Octets of it that a datagram takes at least.
+    /// Least octets of the buffer that a datagram takes.
     pub charge: u64,
 }
 
@@ -45,23 +45,23 @@ impl Default for GroupHostSpec {
     }
 }
 
-/// Links with what is at their end. A branch without others below it has a receiver at its end.
+/// A row of links. A branch without branches below has a receiver at its end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BranchSpec {
     /// Unique.
     pub name: String,
-    /// The branch that it hangs on; missing: the source.
+    /// The branch above; default: the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// How many of it hang on each copy of that.
+    /// Copies under each copy of the parent.
     #[serde(default = "one")]
     pub count: u32,
     /// Links in a row, 0 to 64.
     #[serde(default = "one")]
     #[schemars(range(max = 64))]
     pub hops: u32,
-    /// The chance that one link loses a packet on its way down: from 0, below 1.
+    /// Loss probability of one link downwards, from 0 to below 1.
     #[serde(default)]
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub loss: f64,
@@ -69,15 +69,15 @@ pub struct BranchSpec {
     /// queue count the octets of cells.
     #[serde(default)]
     pub cells: bool,
-    /// Mean packets of a burst of losses; missing: each is lost on its own.
+    /// Mean length of a loss burst in packets; default: independent losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1e6))]
     pub burst: Option<f64>,
-    /// The chance that one link loses a packet on its way up: from 0, below 1.
+    /// Loss probability of one link upwards, from 0 to below 1.
     #[serde(default)]
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub back_loss: f64,
-    /// Propagation delay of the whole row.
+    /// Propagation delay of the row.
     #[serde(default = "zero")]
     #[schemars(extend("pattern" = up_to(600)))]
     pub delay: Text<Span>,
@@ -85,16 +85,16 @@ pub struct BranchSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = up_to(600)))]
     pub delay_to: Option<Text<Span>>,
-    /// Rate both ways; missing: packets take no time to be sent.
+    /// Rate in both directions; default: no transmission time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Text<Rate>>,
-    /// Octets that wait for the link at most, each way.
+    /// Queue of the link in each direction, in octets.
     #[serde(default = "queue")]
     pub queue: Bytes,
-    /// There is a receiver at its end although others are below.
+    /// Puts a receiver at its end although there are branches below.
     #[serde(default)]
     pub receiver: bool,
-    /// There is an aggregator at its end, for all receivers below that have no other below it.
+    /// Puts an aggregator at its end, for the receivers below.
     #[serde(default)]
     pub aggregator: bool,
     /// The host of its receivers.
@@ -106,7 +106,7 @@ pub struct BranchSpec {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeSpec {
-    /// The branches; where one follows the other the code continues through both.
+    /// The branches; where one is below another, the code continues through both.
     pub branches: Vec<String>,
     /// The code.
     #[serde(default = "scheme")]
@@ -116,10 +116,10 @@ pub struct CodeSpec {
     pub n: u8,
     /// Parities of a block.
     pub m: u8,
-    /// An incomplete block is closed after this time.
+    /// Time after which a partial block is closed.
     #[serde(default = "flush")]
     pub flush: Text<Span>,
-    /// Blocks that are filled in turn.
+    /// Number of blocks that are filled in turn.
     #[serde(default = "one_octet")]
     pub interleave: u8,
 }
@@ -130,7 +130,7 @@ pub struct CodeSpec {
 pub struct CrossTrafficSpec {
     /// The branch, of which there is one copy.
     pub branch: String,
-    /// How many connections.
+    /// Number of connections.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = crate::group::cross::MOST_FLOWS))]
     pub flows: u32,
