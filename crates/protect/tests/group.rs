@@ -195,11 +195,11 @@ fn names_in_proofs_are_short_and_printable() {
     let long = "n".repeat(256);
     assert_eq!(named(&long), Ok(Some(long.clone())));
     assert_eq!(named("a\nb"), Err(OctetsError::Range("name")));
-    // A name that is too long is cut, so that the proof belongs to another member.
-    let octets = token(None).prove(FLOW, (&long, NodeId(4)), [9; 32], 900);
-    assert!(octets.verify(&source().public(), &claimant(&long)).is_ok());
+    // The longest name proves its member; a longer one is refused.
+    let proof = token(None).prove(FLOW, (&long, NodeId(4)), [9; 32], 900);
+    assert!(proof.verify(&source().public(), &claimant(&long)).is_ok());
     // The length of the name of the flow, behind version, level, member, expiry and holder.
-    let mut octets = octets.encode();
+    let mut octets = proof.encode();
     let at = 3 + 8 + 32;
     assert_eq!(octets[at..at + 2], [0, 5], "bunny");
     octets[at..at + 2].copy_from_slice(&[1, 1]);
