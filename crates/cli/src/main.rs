@@ -25,6 +25,8 @@ mod policer;
 mod probe;
 mod progress;
 mod reasons;
+#[cfg(test)]
+mod reference;
 mod repair;
 mod report;
 mod scenario;

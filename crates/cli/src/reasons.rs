@@ -228,7 +228,12 @@ mod tests {
         assert!(silent[0].contains("the source pauses"), "{silent:?}");
         let lost = reported((1..20_u64).map(|n| (25 * n.min(4), 25 * n.saturating_sub(4))));
         assert!(
-            lost[0].contains("75 frames were lost") && lost[0].contains("--protect-base"),
+            lost[0].contains("25 of 125 frames were lost")
+                && lost[1].contains("nothing was played for 3 s: 75 frames"),
+            "{lost:?}"
+        );
+        assert!(
+            lost.iter().all(|it| it.contains("--protect-base")),
             "{lost:?}"
         );
         let lossy = reported((1..20).map(|n| (18 * n, 7 * n)));

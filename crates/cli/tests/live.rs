@@ -128,7 +128,11 @@ fn receiver(address: &str, name: &str, level: &str, out: &str, more: &[&str]) ->
         .args([
             "join", address, "--name", name, "--level", level, "--out", out,
         ])
-        .args(["--for", "20s"])
+        .args(if more.contains(&"--for") {
+            &[][..]
+        } else {
+            &["--for", "20s"]
+        })
         .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
