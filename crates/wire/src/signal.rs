@@ -689,6 +689,7 @@ fn why(line: &[u8], error: serde_json::Error) -> SignalError {
         "flows",
         "get_stats",
         "stats",
+        "name_in_use",
         "error",
     ];
     match serde_json::from_slice::<Tag<'_>>(line) {

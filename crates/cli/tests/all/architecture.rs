@@ -56,7 +56,7 @@ const IO_WORDS: &[&str] = &[
 ];
 
 /// Threads that each drive a part of a simulated network, whose machines know nothing of it.
-const DRIVES_THREADS: &str = "sim/src/internet/together.rs";
+const DRIVES_THREADS: &str = "sim/src/internet/parallel.rs";
 
 fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
