@@ -46,8 +46,12 @@ demo-parts:
 try: ## The layercast binary, built quickly: target/try/layercast
 	cargo build --profile try -p layercast-cli
 
+# The tests of both languages run beside each other, since most of the time they wait for media in real time.
 .PHONY: test
-test: tools lint test-rust test-python ## Everything needed to trust a change
+test: tools clips lint ## Everything needed to trust a change
+	cargo test --workspace --no-run
+	cargo build --workspace --lib --bins --examples
+	$(MAKE) --no-print-directory -j2 test-rust test-python
 
 .PHONY: lint
 lint: venv ## Formatters and linters, Rust and Python; banned phrases

@@ -105,7 +105,8 @@ pub struct Probe {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("how").required(true), after_help = "\
 Takes MPEG-1 and MPEG-2 video (4:2:0, frame pictures) and writes an elementary stream that any
-decoder accepts. Nothing is decoded: coefficients or pictures are left out of the stream (docs/src/how-to/filters.md).
+decoder accepts. Nothing is decoded: coefficients or pictures are left out of the stream
+(docs/src/how-to/filters.md).
 
 Examples:
   layercast filter --low-pass 10 clip.m1v -o soft.m1v
@@ -238,7 +239,7 @@ pub struct Role {
 /// `layercast serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints the URL that receivers and switches connect to; the URL contains the fingerprint of the server's
+Prints the URL that receivers and switches connect to; it contains the fingerprint of the server's
 certificate. Each receiver gets the highest level that its link and the network between can carry.
 
 Examples:
@@ -247,7 +248,7 @@ Examples:
   layercast serve clip.m1v --start-when-joined 2      # waits for two receivers
   ffmpeg -nostdin -re -i any.mp4 -c:v libx264 -g 25 -bf 2 \\
       -x264-params scenecut=0:b-pyramid=none -c:a aac -f mpegts udp://127.0.0.1:5000 &
-  layercast serve udp://127.0.0.1:5000                # live, with sound (docs/src/reference/media.md)
+  layercast serve udp://127.0.0.1:5000                # live, with sound
   layercast serve clip.m1v --rate 4Mbit/s             # as if every link carried 4 Mbit/s")]
 pub struct Serve {
     /// The clip: H.264 or MPEG-1/2 video, a transport stream, or a frame-size trace; `-` is standard
@@ -334,9 +335,9 @@ pub struct Serve {
 /// `layercast token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A token admits its holder to the flow: treat it as a password. Pass it in a file (layercast join --token-file) or in
-the environment (LAYERCAST_TOKEN); a URL on the command line is visible to all users of the host in the list of
-processes. No server has to run.
+A token admits its holder to the flow: treat it as a password. Pass it in a file (layercast join
+--token-file) or in the environment (LAYERCAST_TOKEN); a URL on the command line is visible to all
+users of the host in the list of processes. No server has to run.
 
 Examples:
   layercast token --identity server.pem --flow bunny
@@ -429,8 +430,8 @@ pub struct LinkArgs {
 /// `layercast switch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A switch joins a flow upstream when a receiver asks for it downstream. It admits base layers while each link
-has unreserved rate, and shares the remaining rate fairly among enhancement layers.
+A switch joins a flow upstream when a receiver asks for it downstream. It admits base layers while
+each link has unreserved rate, and shares the remaining rate fairly among enhancement layers.
 
 Examples:
   layercast switch --upstream 'layercasts://192.0.2.1:7400?fp=..'    # the URL of the server
@@ -488,8 +489,8 @@ pub struct Switch {
 /// `layercast join`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first I picture.
-The file is valid when Ctrl-C stops the command.
+The output is a stream that any decoder accepts, whatever layers arrived; it starts at the first I
+picture. The file is valid when Ctrl-C stops the command.
 
 Examples:
   layercast join 'layercasts://192.0.2.1:7400/bunny?fp=..' --out - | ffplay -    # as printed
@@ -592,16 +593,17 @@ pub struct Stats {
 /// `layercast emulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With a scenario of an internetwork (docs/src/reference/simulator.md) its attached hosts are real: the traffic of iperf3, curl
-or ffmpeg crosses the simulated network in real time, together with simulated traffic. --namespaces creates
-network namespaces with the TUN or TAP devices of the scenario, and removes them at the end. Lateness of
-events is reported every second and at the end.
+With a scenario of an internetwork (docs/src/reference/simulator.md) its attached hosts are real:
+the traffic of iperf3, curl or ffmpeg crosses the simulated network in real time, together with
+simulated traffic. --namespaces creates network namespaces with the TUN or TAP devices of the
+scenario, and removes them at the end. Lateness of events is reported every second and at the end.
 
-With --to it is one path: datagrams to --listen are forwarded to --to, and answers back, each way through a
-queue, a line of --rate, then delay, jitter and loss. The same seed gives the same loss and jitter. All clients
-share the path. TCP connections to the same port are forwarded too, delayed but without loss. A Layercast node
-behind the path sees the path's port instead of its neighbour's, as behind a NAT; this needs links without
-encryption (--insecure). The queue drops the arriving datagram when full and marks long waits (ECN).
+With --to it is one path: datagrams to --listen are forwarded to --to, and answers back, each way
+through a queue, a line of --rate, then delay, jitter and loss. The same seed gives the same loss
+and jitter. All clients share the path. TCP connections to the same port are forwarded too, delayed
+but without loss. A Layercast node behind the path sees the path's port instead of its neighbour's,
+as behind a NAT; this needs links without encryption (--insecure). The queue drops the arriving
+datagram when full and marks long waits (ECN).
 
 Examples:
   sudo layercast emulate scenarios/internet/emulate.toml --namespaces
@@ -680,9 +682,10 @@ pub struct Emulate {
 /// `layercast policer-probe`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sends trains of datagrams, faster than the policer's rate, to the same command with --listen at the other end,
-and fits the token bucket that explains the observed losses. Reports rate and burst, in bytes of IP packets,
-each with its plausible range. The queue of a bottleneck looks like a burst. Without loss there is no result.
+Sends trains of datagrams, faster than the policer's rate, to the same command with --listen at the
+other end, and fits the token bucket that explains the observed losses. Reports rate and burst, in
+bytes of IP packets, each with its plausible range. The queue of a bottleneck looks like a burst.
+Without loss there is no result.
 
 Examples:
   layercast policer-probe --listen 0.0.0.0:9400
@@ -728,10 +731,10 @@ pub enum FecCommand {
 /// `layercast fec plan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A tree is a TOML file of [[branch]] tables: name, parent (default: the source), loss per link, hops in a row,
-count of equal branches, part (name in placements; default: name). For each placement it prints the number of
-transmissions until all receivers have a packet, the gain over no FEC, and the net gain, which counts parities
-on the links that carry them; the highest net gain first.
+A tree is a TOML file of [[branch]] tables: name, parent (default: the source), loss per link, hops
+in a row, count of equal branches, part (name in placements; default: name). For each placement it
+prints the number of transmissions until all receivers have a packet, the gain over no FEC, and the
+net gain, which counts parities on the links that carry them; the highest net gain first.
 
 Examples:
   layercast fec plan tree.toml
@@ -758,10 +761,10 @@ pub struct FecPlan {
 /// `layercast demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Starts one process per node of the scenario on 127.0.0.1; receivers join and leave at the times of the scenario.
-Runs the same scenario in the simulator, compares both, checks every received file with ffmpeg, and writes
-summary.json and report.html. Exit code 1: a base-layer frame was lost or late, a layer changed inside a GOP, or
-the levels differ from the simulation.
+Starts one process per node of the scenario on 127.0.0.1; receivers join and leave at the times of
+the scenario. Runs the same scenario in the simulator, compares both, checks every received file
+with ffmpeg, and writes summary.json and report.html. Exit code 1: a base-layer frame was lost or
+late, a layer changed inside a GOP, or the levels differ from the simulation.
 
 Examples:
   layercast demo

@@ -23,10 +23,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// `layercast xtpd`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Holds the UDP socket and the XTP contexts for other processes of the same user, which connect to the Unix socket
-PATH with the address xtp+daemon://PATH (docs/src/reference/xtp.md; XtpHost::open in Rust, layercast.xtp.Host in Python). The
-streams of a client that dies are aborted; a client that does not read delays only its own peers; memory is limited
-per client.
+Holds the UDP socket and the XTP contexts for other processes of the same user, which connect to the
+Unix socket PATH with the address xtp+daemon://PATH (docs/src/reference/xtp.md; XtpHost::open in
+Rust, layercast.xtp.Host in Python). The streams of a client that dies are aborted; a client that
+does not read delays only its own peers; memory is limited per client.
 
 Examples:
   layercast xtpd /run/user/1000/xtpd --listen 0.0.0.0:7000
@@ -35,8 +35,8 @@ Examples:
       --group 239.1.2.3:7000 --interface 192.0.2.1
   layercast stats xtp+daemon:///run/user/1000/xtpd --json    # its clients, and counts
 
-Ctrl-C or SIGTERM stops it: accepted data are delivered for up to 5 s; streams end at a message boundary, others
-are aborted. A second Ctrl-C exits immediately.")]
+Ctrl-C or SIGTERM stops it: accepted data are delivered for up to 5 s; streams end at a message
+boundary, others are aborted. A second Ctrl-C exits immediately.")]
 pub struct Xtpd {
     /// Path of the Unix socket for clients
     #[arg(value_name = "PATH")]

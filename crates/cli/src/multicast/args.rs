@@ -15,14 +15,15 @@ pub const PORT: u16 = 7600;
 /// `layercast send`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("whom").required(true), after_help = "\
-Receivers run `layercast receive`. All inputs are looked at before the start; if one is missing or cannot be
-sent, all such inputs are named and nothing is sent. A list of all files is sent first, then each file as one
-session: it is announced, sent once to all, and repaired by parities until every receiver says that its BLAKE3
-digest is right, or is given up. The summary has a line for each receiver. A receiver or sender that was killed
-resumes when it is started again.
+Receivers run `layercast receive`. All inputs are looked at before the start; if one is missing or
+cannot be sent, all such inputs are named and nothing is sent. A list of all files is sent first,
+then each file as one session: it is announced, sent once to all, and repaired by parities until
+every receiver says that its BLAKE3 digest is right, or is given up. The summary has a line for each
+receiver. A receiver or sender that was killed resumes when it is started again.
 
-Folders are sent with everything in them: relative paths, empty folders, permission bits and modification times.
-Symbolic links in them are listed and not sent. Named pipes, sockets and devices are refused.
+Folders are sent with everything in them: relative paths, empty folders, permission bits and
+modification times. Symbolic links in them are listed and not sent. Named pipes, sockets and devices
+are refused.
 
 Examples:
   layercast send disk.img --group 239.1.2.3:7600
@@ -32,8 +33,9 @@ Examples:
   layercast send disk.img --to ann.example.net --to 192.0.2.7:7600
   layercast send disk.img --group 239.1.2.3:7600 --members ann,bob,eve --enough 2 --json | jq .
 
-Exit codes: 0 every receiver has every file (or as many as --enough says), 1 no receiver has any file, or an input
-cannot be sent, 2 wrong use, 3 a receiver or a file is missing, 130 stopped by Ctrl-C: receivers keep what they have.")]
+Exit codes: 0 every receiver has every file (or as many as --enough says), 1 no receiver has any
+file, or an input cannot be sent, 2 wrong use, 3 a receiver or a file is missing, 130 stopped by
+Ctrl-C: receivers keep what they have.")]
 pub struct Send {
     /// Files and folders
     #[arg(required = true)]
@@ -127,16 +129,17 @@ pub struct Send {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Takes the files and folders of one sender and ends; what is not whole waits in a hidden file in DIR
-(.NAME-DIGEST.part) for the next start, also of the sender. A file has its name only once its digest is right and it
-is written to the disk. Nothing is written outside DIR, and no symbolic link in it is followed.
+(.NAME-DIGEST.part) for the next start, also of the sender. A file has its name only once its digest
+is right and it is written to the disk. Nothing is written outside DIR, and no symbolic link in it
+is followed.
 
 Examples:
   layercast receive --group 239.1.2.3:7600 --out downloads
   layercast receive --listen 0.0.0.0:7600 --forever
   layercast receive --group 239.1.2.3:7600 --name ann --wait 10min --json
 
-Exit codes: 0 every file is here and right, 1 none is, or it failed, 2 wrong use, 3 a file is missing,
-130 stopped by Ctrl-C: what is here is kept.")]
+Exit codes: 0 every file is here and right, 1 none is, or it failed, 2 wrong use, 3 a file is
+missing, 130 stopped by Ctrl-C: what is here is kept.")]
 pub struct Receive {
     /// Folder for the files
     #[arg(long, short, value_name = "DIR", default_value = ".")]
@@ -194,16 +197,18 @@ pub struct Receive {
 /// `layercast emulate-receivers`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-By default each receiver has its own address, losses and delay, and discards the content (RMTP's emulator Mars;
-hundreds of receivers). With --lares receivers take no data and acknowledge every request one after the other
-(thousands), to load the sender with answers. The command ends with the sender's last file.
+By default each receiver has its own address, losses and delay, and discards the content (RMTP's
+emulator Mars; hundreds of receivers). With --lares receivers take no data and acknowledge every
+request one after the other (thousands), to load the sender with answers. The command ends with the
+sender's last file.
 
 Examples:
   layercast emulate-receivers --group 239.1.2.3:7600 --count 100 --loss 0.01 --delay 50ms
   layercast emulate-receivers --group 239.1.2.3:7600 --count 1000 --lares --gap 3ms
   layercast send disk.img --group 239.1.2.3:7600 --receivers 1100 --profile rmtp --rate 800kbit/s
 
-Exit codes: 0 all receivers have everything, 1 none has, or failure, 2 wrong use, 3 some have, 130 stopped by Ctrl-C.")]
+Exit codes: 0 all receivers have everything, 1 none has, or failure, 2 wrong use, 3 some have, 130
+stopped by Ctrl-C.")]
 pub struct EmulateReceivers {
     /// The IP multicast group
     #[arg(long, value_name = "GROUP:PORT", value_parser = group)]

@@ -10,8 +10,8 @@ use crate::units;
 /// `layercast workload`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A distribution is a built-in name (layercast workload list), a .dist file, or a formula with its unit, such as
-'exp(300) s' (docs/src/reference/workloads.md).
+A distribution is a built-in name (layercast workload list), a .dist file, or a formula with its
+unit, such as 'exp(300) s' (docs/src/reference/workloads.md).
 
 Examples:
   layercast workload list
@@ -71,8 +71,8 @@ pub struct Sample {
 /// `layercast workload compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --samples it draws them from the distribution itself. The exit code is 1 if they differ. For distributions
-with steps the test is conservative.")]
+Without --samples it draws them from the distribution itself. The exit code is 1 if they differ. For
+distributions with steps the test is conservative.")]
 pub struct Compare {
     /// Name, file or formula
     pub name: String,
@@ -176,9 +176,10 @@ pub enum Analyze {
 /// `layercast workload analyze http`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A trace has a line for each TCP connection, in any order: client,server,port,start,end,sent,received.
-Times are in seconds (relative or since 1970), sizes in bytes of payload from and to the client; # starts a
-comment. --out writes a file of samples per quantity, for `layercast workload import` and `compare`.")]
+A trace has a line for each TCP connection, in any order:
+client,server,port,start,end,sent,received. Times are in seconds (relative or since 1970), sizes in
+bytes of payload from and to the client; # starts a comment. --out writes a file of samples per
+quantity, for `layercast workload import` and `compare`.")]
 pub struct AnalyzeHttp {
     /// The trace; `-` is standard input
     pub trace: PathBuf,
@@ -202,8 +203,9 @@ pub struct AnalyzeHttp {
 /// `layercast workload analyze video`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A trace has a line for each packet of one stream: seconds,bytes. Times are relative or since 1970. A packet
-carries changed blocks if the time to the next is closer to 8 size / rate than to the frame interval.")]
+A trace has a line for each packet of one stream: seconds,bytes. Times are relative or since 1970. A
+packet carries changed blocks if the time to the next is closer to 8 size / rate than to the frame
+interval.")]
 pub struct AnalyzeVideo {
     /// The trace; `-` is standard input
     pub trace: PathBuf,
