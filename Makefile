@@ -10,7 +10,10 @@ LAYERCAST := $(TARGET)/release/layercast
 # Built with the profile `try`, in a third of the time.
 TRIED := $(TARGET)/try/layercast
 CLIPS := target/demo
+# Once: the build of pyo3 depends on PATH, and would begin again in a make below this one.
+ifeq ($(findstring $(VENV)/bin:,$(PATH)),)
 export PATH := $(abspath target/tools/bin):$(VENV)/bin:$(PATH)
+endif
 # BENCH_URGENT=1, as root: measurements get real-time priority on a busy machine.
 URGENT := $(if $(BENCH_URGENT),chrt -f 20)
 # A clean incremental build takes a tenth longer; incremental builds that exist are kept.
@@ -68,7 +71,7 @@ test-rust: export PROPTEST_RNG_SEED ?= 1997
 # Tests of sockets run in real time and leave the processors idle: more of them in parallel take a third of the time.
 test-rust: export RUST_TEST_THREADS ?= 6
 test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
-	cargo test --workspace
+	MAKEFLAGS= cargo test --workspace
 
 .PHONY: hunt
 hunt: ## Property tests with fresh seeds and HUNT_CASES (default 20000) cases each; failures go to the regression files

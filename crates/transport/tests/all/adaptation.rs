@@ -306,6 +306,22 @@ fn another_life_of_a_flow_is_joined_anew_and_played_behind_the_first() {
 }
 
 #[test]
+fn another_flow_of_the_same_name_is_played_behind_the_first_with_another_count() {
+    let mut world = World::perfect(Carriage::Datagrams, 20);
+    world.run_until(ms(4_600));
+    world.input(SinkInput::LinkDown);
+    let mut config = source_config(Carriage::Datagrams, 300);
+    config.flow.id = FlowId(config.flow.id.0 ^ 1);
+    config.start = world.now;
+    world.replace_source(Source::new(config).unwrap(), 20);
+    world.input(SinkInput::LinkUp);
+    world.run_until(ms(9_000));
+    let numbers: Vec<_> = world.played().map(|it| (it.count, it.seq.0)).collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    assert_eq!((numbers[0].0, numbers[numbers.len() - 1].0), (0, 1));
+}
+
+#[test]
 fn media_of_a_life_that_is_over_are_counted_and_not_played() {
     let mut world = World::perfect(Carriage::Datagrams, 20);
     world.run_until(ms(3_000));

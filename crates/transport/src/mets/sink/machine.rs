@@ -43,6 +43,8 @@ pub struct Sink {
     /// Why it left, if it did.
     left: Option<LeaveReason>,
     active: Option<Active>,
+    /// Counts of frame numbers of the flows before this one.
+    counts: u32,
     /// What came before the answer to the join.
     early: Early,
     /// Another flow of that name, advertised while this one was joined.
@@ -98,6 +100,7 @@ impl Sink {
             own: None,
             left: None,
             active: None,
+            counts: 0,
             early: Early::default(),
             other: None,
             congested: false,
@@ -297,8 +300,10 @@ impl Sink {
             self.keys = None;
         }
         if replaced == Some(false) {
-            // Another flow of that name: nothing of the old one carries over.
-            self.active = None;
+            // Another flow of that name: nothing of the old one carries over, but that its numbers were another count.
+            if let Some(active) = self.active.take() {
+                self.counts = active.receiver.counts.wrapping_add(1);
+            }
         }
         let own = match self.check_offer(&flow) {
             Ok(own) => own,
@@ -365,6 +370,7 @@ impl Sink {
             None => {
                 let mut receiver = Receiver::new(now, &self.config, flow, own);
                 receiver.vci = vci;
+                receiver.counts = self.counts;
                 let adapter = SinkAdapter::new(now, &self.config, flow, own, &mut self.phases);
                 self.active = Some(Active {
                     receiver,

@@ -72,8 +72,8 @@ pub(super) struct Receiver {
     /// Slots of the buffer that open a new count.
     opening: u32,
     history: History,
-    /// Counts of frame numbers that ended, and whether one began.
-    counts: u32,
+    /// Counts of frame numbers that ended, also of flows before this one, and whether one began.
+    pub counts: u32,
     opened: bool,
     phase: Phase,
     /// Newest frame accepted, and its timestamp.
