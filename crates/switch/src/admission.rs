@@ -78,14 +78,17 @@ impl Switch {
         {
             let sent =
                 |other: &&Flow| other.upstream == PortId::LOCAL && !other.branches.is_empty();
-            let used = load(cost, others().filter(sent).map(Flow::largest));
-            limits.host_cpu(name, used, load(cost, [&info.spec]))?;
+            limits.host_cpu(
+                name,
+                loads(cost, others().filter(sent)),
+                load(cost, &info.spec),
+            )?;
         }
         if let Some(receiver) = port.config.receiver {
             let host = &port.config.name;
             let taken = |other: &&Flow| other.branches.iter().any(|branch| branch.port == to);
-            let used = load(receiver.cost, others().filter(taken).map(Flow::largest));
-            limits.host_cpu(host, used, load(receiver.cost, [&info.spec]))?;
+            let used = loads(receiver.cost, others().filter(taken));
+            limits.host_cpu(host, used, load(receiver.cost, &info.spec))?;
             if let Some(safe) = receiver.safe {
                 limits.receiver(host, safe, reserved, base.mean)?;
             }
@@ -172,14 +175,18 @@ impl Switch {
     }
 }
 
-/// Processor time per second that the base layers of some flows cost a host.
-fn load<'a>(cost: HostCost, flows: impl IntoIterator<Item = &'a FlowSpec>) -> Span {
-    let loads = flows.into_iter().map(|spec| {
-        // Of a GOP one frame is of the base layer.
-        let FrameRate { num, den } = spec.frame_rate;
-        let den = den.saturating_mul(u32::from(spec.gop_n.max(1)));
-        cost.load(spec.layers.base.mean, FrameRate { num, den })
-    });
+/// Processor time per second that the base layer of a flow costs a host.
+fn load(cost: HostCost, spec: &FlowSpec) -> Span {
+    // Of a GOP one frame is of the base layer.
+    let FrameRate { num, den } = spec.frame_rate;
+    let den = den.saturating_mul(u32::from(spec.gop_n.max(1)));
+    cost.load(spec.layers.base.mean, FrameRate { num, den })
+}
+
+/// Processor time per second that the base layers of some flows cost a host; a change under way counts if it
+/// costs more.
+fn loads<'a>(cost: HostCost, flows: impl Iterator<Item = &'a Flow>) -> Span {
+    let loads = flows.filter_map(|flow| flow.specs().map(|spec| load(cost, spec)).max());
     loads.fold(Span::ZERO, |sum, load| {
         Span::from_ps(sum.as_ps().saturating_add(load.as_ps()))
     })

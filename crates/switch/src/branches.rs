@@ -185,7 +185,8 @@ impl Switch {
             return;
         };
         // The member in whose name we joined may have left while others stayed.
-        let mut here = flow.branches.iter().flat_map(|branch| &branch.members);
+        let branches = flow.branches.iter();
+        let mut here = branches.flat_map(|branch| branch.members.iter());
         let first = here.next();
         let same = flow.joined_as.as_ref();
         let stayed =

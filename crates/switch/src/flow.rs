@@ -1,3 +1,5 @@
+use std::iter;
+
 use layercast_core::{AdaptMode, CellRate, FlowId, FlowSpec, Level, NodeId, PortId, Serial, Time};
 use layercast_qos::{Grant, LevelPair, Merge};
 use layercast_wire::{Carriage, FlowInfo, Member, Opaque, Signal};
@@ -218,12 +220,10 @@ impl Flow {
         (level, self.info.spec.above_base(level))
     }
 
-    /// What the base layer may need: that of a change under way, if it is more.
-    pub fn largest(&self) -> &FlowSpec {
-        let now = &self.info.spec;
+    /// Its specification, and that of a change under way.
+    pub fn specs(&self) -> impl Iterator<Item = &FlowSpec> {
         let change = self.change.as_ref().map(|change| &change.flow.spec);
-        let more = change.filter(|spec| spec.layers.base.mean > now.layers.base.mean);
-        more.unwrap_or(now)
+        iter::once(&self.info.spec).chain(change)
     }
 
     /// The demand sent upstream: demands reduced to grants, merged over the branches.
@@ -255,10 +255,11 @@ impl Flow {
 
     /// Whether anything about it may change by time alone.
     pub fn is_busy(&self) -> bool {
+        // A member is forgotten with the branch that it was heard on.
+        debug_assert!(!self.branches.is_empty() || self.members.len() == 0);
         !self.branches.is_empty()
             || self.change.is_some()
             || self.ending.is_some()
-            || !self.members.is_empty()
             || !self.confirmed
     }
 }

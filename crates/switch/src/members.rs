@@ -85,15 +85,6 @@ impl Joined {
     }
 }
 
-impl<'a> IntoIterator for &'a Joined {
-    type Item = &'a Member;
-    type IntoIter = Values<'a, u64, Member>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
 /// The members of a flow below this node, and the way to each.
 #[derive(Default, Debug)]
 pub(crate) struct Members(BTreeMap<Member, Heard>);
@@ -101,10 +92,6 @@ pub(crate) struct Members(BTreeMap<Member, Heard>);
 impl Members {
     pub fn len(&self) -> usize {
         self.0.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&Member, &Heard)> {

@@ -53,6 +53,10 @@ impl Ports {
         self.get(id).is_some_and(|port| port.up)
     }
 
+    pub fn ids(&self) -> impl Iterator<Item = PortId> {
+        self.iter().map(|port| port.id)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Port> {
         self.slots.iter().filter_map(Option::as_deref)
     }

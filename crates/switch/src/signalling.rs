@@ -1,4 +1,4 @@
-use layercast_core::{FlowId, Observer, PortId, Serial, Time, TraceEvent};
+use layercast_core::{FlowId, Observer, PortId, Resource, Serial, Time, TraceEvent};
 use layercast_wire::{FlowInfo, Limit, Member, MemberReport, MemberStats, Signal, Via};
 
 use crate::flow::{Branch, Ending, Flow, Upstream, UpstreamGrant};
@@ -134,9 +134,8 @@ impl Switch {
         };
         if let Some(flow) = self.flows.by_id(id) {
             let same = flow.ending.is_none() && flow.info.is_same(&info);
-            flow.confirmed |= same && flow.upstream == from;
             let changed = flow.ending.is_none() && info.succeeds(&flow.info);
-            flow.confirmed |= changed && flow.upstream == from;
+            flow.confirmed |= (same || changed) && flow.upstream == from;
             if same && via != Via::Source && !flow.rooted {
                 return self.on_rooted(now, from, info, via);
             }
@@ -145,7 +144,7 @@ impl Switch {
             }
             // Two nodes may tell of two lives: the later one counts. The node upstream itself says its last
             // word last, even if the clock of the source was set back.
-            let later = info.is_other_life(&flow.info) && info.epoch > flow.info.epoch;
+            let later = info.epoch > flow.info.epoch;
             let elsewhere = flow.upstream != from && flow.ending.is_none();
             if elsewhere && !later && self.ports.is_up(flow.upstream) {
                 self.stats.rejected_signals.advertise += 1;
@@ -185,7 +184,7 @@ impl Switch {
             }
             self.remove_flow(now, id, reason, obs);
         }
-        if !self.make_room() {
+        if !self.make_room(now, obs) {
             self.stats.rejected_signals.advertise += 1;
             return;
         }
@@ -226,11 +225,14 @@ impl Switch {
         self.advertise(id, |port| port != from || back);
     }
 
-    /// Advertises a flow to the ports that are up and `wanted`.
+    /// Advertises a flow to the ports that are `wanted`, as far as they are up.
     pub(crate) fn advertise(&mut self, id: FlowId, wanted: impl Fn(PortId) -> bool) {
-        let up = self.ports.iter().filter(|port| port.up && wanted(port.id));
-        let ports: Vec<PortId> = up.map(|port| port.id).collect();
-        for port in ports {
+        for port in self
+            .ports
+            .ids()
+            .filter(|&port| wanted(port))
+            .collect::<Vec<_>>()
+        {
             if let Some(flow) = self.flow_towards(id, port) {
                 self.signal(port, Signal::Advertise { flow });
             }
@@ -263,23 +265,34 @@ impl Switch {
         for port in ports {
             let config = self.ports.get(port).map(|port| &port.config);
             let fits = config.is_some_and(|config| Some(config.carriage) == carriage);
-            if port == to || !fits && port != PortId::LOCAL {
+            if port == to {
+                self.remove_branch(id, port);
+            } else if !fits && port != PortId::LOCAL {
+                // The members behind it wait for no answer: they ask again when the flow is advertised again.
+                let refusal = self.refusal(Resource::Carriage, 0, 0);
+                let (flow, reason) = (id, refusal.to_string());
+                self.signal(port, Signal::Withdraw { flow, reason });
+                self.emit(SwitchEvent::Refused {
+                    flow,
+                    port,
+                    refusal,
+                });
                 self.remove_branch(id, port);
             }
         }
     }
 
     /// Whether one more flow fits; one without upstream and receivers gives way.
-    fn make_room(&mut self) -> bool {
+    fn make_room<O: Observer>(&mut self, now: Time, obs: &mut O) -> bool {
         if self.flows.len() < self.config.max_flows as usize {
             return true;
         }
         let is_dead = |flow: &&Flow| flow.branches.is_empty() && !self.ports.is_up(flow.upstream);
         let dead = self.flows.iter().find(is_dead).map(|flow| flow.info.id);
-        match dead {
-            Some(id) => self.flows.remove(id).is_some(),
-            None => false,
+        if let Some(id) = dead {
+            self.remove_flow(now, id, "gave way to a flow with a source", obs);
         }
+        dead.is_some()
     }
 
     /// Takes note that the source ends a flow; passed on once the data before it has left.
@@ -505,9 +518,12 @@ impl Switch {
 
     /// Sends a message to every port that is up, but for the one it came from.
     fn tell_all(&mut self, but: PortId, signal: &Signal) {
-        let up = self.ports.iter().filter(|port| port.up && port.id != but);
-        let ports: Vec<PortId> = up.map(|port| port.id).collect();
-        for port in ports {
+        for port in self
+            .ports
+            .ids()
+            .filter(|&port| port != but)
+            .collect::<Vec<_>>()
+        {
             self.signal(port, signal.clone());
         }
     }

@@ -1,144 +1,19 @@
 //! One switch and its rules, input by input.
 
+use crate::common::bench::{A, B, Bench, UP, bench, member, plain, signals_to};
 use crate::common::ends::{Source, message};
 use crate::common::ms;
 use layercast_core::{
-    CellRate, FlowId, Layer, Level, Machine, NodeId, Observer, Off, PortId, Rate, Record, Serial,
-    Span, Time,
+    CellRate, FlowId, Layer, Level, Machine, NodeId, Observer, PortId, Rate, Record, Serial, Span,
+    Time,
 };
 use layercast_switch::{
-    Discard, PortConfig, QueueConfig, Switch, SwitchConfig, SwitchEvent, SwitchInput,
-    SwitchTransmit,
+    Discard, PortConfig, QueueConfig, SwitchConfig, SwitchInput, SwitchTransmit,
 };
 use layercast_wire::{
-    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, Epoch, FlowInfo, LinkPdu, Mark, Member,
-    MemberReport, Reassembler, Resource, Signal, packet_of,
+    ADAPTER_VCI, AdapterKind, AdapterMsg, Carriage, Epoch, LinkPdu, Mark, MemberReport,
+    Reassembler, Resource, Signal, packet_of,
 };
-
-const UP: PortId = PortId(0);
-const A: PortId = PortId(1);
-const B: PortId = PortId(2);
-
-/// A switch with one port upstream, two downstream, and a clock.
-struct Bench {
-    switch: Switch,
-    now: Time,
-    info: FlowInfo,
-    source: Source,
-}
-
-fn bench(port: PortConfig, config: SwitchConfig) -> Bench {
-    let mut switch = Switch::new(config);
-    for id in [UP, A, B] {
-        let name = id.0.to_string();
-        switch.add_port(
-            id,
-            PortConfig {
-                name,
-                ..port.clone()
-            },
-        );
-    }
-    let source = Source::canyon(1, port.carriage);
-    let mut bench = Bench {
-        switch,
-        now: Time::ZERO,
-        info: source.info.clone(),
-        source,
-    };
-    for port in [UP, A, B] {
-        bench.give(SwitchInput::PortUp { port });
-    }
-    let flow = bench.info.clone();
-    bench.signal(UP, Signal::Advertise { flow });
-    bench
-}
-
-fn plain(carriage: Carriage) -> PortConfig {
-    PortConfig {
-        carriage,
-        rate: Some(Rate::from_bps(100_000_000)),
-        ..PortConfig::default()
-    }
-}
-
-fn member(id: u32) -> Member {
-    Member {
-        name: format!("m{id}"),
-        id: NodeId(id),
-    }
-}
-
-impl Bench {
-    fn give(&mut self, input: SwitchInput) -> Vec<SwitchTransmit> {
-        self.switch.handle(self.now, input, &mut Off);
-        self.drain()
-    }
-
-    fn drain(&mut self) -> Vec<SwitchTransmit> {
-        let now = self.now;
-        std::iter::from_fn(|| self.switch.poll_transmit(now, &mut Off)).collect()
-    }
-
-    fn signal(&mut self, port: PortId, signal: Signal) -> Vec<SwitchTransmit> {
-        self.give(SwitchInput::Signal { port, signal })
-    }
-
-    fn run(&mut self, until: Time) -> Vec<SwitchTransmit> {
-        let mut out = Vec::new();
-        while let Some(next) = self.switch.next_timeout().filter(|&next| next <= until) {
-            self.now = next.max(self.now);
-            self.switch.on_timeout(self.now, &mut Off);
-            out.extend(self.drain());
-        }
-        self.now = until;
-        out
-    }
-
-    fn join(&mut self, port: PortId, id: u32) {
-        let (flow, level) = (self.info.id, Level::FULL);
-        let member = member(id);
-        self.signal(
-            port,
-            Signal::Join {
-                flow,
-                epoch: Epoch::default(),
-                member,
-                level,
-                proof: None,
-            },
-        );
-        let level = Level::BASE;
-        self.signal(
-            UP,
-            Signal::JoinAck {
-                flow,
-                vci: 101,
-                level,
-            },
-        );
-    }
-
-    fn adapter(&mut self, port: PortId, kind: AdapterKind, era: u32, origin: u32, level: u8) {
-        let level = Level::new(level).unwrap();
-        let message = message(&self.info, kind, Serial(era), NodeId(origin), level);
-        let pdu = LinkPdu::Adapter(message);
-        self.give(SwitchInput::Pdu { port, pdu });
-    }
-
-    fn level(&self, port: PortId) -> Option<u8> {
-        self.switch.level(self.info.id, port).map(Level::get)
-    }
-
-    fn refusals(&mut self) -> Vec<Resource> {
-        let events = std::iter::from_fn(|| self.switch.poll_event());
-        let refused = events.filter_map(|event| match event {
-            SwitchEvent::Refused { refusal, .. } => Some(refusal.resource),
-            _ => None,
-        });
-        refused.collect()
-    }
-}
 
 fn res_in(out: &[SwitchTransmit]) -> Vec<AdapterMsg> {
     let messages = out.iter().filter_map(|out| match out {
@@ -310,34 +185,6 @@ fn a_flow_from_a_second_place_is_refused_while_the_first_lives() {
     );
 }
 
-fn signals_to(out: &[SwitchTransmit], to: PortId) -> Vec<&Signal> {
-    let signals = out.iter().filter_map(|out| match out {
-        SwitchTransmit::Signal { port, signal } if *port == to => Some(signal),
-        _ => None,
-    });
-    signals.collect()
-}
-
-impl Bench {
-    fn flows(&mut self) -> Vec<(FlowId, Epoch)> {
-        let out = self.signal(B, Signal::ListFlows);
-        let [Signal::Flows { flows }] = &signals_to(&out, B)[..] else {
-            panic!("{out:?}");
-        };
-        flows.iter().map(|flow| (flow.id, flow.epoch)).collect()
-    }
-
-    fn join_of(&self, epoch: Epoch) -> Signal {
-        Signal::Join {
-            flow: self.info.id,
-            epoch,
-            member: member(1),
-            level: Level::FULL,
-            proof: None,
-        }
-    }
-}
-
 #[test]
 fn another_life_of_a_flow_takes_the_place_of_the_first() {
     let mut bench = bench(plain(Carriage::Datagrams), SwitchConfig::default());
@@ -347,6 +194,7 @@ fn another_life_of_a_flow_takes_the_place_of_the_first() {
     let id = flow.id;
     let out = bench.signal(UP, Signal::Advertise { flow: flow.clone() });
     assert!(told_to_ask_again(&out), "{out:?}");
+    assert_eq!(signals_to(&out, UP), [] as [&Signal; 0], "nothing to leave");
     assert_eq!(bench.flows(), [(id, Epoch(9))], "listed once");
     assert_eq!(bench.switch.reserved_on(A), CellRate(0));
     // A join that was on its way when the flow began again: the neighbour hears the advertisement.

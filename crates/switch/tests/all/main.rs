@@ -1,8 +1,12 @@
 //! The tests of the crate in one program: linking a program for each file takes longer than running most of them.
 
+mod admission;
 mod common;
+mod cores;
 mod end_to_end;
+mod flows;
 mod hostile;
+mod listing;
 mod machine;
 mod net;
 mod tokens;

@@ -8,7 +8,8 @@ use layercast_switch::{
     MAX_MEMBERS_PER_PORT, PortConfig, Switch, SwitchConfig, SwitchInput, SwitchTransmit,
 };
 use layercast_wire::{
-    AdapterKind, Carriage, FlowInfo, Identity, LinkPdu, Member, Opaque, Resource, Signal,
+    AdapterKind, Carriage, FlowInfo, Identity, LinkPdu, Member, MemberReport, Opaque, Resource,
+    Signal,
 };
 
 const UP: PortId = PortId(0);
@@ -316,10 +317,7 @@ fn a_member_that_starts_anew_behind_its_neighbour_has_its_name_again() {
     assert_eq!(refusal(&out), None);
     let upstream: Vec<_> = out.iter().filter(|(port, _)| *port == UP).collect();
     // The source hears that the old one has left, so that it reads no more.
-    assert!(
-        upstream.iter().any(|(_, signal)| matches!(signal, Signal::Left { member: old, .. } if *old == member("dwp", 1))),
-        "{upstream:?}"
-    );
+    assert_eq!(left(&out), [member("dwp", 1)]);
     assert!(
         upstream.iter().any(|(_, signal)| matches!(signal, Signal::Join { member: new, .. } if *new == member("dwp", 2))),
         "{upstream:?}"
@@ -328,6 +326,38 @@ fn a_member_that_starts_anew_behind_its_neighbour_has_its_name_again() {
         out.iter()
             .any(|(port, signal)| *port == A && matches!(signal, Signal::JoinAck { .. }))
     );
+}
+
+/// The members that the source hears to have left.
+fn left(out: &[(PortId, Signal)]) -> Vec<Member> {
+    let left = out.iter().filter_map(|(port, signal)| match signal {
+        Signal::Left { member, .. } if *port == UP => Some(member.clone()),
+        _ => None,
+    });
+    left.collect()
+}
+
+#[test]
+fn a_member_that_starts_anew_behind_a_switch_that_speaks_for_it_leaves_once() {
+    let mut bench = bench(true);
+    let proof = |name, id| Some(proof_of("flow-1", (name, id), Level::FULL, (NOW, NOW + 1)));
+    bench.join(A, member("njy", 7), proof("njy", 7));
+    bench.ack();
+    // The switch at A has joined in the name of njy; dwp is heard of by its reports only.
+    for id in [1, 3] {
+        let (flow, report) = (bench.info.id, MemberReport::default());
+        bench.signal(
+            A,
+            Signal::Report {
+                flow,
+                member: member("dwp", id),
+                report,
+            },
+        );
+    }
+    let out = bench.join(A, member("dwp", 3), proof("dwp", 3));
+    assert_eq!(refusal(&out), None);
+    assert_eq!(left(&out), [member("dwp", 1)]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! the protocol asks of them.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+pub mod bench;
 pub mod ends;
 
 use std::collections::BTreeMap;
