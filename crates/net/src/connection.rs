@@ -194,7 +194,7 @@ impl Connection {
             ended = self.write(&mut sender, &mut outgoing) => ended,
             ended = self.read(peer, &mut receiver) => ended,
         };
-        if outgoing.is_closed() && ended.is_ok() {
+        if outgoing.is_closed() {
             // Closing with unread input would reset the connection and lose our last words.
             let _ = timeout(LINGER, self.read(peer, &mut receiver)).await;
         }
@@ -282,3 +282,6 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

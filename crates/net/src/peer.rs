@@ -185,7 +185,7 @@ impl Peers {
         let identity = self.identity.clone();
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
-            let mut pause = BACKOFF.0;
+            let mut backoff = Backoff::default();
             while !closing.is_cancelled() {
                 let begun = Instant::now();
                 let addr = remote.addr;
@@ -215,11 +215,8 @@ impl Peers {
                     }
                     connection.fail(addr, Some(index), error).await;
                 }
-                if begun.elapsed() > STABLE {
-                    pause = BACKOFF.0;
-                }
+                let pause = backoff.after(begun.elapsed(), longest);
                 closing.run_until_cancelled(sleep(pause)).await;
-                pause = (pause * 2).min(longest);
                 let renewal = remote.renewal.as_ref().map(Renewal::look);
                 let renewed = match renewal {
                     Some(looking) => closing.run_until_cancelled(looking).await.flatten(),
@@ -262,6 +259,30 @@ impl Peers {
             next: Arc::clone(&self.next),
             hello: self.hello.clone(),
         }
+    }
+}
+
+/// The pauses between the calls to a neighbour.
+struct Backoff {
+    next: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff { next: BACKOFF.0 }
+    }
+}
+
+impl Backoff {
+    /// How long to wait after a call that `lasted` this long: twice as long after each, but not longer than
+    /// `longest` from then on; after a stable connection as short as at first.
+    fn after(&mut self, lasted: Duration, longest: Duration) -> Duration {
+        if lasted > STABLE {
+            self.next = BACKOFF.0;
+        }
+        let pause = self.next;
+        self.next = (pause * 2).min(longest);
+        pause
     }
 }
 
@@ -337,3 +358,6 @@ impl Drop for Peers {
         self.stop.cancel();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Callers and calls over TCP, and the pauses between calls.
+
+use layercast_core::NodeId;
+use layercast_wire::Carriage;
+
+use super::*;
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn hello(node: &str) -> Hello {
+    Hello {
+        node: node.into(),
+        id: NodeId(2),
+        udp_port: 9,
+        carriage: Carriage::Datagrams,
+        clock: "one".into(),
+        link_key: None,
+    }
+}
+
+async fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    (listener, addr)
+}
+
+async fn event(events: &mut mpsc::Receiver<PeerEvent>) -> PeerEvent {
+    let event = timeout(SOON, events.recv()).await;
+    event.expect("something happens").unwrap()
+}
+
+#[test]
+fn the_pauses_between_calls_double_until_a_connection_was_stable() {
+    let mut backoff = Backoff::default();
+    let ms = Duration::from_millis;
+    let mut after = |lasted, longest| backoff.after(lasted, longest).as_millis();
+    let failed: Vec<_> = (0..7).map(|_| after(ms(3), BACKOFF.1)).collect();
+    assert_eq!(failed, [100, 200, 400, 800, 1_600, 2_000, 2_000]);
+    assert_eq!(after(STABLE, BACKOFF.1), 2_000, "not yet stable");
+    assert_eq!(after(STABLE + ms(1), BACKOFF.1), 100);
+    assert_eq!(after(ms(3), BACKOFF.1), 200);
+    // The name may be free soon.
+    let in_use: Vec<_> = (0..3).map(|_| after(ms(3), WHILE_NAME_IN_USE)).collect();
+    assert_eq!(in_use, [400, 500, 500]);
+}
+
+#[tokio::test]
+async fn callers_are_taken_up_to_the_limit_and_the_others_hear_why_not() {
+    let (peers, mut events) = Peers::new(hello("chuff"), None);
+    let (listener, addr) = listener().await;
+    peers.listen(listener, 1);
+    let call = async |name: &str| {
+        let (receiver, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
+        sender.send(&[hello(name).signal()]).await.unwrap();
+        (receiver, sender)
+    };
+    let _first = call("first").await;
+    let PeerEvent::Opened(newcomer) = event(&mut events).await else {
+        panic!("the first is taken");
+    };
+    assert_eq!(newcomer.hello, hello("first"));
+    let (mut second, _sender) = call("second").await;
+    let answer = timeout(SOON, second.recv()).await.unwrap().unwrap();
+    assert!(matches!(&answer, Some(Signal::Error { message }) if message.contains("place")));
+    assert!(matches!(second.recv().await, Ok(None)));
+    let failed = event(&mut events).await;
+    assert!(matches!(
+        failed,
+        PeerEvent::Failed {
+            upstream: None,
+            error: CallError::TurnedAway(_),
+            ..
+        }
+    ));
+    drop(newcomer);
+    let stats = peers.close(events).await;
+    let expected = ChannelStats {
+        accepted: 1,
+        rejected: 1,
+        ..ChannelStats::default()
+    };
+    assert_eq!(stats, expected);
+}
+
+#[tokio::test]
+async fn a_caller_at_a_door_that_is_closed_for_good_hears_where_to_go() {
+    let (peers, mut events) = Peers::new(hello("chuff"), None);
+    let (listener, addr) = listener().await;
+    peers.decline(listener, "call layercasts:// instead".into());
+    let (mut receiver, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
+    sender.send(&[hello("guest").signal()]).await.unwrap();
+    let message = "call layercasts:// instead".into();
+    let answer = timeout(SOON, receiver.recv()).await.unwrap().unwrap();
+    assert_eq!(answer, Some(Signal::Error { message }));
+    drop((receiver, sender));
+    assert!(matches!(
+        event(&mut events).await,
+        PeerEvent::Failed { upstream: None, .. }
+    ));
+    assert_eq!(peers.close(events).await.rejected, 1);
+}
+
+#[tokio::test]
+async fn a_neighbour_that_hangs_up_is_called_again() {
+    let (peers, mut events) = Peers::new(hello("chuff"), None);
+    let (listener, addr) = listener().await;
+    peers.call(5, Remote::from(addr), None);
+    for _ in 0..2 {
+        let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+        let (mut receiver, mut sender) = TcpChannel::new(stream).split();
+        let said = timeout(SOON, receiver.recv()).await.unwrap().unwrap();
+        assert_eq!(said, Some(hello("chuff").signal()));
+        sender.send(&[hello("source").signal()]).await.unwrap();
+        let PeerEvent::Opened(newcomer) = event(&mut events).await else {
+            panic!("the call is answered");
+        };
+        assert_eq!(newcomer.upstream, Some(5));
+        drop((receiver, sender));
+        let closed = event(&mut events).await;
+        assert!(matches!(closed, PeerEvent::Closed { .. }), "{closed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_dropped_leaves_no_connection_and_no_listener() {
+    let (peers, mut events) = Peers::new(hello("chuff"), None);
+    let (listener, addr) = listener().await;
+    peers.listen(listener, 4);
+    let (_, mut sender) = TcpChannel::connect(addr, None).await.unwrap().split();
+    sender.send(&[hello("guest").signal()]).await.unwrap();
+    let opened = event(&mut events).await;
+    drop(peers);
+    let PeerEvent::Opened(newcomer) = opened else {
+        panic!("{opened:?}");
+    };
+    let closed = event(&mut events).await;
+    assert!(matches!(closed, PeerEvent::Closed { peer, .. } if peer == newcomer.peer));
+    let refused = async {
+        while TcpStream::connect(addr).await.is_ok() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(SOON, refused).await.is_ok(), "nobody listens");
+}
