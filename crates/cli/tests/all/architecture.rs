@@ -11,7 +11,7 @@ use serde_json::Value;
 const STOREYS: &[&[&str]] = &[
     &["core"],
     &["wire", "qos", "media", "protect", "atm", "workload", "fec"],
-    &["transport", "switch", "multicast"],
+    &["transport", "switch", "multicast", "partial-order"],
     &["sim", "net"],
     &["api"],
     &["cli", "python", "c"],
@@ -29,6 +29,7 @@ const SANS_IO: &[&str] = &[
     "fec",
     "transport",
     "multicast",
+    "partial-order",
     "switch",
     "sim",
 ];

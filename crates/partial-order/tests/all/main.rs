@@ -1,0 +1,13 @@
+//! Tests of partial order connections.
+
+mod closing;
+mod edges;
+mod extensions;
+mod order;
+mod pdu;
+mod properties;
+mod receiving;
+mod sending;
+mod studies;
+mod tolerances;
+mod wire;
