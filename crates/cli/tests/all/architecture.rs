@@ -10,7 +10,9 @@ use serde_json::Value;
 /// The dependencies permitted between crates: a crate may use every crate of a lower storey, none of its own.
 const STOREYS: &[&[&str]] = &[
     &["core"],
-    &["wire", "qos", "media", "protect", "atm", "workload", "fec"],
+    &[
+        "wire", "qos", "media", "protect", "atm", "workload", "fec", "repair",
+    ],
     &["transport", "switch", "multicast", "partial-order"],
     &["sim", "net"],
     &["api"],
@@ -27,6 +29,7 @@ const SANS_IO: &[&str] = &[
     "atm",
     "workload",
     "fec",
+    "repair",
     "transport",
     "multicast",
     "partial-order",

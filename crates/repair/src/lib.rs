@@ -1,0 +1,28 @@
+//! Repair of lost datagrams on one link, as two sans-I/O machines.
+//!
+//! The sending end ([`Repairer`]) numbers each datagram with a counter and keeps what it sent for a bounded time.
+//! The receiving end ([`Requester`]) sees a loss as a gap in the counters and reports it in a [`Feedback`]. A repair
+//! is the same content under a new counter, so a protected link never uses a nonce twice. The machines work on one
+//! hop, with the round trip of that hop; a layer that a switch withholds has no counter and is never requested.
+//!
+//! Time is an argument, and datagrams are values of a type of the driver's choice, so the same machines run in the
+//! simulator and on sockets. The page `docs/src/explanation/repair.md` explains the rules.
+
+mod estimate;
+mod message;
+mod nominal;
+mod repairer;
+mod requester;
+mod seen;
+mod stats;
+
+pub use message::{
+    Arrival, Feedback, Head, HeadError, MAX_ARRIVALS, MAX_HEAD, MAX_RANGES, Missing, expand,
+};
+pub use repairer::{
+    MAX_HISTORY, MAX_HISTORY_OCTETS, MAX_QUEUED, Outgoing, RepairConfig, Repairer, RepairerInput,
+    Unit,
+};
+pub use requester::{MAX_GAPS, Requester, RequesterInput};
+pub use seen::SPAN;
+pub use stats::{LayerRepairs, RepairStats, RequestStats};

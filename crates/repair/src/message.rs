@@ -1,0 +1,332 @@
+use layercast_core::{Layer, Serial};
+use thiserror::Error;
+
+/// Most ranges of missing counters in one feedback.
+pub const MAX_RANGES: usize = 48;
+/// Most arrival times in one feedback.
+pub const MAX_ARRIVALS: usize = 16;
+/// Octets of the longest header, a full feedback.
+pub const MAX_HEAD: usize = FEEDBACK_FIXED + MAX_RANGES * RANGE + MAX_ARRIVALS * ARRIVAL;
+
+/// Upper three bits of the first octet of every datagram on a link with repair.
+const MARK: u8 = 0xE0;
+const PLAIN: u8 = 0;
+const DATA: u8 = 1;
+const REPAIR: u8 = 2;
+const MARKER: u8 = 3;
+const FEEDBACK: u8 = 4;
+
+const FEEDBACK_FIXED: usize = 1 + 2 + 4 + 4 + 2 + 4 + 2 + 1 + 1;
+const RANGE: usize = 4;
+const ARRIVAL: usize = 5;
+/// Most counters of a range of a feedback; the bit above says whether the range is requested.
+const MAX_LEN: u16 = 0x7FFF;
+const MAX_24: u32 = (1 << 24) - 1;
+const NO_BUDGET: u16 = u16::MAX;
+
+/// The header of a datagram on a link with repair.
+///
+/// The first octet is `111` (3 bits), the kind (3 bits) and the layer (2 bits: 0 BL, 1 E1, 2 E2; 0 where there is no
+/// layer). The page `docs/src/reference/link-repair.md` has the formats.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Head {
+    /// A datagram without a counter follows: RES or ADAPT. Kind 0.
+    Plain,
+    /// A datagram that is sent for the first time follows. Kind 1.
+    Data {
+        /// Session of the counters.
+        session: u16,
+        /// Its counter, modulo 2^32.
+        counter: Serial,
+        /// Its layer.
+        layer: Layer,
+    },
+    /// A datagram that was sent before follows. Kind 2.
+    Repair {
+        /// Session of the counters.
+        session: u16,
+        /// Its new counter, modulo 2^32.
+        counter: Serial,
+        /// Its layer.
+        layer: Layer,
+        /// The new counter minus the first one; 1 to 2^24 - 1.
+        back: u32,
+    },
+    /// All counters up to `hi` have been sent. Kind 3.
+    Marker {
+        /// Session of the counters.
+        session: u16,
+        /// The counter of the newest datagram.
+        hi: Serial,
+        /// Round trip of the link in microseconds as the sender sees it; 0: unknown.
+        rtt_us: u32,
+    },
+    /// What arrived at the receiving end. Kind 4.
+    Feedback(Feedback),
+}
+
+/// A report of the receiving end of a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Feedback {
+    /// Session of the counters, as chosen by the end that receives the feedback.
+    pub session: u16,
+    /// When it was sent, in microseconds of the clock of the receiving end, modulo 2^32.
+    pub tx_us: Serial,
+    /// Newest counter that is known to have been sent.
+    pub hi: Serial,
+    /// Counters up to and including `hi` of which the report knows whether they arrived.
+    pub known: u16,
+    /// The reorder window in microseconds.
+    pub window_us: u32,
+    /// For how long after its usual arrival a datagram is of use, in milliseconds; `None`: not known.
+    pub budget_ms: Option<u16>,
+    /// Counters that did not arrive, oldest first, apart from one another.
+    pub missing: Vec<Missing>,
+    /// Arrival times of the newest datagrams, newest first.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// Consecutive counters that did not arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// `hi` minus the first of them.
+    pub back: u16,
+    /// How many, 1 to 32,767.
+    pub len: u16,
+    /// They are overdue by the reorder window: the sender repairs them. If not, they may still arrive.
+    pub requested: bool,
+}
+
+/// When a datagram arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// `hi` minus its counter.
+    pub back: u16,
+    /// How long before the feedback, in microseconds, below 2^24.
+    pub ago_us: u32,
+}
+
+/// Why octets are no header of a link with repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum HeadError {
+    /// The octets end within the header.
+    #[error("a header of a link with repair ends after {0} octets")]
+    Short(usize),
+    /// The first octet is not of a known kind.
+    #[error("octet {0:#04x} begins no header of a link with repair")]
+    Kind(u8),
+    /// A field contradicts the others or exceeds its limit.
+    #[error("the {0} of a header of a link with repair is out of range")]
+    Field(&'static str),
+    /// Octets follow a message that carries nothing.
+    #[error("{0} octets after a message of a link with repair")]
+    Trailing(usize),
+}
+
+/// The counter with the low 32 bits `low` that is nearest to `near`; `None` if it would be negative.
+pub fn expand(low: Serial, near: u64) -> Option<u64> {
+    let ahead = low.diff(Serial(near as u32));
+    near.checked_add_signed(ahead.into())
+}
+
+impl Head {
+    /// Octets of the header.
+    pub fn encoded_len(&self) -> usize {
+        match self {
+            Head::Plain => 1,
+            Head::Data { .. } => 7,
+            Head::Repair { .. } => 10,
+            Head::Marker { .. } => 11,
+            Head::Feedback(feedback) => {
+                FEEDBACK_FIXED + feedback.missing.len() * RANGE + feedback.arrivals.len() * ARRIVAL
+            }
+        }
+    }
+
+    /// Appends the header to `out`. The fields must be in range, as those of the machines are.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let first = |kind: u8, layer: u8| MARK | kind << 2 | layer;
+        match self {
+            Head::Plain => out.push(first(PLAIN, 0)),
+            Head::Data {
+                session,
+                counter,
+                layer,
+            } => {
+                out.push(first(DATA, layer.index() as u8));
+                out.extend_from_slice(&session.to_be_bytes());
+                out.extend_from_slice(&counter.0.to_be_bytes());
+            }
+            Head::Repair {
+                session,
+                counter,
+                layer,
+                back,
+            } => {
+                debug_assert!((1..=MAX_24).contains(back));
+                out.push(first(REPAIR, layer.index() as u8));
+                out.extend_from_slice(&session.to_be_bytes());
+                out.extend_from_slice(&counter.0.to_be_bytes());
+                out.extend_from_slice(&back.to_be_bytes()[1..]);
+            }
+            Head::Marker {
+                session,
+                hi,
+                rtt_us,
+            } => {
+                out.push(first(MARKER, 0));
+                out.extend_from_slice(&session.to_be_bytes());
+                out.extend_from_slice(&hi.0.to_be_bytes());
+                out.extend_from_slice(&rtt_us.to_be_bytes());
+            }
+            Head::Feedback(feedback) => {
+                out.push(first(FEEDBACK, 0));
+                feedback.encode_into(out);
+            }
+        }
+    }
+
+    /// Reads the header at the front of `bytes`, and gives it with the rest.
+    ///
+    /// # Errors
+    /// The octets are no header, or a message without content is followed by octets.
+    pub fn decode(bytes: &[u8]) -> Result<(Head, &[u8]), HeadError> {
+        let len = bytes.len();
+        let mut input = Input { rest: bytes, len };
+        let [first] = input.take()?;
+        let (kind, layer) = ((first & !MARK) >> 2, first & 3);
+        let carries = matches!(kind, DATA | REPAIR);
+        if first & MARK != MARK || kind > FEEDBACK || (!carries && layer != 0) {
+            return Err(HeadError::Kind(first));
+        }
+        let layer = *Layer::ALL
+            .get(usize::from(layer))
+            .ok_or(HeadError::Kind(first))?;
+        let head = match kind {
+            PLAIN => return Ok((Head::Plain, input.rest)),
+            DATA => Head::Data {
+                session: input.u16()?,
+                counter: input.serial()?,
+                layer,
+            },
+            REPAIR => Head::Repair {
+                session: input.u16()?,
+                counter: input.serial()?,
+                layer,
+                back: match input.u24()? {
+                    0 => return Err(HeadError::Field("distance")),
+                    back => back,
+                },
+            },
+            MARKER => Head::Marker {
+                session: input.u16()?,
+                hi: input.serial()?,
+                rtt_us: input.serial()?.0,
+            },
+            _ => Head::Feedback(Feedback::read(&mut input)?),
+        };
+        match input.rest.len() {
+            left if left > 0 && !carries => Err(HeadError::Trailing(left)),
+            _ => Ok((head, input.rest)),
+        }
+    }
+}
+
+impl Feedback {
+    fn encode_into(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.missing.len() <= MAX_RANGES && self.arrivals.len() <= MAX_ARRIVALS);
+        out.extend_from_slice(&self.session.to_be_bytes());
+        out.extend_from_slice(&self.tx_us.0.to_be_bytes());
+        out.extend_from_slice(&self.hi.0.to_be_bytes());
+        out.extend_from_slice(&self.known.to_be_bytes());
+        out.extend_from_slice(&self.window_us.to_be_bytes());
+        let budget = self.budget_ms.map_or(NO_BUDGET, |ms| ms.min(NO_BUDGET - 1));
+        out.extend_from_slice(&budget.to_be_bytes());
+        out.push(self.missing.len() as u8);
+        out.push(self.arrivals.len() as u8);
+        for range in &self.missing {
+            debug_assert!((1..=MAX_LEN).contains(&range.len));
+            let flag = if range.requested { MAX_LEN + 1 } else { 0 };
+            out.extend_from_slice(&range.back.to_be_bytes());
+            out.extend_from_slice(&(range.len | flag).to_be_bytes());
+        }
+        for arrival in &self.arrivals {
+            out.extend_from_slice(&arrival.back.to_be_bytes());
+            out.extend_from_slice(&arrival.ago_us.min(MAX_24).to_be_bytes()[1..]);
+        }
+    }
+
+    fn read(input: &mut Input<'_>) -> Result<Feedback, HeadError> {
+        let mut feedback = Feedback {
+            session: input.u16()?,
+            tx_us: input.serial()?,
+            hi: input.serial()?,
+            known: input.u16()?,
+            window_us: input.serial()?.0,
+            budget_ms: Some(input.u16()?).filter(|&ms| ms != NO_BUDGET),
+            missing: Vec::new(),
+            arrivals: Vec::new(),
+        };
+        let [ranges, arrivals] = input.take()?.map(usize::from);
+        if ranges > MAX_RANGES {
+            return Err(HeadError::Field("number of ranges"));
+        }
+        if arrivals > MAX_ARRIVALS {
+            return Err(HeadError::Field("number of arrival times"));
+        }
+        // Distance from `hi` that the next range must stay below: ranges ascend and lie within what is known.
+        let mut below = u32::from(feedback.known);
+        for _ in 0..ranges {
+            let (back, len) = (input.u16()?, input.u16()?);
+            let range = Missing {
+                back,
+                len: len & MAX_LEN,
+                requested: len > MAX_LEN,
+            };
+            let within = u32::from(back) < below && u32::from(range.len) <= u32::from(back) + 1;
+            if range.len == 0 || !within {
+                return Err(HeadError::Field("range"));
+            }
+            below = (u32::from(back) + 1) - u32::from(range.len);
+            feedback.missing.push(range);
+        }
+        for _ in 0..arrivals {
+            let arrival = Arrival {
+                back: input.u16()?,
+                ago_us: input.u24()?,
+            };
+            feedback.arrivals.push(arrival);
+        }
+        Ok(feedback)
+    }
+}
+
+/// Octets that are read from the front.
+struct Input<'a> {
+    rest: &'a [u8],
+    len: usize,
+}
+
+impl Input<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], HeadError> {
+        let (taken, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or(HeadError::Short(self.len))?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    fn u16(&mut self) -> Result<u16, HeadError> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u24(&mut self) -> Result<u32, HeadError> {
+        let [a, b, c] = self.take()?;
+        Ok(u32::from_be_bytes([0, a, b, c]))
+    }
+
+    fn serial(&mut self) -> Result<Serial, HeadError> {
+        self.take().map(|octets| Serial(u32::from_be_bytes(octets)))
+    }
+}

@@ -1,0 +1,183 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Layer, Span, Time};
+
+use super::Unit;
+
+/// Most counters that are remembered.
+pub const MAX_HISTORY: usize = 16_384;
+/// Most octets of content that are kept.
+pub const MAX_HISTORY_OCTETS: u64 = 8 << 20;
+
+/// What was sent: counters, the newest last, and the content of those that may be repaired.
+#[derive(Debug)]
+pub(super) struct History<T> {
+    sent: VecDeque<Sent<T>>,
+    /// Counter of the first of `sent`.
+    base: u64,
+    /// The fate of all counters below is known, or forgotten.
+    unhandled: u64,
+    octets: u64,
+    /// Contents that were forgotten before their fate was known.
+    pub unresolved: u64,
+}
+
+#[derive(Debug)]
+struct Sent<T> {
+    at: Time,
+    what: What<T>,
+    handled: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum What<T> {
+    /// A datagram that may be repaired.
+    Original(Content<T>),
+    /// A repair of the content with this first counter.
+    Copy(u64, Layer),
+    /// A datagram that is not repaired.
+    Once(Layer),
+}
+
+#[derive(Debug)]
+pub(super) struct Content<T> {
+    pub unit: Unit,
+    pub item: T,
+    /// When it would have left if nothing had delayed it; the budget counts from there.
+    pub nominal: Time,
+    /// Copies whose fate is not known, the original among them.
+    pub in_flight: u16,
+    pub delivered: bool,
+}
+
+/// A counter whose fate became known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    /// First counter of its content.
+    pub of: u64,
+    pub layer: Layer,
+    pub is_copy: bool,
+    pub repair: bool,
+}
+
+impl<T> History<T> {
+    pub fn new() -> History<T> {
+        History {
+            sent: VecDeque::new(),
+            base: 0,
+            unhandled: 0,
+            octets: 0,
+            unresolved: 0,
+        }
+    }
+
+    /// The counter of the next datagram.
+    pub fn next(&self) -> u64 {
+        self.base + self.sent.len() as u64
+    }
+
+    /// The first counter whose fate is not known.
+    pub fn unhandled(&self) -> u64 {
+        self.unhandled
+    }
+
+    pub fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    pub fn push(&mut self, at: Time, what: What<T>) {
+        if let What::Original(content) = &what {
+            self.octets += u64::from(content.unit.octets);
+        }
+        self.sent.push_back(Sent {
+            at,
+            what,
+            handled: false,
+        });
+        while self.sent.len() > MAX_HISTORY || self.octets > MAX_HISTORY_OCTETS {
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) {
+        if let Some(sent) = self.sent.pop_front() {
+            if let What::Original(content) = &sent.what {
+                self.octets -= u64::from(content.unit.octets);
+                self.unresolved += u64::from(!content.delivered && content.in_flight > 0);
+            }
+            self.base += 1;
+            self.unhandled = self.unhandled.max(self.base);
+        }
+    }
+
+    /// Forgets what was sent longer ago than `keep`.
+    pub fn forget(&mut self, now: Time, keep: Span) {
+        while self
+            .sent
+            .front()
+            .is_some_and(|sent| now.since(sent.at) > keep)
+        {
+            self.pop();
+        }
+    }
+
+    fn get(&self, counter: u64) -> Option<&Sent<T>> {
+        self.sent
+            .get(usize::try_from(counter.checked_sub(self.base)?).ok()?)
+    }
+
+    fn get_mut(&mut self, counter: u64) -> Option<&mut Sent<T>> {
+        let place = usize::try_from(counter.checked_sub(self.base)?).ok()?;
+        self.sent.get_mut(place)
+    }
+
+    /// When a counter was sent, if that is remembered.
+    pub fn sent_at(&self, counter: u64) -> Option<Time> {
+        self.get(counter).map(|sent| sent.at)
+    }
+
+    /// Content by its first counter.
+    pub fn content(&mut self, of: u64) -> Option<&mut Content<T>> {
+        match &mut self.get_mut(of)?.what {
+            What::Original(content) => Some(content),
+            What::Copy(..) | What::Once(_) => None,
+        }
+    }
+
+    /// Marks a counter as handled; `None` if it was, or is not remembered.
+    pub fn handle(&mut self, counter: u64) -> Option<Fate> {
+        let sent = self.get_mut(counter)?;
+        if std::mem::replace(&mut sent.handled, true) {
+            return None;
+        }
+        let (of, layer, is_copy, repair) = match &sent.what {
+            What::Original(content) => (counter, content.unit.layer, false, true),
+            What::Copy(of, layer) => (*of, *layer, true, true),
+            What::Once(layer) => (counter, *layer, false, false),
+        };
+        Some(Fate {
+            of,
+            layer,
+            is_copy,
+            repair,
+        })
+    }
+
+    /// Moves on to the first counter whose fate is not known.
+    pub fn skip_handled(&mut self) {
+        while self.get(self.unhandled).is_some_and(|sent| sent.handled) {
+            self.unhandled += 1;
+        }
+    }
+
+    /// The first content from counter `from` on that nobody is known to have, and its nominal departure.
+    pub fn unresolved_from(&self, from: u64) -> Option<(u64, Time)> {
+        let from = from.max(self.unhandled);
+        let place = usize::try_from(from.checked_sub(self.base)?).ok()?;
+        let mut sent = self.sent.iter().skip(place).enumerate();
+        sent.find_map(|(n, sent)| match &sent.what {
+            What::Original(content) if !sent.handled => Some((from + n as u64, content.nominal)),
+            _ => None,
+        })
+    }
+}

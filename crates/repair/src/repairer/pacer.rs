@@ -1,0 +1,190 @@
+use std::collections::VecDeque;
+
+use layercast_core::{Layer, Rate, Span, Time};
+
+use super::Unit;
+
+/// Most datagrams that wait for the line; beyond, those of the highest layer are discarded.
+pub const MAX_QUEUED: usize = 4_096;
+/// Control datagrams that wait; further ones are dropped, the state they carry is repeated.
+const MAX_PLAIN: usize = 256;
+/// Octets of repairs that a line without rate may send beyond those that its media earned, at the start and most.
+const BURST: (u64, u64) = (64 << 10, 256 << 10);
+
+/// The queues in front of a line, one pair for each layer, and the line itself.
+#[derive(Debug)]
+pub(super) struct Pacer<T> {
+    rate: Option<Rate>,
+    plain: VecDeque<(Time, u32, T)>,
+    copies: [VecDeque<Waiting<T>>; 3],
+    originals: [VecDeque<Waiting<T>>; 3],
+    waiting: usize,
+    /// When the line is free.
+    free: Time,
+    /// Octets of repairs that a line without rate may still send.
+    allowance: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum Waiting<T> {
+    Original {
+        /// When it came.
+        at: Time,
+        unit: Unit,
+        item: T,
+        nominal: Time,
+    },
+    /// Another copy of the content with the first counter `of`.
+    Copy { at: Time, of: u64, unit: Unit },
+}
+
+impl<T> Waiting<T> {
+    pub fn unit(&self) -> &Unit {
+        match self {
+            Waiting::Original { unit, .. } | Waiting::Copy { unit, .. } => unit,
+        }
+    }
+
+    fn at(&self) -> Time {
+        match self {
+            Waiting::Original { at, .. } | Waiting::Copy { at, .. } => *at,
+        }
+    }
+}
+
+impl<T> Pacer<T> {
+    pub fn new(rate: Option<Rate>) -> Pacer<T> {
+        Pacer {
+            rate,
+            plain: VecDeque::new(),
+            copies: Default::default(),
+            originals: Default::default(),
+            waiting: 0,
+            free: Time::ZERO,
+            allowance: BURST.0,
+        }
+    }
+
+    /// Datagrams that wait.
+    pub fn len(&self) -> usize {
+        self.waiting + self.plain.len()
+    }
+
+    pub fn set_rate(&mut self, rate: Option<Rate>) {
+        self.rate = rate;
+    }
+
+    /// Media of `octets` allow as many octets of repairs where no rate limits them.
+    pub fn earn(&mut self, octets: u32) {
+        self.allowance = (self.allowance + u64::from(octets)).min(BURST.1);
+    }
+
+    /// Takes `octets` of repairs from what is allowed; `false` if there is not enough. A rate limits by itself.
+    pub fn spend(&mut self, octets: u32) -> bool {
+        if self.rate.is_some() {
+            return true;
+        }
+        match self.allowance.checked_sub(octets.into()) {
+            Some(left) => {
+                self.allowance = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// When a repair of `layer` that comes at `now` leaves, as far as is known.
+    pub fn start(&self, now: Time, layer: Layer) -> Time {
+        let Some(rate) = self.rate else { return now };
+        let before = self.copies[..=layer.index()].iter().flatten();
+        let octets = before.map(|it| u64::from(it.unit().octets)).sum();
+        self.free.max(now).saturating_add(rate.time_for(octets))
+    }
+
+    /// Puts a datagram into its queue; gives one that has to be discarded for it.
+    pub fn push(&mut self, layer: Layer, waiting: Waiting<T>) -> Option<Waiting<T>> {
+        let queues = match &waiting {
+            Waiting::Original { .. } => &mut self.originals,
+            Waiting::Copy { .. } => &mut self.copies,
+        };
+        queues[layer.index()].push_back(waiting);
+        self.waiting += 1;
+        if self.waiting <= MAX_QUEUED {
+            return None;
+        }
+        self.waiting -= 1;
+        let order = [2, 1, 0];
+        let queues = order
+            .iter()
+            .map(|&layer| (layer, false))
+            .chain(order.iter().map(|&layer| (layer, true)));
+        for (layer, is_copy) in queues {
+            let queue = match is_copy {
+                false => &mut self.originals[layer],
+                true => &mut self.copies[layer],
+            };
+            // The oldest one of an enhancement layer is the one most likely to be late.
+            if let Some(dropped) = queue.pop_front() {
+                return Some(dropped);
+            }
+        }
+        None
+    }
+
+    pub fn push_plain(&mut self, at: Time, octets: u32, item: T) {
+        if self.plain.len() < MAX_PLAIN {
+            self.plain.push_back((at, octets, item));
+        }
+    }
+
+    /// Control whose transmission begins by `now`, and when its last bit leaves.
+    pub fn pop_plain(&mut self, now: Time) -> Option<(T, Time)> {
+        let (at, octets, _) = self.plain.front()?;
+        let (start, octets) = (self.begin(*at), *octets);
+        if start > now {
+            return None;
+        }
+        let (_, _, item) = self.plain.pop_front()?;
+        Some((item, self.occupy(start, octets)))
+    }
+
+    /// The next datagram whose transmission begins by `now`, with the time at which it begins: the lowest layer
+    /// first, and in a layer repairs first.
+    pub fn next(&mut self, now: Time) -> Option<(Time, Waiting<T>)> {
+        if !self.plain.is_empty() || self.rate.is_some() && self.free > now {
+            return None;
+        }
+        let queues = self.copies.iter_mut().zip(&mut self.originals);
+        let mut queues = queues.flat_map(|(copies, originals)| [copies, originals]);
+        let waiting = queues.find_map(VecDeque::pop_front)?;
+        drop(queues);
+        self.waiting -= 1;
+        Some((self.begin(waiting.at()).min(now), waiting))
+    }
+
+    fn begin(&self, at: Time) -> Time {
+        match self.rate {
+            Some(_) => self.free.max(at),
+            None => at,
+        }
+    }
+
+    /// The line is busy from `start` on with so many octets; gives the end.
+    pub fn occupy(&mut self, start: Time, octets: u32) -> Time {
+        let busy = self
+            .rate
+            .map_or(Span::ZERO, |rate| rate.time_for(octets.into()));
+        self.free = start.saturating_add(busy);
+        self.free
+    }
+
+    /// When the next transmission begins.
+    pub fn next_start(&self) -> Option<Time> {
+        if let Some((at, ..)) = self.plain.front() {
+            return Some(self.begin(*at));
+        }
+        let queues = self.copies.iter().chain(&self.originals);
+        let first = queues.filter_map(VecDeque::front).map(Waiting::at).min()?;
+        Some(self.begin(first))
+    }
+}

@@ -1,0 +1,474 @@
+use std::collections::VecDeque;
+
+use layercast_core::{
+    FlowId, Machine, Observer, Serial, Span, Subject, Time, TraceEvent, earliest,
+};
+
+use crate::message::{Arrival, Feedback, Head, MAX_ARRIVALS, MAX_RANGES, Missing, expand};
+use crate::seen::{SPAN, Seen};
+use crate::stats::RequestStats;
+
+/// Most gaps that are remembered; beyond, the oldest is given up.
+pub const MAX_GAPS: usize = 512;
+/// Between two reports while datagrams arrive.
+const PERIOD: Span = Span::from_ms(15);
+/// When a new gap is reported, counted from the end of the reorder window.
+const REPEATS: [Span; 3] = [Span::ZERO, Span::from_ms(4), Span::from_ms(10)];
+/// Reports closer than this are one.
+const MERGED: Span = Span::from_us(1_500);
+/// Most reports that are scheduled.
+const MAX_SCHEDULED: usize = 8;
+/// Reorder window at the start and at least.
+const LEAST_WINDOW: Span = Span::from_ms(1);
+/// Reorder window at most, as long as the round trip is not known.
+const MOST_WINDOW: Span = Span::from_ms(10);
+/// Share of the reorder window that is forgotten each second.
+const FORGET_PERCENT: u64 = 10;
+/// Counters of repaired gaps that are remembered, to learn from originals that arrive after their repair.
+const MAX_REPAIRED: usize = 256;
+/// A gap longer than this is an outage: what was sent in it is not requested.
+const MAX_GAP: u64 = 4_096;
+/// A counter farther ahead than this is believed when a second one near it follows.
+const MAX_JUMP: u64 = 1 << 16;
+/// For how long a gap is reported at least, and how long beyond the budget.
+const KEEP: (Span, Span) = (Span::from_ms(1_500), Span::from_secs(1));
+
+/// What a [`Requester`] takes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RequesterInput<T> {
+    /// A numbered datagram, [`Head::Data`] or [`Head::Repair`], and its content; other headers are strays.
+    Datagram(Head, T),
+    /// A [`Head::Marker`]; other headers are strays.
+    Marker(Head),
+    /// For how long after its usual arrival a datagram is of use downstream.
+    Budget(Option<Span>),
+}
+
+/// The receiving end of a link with repair.
+///
+/// It gives each content once ([`Machine::Event`] is the content) and says in feedback what is missing. A gap is
+/// requested after a reorder window, which is learned from datagrams that arrive late, and forgotten slowly.
+///
+/// State is bounded: [`SPAN`] counters, [`MAX_GAPS`] gaps.
+#[derive(Debug)]
+pub struct Requester<T> {
+    name: String,
+    session: u16,
+    /// The counter after the newest one that is known to have been sent.
+    next: u64,
+    /// Counters of datagrams that arrived.
+    arrived: Seen,
+    /// Content that was delivered, by its first counter.
+    delivered: Seen,
+    /// Counters below `next` that did not arrive, oldest first.
+    gaps: VecDeque<Gap>,
+    /// Nothing is known of counters below.
+    floor: u64,
+    window: Span,
+    window_at: Time,
+    rtt: Option<Span>,
+    budget: Option<Span>,
+    /// A counter far ahead: the next one near it is believed.
+    stray: Option<u64>,
+    /// Content that a repair brought, and since when it was missing.
+    repaired: VecDeque<(u64, Time)>,
+    arrivals: VecDeque<(u64, Time)>,
+    /// Something arrived since the last report.
+    news: bool,
+    reported: Option<Time>,
+    scheduled: VecDeque<Time>,
+    ready: VecDeque<T>,
+    stats: RequestStats,
+}
+
+/// Consecutive counters that did not arrive.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    first: u64,
+    end: u64,
+    /// When a later counter arrived.
+    since: Time,
+    requested: bool,
+}
+
+impl<T> Requester<T> {
+    /// For the counters of `session`, which the other end chose; `name` is that of the link in traces.
+    pub fn new(name: &str, session: u16) -> Requester<T> {
+        Requester {
+            name: name.into(),
+            session,
+            next: 0,
+            arrived: Seen::new(),
+            delivered: Seen::new(),
+            gaps: VecDeque::new(),
+            floor: 0,
+            window: LEAST_WINDOW,
+            window_at: Time::ZERO,
+            rtt: None,
+            budget: None,
+            stray: None,
+            repaired: VecDeque::new(),
+            arrivals: VecDeque::new(),
+            news: false,
+            reported: None,
+            scheduled: VecDeque::new(),
+            ready: VecDeque::new(),
+            stats: RequestStats::default(),
+        }
+    }
+
+    /// What it counted.
+    pub fn stats(&self) -> RequestStats {
+        RequestStats {
+            window_us: self.window.as_us(),
+            ..self.stats
+        }
+    }
+
+    /// Counters that are missing now.
+    pub fn missing(&self) -> u64 {
+        self.gaps.iter().map(|gap| gap.end - gap.first).sum()
+    }
+
+    fn on_datagram<O: Observer>(&mut self, now: Time, head: Head, item: T, obs: &mut O) {
+        let (session, low, layer, back) = match head {
+            Head::Data {
+                session,
+                counter,
+                layer,
+            } => (session, counter, layer, 0),
+            Head::Repair {
+                session,
+                counter,
+                layer,
+                back,
+            } => (session, counter, layer, u64::from(back)),
+            _ => {
+                self.stats.strays += 1;
+                return;
+            }
+        };
+        let Some(counter) = self.place(session, low) else {
+            self.stats.strays += 1;
+            return;
+        };
+        self.note_sent(now, counter + 1, counter);
+        if !self.arrived.holds(counter) || counter < self.floor || self.arrived.get(counter) {
+            self.stats.duplicates += 1;
+            return;
+        }
+        self.arrived.set(counter);
+        self.stats.received += 1;
+        self.news = true;
+        self.arrivals.push_front((counter, now));
+        self.arrivals.truncate(MAX_ARRIVALS);
+        let missed = self.fill(counter);
+        if let Some(since) = missed {
+            // It was overtaken.
+            self.learn(now.since(since));
+        }
+        let content = counter
+            .checked_sub(back)
+            .filter(|it| self.arrived.holds(*it));
+        let Some(content) = content else {
+            // Whether the content was delivered is not known any more.
+            self.stats.duplicates += 1;
+            return;
+        };
+        if self.delivered.get(content) {
+            self.stats.spurious += 1;
+            let repaired = self.repaired.iter().find(|(of, _)| *of == content);
+            if let Some((_, since)) = repaired.filter(|_| back == 0) {
+                self.learn(now.since(*since));
+            }
+            return;
+        }
+        self.delivered.set(content);
+        if back > 0 {
+            self.stats.repaired[layer] += 1;
+            if let Some(since) = self.fill(content) {
+                self.repaired.push_back((content, since));
+                if self.repaired.len() > MAX_REPAIRED {
+                    self.repaired.pop_front();
+                }
+            }
+            self.trace(now, "repaired", content, obs);
+        }
+        self.ready.push_back(item);
+    }
+
+    fn on_marker(&mut self, now: Time, head: &Head) {
+        let Head::Marker {
+            session,
+            hi,
+            rtt_us,
+        } = *head
+        else {
+            self.stats.strays += 1;
+            return;
+        };
+        match self.place(session, hi) {
+            Some(counter) => {
+                if rtt_us > 0 {
+                    self.rtt = Some(Span::from_us(rtt_us.into()));
+                }
+                // A marker of what is known is no news.
+                self.news |= counter >= self.next;
+                self.note_sent(now, counter + 1, counter + 1);
+            }
+            None => self.stats.strays += 1,
+        }
+    }
+
+    /// The whole counter of which the low 32 bits are `low`; `None` if it is not believed.
+    fn place(&mut self, session: u16, low: Serial) -> Option<u64> {
+        let counter = expand(low, self.next).filter(|_| session == self.session)?;
+        if counter < self.next.saturating_add(MAX_JUMP) {
+            self.stray = None;
+            return Some(counter);
+        }
+        let confirmed = self
+            .stray
+            .is_some_and(|stray| counter > stray && counter - stray < MAX_GAP);
+        self.stray = (!confirmed).then_some(counter);
+        confirmed.then_some(counter)
+    }
+
+    /// All counters below `next` were sent; those that were not known before and are below `missing` did not arrive.
+    fn note_sent(&mut self, now: Time, next: u64, missing: u64) {
+        if next <= self.next {
+            return;
+        }
+        let mut first = std::mem::replace(&mut self.next, next);
+        self.arrived.advance(next);
+        self.delivered.advance(next);
+        self.stats.gaps += missing.saturating_sub(first);
+        if missing.saturating_sub(first) > MAX_GAP {
+            self.stats.given_up += missing - first;
+            self.give_up_below(missing);
+            first = missing;
+        }
+        if first < missing {
+            self.gaps.push_back(Gap {
+                first,
+                end: missing,
+                since: now,
+                requested: false,
+            });
+        }
+        self.limit_gaps();
+        self.give_up_below(next.saturating_sub(SPAN));
+    }
+
+    fn limit_gaps(&mut self) {
+        while self.gaps.len() > MAX_GAPS {
+            let end = self.gaps.front().map_or(0, |gap| gap.end);
+            self.give_up_below(end);
+        }
+    }
+
+    /// Nothing below `floor` is requested any more.
+    fn give_up_below(&mut self, floor: u64) {
+        self.floor = self.floor.max(floor);
+        while let Some(gap) = self.gaps.front_mut().filter(|gap| gap.first < floor) {
+            let end = gap.end.min(floor);
+            self.stats.given_up += end - gap.first;
+            gap.first = end;
+            if gap.first == gap.end {
+                self.gaps.pop_front();
+            }
+        }
+    }
+
+    /// Takes a counter out of the gaps; gives since when it was missing.
+    fn fill(&mut self, counter: u64) -> Option<Time> {
+        let at = self.gaps.partition_point(|gap| gap.end <= counter);
+        let gap = *self.gaps.get(at).filter(|gap| gap.first <= counter)?;
+        let before = Gap {
+            end: counter,
+            ..gap
+        };
+        let after = Gap {
+            first: counter + 1,
+            ..gap
+        };
+        match (before.first < before.end, after.first < after.end) {
+            (false, false) => drop(self.gaps.remove(at)),
+            (true, false) => self.gaps[at] = before,
+            (false, true) => self.gaps[at] = after,
+            (true, true) => {
+                self.gaps[at] = before;
+                self.gaps.insert(at + 1, after);
+                self.limit_gaps();
+            }
+        }
+        Some(gap.since)
+    }
+
+    /// A datagram arrived this much later than the one that overtook it.
+    fn learn(&mut self, lateness: Span) {
+        let most = self.rtt.map_or(MOST_WINDOW, |rtt| rtt.mul_div(1, 4));
+        let wanted = lateness.mul_div(105, 100).max(self.window);
+        self.window = wanted.min(most).max(LEAST_WINDOW);
+    }
+
+    fn forget_window(&mut self, now: Time) {
+        let passed = now.since(self.window_at);
+        if passed < Span::from_ms(100) {
+            return;
+        }
+        self.window_at = now;
+        let part = passed.as_us().min(1_000_000) * FORGET_PERCENT;
+        let forgotten = self.window.mul_div(part, 100_000_000);
+        self.window = self.window.saturating_sub(forgotten).max(LEAST_WINDOW);
+    }
+
+    fn keep(&self) -> Span {
+        let with_budget = self.budget.map_or(Span::ZERO, |budget| {
+            Span::from_ps(budget.as_ps().saturating_add(KEEP.1.as_ps()))
+        });
+        KEEP.0.max(with_budget)
+    }
+
+    /// Requests the gaps whose reorder window is over.
+    fn request<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        let window = self.window;
+        let mut requested = 0;
+        let mut first = None;
+        for gap in &mut self.gaps {
+            if !gap.requested && gap.since.saturating_add(window) <= now {
+                gap.requested = true;
+                requested += gap.end - gap.first;
+                first = first.or(Some(gap.first));
+            }
+        }
+        let Some(first) = first else { return };
+        self.stats.requested += requested;
+        for wait in REPEATS {
+            self.schedule(now.saturating_add(wait));
+        }
+        self.trace(now, "request", first, obs);
+    }
+
+    fn schedule(&mut self, at: Time) {
+        let near = |other: &Time| at.since(*other).max(other.since(at)) < MERGED;
+        if self.scheduled.len() < MAX_SCHEDULED && !self.scheduled.iter().any(near) {
+            let place = self.scheduled.partition_point(|other| *other <= at);
+            self.scheduled.insert(place, at);
+        }
+    }
+
+    /// When the next report is due.
+    fn due(&self) -> Option<Time> {
+        let periodic = match self.reported {
+            Some(reported) => reported.saturating_add(PERIOD),
+            None => Time::ZERO,
+        };
+        let periodic = (self.news && self.next > 0).then_some(periodic);
+        earliest(periodic, self.scheduled.front().copied())
+    }
+
+    fn feedback(&self, now: Time) -> Feedback {
+        let hi = self.next - 1;
+        // Too many gaps for one report: nothing is said of what lies before the newest ones.
+        let unlisted = self.gaps.len().saturating_sub(MAX_RANGES);
+        let floor = match unlisted.checked_sub(1).and_then(|last| self.gaps.get(last)) {
+            Some(gap) => self.floor.max(gap.end),
+            None => self.floor,
+        };
+        let back = |counter: u64| (hi - counter) as u16;
+        let missing = self.gaps.iter().skip(unlisted).map(|gap| Missing {
+            back: back(gap.first),
+            len: (gap.end - gap.first) as u16,
+            requested: gap.requested,
+        });
+        let recent = |at: &Time| now.since(*at) < Span::from_secs(16);
+        let arrivals = self
+            .arrivals
+            .iter()
+            .filter(|(counter, at)| hi - counter < SPAN && recent(at));
+        Feedback {
+            session: self.session,
+            tx_us: Serial(now.as_us() as u32),
+            hi: Serial(hi as u32),
+            known: (self.next - floor).min(SPAN) as u16,
+            window_us: u32::try_from(self.window.as_us()).unwrap_or(u32::MAX),
+            budget_ms: self
+                .budget
+                .map(|budget| u16::try_from(budget.as_ms()).unwrap_or(u16::MAX - 1)),
+            missing: missing.collect(),
+            arrivals: arrivals
+                .map(|(counter, at)| Arrival {
+                    back: back(*counter),
+                    ago_us: now.since(*at).as_us() as u32,
+                })
+                .collect(),
+        }
+    }
+
+    fn trace<O: Observer>(&self, now: Time, what: &'static str, number: u64, obs: &mut O) {
+        let subject = Subject {
+            node: &self.name,
+            machine: "requester",
+        };
+        obs.on(now, subject, || TraceEvent::Packet {
+            flow: FlowId(0),
+            sent: false,
+            what,
+            number,
+            bytes: 0,
+        });
+    }
+}
+
+impl<T> Machine for Requester<T> {
+    type Input = RequesterInput<T>;
+    /// Feedback for the other end.
+    type Transmit = Feedback;
+    /// Content, each once.
+    type Event = T;
+
+    fn handle<O: Observer>(&mut self, now: Time, input: RequesterInput<T>, obs: &mut O) {
+        match input {
+            RequesterInput::Datagram(head, item) => self.on_datagram(now, head, item, obs),
+            RequesterInput::Marker(head) => self.on_marker(now, &head),
+            RequesterInput::Budget(budget) => self.budget = budget,
+        }
+        self.on_timeout(now, obs);
+    }
+
+    fn on_timeout<O: Observer>(&mut self, now: Time, obs: &mut O) {
+        self.forget_window(now);
+        self.request(now, obs);
+        let keep = self.keep();
+        while let Some(gap) = self.gaps.front() {
+            if gap.since.saturating_add(keep) > now {
+                break;
+            }
+            let end = gap.end;
+            self.give_up_below(end);
+        }
+        debug_assert!(self.gaps.len() <= MAX_GAPS);
+    }
+
+    fn poll_transmit<O: Observer>(&mut self, now: Time, _: &mut O) -> Option<Feedback> {
+        self.due().filter(|due| *due <= now)?;
+        while self.scheduled.pop_front_if(|at| *at <= now).is_some() {}
+        self.news = false;
+        self.reported = Some(now);
+        self.stats.feedback += 1;
+        Some(self.feedback(now))
+    }
+
+    fn poll_event(&mut self) -> Option<T> {
+        self.ready.pop_front()
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let unripe = self.gaps.iter().find(|gap| !gap.requested);
+        let request = unripe.map(|gap| gap.since.saturating_add(self.window));
+        let oldest = self.gaps.front();
+        let expiry = oldest.map(|gap| gap.since.saturating_add(self.keep()));
+        earliest(self.due(), earliest(request, expiry))
+    }
+}

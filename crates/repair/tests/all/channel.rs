@@ -1,0 +1,339 @@
+//! A chain of lossy hops in virtual time, with a source of frames at one end and a judge of deadlines at the other.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use layercast_core::{FlowId, Layer, Machine, Off, Rate, Span, Stream, Time, earliest};
+use layercast_repair::{
+    Feedback, Head, RepairConfig, RepairStats, Repairer, RepairerInput, RequestStats, Requester,
+    RequesterInput, Unit,
+};
+
+/// A packet: frame, place in the frame, packets of the frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Packet {
+    pub frame: u64,
+    pub index: u32,
+    pub of: u32,
+}
+
+pub const OCTETS: u32 = 1_228;
+pub const SESSION: u16 = 7;
+
+/// What a channel does to datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Impairment {
+    pub loss: f64,
+    /// Mean length of a run of losses; 1: each on its own.
+    pub burst: f64,
+    pub duplicate: f64,
+    /// Share of datagrams that are delayed by up to `reorder_by`.
+    pub reorder: f64,
+    pub reorder_by: Span,
+    pub delay: Span,
+    pub jitter: Span,
+}
+
+impl Impairment {
+    /// 20 to 25 ms one way, independent losses.
+    pub fn loss(loss: f64) -> Impairment {
+        Impairment {
+            loss,
+            burst: 1.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_by: Span::ZERO,
+            delay: Span::from_ms(20),
+            jitter: Span::from_ms(5),
+        }
+    }
+}
+
+/// One direction of a hop.
+pub struct Channel<T> {
+    how: Impairment,
+    random: Stream,
+    bad: bool,
+    last: Time,
+    flying: BinaryHeap<Reverse<(Time, u64)>>,
+    items: BTreeMap<u64, T>,
+    number: u64,
+    pub sent: u64,
+}
+
+impl<T: Clone> Channel<T> {
+    pub fn new(how: Impairment, seed: u64, name: &str) -> Channel<T> {
+        Channel {
+            how,
+            random: Stream::new(seed, name),
+            bad: false,
+            last: Time::ZERO,
+            flying: BinaryHeap::new(),
+            items: BTreeMap::new(),
+            number: 0,
+            sent: 0,
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        let how = self.how;
+        if how.burst <= 1.0 {
+            return self.random.chance(how.loss);
+        }
+        let leave = 1.0 / how.burst;
+        let enter = how.loss * leave / (1.0 - how.loss);
+        let change = if self.bad { leave } else { enter };
+        self.bad ^= self.random.chance(change);
+        self.bad
+    }
+
+    pub fn send(&mut self, ready: Time, item: T) {
+        self.sent += 1;
+        if self.is_lost() {
+            return;
+        }
+        let copies = 1 + u64::from(self.random.chance(self.how.duplicate));
+        for _ in 0..copies {
+            let jitter = self.how.jitter.mul_div(self.random.below(1_000), 1_000);
+            let mut at = ready + self.how.delay + jitter;
+            // Jitter keeps the order; reordering is a thing of its own.
+            at = at.max(self.last);
+            self.last = at;
+            if self.random.chance(self.how.reorder) {
+                at += self.how.reorder_by.mul_div(self.random.below(1_000), 1_000);
+            }
+            self.flying.push(Reverse((at, self.number)));
+            self.items.insert(self.number, item.clone());
+            self.number += 1;
+        }
+    }
+
+    pub fn next(&self) -> Option<Time> {
+        self.flying.peek().map(|it| it.0.0)
+    }
+
+    pub fn receive(&mut self, now: Time) -> Option<T> {
+        self.next().filter(|at| *at <= now)?;
+        let Reverse((_, number)) = self.flying.pop()?;
+        self.items.remove(&number)
+    }
+}
+
+/// One hop: sending end, channels, receiving end.
+pub struct Hop {
+    pub repairer: Repairer<(Unit, Packet)>,
+    pub requester: Requester<(Unit, Packet)>,
+    forward: Channel<(Head, Option<(Unit, Packet)>)>,
+    back: Channel<Feedback>,
+    /// Octets that left, with the end of their transmission.
+    pub octets: u64,
+    pub feedback_octets: u64,
+}
+
+impl Hop {
+    pub fn new(how: Impairment, rate: Option<Rate>, seed: u64, name: &str) -> Hop {
+        let config = RepairConfig {
+            name: name.into(),
+            session: SESSION,
+            rate,
+        };
+        Hop {
+            repairer: Repairer::new(config),
+            requester: Requester::new(name, SESSION),
+            forward: Channel::new(how, seed, &format!("{name}/forward")),
+            back: Channel::new(how, seed, &format!("{name}/back")),
+            octets: 0,
+            feedback_octets: 0,
+        }
+    }
+
+    pub fn send(&mut self, now: Time, unit: Unit, packet: Packet) {
+        let input = RepairerInput::Send {
+            at: now,
+            unit,
+            item: (unit, packet),
+        };
+        self.repairer.handle(now, input, &mut Off);
+        self.drain(now);
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(out) = self.repairer.poll_transmit(now, &mut Off) {
+            if out.item.is_some() {
+                self.octets += u64::from(OCTETS);
+            }
+            // Through the codec, as on a socket.
+            let mut wire = Vec::new();
+            out.head.encode_into(&mut wire);
+            let (head, rest) = Head::decode(&wire).expect("what is encoded decodes");
+            assert!(rest.is_empty() && head == out.head);
+            self.forward.send(out.ready, (head, out.item));
+        }
+        while let Some(feedback) = self.requester.poll_transmit(now, &mut Off) {
+            let mut wire = Vec::new();
+            Head::Feedback(feedback.clone()).encode_into(&mut wire);
+            self.feedback_octets += wire.len() as u64;
+            let (head, _) = Head::decode(&wire).expect("what is encoded decodes");
+            assert_eq!(head, Head::Feedback(feedback.clone()));
+            self.back.send(now, feedback);
+        }
+    }
+
+    /// Runs what is due; gives what arrived.
+    pub fn run(&mut self, now: Time) -> Vec<(Unit, Packet)> {
+        while let Some(feedback) = self.back.receive(now) {
+            self.repairer
+                .handle(now, RepairerInput::Feedback(feedback), &mut Off);
+            self.drain(now);
+        }
+        while let Some((head, item)) = self.forward.receive(now) {
+            let input = match item {
+                Some(item) => RequesterInput::Datagram(head, item),
+                None => RequesterInput::Marker(head),
+            };
+            self.requester.handle(now, input, &mut Off);
+            self.drain(now);
+        }
+        self.repairer.on_timeout(now, &mut Off);
+        self.requester.on_timeout(now, &mut Off);
+        self.drain(now);
+        std::iter::from_fn(|| self.requester.poll_event()).collect()
+    }
+
+    pub fn next(&self) -> Option<Time> {
+        let machines = earliest(self.repairer.next_timeout(), self.requester.next_timeout());
+        earliest(machines, earliest(self.forward.next(), self.back.next()))
+    }
+}
+
+/// How a run is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub hops: usize,
+    pub how: Impairment,
+    pub rate: Option<Rate>,
+    pub budget: Span,
+    pub frames: u64,
+    pub seed: u64,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    pub frames: u64,
+    pub lost: u64,
+    /// Packets that were handed over more than once.
+    pub twice: u64,
+    pub hops: Vec<(RepairStats, RequestStats)>,
+    pub feedback_rate: u64,
+    /// Packets that left the source, and those that arrived, in time or not.
+    pub packets: (u64, u64),
+}
+
+impl Outcome {
+    pub fn share_lost(&self) -> f64 {
+        self.lost as f64 / self.frames as f64
+    }
+
+    /// Octets of repairs over octets of media, on the hop with the most.
+    pub fn overhead(&self) -> f64 {
+        let hops = self.hops.iter().map(|(sent, _)| {
+            let base = sent.layers.base;
+            base.repair_octets as f64 / base.octets as f64
+        });
+        hops.fold(0.0, f64::max)
+    }
+
+    /// Spurious repairs over datagrams sent, on the hop with the most.
+    pub fn spurious(&self) -> f64 {
+        let hops = self
+            .hops
+            .iter()
+            .map(|(sent, received)| received.spurious as f64 / sent.layers.base.sent as f64);
+        hops.fold(0.0, f64::max)
+    }
+}
+
+/// 25 frames a second; each 25th has 60 packets, the others 8.
+pub fn run(setup: &Setup) -> Outcome {
+    let mut hops: Vec<Hop> = (0..setup.hops)
+        .map(|n| Hop::new(setup.how, setup.rate, setup.seed, &format!("hop{n}")))
+        .collect();
+    let interval = Span::from_ms(40);
+    let start = Time::ZERO + Span::from_secs(1);
+    let path = setup.how.delay.times(setup.hops as u64);
+    let own = setup.budget.saturating_sub(path);
+    let mut missing: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut twice, mut frame) = (0, 0);
+    let mut now = start;
+    let end = start + interval.times(setup.frames) + Span::from_secs(1);
+    while now < end {
+        while frame < setup.frames && start + interval.times(frame) <= now {
+            let of = if frame % 25 == 0 { 60 } else { 8 };
+            for index in 0..of {
+                let unit = Unit {
+                    flow: FlowId(1),
+                    layer: Layer::Base,
+                    stamp_us: Some(now.as_us() as u32),
+                    octets: OCTETS,
+                    last: index + 1 == of,
+                    repair: true,
+                };
+                hops[0].send(now, unit, Packet { frame, index, of });
+            }
+            missing.insert(frame, of);
+            frame += 1;
+        }
+        for at in 0..hops.len() {
+            let budget = match hops.get(at + 1) {
+                Some(below) => below.repairer.budget(),
+                None => Some(own),
+            };
+            let arrived = {
+                let hop = &mut hops[at];
+                hop.requester
+                    .handle(now, RequesterInput::Budget(budget), &mut Off);
+                hop.run(now)
+            };
+            for (unit, packet) in arrived {
+                match hops.get_mut(at + 1) {
+                    Some(below) => below.send(now, unit, packet),
+                    None => {
+                        twice += u64::from(!seen.insert(packet));
+                        let deadline = start + interval.times(packet.frame) + setup.budget;
+                        if now <= deadline
+                            && let Some(left) = missing.get_mut(&packet.frame)
+                        {
+                            *left -= 1;
+                        }
+                    }
+                }
+            }
+        }
+        let next = hops.iter().map(Hop::next).fold(None, earliest);
+        let frames = (frame < setup.frames).then(|| start + interval.times(frame));
+        let wake = earliest(earliest(next, frames), Some(end)).unwrap_or(end);
+        // Timers that are due have run; a machine that wants the same instant again would hang the run.
+        now = wake.max(now + Span::from_us(1));
+    }
+    let seconds = end.since(start).as_secs_f64();
+    Outcome {
+        frames: setup.frames,
+        lost: missing.values().filter(|left| **left > 0).count() as u64,
+        twice,
+        feedback_rate: hops
+            .iter()
+            .map(|hop| {
+                let headers = hop.requester.stats().feedback * 53;
+                ((hop.feedback_octets + headers) as f64 * 8.0 / seconds) as u64
+            })
+            .max()
+            .unwrap_or(0),
+        hops: hops
+            .iter()
+            .map(|hop| (hop.repairer.stats(), hop.requester.stats()))
+            .collect(),
+        packets: (hops[0].repairer.stats().layers.base.sent, seen.len() as u64),
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the machines of repair through their public interface.
+
+mod channel;
+mod codec;
+mod properties;
+mod reachable;

@@ -1,0 +1,359 @@
+use std::collections::BTreeSet;
+
+use layercast_core::{FlowId, Layer, Machine, Off, Rate, Serial, Span, Stream, Time};
+use layercast_repair::{
+    Arrival, Feedback, Head, MAX_GAPS, MAX_HISTORY, MAX_QUEUED, MAX_RANGES, Missing, RepairConfig,
+    Repairer, RepairerInput, Requester, RequesterInput, SPAN, Unit,
+};
+use proptest::prelude::*;
+
+use crate::channel::{Impairment, OCTETS, SESSION, Setup, run};
+
+fn at(us: u64) -> Time {
+    Time::ZERO + Span::from_secs(1) + Span::from_us(us)
+}
+
+fn repairer(rate: Option<Rate>) -> Repairer<u64> {
+    Repairer::new(RepairConfig {
+        name: "a-b".into(),
+        session: SESSION,
+        rate,
+    })
+}
+
+fn unit(layer: Layer, stamp_us: u32) -> Unit {
+    Unit {
+        flow: FlowId(1),
+        layer,
+        stamp_us: Some(stamp_us),
+        octets: OCTETS,
+        last: true,
+        repair: true,
+    }
+}
+
+fn send(now: Time, layer: Layer, item: u64) -> RepairerInput<u64> {
+    RepairerInput::Send {
+        at: now,
+        unit: unit(layer, now.as_us() as u32),
+        item,
+    }
+}
+
+/// Feedback that says that the `len` counters up to `hi` are lost.
+fn all_lost(now: Time, hi: u64, len: u64) -> Feedback {
+    Feedback {
+        session: SESSION,
+        tx_us: Serial(now.as_us() as u32),
+        hi: Serial(hi as u32),
+        known: len as u16,
+        window_us: 1_000,
+        budget_ms: Some(1_000),
+        missing: vec![Missing {
+            back: (len - 1) as u16,
+            len: len as u16,
+            requested: true,
+        }],
+        arrivals: Vec::new(),
+    }
+}
+
+fn any_feedback() -> impl Strategy<Value = Feedback> {
+    let range = (any::<u16>(), 1..0x7FFF_u16, any::<bool>());
+    let ranges = prop::collection::vec(range, 0..MAX_RANGES);
+    let arrivals = prop::collection::vec((any::<u16>(), 0..1_u32 << 24), 0..16);
+    let fixed = (
+        0..9_u16,
+        any::<u32>(),
+        0..3_000_u32,
+        any::<u16>(),
+        any::<u32>(),
+    );
+    (fixed, prop::option::of(any::<u16>()), ranges, arrivals).prop_map(
+        |((session, tx, hi, known, window_us), budget_ms, ranges, arrivals)| Feedback {
+            session,
+            tx_us: Serial(tx),
+            hi: Serial(hi),
+            known,
+            window_us,
+            budget_ms,
+            missing: ranges
+                .into_iter()
+                .map(|(back, len, requested)| Missing {
+                    back,
+                    len,
+                    requested,
+                })
+                .collect(),
+            arrivals: arrivals
+                .into_iter()
+                .map(|(back, ago_us)| Arrival { back, ago_us })
+                .collect(),
+        },
+    )
+}
+
+fn any_head() -> impl Strategy<Value = Head> {
+    let counter = prop_oneof![0..2_000_u32, any::<u32>()];
+    (0..4_u8, 6..9_u16, counter, 1..1_u32 << 24).prop_map(|(kind, session, counter, back)| {
+        let (counter, layer) = (Serial(counter), Layer::E1);
+        match kind {
+            0 => Head::Data {
+                session,
+                counter,
+                layer,
+            },
+            1 => Head::Repair {
+                session,
+                counter,
+                layer,
+                back: back % 100 + 1,
+            },
+            2 => Head::Repair {
+                session,
+                counter,
+                layer,
+                back,
+            },
+            _ => Head::Marker {
+                session,
+                hi: counter,
+                rtt_us: back,
+            },
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Over any channel a packet is handed over once, and each one that is missing has a cause.
+    #[test]
+    fn each_packet_once_or_missing_with_a_cause(
+        loss in 0.0..0.4_f64,
+        burst in prop_oneof![Just(1.0), 2.0..30.0_f64],
+        duplicate in 0.0..0.2_f64,
+        reorder in 0.0..0.2_f64,
+        delay in 0..80_u64,
+        rate in prop::option::of(4_u64..50),
+        budget in 50..600_u64,
+        hops in 1..3_usize,
+        seed in any::<u64>(),
+    ) {
+        let how = Impairment {
+            loss,
+            burst,
+            duplicate,
+            reorder,
+            reorder_by: Span::from_ms(30),
+            delay: Span::from_ms(delay),
+            jitter: Span::from_ms(3),
+        };
+        let outcome = run(&Setup {
+            hops,
+            how,
+            rate: rate.map(|rate| Rate::from_bps(rate * 1_000_000)),
+            budget: Span::from_ms(budget),
+            frames: 100,
+            seed,
+        });
+        prop_assert_eq!(outcome.twice, 0);
+        let causes: u64 = outcome.hops.iter().map(|(sent, _)| {
+            let base = sent.layers.base;
+            base.too_late + base.over_grant + base.unsent + sent.forgotten + sent.unresolved
+        }).sum();
+        let duplicates: u64 = outcome.hops.iter().map(|(_, received)| received.duplicates).sum();
+        let (sent, arrived) = outcome.packets;
+        prop_assert!(
+            sent - arrived <= causes + duplicates,
+            "{} of {} arrived, causes {}: {:?}", arrived, sent, causes, outcome.hops
+        );
+    }
+
+    /// Whatever feedback asks for, what leaves fits the rate, strictly one datagram after the other.
+    #[test]
+    fn repairs_never_exceed_the_rate(
+        rate in 1_u64..40,
+        steps in prop::collection::vec((0..3_usize, 0..4_000_u64, any::<bool>()), 50..400),
+    ) {
+        let rate = Rate::from_bps(rate * 1_000_000);
+        let tx = rate.time_for(OCTETS.into());
+        let mut repairer = repairer(Some(rate));
+        let (mut us, mut sent, mut free) = (0, 0, Time::ZERO);
+        for (layer, wait, asks) in steps {
+            us += wait;
+            let now = at(us);
+            repairer.handle(now, send(now, Layer::ALL[layer], sent), &mut Off);
+            if asks && sent > 0 {
+                let lost = all_lost(now, sent - 1, sent.min(2_000));
+                repairer.handle(now, RepairerInput::Feedback(lost), &mut Off);
+            }
+            while let Some(out) = repairer.poll_transmit(now, &mut Off) {
+                if out.item.is_none() {
+                    continue;
+                }
+                sent += 1;
+                let start = out.ready.saturating_sub(tx);
+                prop_assert!(start >= free && start <= now);
+                free = out.ready;
+            }
+        }
+    }
+
+    /// Without a rate, repairs take no more than the media and a burst.
+    #[test]
+    fn without_a_rate_repairs_are_bounded_by_the_media(seed in any::<u64>()) {
+        let mut repairer = repairer(None);
+        let mut random = Stream::new(seed, "steps");
+        let mut sent = 0;
+        for step in 0..2_000_u64 {
+            let now = at(step * 1_000);
+            if random.chance(0.3) {
+                repairer.handle(now, send(now, Layer::Base, step), &mut Off);
+            }
+            if sent > 0 {
+                let lost = all_lost(now, sent - 1, sent.min(2_000));
+                repairer.handle(now, RepairerInput::Feedback(lost), &mut Off);
+            }
+            while let Some(out) = repairer.poll_transmit(now, &mut Off) {
+                sent += u64::from(out.item.is_some());
+            }
+        }
+        let base = repairer.stats().layers.base;
+        prop_assert!(base.repair_octets <= base.octets + (64 << 10));
+        prop_assert!(base.repairs > 0 && base.over_grant > 0);
+    }
+
+    /// Feedback from anybody moves no state beyond its bounds.
+    #[test]
+    fn forged_feedback_is_harmless(forged in prop::collection::vec(any_feedback(), 1..60)) {
+        let mut repairer = repairer(Some(Rate::from_bps(10_000_000)));
+        for (n, feedback) in forged.into_iter().enumerate() {
+            let now = at(n as u64 * 5_000);
+            for item in 0..40 {
+                repairer.handle(now, send(now, Layer::Base, item), &mut Off);
+            }
+            repairer.handle(now, RepairerInput::Feedback(feedback), &mut Off);
+            for _ in 0..20 {
+                repairer.poll_transmit(now, &mut Off);
+            }
+            let (history, queued) = repairer.held();
+            prop_assert!(history <= MAX_HISTORY && queued <= MAX_QUEUED);
+        }
+    }
+
+    /// Headers from anybody: content is given once, and the gaps stay bounded.
+    #[test]
+    fn forged_headers_are_harmless(forged in prop::collection::vec(any_head(), 1..300)) {
+        let mut requester = Requester::new("a-b", SESSION);
+        let mut seen = BTreeSet::new();
+        for (n, head) in forged.into_iter().enumerate() {
+            let now = at(n as u64 * 1_000);
+            let input = match &head {
+                Head::Marker { .. } => RequesterInput::Marker(head),
+                Head::Data { counter, .. } => RequesterInput::Datagram(head.clone(), counter.0),
+                Head::Repair { counter, back, .. } => {
+                    RequesterInput::Datagram(head.clone(), counter.0.wrapping_sub(*back))
+                }
+                _ => unreachable!("no other header is made"),
+            };
+            requester.handle(now, input, &mut Off);
+            while let Some(content) = requester.poll_event() {
+                prop_assert!(seen.insert(content), "{} twice", content);
+            }
+            if let Some(feedback) = requester.poll_transmit(now, &mut Off) {
+                let mut wire = Vec::new();
+                Head::Feedback(feedback.clone()).encode_into(&mut wire);
+                let decoded = Head::decode(&wire);
+                prop_assert_eq!(decoded, Ok((Head::Feedback(feedback), &[][..])));
+            }
+            prop_assert!(requester.missing() <= SPAN);
+        }
+    }
+}
+
+#[test]
+fn nothing_of_a_former_session_is_believed() {
+    let mut requester = Requester::new("a-b", SESSION);
+    let data = |session, counter, item| {
+        let head = Head::Data {
+            session,
+            counter: Serial(counter),
+            layer: Layer::Base,
+        };
+        RequesterInput::Datagram(head, item)
+    };
+    requester.handle(at(0), data(SESSION - 1, 70_000, 1), &mut Off);
+    requester.handle(at(1), data(SESSION, 0, 2), &mut Off);
+    assert_eq!(requester.poll_event(), Some(2));
+    assert_eq!(requester.poll_event(), None);
+    assert_eq!(requester.stats().strays, 1);
+    let mut repairer = repairer(None);
+    repairer.handle(at(0), send(at(0), Layer::Base, 0), &mut Off);
+    assert!(repairer.poll_transmit(at(0), &mut Off).is_some());
+    let old = Feedback {
+        session: SESSION - 1,
+        ..all_lost(at(1), 0, 1)
+    };
+    repairer.handle(at(1), RepairerInput::Feedback(old), &mut Off);
+    assert_eq!(repairer.stats().feedback_ignored, 1);
+    assert_eq!(repairer.poll_transmit(at(1), &mut Off), None);
+}
+
+#[test]
+fn a_counter_is_handled_once_and_a_repair_has_a_new_one() {
+    let mut repairer = repairer(None);
+    repairer.handle(at(0), send(at(0), Layer::Base, 9), &mut Off);
+    assert!(repairer.poll_transmit(at(0), &mut Off).is_some());
+    for n in 1..5 {
+        let lost = all_lost(at(n * 20_000), 0, 1);
+        repairer.handle(at(n * 20_000), RepairerInput::Feedback(lost), &mut Off);
+    }
+    let out = repairer.poll_transmit(at(80_000), &mut Off).unwrap();
+    assert_eq!(out.item, Some(9));
+    let repair = Head::Repair {
+        session: SESSION,
+        counter: Serial(1),
+        layer: Layer::Base,
+        back: 1,
+    };
+    assert_eq!(out.head, repair);
+    let markers_only = std::iter::from_fn(|| repairer.poll_transmit(at(81_000), &mut Off));
+    assert!(markers_only.into_iter().all(|out| out.item.is_none()));
+    assert_eq!(repairer.stats().layers.base.repairs, 1);
+}
+
+#[test]
+fn the_base_layer_leaves_before_enhancement_layers() {
+    let mut repairer = repairer(Some(Rate::from_bps(1_000_000)));
+    for (item, layer) in [Layer::E2, Layer::E2, Layer::E1, Layer::Base]
+        .into_iter()
+        .enumerate()
+    {
+        repairer.handle(at(0), send(at(0), layer, item as u64), &mut Off);
+    }
+    let mut order = Vec::new();
+    for ms in 0..100 {
+        while let Some(out) = repairer.poll_transmit(at(ms * 1_000), &mut Off) {
+            order.extend(out.item);
+        }
+    }
+    assert_eq!(order, [3, 2, 0, 1]);
+}
+
+#[test]
+fn more_gaps_than_are_remembered_are_given_up() {
+    let mut requester = Requester::new("a-b", SESSION);
+    let gaps = 2 * MAX_GAPS as u64;
+    for n in 0..gaps {
+        let head = Head::Data {
+            session: SESSION,
+            counter: Serial(2 * n as u32 + 1),
+            layer: Layer::Base,
+        };
+        requester.handle(at(n), RequesterInput::Datagram(head, n), &mut Off);
+    }
+    assert_eq!(requester.missing(), MAX_GAPS as u64);
+    let stats = requester.stats();
+    assert_eq!((stats.gaps, stats.given_up), (gaps, gaps - MAX_GAPS as u64));
+}

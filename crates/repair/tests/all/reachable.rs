@@ -1,0 +1,116 @@
+//! What repair on a hop reaches: 25 frames a second with key frames of 60 packets, a round trip of 40 to 50 ms.
+
+use layercast_core::{Rate, Span};
+
+use crate::channel::{Impairment, Outcome, Setup, run};
+
+const FRAMES: u64 = 4_000;
+
+fn case(how: Impairment, budget_ms: u64, hops: usize) -> Outcome {
+    case_of(FRAMES, how, budget_ms, hops)
+}
+
+fn case_of(frames: u64, how: Impairment, budget_ms: u64, hops: usize) -> Outcome {
+    let setup = Setup {
+        hops,
+        how,
+        rate: Some(Rate::from_bps(20_000_000)),
+        budget: Span::from_ms(budget_ms),
+        frames,
+        seed: 1,
+    };
+    let outcome = run(&setup);
+    println!(
+        "{how:?} B={budget_ms} hops={hops}: lost {:.2e}, overhead {:.2} %, spurious {:.2} %, feedback {} kbit/s\n  {:?}",
+        outcome.share_lost(),
+        outcome.overhead() * 100.0,
+        outcome.spurious() * 100.0,
+        outcome.feedback_rate / 1_000,
+        outcome.hops,
+    );
+    assert_eq!(outcome.twice, 0);
+    assert!(
+        outcome.feedback_rate <= 170_000,
+        "{}",
+        outcome.feedback_rate
+    );
+    outcome
+}
+
+fn holds(outcome: &Outcome, lost: f64, overhead: f64) {
+    assert!(
+        outcome.share_lost() <= lost,
+        "lost {}",
+        outcome.share_lost()
+    );
+    assert!(
+        outcome.overhead() <= overhead,
+        "overhead {}",
+        outcome.overhead()
+    );
+}
+
+#[test]
+fn without_loss_nothing_is_repaired() {
+    let outcome = case(Impairment::loss(0.0), 200, 1);
+    holds(&outcome, 0.0, 0.0);
+    assert!(
+        outcome.feedback_rate <= 100_000,
+        "{}",
+        outcome.feedback_rate
+    );
+}
+
+#[test]
+fn one_percent_at_200_ms_loses_no_frame() {
+    holds(&case(Impairment::loss(0.01), 200, 1), 0.0, 0.03);
+}
+
+#[test]
+fn three_percent_at_200_ms() {
+    holds(&case(Impairment::loss(0.03), 200, 1), 2e-3, 0.06);
+}
+
+#[test]
+fn five_percent() {
+    holds(&case(Impairment::loss(0.05), 160, 1), 2.4e-3, 0.12);
+    holds(&case(Impairment::loss(0.05), 250, 1), 1e-3, 0.08);
+    holds(&case(Impairment::loss(0.05), 300, 1), 0.0, 0.08);
+}
+
+#[test]
+fn ten_percent_at_300_ms() {
+    holds(&case(Impairment::loss(0.1), 300, 1), 1e-3, 0.15);
+}
+
+#[test]
+fn bursts() {
+    let burst = |burst| Impairment {
+        burst,
+        ..Impairment::loss(0.05)
+    };
+    // Bursts are few: a longer run has enough of them.
+    holds(&case_of(10_000, burst(5.0), 300, 1), 1e-3, 0.1);
+    holds(&case_of(10_000, burst(20.0), 500, 1), 1e-3, 0.12);
+}
+
+#[test]
+fn reordering_causes_few_repairs() {
+    let how = Impairment {
+        reorder: 0.05,
+        reorder_by: Span::from_ms(8),
+        ..Impairment::loss(0.0)
+    };
+    let outcome = case(how, 200, 1);
+    holds(&outcome, 0.0, 0.01);
+    assert!(outcome.spurious() <= 0.01, "{}", outcome.spurious());
+    let both = Impairment { loss: 0.05, ..how };
+    let outcome = case(both, 200, 1);
+    assert!(outcome.spurious() <= 0.01, "{}", outcome.spurious());
+    holds(&outcome, 1e-3, 0.1);
+}
+
+#[test]
+fn three_hops_of_five_percent_at_300_ms() {
+    holds(&case(Impairment::loss(0.05), 300, 3), 1e-3, 0.07);
+}
