@@ -70,8 +70,8 @@ lint: venv ## Formatters and linters, Rust and Python; banned phrases
 test-rust: export PROPTEST_RNG_SEED ?= 1997
 # Tests of sockets run in real time and leave the processors idle: more of them in parallel take a third of the time.
 test-rust: export RUST_TEST_THREADS ?= 6
-test-rust: tools ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
-	MAKEFLAGS= cargo test --workspace
+test-rust: tools venv ## Rust tests: unit, property, interop with ffmpeg and tshark, doc tests
+	MAKEFLAGS= $(PY) scripts/rust_tests.py
 
 .PHONY: hunt
 hunt: ## Property tests with fresh seeds and HUNT_CASES (default 20000) cases each; failures go to the regression files
