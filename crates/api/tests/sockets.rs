@@ -288,6 +288,33 @@ async fn what_cannot_be_joined_says_why() {
     assert_eq!(error.unwrap_err().code(), "ENET");
 }
 
+/// Members know of the end when `close` returns: otherwise they would wait for the source to come back.
+#[tokio::test]
+async fn a_program_may_exit_when_its_group_is_closed() {
+    let (give, url) = tokio::sync::oneshot::channel();
+    let program = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let server = Server::bind("127.0.0.1:0").await.unwrap();
+            let group = Group::new("film").spec(spec()).wait_for(1);
+            let group = server.open_group(group).await.unwrap();
+            give.send(group.url()).unwrap();
+            for number in 0..48 {
+                group.send(picture(number)).await.unwrap();
+            }
+            group.close(Span::from_secs(10)).await.unwrap()
+        })
+    });
+    let (mut media, _control, management) = join(&url.await.unwrap()).await.unwrap();
+    let ended = async { while media.recv().await.is_some() {} };
+    soon("the end of the flow", ended).await;
+    event(&management, |it| matches!(it, QosEvent::GroupClosed { .. })).await;
+    assert_eq!(program.join().unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_group_that_nobody_joins_can_be_closed_while_its_source_waits() {
     let server = Server::bind("127.0.0.1:0").await.unwrap();

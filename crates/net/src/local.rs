@@ -13,6 +13,8 @@ use crate::frames::{Frames, Next};
 /// How long the first frame waits for the demands of the members it waited for: an era, in which each sends RES,
 /// and half of one for switches on the way to merge them.
 const HOLD: Span = Span::from_ms(1_500);
+/// How long neighbours get to read the end of a flow after everything has been sent: a program may exit when it is over.
+pub(crate) const FAREWELL: Span = Span::from_ms(300);
 
 /// A source and the frames it is fed from.
 pub(crate) struct Running {
@@ -34,13 +36,21 @@ pub(crate) struct Running {
     pub requests: Pending,
 }
 
-/// A flow that its user closes.
+/// A flow that its user closes. Dropping it answers.
 struct Closing {
-    /// When what is queued need not be sent any more.
+    /// When what is queued need not be sent any more; once the source is done, when members have read that.
     until: Time,
-    /// Frames of a live producer that were not even queued by then.
+    /// Frames that did not leave.
     left: u32,
-    reply: oneshot::Sender<u32>,
+    reply: Option<oneshot::Sender<u32>>,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(self.left);
+        }
+    }
 }
 
 impl Running {
@@ -137,7 +147,7 @@ impl Running {
         self.closing = Some(Closing {
             until: now.saturating_add(grace),
             left: 0,
-            reply,
+            reply: Some(reply),
         });
         // No further member is expected.
         (self.waits_for, self.held_until) = (0, None);
@@ -152,10 +162,12 @@ impl Running {
         if self.frames.live() && !self.ended {
             self.feed(now);
         }
-        if let Some(closing) = &mut self.closing
-            && closing.until <= now
-            && !self.ended
-        {
+        let Some(closing) = &mut self.closing else {
+            return;
+        };
+        if closing.until <= now && self.finished {
+            self.closing = None;
+        } else if closing.until <= now && !self.ended {
             let left = self.frames.waiting() + usize::from(self.next.take().is_some());
             closing.left = u32::try_from(left).unwrap_or(u32::MAX);
             self.end(now);
@@ -164,15 +176,17 @@ impl Running {
 
     /// When the next of its timers is due.
     pub fn next_timeout(&self) -> Option<Time> {
-        let closing = self.closing.as_ref().filter(|_| !self.ended);
+        let waits = self.finished || !self.ended;
+        let closing = self.closing.as_ref().filter(|_| waits);
         earliest(closing.map(|closing| closing.until), self.held_until)
     }
 
-    /// The source is done.
-    pub fn finish(&mut self, undelivered: u32) {
+    /// The source is done, and `undelivered` frames have not left.
+    pub fn finish(&mut self, now: Time, undelivered: u32) {
         self.finished = true;
-        if let Some(closing) = self.closing.take() {
-            let _ = closing.reply.send(undelivered.saturating_add(closing.left));
+        if let Some(closing) = &mut self.closing {
+            closing.left = closing.left.saturating_add(undelivered);
+            closing.until = now.saturating_add(FAREWELL);
         }
     }
 }

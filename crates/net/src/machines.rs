@@ -259,7 +259,7 @@ impl Machines {
                     continue;
                 }
                 SourceEvent::MemberJoined(_) => running.joined(now),
-                SourceEvent::Finished { undelivered } => running.finish(*undelivered),
+                SourceEvent::Finished { undelivered } => running.finish(now, *undelivered),
                 SourceEvent::Answer { id, status } => {
                     running.requests.answer(*id, status.clone());
                     continue;

@@ -15,6 +15,7 @@ use crate::connection::PeerEvent;
 use crate::error::NetError;
 use crate::hello::Hello;
 use crate::identity::own_or_new;
+use crate::local::FAREWELL;
 use crate::machines::{Machines, Receiving};
 use crate::peer::Peers;
 use crate::ports::Ports;
@@ -27,8 +28,6 @@ use crate::xtp::{XtpDoor, XtpNode};
 
 /// How long sources get to send what is queued when the node is asked to stop.
 const GRACE: Span = Span::from_secs(2);
-/// How long neighbours get to read the farewell after everything has been sent.
-const DRAIN: Span = Span::from_ms(300);
 /// Attempts to find a port number that is free for both TCP and UDP.
 const PORT_ATTEMPTS: usize = 16;
 
@@ -283,7 +282,7 @@ impl Actor for Runtime {
         }
         let ending = self.until_finished || self.stop_at.is_some();
         if ending && self.machines.all_sent() {
-            self.stop_at = earliest(self.stop_at, Some(now + DRAIN));
+            self.stop_at = earliest(self.stop_at, Some(now + FAREWELL));
         }
         if self.stop_at.is_some_and(|at| at <= now) {
             return Ok(Turn::Over);
