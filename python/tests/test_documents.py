@@ -98,7 +98,7 @@ def reason_not_to_run(block: Block) -> str | None:
 def results(tmp_path_factory, request) -> dict[str, Future]:
     """The results of all pages that have blocks to run, which begin at the first use of this.
 
-    Pages play media in real time beside other tests: one that fails runs a second time, when no other page runs.
+    Pages play media in real time beside other tests: a page that fails runs a second time, alone.
     """
     wanted = {
         item.callspec.params["block"].name for item in request.session.items if "block" in item.fixturenames

@@ -370,7 +370,7 @@ impl<T> Requester<T> {
 
     fn feedback(&self, now: Time) -> Feedback {
         let hi = self.next - 1;
-        // Too many gaps for one report: nothing is said of what lies before the newest ones.
+        // Too many gaps for one report: it omits those before the newest ones.
         let unlisted = self.gaps.len().saturating_sub(MAX_RANGES);
         let floor = match unlisted.checked_sub(1).and_then(|last| self.gaps.get(last)) {
             Some(gap) => self.floor.max(gap.end),

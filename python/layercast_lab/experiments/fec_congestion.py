@@ -70,7 +70,7 @@ def rows(found: Mapping[Job, dict]) -> list[Row]:
                 good = worst >= 0.99 and queue <= 1.1 * alone["queue"] + 0.5
                 reported, tolerance = "as if it had none", "index 0.99, queue as without FEC"
             elif how == "signal only":
-                # Parities on top of the window are load that nobody controls, but their losses are told.
+                # Parities outside of the window are uncontrolled load, but their losses are reported.
                 good = queue >= alone["queue"]
                 reported, tolerance = "parities add load", "queue longer than without FEC"
             else:

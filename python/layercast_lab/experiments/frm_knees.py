@@ -207,7 +207,7 @@ def e3(context: Context) -> Report:
     paper=f"{PAPER}, no figure",
 )
 def e5(context: Context) -> Report:
-    """Knees by k and by loss, with lists evaluated when all have answered, and with gaps that are told."""
+    """Knees by k and by loss, with lists evaluated when all have answered, and with reported gaps."""
     sizes = (10, 25, 50, 75, 100, 125, 150, 175, 200, 225, 250, 275, 300)
     told: list[tuple[str, dict[str, Any], str, tuple[int, int]]] = [
         ("k = 1.1", {"k": 1.1}, "about 200", (200, 200)),
@@ -216,7 +216,7 @@ def e5(context: Context) -> Report:
         ("L = 1e-3, k = 1.5", {"loss": 1e-3}, "75 to 100", (75, 100)),
         ("L = 1e-3, k = 1.1", {"loss": 1e-3, "k": 1.1}, "125 to 150", (125, 150)),
         ("evaluated when all have answered", {"on_complete": True}, "about 250", (250, 250)),
-        ("the same, gaps told", {"on_complete": True, "repair": "union"}, "beyond 200", (200, 300)),
+        ("the same, gaps reported", {"on_complete": True, "repair": "union"}, "beyond 200", (200, 300)),
     ]
     found = sweep(context, "FRM, E5", sizes, [made for _, made, _, _ in told])
     knees = [knee(runs) for runs in found]

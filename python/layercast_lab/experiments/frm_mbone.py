@@ -19,7 +19,7 @@ SITES = {"Lancaster": ("12ms", 0.02), "Sophia-Antipolis": ("18ms", 0.05)}
 def e4(context: Context) -> Report:
     """Paris to Lancaster and Sophia-Antipolis over tunnels of 512 kbit/s that lose packets."""
     packets = 50 if context.seconds else 500
-    ways = {"go-back-N": {}, "gaps told": {"repair": "union", "on_complete": True}}
+    ways = {"go-back-N": {}, "gaps reported": {"repair": "union", "on_complete": True}}
     seeds = context.seed_range(5)
     branches = [
         {"name": name, "delay": delay, "loss": loss, "back_loss": loss, "rate": "512 kbit/s"}

@@ -25,7 +25,7 @@ def runs_of(context: Context, what: str, made: Sequence[dict[str, Any]]) -> list
 
 
 def expelled(run: Run) -> list[tuple[float, int, int]]:
-    """When, whom (from 0), and at what rate of the group, octets per second."""
+    """Time, expelled receiver (from 0), and rate of the group in octets per second."""
     pattern = re.compile(r"Ejected { member: MemberId\((\d+)\), own_rate: \d+, group_rate: (\d+) }")
     found = [(note["at_s"], pattern.match(note["what"])) for note in run["notes"]]
     return [(at, int(match[1]), int(match[2])) for at, match in found if match]
@@ -112,7 +112,7 @@ FACTORS = (1.1, 1.5, 2.0)
     "fully-reliable-multicast/e6", title="One receiver behind a satellite", paper=f"{PAPER}, no figure"
 )
 def e6(context: Context) -> Report:
-    """One receiver 250 ms away, the others 10 to 15: throughput by k, and whom ejection names."""
+    """One receiver 250 ms away, the others 10 to 15: throughput by k, the ejected receiver."""
     far = frm.star(1, name="satellite", delay="250ms", delay_to="250ms")
     sizes = (10, 25, 50, 100)
     packets = 200 if context.seconds else 600
@@ -149,9 +149,10 @@ def e6(context: Context) -> Report:
             "ejection below 180 kB/s",
             "the culprit is named (2.7)",
             f"the satellite in {right} of {len(named)} runs; {others} others",
-            "the satellite, nobody else",
+            "the satellite, no other receiver",
             judge(right == len(named), trend=right > 0),
-            "levels tell who is behind when polled, not who is far; who has just lost a packet is behind",
+            "levels show which receiver is behind when polled, not which is far; "
+            "a receiver that has just lost a packet is behind",
         )
     )
     before = throughput(by_case[10, 1.5, "keep"])
@@ -171,7 +172,7 @@ def e6(context: Context) -> Report:
     for number, k in enumerate(FACTORS):
         for way, look in (("keep", "-o"), ("eject", "--s")):
             rates = [throughput(by_case[size, k, way]) for size in sizes]
-            label = f"k = {k:g}, " + ("nobody expelled" if way == "keep" else "ejection")
+            label = f"k = {k:g}, " + ("no receiver expelled" if way == "keep" else "ejection")
             axis.plot(sizes, rates, look, ms=4, color=COLOURS[number], label=label)
         axis.axhline(32 * 2_000 / (2 * k * 0.502) / 1e3, color=COLOURS[number], lw=0.8, ls=":")
     axis.plot([], [], ":", color="0.5", lw=0.8, label="a buffer in two rounds")
@@ -222,8 +223,8 @@ def e9(context: Context) -> Report:
         rows.append(
             Row(
                 {"ordinary": "any receiver", "mandatory": "a key member", "quorum": "one of all N"}[kind],
-                "the others go on" if goes_on else "the communication is released",
-                f"{sum(failure is None for failure in failed)} of {len(failed)} went on; after "
+                "the others continue" if goes_on else "the communication is released",
+                f"{sum(failure is None for failure in failed)} of {len(failed)} continued; after "
                 + " / ".join(f"{np.mean(reactions[kind, size]):.2f}" for size in sizes)
                 + f" s with {', '.join(map(str, sizes))} receivers; at most {max(shares):.2f} of the bound",
                 "so in each run, within 1 + 4 handshakes, each twice as long",

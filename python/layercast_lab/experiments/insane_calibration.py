@@ -27,7 +27,7 @@ TITLE = "INSANE: the buffers of the switches"
 CONV, ROUTER = "noqos-conv-svc", "noqos-router-svc"
 LIMITS, PORTS = (128, 160, 170, 192), (500, 800, 1000)
 SHARED = 256, 256
-"""All of a port for everybody, where the specification starts."""
+"""The whole port for all traffic: the start of the specification."""
 TIMES = "audio loss, router to conv"
 """How many times more audio is lost with circuits per router, means over the seeds."""
 CLEARLY = 0.1

@@ -20,7 +20,7 @@ TITLE = "INSANE with deficit round robin and earliest deadline first"
 LATER = ("drr", "edf")
 SETUP = "app-svc"
 ELEVATED = ("telnet", "ftp", "audio", "video", "qos1")
-"""Who goes first; the conclusions about static priority are about these."""
+"""The elevated classes; the conclusions about static priority concern these."""
 BESIDE = ("app-svccache", "conv-svc")
 """Of qos1, for the conclusions about sharing and keeping circuits."""
 BASES = tuple(f"noqos-{setup}" for setup in (SETUP, *BESIDE))
@@ -28,7 +28,7 @@ GUARANTEED = tuple(f"{name}-{which}-{SETUP}" for name in ("wc", "nwc") for which
 SHOWN = ("telnet response p90", "telnet connect p90", "ftp session p90", "http page p90")
 SHOWN += ("audio loss", "audio overdue", "video loss")
 FELT = ("telnet response p90", "http item p90", "ftp session p90", "audio loss", "audio overdue")
-"""What those feel of a discipline who are not elevated by it."""
+"""The effect of a discipline on classes that it does not elevate."""
 
 
 def elevating(scheduler: str) -> list[str]:
@@ -63,7 +63,7 @@ def disciplines(context: Context) -> Report:
 
 
 def felt(scheduler: str, metric: str, values: Values) -> Row:
-    """What a discipline that elevates video alone does to others, who are the same circuits under noqos."""
+    """The effect of a discipline that elevates only video on the other circuits, against noqos."""
     target = Target("5.9", (), "", (metric,), qos(f"{scheduler}-video", setups=(SETUP,)), "", "R")
     return open_row(f"{scheduler}-video, not elevated: {metric}", "noqos", target, values)
 
@@ -76,13 +76,13 @@ def beside(scheduler: str, other: str, values: Values) -> Row:
 
 
 def open_row(name: str, base: str, target: Target, values: Values) -> Row:
-    """A comparison that nobody has reported."""
+    """A comparison that no paper reports."""
     judged = judge(target, values)
     return Row(name, f"beside {base}", measured(judged), "none", judged.verdict)
 
 
 def draw(values: Values, path: Path) -> str:
-    """A panel for each metric, a group for each who is elevated, a bar for each discipline."""
+    """A panel per metric, a group per set of elevated classes, a bar per discipline."""
     picture = Bars(SHOWN, ELEVATED, ("noqos", "sp", *LATER), policy)
     return panels(picture, values, path, columns=2)
 

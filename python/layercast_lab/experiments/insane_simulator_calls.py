@@ -64,7 +64,7 @@ class Calls:
 def scenario(loss: float, seconds: float) -> dict[str, Any]:
     """Conversations of single packets, each with a circuit of its own, and what fills the buffer of the link.
 
-    Cells of signalling go first but share the buffer: who finds it full is lost, whatever it is. The
+    Cells of signalling have priority but share the buffer: any cell that finds it full is lost. The
     scenario language has no loss on links of cells, so overload stands for it.
     """
     hosts = HOSTS + 1

@@ -19,7 +19,7 @@ from layercast_lab.style import plt
 TITLE = "INSANE S7: no circuit and no reservation stays"
 TALKERS = 20
 TALK_S, SILENCE_S, WAVES = 20.0, 400.0, 2
-"""Everybody talks, then nobody does, twice."""
+"""All sources talk, then none does, twice."""
 IDLE_S = 310.0
 """After the last packet: 10 s bound, 300 s kept."""
 SLACK_S = 3.0
@@ -35,7 +35,7 @@ ALL_END_S = 4000.0
 
 
 def voices() -> dict[str, Any]:
-    """Everybody on one side talks to the other, all at the same times."""
+    """All hosts of one side talk to the other side, at the same times."""
     return {"audio": audio(TALK_S, SILENCE_S, WAVES * TALK_S + (WAVES - 1) * SILENCE_S, 0.1)}
 
 
@@ -189,5 +189,5 @@ def draw(found: dict[str, list[Seen]], path: Path) -> str:
             axis.axvspan(wave * WAVE_S, wave * WAVE_S + TALK_S, color="#d0d5dd", zorder=0)
         axis.set(ylabel="circuits")
         axis.legend(loc=(0.1, 0.2), fontsize=8)
-    axes[1].set(xlabel="time (s); grey: everybody talks")
+    axes[1].set(xlabel="time (s); grey: all talk")
     return style.save(figure, path)

@@ -94,7 +94,7 @@ def s3(context: Context) -> Report:
     }
     plain, first = (found[policy] for policy in POLICIES)
     limit = 1 + TOLERANCE_S / CELL_S
-    # So many cells take longer than it is from one packet of a voice to the next.
+    # This number of cells takes longer than the interval between two packets of a voice.
     full = QUEUE["per_vc_limit"] + cells(VOICE)
     rows = [
         Row(
@@ -126,7 +126,7 @@ def s3(context: Context) -> Report:
 
 
 def draw(found: dict[str, np.ndarray], path: Path) -> str:
-    """Which share of the packets waited at most so long."""
+    """The share of the packets that waited at most this time."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4), sharey=True)
     for axis, most in ((left, None), (right, 1.6)):
         for number, (policy, waits) in enumerate(found.items()):

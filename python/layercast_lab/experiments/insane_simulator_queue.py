@@ -22,7 +22,7 @@ TITLE = "INSANE S2: a queue for a T1 link beside M/D/1"
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 WARM_UP_S, SECONDS = 5.0, 60.0
 HEAVY, LONGER = 0.9, 3
-"""From this load on queues remember for so long that runs are so many times longer."""
+"""From this load on, the memory of queues is long, and runs are longer by this factor."""
 SEEDS = 20
 ONE_CELL, PACKET = 40, 552
 SLOWER = 8 * PACKET / 424

@@ -105,7 +105,7 @@ def cost(campaign: Campaign) -> list[Row]:
             f"{times}: 1 : {LONG_S / typical:.0f}, {LONGEST_S / typical:.0f} times an Ultra 1",
             "none: another machine",
             "open",
-            "as many at once as there are processors",
+            "as many in parallel as there are processors",
         ),
         Row(
             names[1],

@@ -118,14 +118,16 @@ EXPECTED = (
         73_200,
     ),
     Expected(
-        "most at once at a site, per connection",
+        "most simultaneous circuits at a site, per connection",
         240,
         circuits("per_connection", "max_open"),
         234,
         246,
         note=SHARED,
     ),
-    Expected("most at once at a site, shared", 119, circuits("per_application", "max_open"), 112, 126),
+    Expected(
+        "most simultaneous circuits at a site, shared", 119, circuits("per_application", "max_open"), 112, 126
+    ),
     Expected(
         "most in a second, per connection",
         31.5,

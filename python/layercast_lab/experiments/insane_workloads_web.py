@@ -42,7 +42,11 @@ def size(found: Sequence[Mapping[str, Any]], whole_length: bool) -> Row:
     same = near and set(clients) == {SITES * WORKSTATIONS}
     verdict = judge(same) if whole_length else "open"
     return Row(
-        "19 Sep: who was listened to", f"about 100 workstations, {whole(SPAN_S)} s", told, "102, 1 %", verdict
+        "19 Sep: monitored workstations",
+        f"about 100 workstations, {whole(SPAN_S)} s",
+        told,
+        "102, 1 %",
+        verdict,
     )
 
 

@@ -96,7 +96,7 @@ def run(scale: float, seed: int) -> tuple[list[dict], list[dict], int]:
 
 
 def scenario(scale: float, seed: int) -> dict[str, Any]:
-    """E5, so many times as fast: times shrink, rates grow.
+    """E5, accelerated by a factor: times shrink, rates grow.
 
     A demo has one process for each receiver; so that all of them stay behind the one link of 3500
     cells/s, dwp is a switch here, with the receivers on hosts of their own.

@@ -21,7 +21,7 @@ TICK_NOTE = "the 10 ms clock releases frames exactly on ticks of the 1 ms shaper
 
 
 def lougher(flows: int, seed: int, seconds: float) -> list[Frames]:
-    """Frames of one run of so many Lougher flows at 24 frames/s through a shaper of b = 17, p = 1."""
+    """Frames of one run of N Lougher flows at 24 frames/s through a shaper of b = 17, p = 1."""
     entries = [
         {
             "name": f"lougher{i}",

@@ -22,7 +22,7 @@ HOSTS = {"today": ({}, {}), "1996": (SENDER_1996, RECEIVER_1996)}
 
 
 def lougher(flows: int, hosts: str, seed: int, seconds: float) -> Run:
-    """So many Lougher flows at 24 frames/s and random phases, through a shaper of b = 17, p = 1."""
+    """N Lougher flows at 24 frames/s and random phases, through a shaper of b = 17, p = 1."""
     rng = np.random.default_rng([seed, flows])
     entries = [
         sockets.flow(

@@ -26,7 +26,7 @@ SECONDS, FPS = 5.0, 25
 # Coefficients of 64 that the low-pass keeps, and pictures that picture dropping keeps.
 LOW_PASS = (1, 3, 6, 10, 20)
 KEEP = ("I", "IP")
-# What DRS is told, in shares of the rate of the clip.
+# Target rates of DRS, as fractions of the rate of the clip.
 BUDGETS = (0.5, 0.6, 0.7, 0.8, 0.9)
 TOLERANCE = 0.05
 # Rates this near to one another are called equal.
@@ -104,10 +104,10 @@ def gops(stream: bytes) -> list[bytes]:
 
 
 def side_by_side(clip: Path, rule: str) -> Pair:
-    """A filter on a clip, and DRS told a rate at which it gives what the filter gave.
+    """A filter on a clip, and DRS with a target rate whose output has the rate of the filter.
 
     `--rate` bounds every GOP, and those that have less stay as they are, so that a clip gets less
-    than it is told on the mean: the rate to tell is searched for.
+    than its target on the mean: the target is found by search.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.m1v")
@@ -137,7 +137,7 @@ def off_budget(clip: Path, share: float) -> np.ndarray:
 
 
 def run_filter(clip: Path, rule: str, out: Path) -> float:
-    """Runs `layercast filter`; the rate of what comes out, Mb/s."""
+    """Runs `layercast filter`; returns the rate of its output, Mb/s."""
     arguments = [command(), "filter", str(clip), rule, "-o", str(out), "--json"]
     done = subprocess.run(arguments, capture_output=True, text=True)
     if done.returncode:

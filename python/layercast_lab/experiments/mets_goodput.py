@@ -27,7 +27,7 @@ IDEAL_SENDER = {"send_cell": "0us", "send_packet": "0us"}
 
 
 def paced(size: int, cells_per_s: int, seconds: float, seed: int) -> Flood:
-    """A stream at a rate that is a multiple of 1 cell per so many milliseconds."""
+    """A stream at a rate that is a multiple of 1 cell per p milliseconds."""
     ticks = 1_000 // gcd(cells_per_s, 1_000)
     bucket = {"b": cells_per_s * ticks // 1_000, "p": ticks}
     rate = cells_per_s / packet_cells(size)

@@ -66,7 +66,7 @@ def canyon(mode: str, flows: int, seed: int, seconds: float) -> Run:
 def lost_percent(run: Run, seconds: float) -> float:
     """Per cent of the packets sent in the first seconds that did not reach the transport of dwp.
 
-    The flows go on for a second, so that what is on its way at the end is not lost with them.
+    The flows continue for a second, so that packets in flight at the end are not lost with them.
     """
     arrived = np.concatenate([frames.arrived[frames.sent < seconds] for frames in run.flows])
     return 100 * float(np.isnan(arrived).mean())

@@ -26,7 +26,7 @@ SPEC = "No paper: ideas of specs/mets.md 8, beside the numbers of its throw-away
 SHAPERS: dict[str, Any] = {"none": "off", "paper (b = 4)": {"b": 4, "p": 1}, "serial": "serial"}
 # Cell spacing of a drain rate that is right (nine tenths of what the receiver's processor takes), and
 # of two that are too fast, as in specs/mets.md 8.
-SPACING_US = {"62 µs (right)": None, "58 µs": 17_241, "50 µs": 20_000, "not told": 0}
+SPACING_US = {"62 µs (right)": None, "58 µs": 17_241, "50 µs": 20_000, "not advertised": 0}
 COLOURS = {
     "none": style.ACCENT,
     "paper (b = 4)": style.LAYER_COLOURS["E1"],
@@ -47,7 +47,7 @@ class Outcome:
 def canyons(
     flows: int, seed: int, seconds: float, shaping: Any, phases: str = "random", drain: int | None = None
 ) -> Outcome:
-    """So many Canyon flows at 12 frames/s from atc to dwp, as in E2.
+    """N Canyon flows at 12 frames/s from atc to dwp, as in E2.
 
     `phases` of their starts: "random" over a GOP, "in step", or "staggered" over a frame period by the
     scenario. `drain` is what dwp says it takes in, in cells/s; none is what its costs allow.
@@ -176,7 +176,7 @@ def wrong_rows(wrong: Mapping[str, np.ndarray], lost: Mapping[str, np.ndarray]) 
     """What a drain rate that is too high costs."""
     means = {spacing: float(values.mean()) for spacing, values in wrong.items()}
     rising = means["62 µs (right)"] <= means["58 µs"] <= means["50 µs"]
-    fallback = float(np.median(wrong["not told"])) - float(np.median(lost["none"][7]))
+    fallback = float(np.median(wrong["not advertised"])) - float(np.median(lost["none"][7]))
     return [
         Row(
             "E2c-6 drain rate too high",
@@ -184,10 +184,10 @@ def wrong_rows(wrong: Mapping[str, np.ndarray], lost: Mapping[str, np.ndarray]) 
             f"{means['58 µs']:.1f} % and {means['50 µs']:.1f} % (mean)",
             "7 to 15 % and 16 to 32 %",
             judge(7 <= means["58 µs"] <= 15 and 16 <= means["50 µs"] <= 32, trend=rising),
-            "so the rate has to be told: RES carries it",
+            "so the rate must be advertised: RES carries it",
         ),
         Row(
-            "E2c-7 drain rate not told",
+            "E2c-7 drain rate not advertised",
             "–",
             f"{spread(wrong['not told'])}: the bucket of 2.4 times the mean of each flow",
             "no worse than no shaper",
@@ -198,7 +198,7 @@ def wrong_rows(wrong: Mapping[str, np.ndarray], lost: Mapping[str, np.ndarray]) 
 
 
 def draw_pacing(lost: Mapping[str, np.ndarray], wrong: Mapping[str, np.ndarray], context: Context) -> str:
-    """Loss against flows, and against the drain rate that was told."""
+    """Loss against flows, and against the advertised drain rate."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 4.0), width_ratios=[1.7, 1], sharey=True)
     for shaper, values in lost.items():
         left.fill_between(

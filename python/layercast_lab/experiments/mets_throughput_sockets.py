@@ -125,7 +125,7 @@ def draw_sizes(rates: np.ndarray, context: Context) -> str:
 
 
 def paced(cells_per_s: int, seconds: float, seed: int) -> Run:
-    """Packets of 8 kB through the shaper, at a rate of 1 cell per so many milliseconds."""
+    """Packets of 8 kB through the shaper, at a rate of 1 cell per p milliseconds."""
     ticks = 1_000 // gcd(cells_per_s, 1_000)
     bucket = {"b": cells_per_s * ticks // 1_000, "p": ticks}
     rate = cells_per_s / packet_cells(SIZE)

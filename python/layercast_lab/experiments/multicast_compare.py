@@ -36,7 +36,7 @@ class Way:
 
 WAYS = {
     "FRM": Way("go-back-N of a stream, all echoes immediately", 1_000, 10_000, "#a16207"),
-    "FRM, gaps told": Way("the same, receivers keep what is behind a gap", 10_000, 10_000, "#d6b35a"),
+    "FRM, gaps reported": Way("the same, receivers keep what is behind a gap", 10_000, 10_000, "#d6b35a"),
     "RMTP": Way("union of what is missing, answers spread", 10_000, 100_000, COLOURS[0]),
     "RMTP over 7+1": Way("the same above a code from source to receivers", 10_000, 10_000, COLOURS[4]),
     "RMTP, 14+2 on LANs": Way("the same, a code in the last hop only", 10_000, 10_000, COLOURS[3]),
@@ -74,9 +74,9 @@ def scenario(way: str, receivers: int, seed: int, packets: int = PACKETS) -> dic
     branches = [site, last | {"delay": "3ms"}]
     other: dict[str, Any] = {}
     if way.startswith("FRM"):
-        # The window holds what is sent until it can be released (2 k round trips), and nobody is expelled.
+        # The window holds sent packets until they can be released (2 k round trips); no receiver is expelled.
         session = {"profile": "frm", "packet_size": SIZE, "rate": RATE, "window": 256, "weak": "keep"}
-        if way == "FRM, gaps told":
+        if way == "FRM, gaps reported":
             session |= {"repair": "union", "on_complete": True}
         other["stream"] = {"packets": packets, "interval": "1.4ms", "service": "0s"}
         other["run"] = {"duration": "300s"}
@@ -153,7 +153,7 @@ def models(receivers: int) -> dict[str, float]:
     parity = fec.ask("integrated", points=[(100, 0, LOSS, float(receivers))])[0]
     union = float(fec.cost((1, 0), LOSS, [receivers])[0])
     told = {"RMTP": union, "RMTP over 7+1": layered, "RMTP, 14+2 on LANs": left}
-    return told | {"FRM, gaps told": union, "Layercast": parity, "Layercast, aggregators": parity}
+    return told | {"FRM, gaps reported": union, "Layercast": parity, "Layercast, aggregators": parity}
 
 
 def rows(runs: Sequence[Measured]) -> list[Row]:

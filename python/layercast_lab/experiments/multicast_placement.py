@@ -20,7 +20,7 @@ SHARED, RECEIVERS, PACKETS = 10, 1_000, 2_000
 WAN_LOSS, LAN_LOSS = 1e-3, 1e-4
 SIZES = (5, 25, 100)
 """Receivers of a LAN, of which there are as many as make 1,000."""
-ENGINES = ("RMTP", "FRM", "FRM, gaps told", "Layercast")
+ENGINES = ("RMTP", "FRM", "FRM, gaps reported", "Layercast")
 PLACES: dict[str, tuple[str, ...]] = {
     "none": (),
     "WAN": ("shared", "wan"),
@@ -61,7 +61,7 @@ def scenario(engine: str, size: int, place: str, seed: int, packets: int = PACKE
     match engine:
         case "RMTP":
             session = group.union(packets)
-        case "FRM" | "FRM, gaps told":
+        case "FRM" | "FRM, gaps reported":
             session = {
                 "profile": "frm",
                 "rate": "8 Mbit/s",

@@ -42,7 +42,7 @@ class Shared:
 
 
 def shared(control: str, variant: str, flows: int, seed: int, packets: int) -> Shared:
-    """An object to 20 receivers behind a line of 8 Mbit/s that so many connections without end share."""
+    """An object to 20 receivers behind a line of 8 Mbit/s, shared with N endless connections."""
     session = group.union(packets)
     del session["rate"]
     branches = [

@@ -85,7 +85,7 @@ def r4(context: Context) -> Report:
                 f"{ends[0]:.1f} and {ends[1]:.1f} times that at the ends",
                 "1.5 times at both ends",
                 judge(min(ends) >= 1.5, trend=min(ends) > 1),
-                "who is silent is told again, one for each back-off",
+                "a silent receiver is polled again, once per back-off",
             )
         )
     figure, axis = plt.subplots(figsize=(6.2, 3.9))

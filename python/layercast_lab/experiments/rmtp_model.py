@@ -29,7 +29,7 @@ def listed(numbers: Sequence[float], digits: int) -> str:
 
 
 def same(found: Sequence[float], told: Sequence[float], digits: int) -> bool:
-    """Whether all are the same in so many digits."""
+    """Whether all are equal to this number of digits."""
     return all(close(one, other, digits) for one, other in zip(found, told, strict=True))
 
 

@@ -35,7 +35,7 @@ class Found:
 
 
 def hosts(receivers: int, take: float = 460.0, each: int = 10) -> group.Branch:
-    """Receivers on workstations, so many on each, which take a packet in so many microseconds."""
+    """Receivers on workstations: their number on each, and the time of a packet in microseconds."""
     host = WORKSTATION | {"take_data": f"{take:.0f}us", "receivers": each}
     return {"name": "mars", "count": receivers, "loss": 0.001, "delay": "45ms", "host": host}
 

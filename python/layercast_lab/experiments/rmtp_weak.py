@@ -25,7 +25,7 @@ def served(kind: str, share: float, receivers: int, packets: int) -> tuple[float
     normal = {"name": "normal", "count": receivers - weak, "loss": 0.01, "delay": "45ms"}
     other = {"name": "weak", "count": weak, "loss": 0.3 if kind != "busy" else 0.01, "delay": "45ms"}
     keep = "keep" if kind == "together" else POSTPONE
-    # With three tries who loses 30 % would be taken for dead once in 120 rounds.
+    # With three tries a receiver that loses 30 % would be declared dead once in 120 rounds.
     told = session(packets, weak=keep, delta="0.5ms", alpha="100ms", tries=9)
     branches = [normal, other] if weak else [normal]
     made = group.scenario(kind, told, branches, 1, run={"per_receiver": True})
@@ -92,7 +92,7 @@ def draw(axes: Sequence[plt.Axes], runs: dict, kinds: dict[str, str]) -> None:
 
 @experiment("rmtp-large-scale/r10", title="All receivers lose, not only a hundred", paper="ours")
 def r10(context: Context) -> Report:
-    """Time, packets and polls of groups in which everybody loses the same share of packets."""
+    """Time, packets and polls of groups in which all receivers lose the same share of packets."""
     losses, sizes = (0.001, 0.01, 0.1), (10, 100) if context.seconds else (10, 100, 1_000, 5_000)
     jobs = [(size, loss) for loss in losses for size in sizes]
     # The range of the back-off is for those that are waited for, as the model has it.

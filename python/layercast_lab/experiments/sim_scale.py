@@ -30,11 +30,11 @@ FANOUT = 10
 SIZES, FULL_SIZE = (120, 1_200, 12_000), 120_000
 DURATION_S = 5.0
 TRUNK_BPS = 4_000_000
-# Of a run of this size the median of so many is taken: short ones are the less certain.
+# Repetitions of a run of this size, of which the median is taken: short runs vary more.
 REPEATS = {120: 7, 1_200: 5, 12_000: 3}
-# Ten times as much may cost so many times as much.
+# Largest cost factor of ten times the size.
 BOUND = 13.0
-# Threads are to make the largest network so many times as fast, for each of them.
+# Required speed-up of the largest network, per number of threads.
 THREADS_WORTH = 0.75
 # Runs a program and tells its processor time and memory. The greatest memory of a child counts from when it
 # is still a copy of its parent; this process is larger than a small network.
@@ -93,7 +93,7 @@ def network(hosts: int, seed: int) -> dict[str, Any]:
 
 
 def far(regions: int) -> list[tuple[str, str]]:
-    """Who sends to the other half, and who there receives it; of a single region, to the other site."""
+    """Senders and the receivers in the other half; of a single region, at the other site."""
     if regions == 1:
         ends = [f"r1{side}{{1..{PAIRS}}}h{HOSTS}" for side in "ab"]
         return [(ends[0], ends[1]), (ends[1], ends[0])]
@@ -170,7 +170,7 @@ def processors() -> int:
 
 
 def simulate(file: Path, threads: int) -> tuple[float, int, dict[str, Any]]:
-    """Runs a scenario with so many threads: processor time, memory in KiB, summary."""
+    """Runs a scenario with a number of threads: processor time, memory in KiB, summary."""
     output = file.with_name("summary.json")
     with output.open("wb") as out:
         ours = [command(), "sim", file, "--json", f"--threads={threads}"]

@@ -28,7 +28,7 @@ ACCESS_BPS, ACCESS_S = 1_000_000_000, 0.001
 INITIAL_WINDOW = 10
 RED_MAX_P, RED_WEIGHT = 0.1, 0.002
 TOLERANCE = 0.05
-# Flows start at random within this time: with all at once their losses would be, too.
+# Flows start at random within this time: simultaneous starts would synchronize their losses.
 STARTS_S = (0.1, 1.1)
 # How long a run takes to forget its start, and ends, by rate of the trunk in Mb/s.
 TIMES_S = {1: (30, 300), 10: (15, 100), 100: (10, 40)}
@@ -78,7 +78,7 @@ class Cell:
         return self.red or self.flows > 1
 
     def arguments(self, seed: int) -> dict[str, Any]:
-        """What the programs of the peers are told."""
+        """The arguments of the programs of the peers."""
         rng = random.Random(f"{self.flows}/{seed}")
         warm_up, seconds = (time * self.shorter for time in TIMES_S[self.mbps])
         least, most = self.red_thresholds

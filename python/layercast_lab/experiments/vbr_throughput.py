@@ -282,7 +282,7 @@ def v10(context: Context) -> Report:
     rows = [Row("pause for one more packet of 9188", "7.6 ms", f"{each:.3f} ms", "7.617 ms", exact)]
     for mtu in LARGE:
         free, ticked = mbps(found, ("packets", mtu)), mbps(found, ("softclock", mtu))
-        # What waits for a tick waits 10 ms at most, and the bucket holds that: it costs no rate.
+        # A packet waits at most 10 ms for a tick, and the bucket holds that: it costs no rate.
         slower = free / ticked - 1
         rows.append(
             Row(

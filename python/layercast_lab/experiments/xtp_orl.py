@@ -39,7 +39,7 @@ class Curves:
 
 @cache
 def measured(repeats: int) -> Curves:
-    """Medians of so many runs of `sockets orl`; all experiments of a session share them."""
+    """Medians of repeated runs of `sockets orl`; all experiments of a session share them."""
     points: dict[tuple[str, int, str], list[list[dict]]] = {}
     for _ in range(repeats):
         for point in measure():
@@ -156,7 +156,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
         rows.append(
             Row(
                 f"R9 receiver, {how}",
-                "jumps where the block is as large as the network buffer; nobody knew why",
+                "jumps where the block is as large as the network buffer; the cause was unknown",
                 f"ACK-Un: {busy[at]:.0%} of a processor there, {busy[at + 1]:.0%} at twice that; "
                 f"elsewhere steps of {np.delete(steps, at).max():.0%} at most",
                 "the largest step, and 5 % at least",

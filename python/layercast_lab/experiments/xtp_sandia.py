@@ -145,7 +145,7 @@ def processors(context: Context, id: str, buffer: int) -> Report:
         ),
         Row(
             "R9 receiver",
-            "jumps up where the block is as large as the network buffer; nobody knew why",
+            "jumps up where the block is as large as the network buffer; the cause was unknown",
             f"ACK-Un: {receiver[at - 1]:.0%} at half of it, {receiver[at]:.0%} there, "
             f"{receiver[at + 1]:.0%} at twice that",
             "the largest step, upwards",

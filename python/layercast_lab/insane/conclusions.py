@@ -109,7 +109,7 @@ CONCLUSIONS = [
         ),
     ),
     Conclusion(
-        "5 Policing bulk throttles it, and nobody gains",
+        "5 Policing bulk throttles it, and no other traffic gains",
         (
             shown("wc: FTP sessions longer", 1, "ftp session p90", qos("wc-ftp"), SETUPS),
             shown("nwc: FTP sessions longer", 1, "ftp session p90", qos("nwc-ftp"), SETUPS),
@@ -148,7 +148,7 @@ CONCLUSIONS = [
         ),
     ),
     Conclusion(
-        "10 Near capacity those do better who are refused",
+        "10 Near capacity the applications that are refused do better",
         (
             shown("more refused with isp than with http", 1, "refused", qos("nwc-isp", "nwc-http")),
             shown("and shorter HTTP pages", -1, "http page p90", qos("nwc-isp", "nwc-http")),

@@ -140,5 +140,5 @@ async fn a_node_that_is_dropped_leaves_no_connection_and_no_listener() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(timeout(SOON, refused).await.is_ok(), "nobody listens");
+    assert!(timeout(SOON, refused).await.is_ok(), "no process listens");
 }

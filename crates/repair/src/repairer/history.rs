@@ -170,7 +170,7 @@ impl<T> History<T> {
         }
     }
 
-    /// The first content from counter `from` on that nobody is known to have, and its nominal departure.
+    /// The first content from counter `from` on that no receiver is known to have, and its nominal departure.
     pub fn unresolved_from(&self, from: u64) -> Option<(u64, Time)> {
         let from = from.max(self.unhandled);
         let place = usize::try_from(from.checked_sub(self.base)?).ok()?;

@@ -437,7 +437,7 @@ impl<T: Clone> Repairer<T> {
         })
     }
 
-    /// Numbers what leaves at `start`.
+    /// Numbers the datagram that leaves at `start`.
     fn depart(&mut self, start: Time, ready: Time, waiting: Waiting<T>) -> Option<Outgoing<T>> {
         let counter = self.history.next();
         let session = self.config.session;
@@ -494,7 +494,7 @@ impl<T: Clone> Repairer<T> {
         })
     }
 
-    /// Whether what leaves at `start` is of no use any more. The base layer is promised: only its repairs are
+    /// Whether a datagram that leaves at `start` is too late to be useful. The base layer is promised: only its repairs are
     /// judged.
     fn is_vain(&mut self, start: Time, waiting: &Waiting<T>) -> bool {
         let nominal = match waiting {

@@ -169,7 +169,7 @@ impl<T> Pacer<T> {
         }
     }
 
-    /// The line is busy from `start` on with so many octets; gives the end.
+    /// Marks the line as busy with `octets` octets from `start` on; returns the end.
     pub fn occupy(&mut self, start: Time, octets: u32) -> Time {
         let busy = self
             .rate

@@ -170,7 +170,7 @@ proptest! {
         );
     }
 
-    /// Whatever feedback asks for, what leaves fits the rate, strictly one datagram after the other.
+    /// For any feedback the output fits the rate, strictly one datagram after the other.
     #[test]
     fn repairs_never_exceed_the_rate(
         rate in 1_u64..40,

@@ -79,7 +79,7 @@ fn the_processor_of_a_source_pays_for_its_flows_that_have_receivers() {
     assert_eq!(bench.refused(), []);
 }
 
-/// Proposes a change of a flow of this node; gives the refusal, if there is one at once.
+/// Proposes a change of a flow of this node; returns an immediate refusal, if any.
 fn propose(bench: &mut Bench, flow: FlowInfo) -> Option<Refusal> {
     let (flow, change) = (Box::new(flow), 1);
     let out = bench.signal(LOCAL, Signal::Change { flow, change });
@@ -135,7 +135,7 @@ fn the_processor_of_a_receiver_pays_for_what_comes_to_it() {
         bench.advertise(UP, flow(id));
     }
     bench.join_flow((FlowId(1), UP), A, 1);
-    // What comes to another receiver costs this one nothing.
+    // The input of another receiver costs this one nothing.
     bench.join_flow((FlowId(2), UP), B, 2);
     assert_eq!(bench.refused(), []);
     bench.join_flow((FlowId(2), UP), A, 3);

@@ -70,7 +70,7 @@ fn the_core_advertises_to_all_and_back_to_the_source() {
     let join = bench.join_of(Epoch::default());
     let out = bench.signal(A, join);
     assert_eq!(joins(&out), [(UP, "join", 1)]);
-    // A core at the source itself has nobody to tell on the way.
+    // A core at the source itself has no node on the way to notify.
     let (mut bench, flow) = cored(Some("switch"));
     let out = bench.advertise(LOCAL, flow);
     assert_eq!(
