@@ -152,7 +152,7 @@ def e5e(context: Context) -> Report:
     canyon = [result.receiver("canyon-at-dwp") for result in results]
     rows = []
     for start, end, level in ((0, 20, 0), (20, 50, 2), (50, 80, 1)):
-        # A receiver that misses the ADAPT of a change gets the next one an era later; layers stop immediately.
+        # A receiver that misses ADAPT of a change gets the next one an era later. Layers stop immediately.
         above = sum(max_level(receiver, start + 2 * ERA_S, end) > level for receiver in canyon)
         shares = [in_force(receiver, level, start + 2 * ERA_S, end) for receiver in canyon]
         often = f"in force {np.median(shares):.0%} of the time (median)"
