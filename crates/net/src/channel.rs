@@ -1,4 +1,5 @@
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use layercast_protect::Fingerprint;
@@ -27,6 +28,11 @@ pub trait SignalChannel: Send + 'static {
 
     /// The proven identity of the peer, if the channel is protected.
     fn identity(&self) -> Option<Fingerprint> {
+        None
+    }
+
+    /// The address of this host that the peer called, or was called from, if it is known.
+    fn local(&self) -> Option<IpAddr> {
         None
     }
 

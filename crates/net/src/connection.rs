@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub(crate) enum PeerEvent {
 pub(crate) struct Newcomer {
     pub peer: PeerId,
     pub addr: SocketAddr,
+    /// The address of this host that it called, or was called from, if it is known.
+    pub local: Option<IpAddr>,
     pub hello: Hello,
     pub sender: PeerSender,
     /// The index of the address we called, if we did.
@@ -124,6 +126,7 @@ impl Connection {
             identity,
             key: link_key(0),
         });
+        let local = channel.local();
         let (mut receiver, mut sender) = channel.split();
         if upstream.is_some() {
             let link_key = proven.as_ref().map(|proven| proven.key.clone());
@@ -176,6 +179,7 @@ impl Connection {
         let opened = PeerEvent::Opened(Box::new(Newcomer {
             peer,
             addr,
+            local,
             hello,
             sender: PeerSender {
                 queue,

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use layercast_core::{CELL_SIZE, Machine, Observer, Rate, Time, earliest};
 use layercast_protect::{LINK_OVERHEAD, LinkKey, LinkSealer};
@@ -154,10 +154,15 @@ impl Egress {
         self.link.as_ref().map(Link::stats)
     }
 
-    /// Sends to another address from now on.
-    pub fn redirect(&mut self, to: Option<SocketAddr>) {
-        if self.outbox.as_ref().map(Outbox::to) != to {
-            self.outbox = to.map(Outbox::new);
+    /// Sends to another address from now on, and from that address of this host, if it is known.
+    pub fn redirect(&mut self, to: Option<SocketAddr>, from: Option<IpAddr>) {
+        let now = self.outbox.as_ref().map(|it| (it.to(), it.from()));
+        if now != to.map(|to| (to, from)) {
+            self.outbox = to.map(|to| {
+                let mut outbox = Outbox::new(to);
+                outbox.send_from(from);
+                outbox
+            });
         }
     }
 }

@@ -303,6 +303,14 @@ impl Runtime {
                  look at the path"
             ));
         }
+        let elsewhere = self.udp.stats().unknown;
+        if elsewhere > 0 {
+            return nothing(format!(
+                "{elsewhere} datagrams came from an address other than that of the node, and media are taken from no \
+                 other: call the node at the address that it sends from; where its TCP port is forwarded, forward its \
+                 UDP port too"
+            ));
+        }
         if stats.dropped.unkeyed > 0 {
             return nothing("the media are sealed, and no key came; is the token valid?".into());
         }

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Largest batch handed to the kernel in one call, in bytes: what fits a 16-bit UDP length.
 const MAX_SEND: usize = 65_000;
@@ -12,6 +12,8 @@ const MAX_WAITING: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Outbox {
     to: SocketAddr,
+    /// The address of this host that they are sent from, where the socket has several.
+    from: Option<IpAddr>,
     bytes: Vec<u8>,
     batches: Vec<Batch>,
     /// Batches, and their bytes, that the kernel has already taken.
@@ -32,15 +34,27 @@ impl Outbox {
     pub fn new(to: SocketAddr) -> Outbox {
         Outbox {
             to,
+            from: None,
             bytes: Vec::new(),
             batches: Vec::new(),
             taken: (0, 0),
         }
     }
 
+    /// Sends from that address of this host from now on. It has an effect on a socket that is bound to all
+    /// addresses; with `None` the system chooses one by the route.
+    pub fn send_from(&mut self, from: Option<IpAddr>) {
+        self.from = from;
+    }
+
     /// Where its datagrams go.
     pub fn to(&self) -> SocketAddr {
         self.to
+    }
+
+    /// The address of this host that its datagrams are sent from; `None`: the system chooses.
+    pub fn from(&self) -> Option<IpAddr> {
+        self.from
     }
 
     /// Bytes that wait.

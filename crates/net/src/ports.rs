@@ -123,7 +123,8 @@ impl Ports {
         }
     }
 
-    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one.
+    /// Gives a neighbour its port: the one it had, the one it is configured for, or a new one. Datagrams go to its
+    /// address, `there`, and come from the address of this host that it calls, or is called from: it knows no other.
     ///
     /// # Errors
     /// Why it gets none, with the sender.
@@ -131,11 +132,11 @@ impl Ports {
         &mut self,
         peer: PeerId,
         hello: &Hello,
-        ip: IpAddr,
+        (here, there): (Option<IpAddr>, IpAddr),
         sender: PeerSender,
         proven: Option<&Proven>,
     ) -> Result<Attached, (PeerSender, NoPort)> {
-        let addr = (hello.udp_port != 0).then(|| SocketAddr::new(ip, hello.udp_port));
+        let addr = (hello.udp_port != 0).then(|| SocketAddr::new(there, hello.udp_port));
         let identity = proven.map(|proven| proven.identity);
         let (name, group) = self.port_of(&hello.node);
         let place = self
@@ -163,7 +164,7 @@ impl Ports {
             slot.down_since = None;
             carriage = slot.carriage;
             if !slot.group {
-                slot.egress.redirect(addr);
+                slot.egress.redirect(addr, here);
                 self.sources.remove_port(port);
             }
         }

@@ -123,6 +123,10 @@ impl SignalChannel for QuicChannel {
         Some(self.identity)
     }
 
+    fn local(&self) -> Option<IpAddr> {
+        self.connection.local_ip()
+    }
+
     fn split(self) -> (Self::Receiver, Self::Sender) {
         let (connection, stream) = (self.connection, self.recv);
         let receiver = LineReceiver::new(QuicIn { connection, stream });

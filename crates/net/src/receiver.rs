@@ -156,13 +156,14 @@ impl Receiver {
         let Newcomer {
             peer,
             addr,
+            local,
             hello,
             sender,
             proven,
             ..
         } = newcomer;
         let data = SocketAddr::new(addr.ip(), hello.udp_port);
-        self.egress.redirect(Some(data));
+        self.egress.redirect(Some(data), local);
         self.egress.protect(proven.as_ref().map(|it| &it.key));
         self.upstream = Some(Upstream {
             peer,

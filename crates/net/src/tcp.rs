@@ -52,6 +52,10 @@ impl SignalChannel for TcpChannel {
     type Receiver = LineReceiver<OwnedReadHalf>;
     type Sender = LineSender<OwnedWriteHalf>;
 
+    fn local(&self) -> Option<IpAddr> {
+        self.stream.local_addr().ok().map(|addr| addr.ip())
+    }
+
     fn split(self) -> (Self::Receiver, Self::Sender) {
         let (read, write) = self.stream.into_split();
         (LineReceiver::new(read), LineSender::new(write))

@@ -1,7 +1,7 @@
 //! One end of a tunnel of parities between two hosts: [`FecEdge`] on sockets.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use layercast_core::{AddressBudget, Span, Time, earliest};
@@ -72,6 +72,8 @@ pub struct FecTunnel {
 #[derive(Clone, Copy)]
 struct User {
     addr: SocketAddr,
+    /// The address of this host that it sends to, where the socket has several.
+    here: Option<IpAddr>,
     budget: AddressBudget,
 }
 
@@ -83,13 +85,20 @@ impl User {
             true => AddressBudget::VALIDATED,
             false => AddressBudget::default(),
         };
-        User { addr, budget }
+        User {
+            addr,
+            here: None,
+            budget,
+        }
     }
 
     /// A program that the configuration names.
     fn named(addr: SocketAddr) -> User {
-        let budget = AddressBudget::VALIDATED;
-        User { addr, budget }
+        User {
+            addr,
+            here: None,
+            budget: AddressBudget::VALIDATED,
+        }
     }
 }
 
@@ -206,12 +215,14 @@ impl FecTunnel {
 
     /// Takes what the sockets have, but not forever; says whether there may be more.
     fn receive(&mut self, now: Time) -> bool {
+        let Side { udp, outbox } = &mut self.tunnel;
         let mut from_peer = FromPeer {
             now,
             peer: self.peer,
             edge: &mut self.edge,
+            outbox,
         };
-        let mut more = self.tunnel.udp.receive_turn(&mut from_peer);
+        let mut more = udp.receive_turn(&mut from_peer);
         let mut from_user = FromUser {
             now,
             user: (!self.fixed).then_some(&mut self.user),
@@ -230,6 +241,7 @@ impl FecTunnel {
         if let Some(user) = self.user {
             // Datagrams queued for a former program are still sent to it.
             self.inside.outbox.redirect(user.addr);
+            self.inside.outbox.send_from(user.here);
         }
         while let Some(packet) = self.edge.poll_packet() {
             let user = self.user.as_mut();
@@ -278,6 +290,8 @@ struct FromPeer<'a> {
     now: Time,
     peer: SocketAddr,
     edge: &'a mut FecEdge,
+    /// What goes to the peer.
+    outbox: &'a mut Outbox,
 }
 
 impl Inbound for FromPeer<'_> {
@@ -285,6 +299,10 @@ impl Inbound for FromPeer<'_> {
 
     fn known(&mut self, addr: SocketAddr) -> Option<()> {
         (addr == self.peer).then_some(())
+    }
+
+    fn called_at(&mut self, (): (), here: IpAddr) {
+        self.outbox.send_from(Some(here));
     }
 
     fn deliver(&mut self, (): (), datagram: Bytes, _congestion: bool) {
@@ -310,6 +328,12 @@ impl Inbound for FromUser<'_> {
             **user = Some(User::heard(addr));
         }
         Some(())
+    }
+
+    fn called_at(&mut self, (): (), here: IpAddr) {
+        if let Some(Some(user)) = &mut self.user {
+            user.here = Some(here);
+        }
     }
 
     fn deliver(&mut self, (): (), packet: Bytes, _congestion: bool) {

@@ -45,6 +45,12 @@ pub trait Inbound {
     /// dropped.
     fn known(&mut self, addr: SocketAddr) -> Option<Self::Key>;
 
+    /// Takes note that `from` knows this host by the address `here`, if the socket is bound to all addresses:
+    /// answers from another one are not taken for answers.
+    fn called_at(&mut self, from: Self::Key, here: IpAddr) {
+        let _ = (from, here);
+    }
+
     /// What is in a datagram, opened in place if it is sealed; one that does not open is counted
     /// and dropped.
     fn open<'a>(&mut self, _: Self::Key, datagram: &'a mut [u8]) -> Result<&'a [u8], OpenError> {
@@ -180,6 +186,9 @@ impl Udp {
                 self.stats.unknown += datagrams;
                 continue;
             };
+            if let Some(here) = meta.dst_ip.filter(|_| self.local.ip().is_unspecified()) {
+                inbound.called_at(key, here);
+            }
             let congestion = meta.ecn == Some(EcnCodepoint::Ce);
             let mut rest = &mut chunk[..meta.len];
             loop {
@@ -213,7 +222,7 @@ impl Udp {
     /// Hands `outbox` to the kernel; `false` if the kernel is full and it must be tried again.
     pub fn flush(&mut self, outbox: &mut Outbox) -> bool {
         while let Some((batch, bytes)) = outbox.next() {
-            if !self.send_batch(outbox.to(), batch, bytes) {
+            if !self.send_batch((outbox.from(), outbox.to()), batch, bytes) {
                 return false;
             }
             outbox.pop();
@@ -221,8 +230,14 @@ impl Udp {
         true
     }
 
-    /// Hands datagrams of one size to the kernel; `false` if it is full and must be tried again.
-    pub fn send_batch(&mut self, to: SocketAddr, batch: Batch, bytes: &[u8]) -> bool {
+    /// Hands datagrams of one size to the kernel; `false` if it is full and must be tried again. They are sent from
+    /// the first address, if there is one and the socket is bound to all addresses.
+    pub fn send_batch(
+        &mut self,
+        (from, to): (Option<IpAddr>, SocketAddr),
+        batch: Batch,
+        bytes: &[u8],
+    ) -> bool {
         let whole = Transmit {
             destination: to,
             ecn: match batch.congestion {
@@ -231,7 +246,7 @@ impl Udp {
             },
             contents: bytes,
             segment_size: (batch.count > 1).then_some(batch.segment),
-            src_ip: None,
+            src_ip: from.filter(|_| self.local.ip().is_unspecified()),
         };
         match self.try_send(&whole) {
             Ok(()) => self.stats.sent += batch.count as u64,
@@ -366,6 +381,32 @@ mod tests {
         assert_eq!(got[11], (Bytes::from_static(b"clear"), false));
         assert_eq!(got[12], (Bytes::from_static(b"long again"), false));
         assert_eq!(a.stats().sent, 13);
+    }
+
+    #[tokio::test]
+    async fn datagrams_come_from_the_address_that_the_neighbour_knows() {
+        let peer = std::net::UdpSocket::bind(LOCALHOST).unwrap();
+        let known = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 5));
+        let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        // A socket with an address of its own keeps to that.
+        for (bound, from, seen) in [
+            (any, Some(known), known),
+            (any, None, own),
+            (own, Some(known), own),
+        ] {
+            let mut udp = Udp::bind(SocketAddr::new(bound, 0)).unwrap();
+            let mut outbox = Outbox::new(peer.local_addr().unwrap());
+            outbox.send_from(from);
+            for _ in 0..3 {
+                push(&mut outbox, b"media", false);
+            }
+            assert!(udp.flush(&mut outbox));
+            for _ in 0..3 {
+                let (_, addr) = peer.recv_from(&mut [0; 9]).unwrap();
+                assert_eq!(addr, SocketAddr::new(seen, udp.local_addr().port()));
+            }
+        }
     }
 
     #[tokio::test]

@@ -184,11 +184,7 @@ impl Switch {
             }
             self.remove_flow(now, id, reason, obs);
         }
-        if !self.make_room(now, obs) {
-            self.stats.rejected_signals.advertise += 1;
-            return;
-        }
-        if via == Via::Spine {
+        if via == Via::Spine || !self.make_room(now, obs) {
             self.stats.rejected_signals.advertise += 1;
             return;
         }

@@ -25,6 +25,7 @@ impl Machines {
         let Newcomer {
             peer,
             addr,
+            local,
             hello,
             sender,
             upstream,
@@ -35,7 +36,8 @@ impl Machines {
         if let Some(old) = self.ports.replaced_by(&hello.node, proven) {
             self.detach(now, old, "it has called again".to_owned(), obs);
         }
-        let attached = match self.ports.attach(peer, &hello, addr.ip(), sender, proven) {
+        let between = (local, addr.ip());
+        let attached = match self.ports.attach(peer, &hello, between, sender, proven) {
             Ok(attached) => attached,
             Err((sender, NoPort::NameInUse)) => {
                 let (node, name) = (greeting.node.clone(), hello.node);

@@ -81,7 +81,7 @@ impl Outgoing {
     pub fn flush(&mut self, udp: &mut Udp) -> bool {
         while let Some(run) = self.runs.front_mut() {
             for &to in &run.to[run.next..] {
-                if !udp.send_batch(to, run.batch, &run.bytes) {
+                if !udp.send_batch((None, to), run.batch, &run.bytes) {
                     return false;
                 }
                 run.next += 1;

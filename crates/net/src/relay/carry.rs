@@ -1,5 +1,5 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use layercast_core::Span;
@@ -20,6 +20,8 @@ const PIECE: usize = 16 << 10;
 pub struct Wanted {
     /// Where the client takes datagrams; `None`: it only tells that there is a connection.
     pub client: Option<SocketAddr>,
+    /// The address of this host that the client calls.
+    pub here: Option<IpAddr>,
     /// Where the far side takes them, once it has said so.
     pub far: Option<SocketAddr>,
     /// The port of the client towards the far side, and ours towards the client.
@@ -79,7 +81,8 @@ impl Carrier {
         let far = socket.connect(self.to).await?;
         near.set_nodelay(true)?;
         far.set_nodelay(true)?;
-        ask(&asks, None, None).await;
+        let here = near.local_addr().ok().map(|addr| addr.ip());
+        ask(&asks, (None, here), None).await;
         let ((mut near_in, near_out), (mut far_in, far_out)) =
             (near.into_split(), far.into_split());
         let (first, hello) = first_line(&mut near_in).await?;
@@ -89,7 +92,7 @@ impl Carrier {
             Some(mut hello @ Signal::Hello { .. }) => {
                 let at = SocketAddr::new(client.ip(), port_of(&mut hello, None));
                 datagrams = Some(at);
-                match ask(&asks, Some(at), None).await {
+                match ask(&asks, (Some(at), here), None).await {
                     Some((port, _)) => changed(hello, port, first),
                     None => first,
                 }
@@ -103,7 +106,7 @@ impl Carrier {
             };
             if let (Some(client), Some(mut hello)) = (datagrams, hello) {
                 let far = SocketAddr::new(self.to.ip(), port_of(&mut hello, None));
-                if let Some((_, ours)) = ask(&asks, Some(client), Some(far)).await {
+                if let Some((_, ours)) = ask(&asks, (Some(client), here), Some(far)).await {
                     first = changed(hello, ours, first);
                 }
             }
@@ -116,11 +119,17 @@ impl Carrier {
 
 async fn ask(
     asks: &mpsc::Sender<Wanted>,
-    client: Option<SocketAddr>,
+    (client, here): (Option<SocketAddr>, Option<IpAddr>),
     far: Option<SocketAddr>,
 ) -> Option<(u16, u16)> {
     let (tell, told) = oneshot::channel();
-    asks.send(Wanted { client, far, tell }).await.ok()?;
+    let wanted = Wanted {
+        client,
+        here,
+        far,
+        tell,
+    };
+    asks.send(wanted).await.ok()?;
     told.await.ok().filter(|(port, _)| *port != 0)
 }
 

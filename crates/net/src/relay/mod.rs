@@ -8,7 +8,7 @@
 mod carry;
 mod sessions;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use layercast_core::{Machine, Off, Span, Time, earliest};
@@ -187,11 +187,19 @@ impl Paths {
 
     /// Finds the datagram port of a client that speaks over TCP which port it has.
     fn place(&mut self, now: Time, wanted: Wanted, front_port: u16) {
-        let Wanted { client, far, tell } = wanted;
+        let Wanted {
+            client,
+            here,
+            far,
+            tell,
+        } = wanted;
         let port = match client {
             Some(client) => self.sessions.for_caller(now, client),
             None => None,
         };
+        if let (Some(id), Some(here)) = (port, here) {
+            self.sessions.called_at(id, here);
+        }
         if let (Some(id), Some(far)) = (port, far) {
             self.sessions.redirect(id, far);
         }
@@ -252,6 +260,10 @@ impl Inbound for FromClients<'_> {
 
     fn known(&mut self, addr: SocketAddr) -> Option<SessionId> {
         self.sessions.for_client(self.now, addr)
+    }
+
+    fn called_at(&mut self, from: SessionId, here: IpAddr) {
+        self.sessions.called_at(from, here);
     }
 
     fn deliver(&mut self, from: SessionId, datagram: Bytes, congestion: bool) {

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -115,6 +115,13 @@ impl Sessions {
         let id = self.for_client(now, client)?;
         self.all.get_mut(&id)?.budget.validate();
         Some(id)
+    }
+
+    /// A client calls this host at the address `here`: its answers come from there.
+    pub fn called_at(&mut self, id: SessionId, here: IpAddr) {
+        if let Some(session) = self.all.get_mut(&id) {
+            session.near.send_from(Some(here));
+        }
     }
 
     /// Books a datagram of `octets` octets from a client.

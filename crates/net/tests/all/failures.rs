@@ -12,15 +12,15 @@ use crate::common::{
     LONG, join, join_config, link_to, port, real_time, server, sink, source, start, switch,
     switch_config,
 };
-use layercast_core::{FlowId, Level, NodeId};
+use layercast_core::{FlowId, Level, NodeId, Span};
 use layercast_net::{
-    Connect, JoinEvent, NetError, Node, NodeConfig, Output, flow_epoch, list_flows,
+    Clock, Connect, JoinEvent, NetError, Node, NodeConfig, Output, flow_epoch, list_flows,
 };
 use layercast_switch::MAX_MEMBERS_PER_PORT;
 use layercast_transport::mets::SinkEvent;
 use layercast_wire::{Carriage, Member, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -468,4 +468,30 @@ async fn a_flood_of_joins_by_one_neighbour_makes_no_frame_of_others_late() {
     drop(joins);
     let refused = timeout(LONG, reading).await.unwrap().unwrap();
     assert_eq!(refused, 4_096 - MAX_MEMBERS_PER_PORT);
+}
+
+#[real_time(tokio)]
+async fn a_receiver_whose_media_come_from_another_address_says_so() {
+    let server = start(server(DATAGRAMS, 30)).await;
+    // A forwarder of TCP connections: the media of the server come from its own address.
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let called = listener.local_addr().unwrap();
+    let to = server.addr;
+    let forwarder = tokio::spawn(async move {
+        let (mut near, _) = listener.accept().await.unwrap();
+        let mut far = TcpStream::connect(to).await.unwrap();
+        tokio::io::copy_bidirectional(&mut near, &mut far).await
+    });
+    let mut config = join_config(called, sink("guest", 11, DATAGRAMS));
+    config.must_receive = true;
+    config.leave_at = Some(Clock::get().now() + Span::from_secs(3));
+    let error = join(config).end().await.unwrap_err();
+    assert!(matches!(error, NetError::Nothing { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&called.to_string()) && text.contains("address other than"),
+        "{text}"
+    );
+    server.stop().await;
+    forwarder.abort();
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::common::{join, join_config, localhost, real_time, server, sink, start};
+use crate::common::{LONG, join, join_config, localhost, real_time, server, sink, start};
 use layercast_core::{Span, Time};
 use layercast_net::{
     CancellationToken, Clock, JoinEvent, NetError, Relay, RelayConfig, RelayStats,
@@ -23,12 +23,16 @@ struct Running {
 
 impl Running {
     async fn start(to: SocketAddr, link: LinkConfig) -> Running {
+        Running::start_at(localhost(), to, link).await
+    }
+
+    async fn start_at(listen: SocketAddr, to: SocketAddr, link: LinkConfig) -> Running {
         let path = PathConfig {
             link,
             ..PathConfig::default()
         };
         let config = RelayConfig {
-            listen: localhost(),
+            listen,
             to,
             there: path.clone(),
             back: path,
@@ -96,6 +100,36 @@ async fn datagrams_and_answers_are_late_by_the_delay_each_way() {
     let stats = path.stop().await;
     assert_eq!((stats.clients, stats.strangers), (2, 1));
     assert_eq!((stats.there.offered, stats.back.offered), (3, 2));
+}
+
+#[real_time(tokio)]
+async fn answers_come_from_the_address_that_is_called_whatever_others_the_host_has() {
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let echo = UdpSocket::bind(localhost()).await.unwrap();
+    let to = echo.local_addr().unwrap();
+    let path = Running::start_at(everywhere, to, LinkConfig::default()).await;
+    let client = UdpSocket::bind(localhost()).await.unwrap();
+    let called = SocketAddr::from(([127, 0, 0, 2], path.addr.port()));
+    client.connect(called).await.unwrap();
+    client.send(b"question").await.unwrap();
+    let mut buffer = [0; 100];
+    let (_, from) = echo.recv_from(&mut buffer).await.unwrap();
+    echo.send_to(b"answer", from).await.unwrap();
+    let len = timeout(LONG, client.recv(&mut buffer)).await;
+    assert_eq!(&buffer[..len.unwrap().unwrap()], b"answer");
+    path.stop().await;
+    // The media of a receiver come before it has sent a datagram.
+    let server = start(server(Carriage::Datagrams, 2)).await;
+    let path = Running::start_at(everywhere, server.addr, LinkConfig::default()).await;
+    let called = SocketAddr::from(([127, 0, 0, 2], path.addr.port()));
+    let receiver = join(join_config(called, sink("guest", 11, Carriage::Datagrams)));
+    let summary = receiver.end().await.unwrap();
+    let told = format!("{:#?}", summary.receiver);
+    assert!(summary.receiver.frames.base > 2, "{told}");
+    let missing = (summary.receiver.lost.base, summary.udp.unknown);
+    assert_eq!(missing, (0, 0), "{told}");
+    server.stop().await;
+    path.stop().await;
 }
 
 #[real_time(tokio)]

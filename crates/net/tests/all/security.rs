@@ -517,3 +517,38 @@ async fn one_certificate_does_not_get_all_places_and_is_told_why() {
     drop(held);
     node.stop().await;
 }
+
+#[real_time(tokio)]
+async fn media_come_from_the_address_that_is_called_whatever_others_the_node_has() {
+    // All of 127.0.0.0/8 are addresses of this host; it answers from the first one if it is not told otherwise.
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    for is_protected in [false, true] {
+        let (near, far) = (identity(), identity());
+        let bound = |mut config: layercast_net::NodeConfig, own: &Arc<Identity>| {
+            config.listen = everywhere;
+            match is_protected {
+                true => protected(config, own),
+                false => config,
+            }
+        };
+        let at = |host: u8, port: u16, of: &Identity| {
+            let addr = SocketAddr::from(([127, 0, 0, host], port));
+            match is_protected {
+                true => trusted(addr, of),
+                false => addr.into(),
+            }
+        };
+        let server = start(bound(server(DATAGRAMS, 3), &near)).await;
+        let mut config = bound(switch("chuff", 2, DATAGRAMS, &[]), &far);
+        config.upstreams = vec![at(2, server.addr.port(), &near)];
+        let chuff = start(config).await;
+        let mut config = join_config(chuff.addr, sink("guest", 11, DATAGRAMS));
+        config.upstream = at(3, chuff.addr.port(), &far);
+        let summary = join(config).end().await.unwrap();
+        keeps_its_promise(&summary);
+        for udp in [summary.udp, chuff.stop().await.udp, server.stop().await.udp] {
+            assert_eq!(udp.unknown, 0, "protected: {is_protected}");
+            assert!(udp.received > 0);
+        }
+    }
+}

@@ -21,10 +21,20 @@ fn start(
     out: Option<SocketAddr>,
     stop: &CancellationToken,
 ) -> (SocketAddr, SocketAddr, Ended) {
+    start_at([localhost(); 2], peer, out, stop)
+}
+
+/// The same at these addresses.
+fn start_at(
+    [listen, inside]: [SocketAddr; 2],
+    peer: SocketAddr,
+    out: Option<SocketAddr>,
+    stop: &CancellationToken,
+) -> (SocketAddr, SocketAddr, Ended) {
     let config = FecTunnelConfig {
-        listen: localhost(),
+        listen,
         peer,
-        inside: localhost(),
+        inside,
         out,
         edge: FecEdgeConfig {
             scheme: Scheme::XorShift,
@@ -142,4 +152,49 @@ async fn what_comes_before_a_program_is_known_is_counted() {
     stop.cancel();
     let stats = timeout(LONG, ended).await.unwrap().unwrap().unwrap();
     assert_eq!((stats.edge.received.packets, stats.nobody), (1, 1));
+}
+
+#[real_time(tokio)]
+async fn packets_come_from_the_address_that_is_called_whatever_others_the_host_has() {
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let stop = CancellationToken::new();
+    // Each end needs the address of the other: the far one is bound for a moment to learn a free port.
+    let far = std::net::UdpSocket::bind(localhost()).unwrap();
+    let to_far = far.local_addr().unwrap();
+    drop(far);
+    let echo = UdpSocket::bind(localhost()).await.unwrap();
+    let (near, inside, near_end) = start_at([everywhere; 2], to_far, None, &stop);
+    let called = |addr: SocketAddr| SocketAddr::from(([127, 0, 0, 2], addr.port()));
+    let out = Some(echo.local_addr().unwrap());
+    let (_, far_inside, far_end) = start_at([to_far, localhost()], called(near), out, &stop);
+    let program = UdpSocket::bind(localhost()).await.unwrap();
+    program.connect(called(inside)).await.unwrap();
+    let mut buffer = [0; 100];
+    // The far end calls the near one first: from then on that answers from the address called.
+    echo.send_to(b"hello", far_inside).await.unwrap();
+    let question = async {
+        loop {
+            program.send(b"question").await.unwrap();
+            let heard = timeout(Duration::from_millis(200), echo.recv_from(&mut buffer)).await;
+            if let Ok(Ok((len, _))) = heard {
+                break len;
+            }
+        }
+    };
+    let len = timeout(LONG, question).await.unwrap();
+    assert_eq!(&buffer[..len], b"question");
+    echo.send_to(b"answer", far_inside).await.unwrap();
+    let answer = async {
+        loop {
+            let len = program.recv(&mut buffer).await.unwrap();
+            if &buffer[..len] == b"answer" {
+                break;
+            }
+        }
+    };
+    timeout(LONG, answer).await.unwrap();
+    stop.cancel();
+    for end in [near_end, far_end] {
+        end.await.unwrap().unwrap();
+    }
 }
