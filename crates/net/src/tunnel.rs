@@ -290,7 +290,7 @@ struct FromPeer<'a> {
     now: Time,
     peer: SocketAddr,
     edge: &'a mut FecEdge,
-    /// What goes to the peer.
+    /// Datagrams to the peer.
     outbox: &'a mut Outbox,
 }
 

@@ -520,7 +520,7 @@ async fn one_certificate_does_not_get_all_places_and_is_told_why() {
 
 #[real_time(tokio)]
 async fn media_come_from_the_address_that_is_called_whatever_others_the_node_has() {
-    // All of 127.0.0.0/8 are addresses of this host; it answers from the first one if it is not told otherwise.
+    // All of 127.0.0.0/8 are addresses of this host; it answers from the first one unless configured otherwise.
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
     for is_protected in [false, true] {
         let (near, far) = (identity(), identity());
