@@ -144,6 +144,37 @@ def test_the_tests_that_the_page_of_edge_cases_names_exist():
     assert not named - found, f"docs/src/reference/edge-cases.md: no such test: {sorted(named - found)}"
 
 
+# A unit in the header of a table: its cells are quantities.
+UNIT = re.compile(r"(?<![\w/])(?:[mµn]?s|dB|[kMG]?bit/s|[kMG]b/s|[kMG]?B/s|[KMG]i?B)(?![\w/(])|%")
+DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+
+
+def undated(text: str) -> list[str]:
+    """The headers of the tables of quantities, if their page has no date."""
+    if DATE.search(text):
+        return []
+    found = []
+    for header, rule in pairwise(text.split("\n")):
+        if header.startswith("|") and re.fullmatch(r"\|[ :|-]+\|", rule) and UNIT.search(header):
+            found.append(header)
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in pages() if not page.is_relative_to(SOURCE / "specs")], ids=name
+)
+def test_tables_of_quantities_have_a_date(page: Path):
+    missing = undated(page.read_text())
+    assert not missing, f"{name(page)}: add date and command of the measurement: {missing}"
+
+
+def test_a_table_without_a_date_is_found():
+    table = "# Title\n\n| rate, Mb/s | PSNR |\n|---|---|\n| 1 | 2 |\n"
+    assert undated(table) == ["| rate, Mb/s | PSNR |"]
+    assert not undated(f"{table}\nMeasured on 2026-11-27.\n")
+    assert not undated("# Title\n\n| key | meaning |\n|---|---|\n| `rate` | in Mb/s |\n")
+
+
 def test_the_readme_is_short():
     assert (REPOSITORY / "README.md").read_text().count("\n") <= LONGEST_README
 
