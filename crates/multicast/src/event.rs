@@ -133,7 +133,7 @@ pub struct Delivery {
     pub at: u64,
     /// Last round trip, including its back-off.
     pub round_trip: Span,
-    /// Share of packets lost before decoding, in 1/65535.
+    /// Share of the data packets sent to it that did not arrive, repairs and parities included, in 1/65535.
     pub loss: u16,
 }
 

@@ -57,7 +57,13 @@ pub(crate) struct Record {
     /// How long it may delay its answers.
     pub hold_us: u32,
     pub complete: u32,
+    /// Share of packets lost between the last two polls, in 1/65535.
     pub loss: u16,
+    /// Data packets of the session when it joined or last reported; and since it joined: those that were sent to it, and
+    /// those that it lost.
+    pub counted: u32,
+    pub sent: u32,
+    pub lost: u32,
     /// Objects: successive passes of which nothing reached it, and their packets.
     pub barren: (u16, u64),
     /// Objects: missing packets before the current pass.
@@ -88,6 +94,9 @@ impl Record {
             hold_us: 0,
             complete: 0,
             loss: 0,
+            counted: 0,
+            sent: 0,
+            lost: 0,
             barren: (0, 0),
             lacked: 0,
             mandatory: false,
@@ -99,6 +108,32 @@ impl Record {
     pub fn says(&mut self, accept: &Accept) {
         (self.weight, self.absent) = (accept.weight, accept.absent);
         self.hold_us = accept.hold_us;
+    }
+
+    /// Takes the share of packets that it lost lately, in 1/65535, after `data` packets of the session.
+    pub fn lately_lost(&mut self, share: u16, data: u64) {
+        self.loss = share;
+        let data = data as u32;
+        let lost = |sent: u32| (u64::from(sent) * u64::from(share) / 65_535) as u32;
+        let sent = data.wrapping_sub(self.counted);
+        if sent == 0 || sent > u32::MAX / 2 {
+            return;
+        }
+        self.lost += match self.sent {
+            // Its first report counts from the first packet of the session, which may have been sent before it joined.
+            0 => lost(data).saturating_sub(self.counted).min(sent),
+            _ => lost(sent),
+        };
+        self.sent = self.sent.saturating_add(sent);
+        self.counted = data;
+    }
+
+    /// Share of the packets sent to it that it lost, in 1/65535.
+    fn share_lost(&self) -> u16 {
+        match self.sent {
+            0 => self.loss,
+            sent => (u64::from(self.lost) * 65_535 / u64::from(sent)).min(65_535) as u16,
+        }
     }
 
     /// The delivery state for the user.
@@ -116,7 +151,7 @@ impl Record {
             complete: self.complete,
             at: self.delivered.max(self.received),
             round_trip: Span::from_us(self.rtt_us.into()),
-            loss: self.loss,
+            loss: self.share_lost(),
         }
     }
 }
@@ -233,7 +268,25 @@ mod tests {
 
     #[test]
     fn a_record_is_small() {
-        assert!(size_of::<Record>() <= 136, "{}", size_of::<Record>());
+        assert!(size_of::<Record>() <= 144, "{}", size_of::<Record>());
+    }
+
+    #[test]
+    fn loss_is_that_of_all_packets_sent_to_a_receiver() {
+        let share = |permille: u32| (permille * 65_535 / 1_000) as u16;
+        let mut record = Record::new(MemberId(1), None, Status::Joined);
+        // A first pass of 1000 packets at 30 % loss, then a repair of 20 without loss, reported twice.
+        record.lately_lost(share(300), 1_000);
+        record.lately_lost(0, 1_020);
+        record.lately_lost(0, 1_020);
+        let loss = f64::from(record.delivery().loss) / 65_535.0;
+        assert!((loss - 300.0 / 1_020.0).abs() < 0.002, "{loss}");
+        // One that joined after 600 of 1000 packets and lost 100 of the others.
+        let mut late = Record::new(MemberId(2), None, Status::Joined);
+        late.counted = 600;
+        late.lately_lost(share(700), 1_000);
+        let loss = f64::from(late.delivery().loss) / 65_535.0;
+        assert!((loss - 0.25).abs() < 0.01, "{loss}");
     }
 
     #[test]

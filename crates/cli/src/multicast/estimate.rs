@@ -70,7 +70,7 @@ pub fn tell(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Out
     let human = format!(
         "{} and {}, {}\n\
          {} of {packet} bytes, and about {} {what} if each of {} loses {percent} %\n\
-         about {} at {:.1} Mbit/s, and the time to read each file for its digest\n\
+         about {} at {:.1} Mbit/s, the time to read each file for its digest, and up to {} (--wait) for receivers\n\
          memory: about {} here, up to {} at a receiver\n\
          nothing was sent",
         count(plan.files(), "file"),
@@ -81,6 +81,7 @@ pub fn tell(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Out
         count(receivers, "receiver"),
         time(seconds),
         bps as f64 / 1e6,
+        time(args.wait.as_secs_f64()),
         octets(memory),
         octets(at_receiver),
     );
@@ -89,7 +90,7 @@ pub fn tell(args: &Send, config: &SendConfig, plan: &SendPlan, say: &Say) -> Out
             "report": "estimate", "files": plan.files(), "folders": plan.folders(),
             "octets": plan.octets(), "packets": packets, "packet": packet,
             "receivers": receivers, "loss": args.expect_loss, "repairs": sent - packets,
-            "rate_bps": bps, "seconds": seconds, "passes": expected.map_or(0.0, |it| 1.0 + it.rounds),
+            "rate_bps": bps, "seconds": seconds, "wait_seconds": args.wait.as_secs_f64(), "passes": expected.map_or(0.0, |it| 1.0 + it.rounds),
             "memory_sender": memory, "memory_receiver": at_receiver,
         }),
         &human,

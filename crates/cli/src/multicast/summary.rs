@@ -62,6 +62,9 @@ struct Total {
     repairs: u64,
     /// Octets and seconds of the sessions that brought it a file: those without data found it there.
     moved: (u64, f64),
+    /// Data packets sent to it, and lost on the way.
+    packets: f64,
+    lost: f64,
     /// Why it lacks a file, the last time.
     why: Option<String>,
 }
@@ -72,6 +75,13 @@ pub struct Summary<'a> {
     report: &'a SendReport,
     is_long: bool,
     totals: BTreeMap<MemberId, Total>,
+}
+
+impl Total {
+    /// Share of the packets sent to it that were lost; nothing where none was sent.
+    fn loss(&self) -> Option<f64> {
+        (self.packets > 0.0).then(|| self.lost / self.packets)
+    }
 }
 
 impl<'a> Summary<'a> {
@@ -88,6 +98,8 @@ impl<'a> Summary<'a> {
                 total.name = names.get(&it.member).cloned();
                 total.shown = name(names, it);
                 total.member = hex(&it.member.0.to_be_bytes());
+                total.packets += file.stats.data as f64;
+                total.lost += file.stats.data as f64 * f64::from(it.loss);
                 match it.outcome {
                     Fate::Delivered if !is_list => {
                         total.files += 1;
@@ -152,7 +164,8 @@ impl<'a> Summary<'a> {
                 json!({
                     "name": it.name, "member": it.member, "receiver": it.shown, "files": it.files,
                     "missing": report.files.saturating_sub(it.files), "octets": it.octets,
-                    "seconds": seconds, "rate_bps": rate.map(|it| it as u64), "repairs": it.repairs, "why": it.why,
+                    "seconds": seconds, "rate_bps": rate.map(|it| it as u64), "repairs": it.repairs, "loss": it.loss(),
+                    "why": it.why,
                 })
             })
             .collect();
@@ -270,7 +283,9 @@ impl<'a> Summary<'a> {
 
     /// A line for each receiver.
     fn table(&self) -> String {
-        let mut table = Table::new(&["receiver", "files", "bytes", "rate", "repairs", "missing"]);
+        let mut table = Table::new(&[
+            "receiver", "files", "bytes", "rate", "repairs", "loss", "missing",
+        ]);
         for it in self.totals.values() {
             let missing = self.report.files.saturating_sub(it.files);
             table.row([
@@ -279,6 +294,8 @@ impl<'a> Summary<'a> {
                 it.octets.to_string(),
                 rate(it.moved.0, it.moved.1),
                 it.repairs.to_string(),
+                it.loss()
+                    .map_or("-".into(), |loss| format!("{:.2} %", loss * 100.0)),
                 match (missing, &it.why) {
                     (0, _) => "nothing".into(),
                     (missing, Some(why)) => format!("{}: {why}", count(missing, "file")),
@@ -296,6 +313,7 @@ impl<'a> Summary<'a> {
                 none(),
                 "-".into(),
                 none(),
+                "-".into(),
                 missing,
             ]);
         }

@@ -173,6 +173,8 @@ impl<S: Source> Sender<S> {
         record.incarnation = accept.incarnation;
         record.buffer = accept.buffer;
         record.says(accept);
+        // A new life counts from here.
+        (record.counted, record.sent, record.lost) = (self.stats.data as u32, 0, 0);
         record.complete = 0;
         record.missing = None;
         record.corrupt = false;

@@ -54,7 +54,7 @@ impl<S: Source> Sender<S> {
         }
         self.stats.reports += 1;
         let record = self.roster.get_mut(at);
-        record.loss = report.loss;
+        record.lately_lost(report.loss, self.stats.data);
         // The aggregator answers for more receivers now, and its earlier answer may have been lost.
         let told = report.tally.alive.saturating_add(report.tally.failed);
         record.weight = record.weight.max(told);

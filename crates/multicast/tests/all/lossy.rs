@@ -1,6 +1,6 @@
 //! Paths that lose 30 % of all packets each way: a receiver that is there is not taken for dead.
 
-use layercast_core::Span;
+use layercast_core::{Rate, Span};
 use layercast_multicast::{Memory, Opening, Outcome, Sender, SenderConfig};
 
 use crate::net::{Faults, Net, PERFECT};
@@ -38,6 +38,22 @@ fn objects_of_the_profile_of_rmtp_arrive() {
         let outcomes: Vec<Outcome> = net.sender.deliveries().map(|it| it.outcome).collect();
         assert_eq!(outcomes, [Outcome::Delivered; 3], "seed {seed}");
         assert_eq!(net.result(), Some(Ok(())), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_loss_of_a_receiver_is_that_of_its_path() {
+    let config = opened(SenderConfig::layercast(Rate::from_bps(100_000_000)));
+    let source = Memory::new("x", content(2_000_000), None);
+    let sender = Sender::object(7, config, listed(RECEIVERS), source).unwrap();
+    let mut net = Net::new(sender, stores(RECEIVERS), LOSSY, 7);
+    net.delay = Span::from_ms(10);
+    net.start();
+    net.run();
+    for delivery in net.sender.deliveries() {
+        assert_eq!(delivery.outcome, Outcome::Delivered);
+        let loss = f64::from(delivery.loss) / 65_535.0;
+        assert!((0.25..0.35).contains(&loss), "{loss}");
     }
 }
 
