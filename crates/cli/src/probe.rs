@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use layercast_core::{CellRate, FlowSpec, FrameRate, Media, Rate};
+use layercast_core::{CellRate, FlowSpec, FrameRate, Layer, Media, Rate};
 use layercast_media::{Advice, Clip, Container, Summary, VideoCodec};
 
 use crate::args;
@@ -58,8 +58,8 @@ pub fn describe(clip: &Clip) -> String {
     let mut text = format!("  {}\n\n", headline(&summary));
     let mut table = Table::new(&[
         "layer",
+        "kind",
         "pictures",
-        "frames",
         "bytes",
         "mean Mb/s",
         "peak Mb/s",
@@ -73,7 +73,7 @@ pub fn describe(clip: &Clip) -> String {
         table.row([
             layer.to_string(),
             pictures.to_owned(),
-            rates.frames.to_string(),
+            pictures_of(&summary, layer, rates.frames).to_string(),
             rates.bytes.to_string(),
             mbps(rates.mean_bps),
             mbps(rates.peak_bps),
@@ -82,6 +82,14 @@ pub fn describe(clip: &Clip) -> String {
         ]);
     }
     text.push_str(&table.render());
+    if let Some(data) = summary.data {
+        text.push_str(&format!(
+            "\n  BL includes {} of sound and data, {:.1} kB\n",
+            count(data.frames, "packet"),
+            data.bytes as f64 / 1e3
+        ));
+    }
+    text.push_str(&format!("\n{}", levels(&summary)));
     text.push_str(&key_frame(&spec));
     if let Some(offset) = summary.truncated {
         text.push_str(&format!(
@@ -89,6 +97,45 @@ pub fn describe(clip: &Clip) -> String {
         ));
     }
     text
+}
+
+/// The pictures of a layer: what else is in the base layer is no picture.
+fn pictures_of(summary: &Summary, layer: Layer, frames: u64) -> u64 {
+    let data = summary.data.map_or(0, |data| data.frames);
+    match layer {
+        Layer::Base => frames.saturating_sub(data),
+        _ => frames,
+    }
+}
+
+/// What the levels take on a link, as a table.
+fn levels(summary: &Summary) -> String {
+    let mut table = Table::new(&[
+        "level",
+        "mean on a link",
+        "peak",
+        "link to try it",
+        "--delay-max",
+    ]);
+    let least = |ms: u64| match ms {
+        0..=1_000 => "1s".to_owned(),
+        _ => format!("{:.1}s", ms.div_ceil(100) as f64 / 10.0),
+    };
+    for level in &summary.levels {
+        let none = || "-".to_owned();
+        table.row([
+            level.name.clone(),
+            level.mean_bps.to_string(),
+            level.peak_bps.to_string(),
+            level.limit.clone().unwrap_or_else(none),
+            level.delay_max_ms.map_or_else(none, least),
+        ]);
+    }
+    let missing = match summary.levels.iter().any(|level| level.limit.is_none()) {
+        true => "\n  -: no link shows this level alone, since the next one takes hardly more\n",
+        false => "",
+    };
+    format!("{}{missing}", table.render())
 }
 
 /// What the largest key frame asks of the links: the source takes up to half of the delay bound to send it, and the

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use layercast_core::{CellRate, FlowSpec, Layer, LayerRate, Media, Rate, Span};
+use layercast_core::{CellRate, FlowSpec, Layer, Media, Rate, Span};
 use serde::Serialize;
 
 use crate::VideoCodec;
@@ -47,12 +47,34 @@ pub enum Advice {
         mean: Rate,
         /// Rate of the worst GOPs.
         peak: Rate,
+        /// Bit rate of the encoder that gives this mean, in bit/s.
+        encoder_bps: u64,
+        /// Length of a GOP, in seconds.
+        gop_s: f64,
     },
 }
+
+/// The encoder options against [`Advice::Bursts`] let it take this multiple of the mean, in permille, ...
+const MAXRATE_PERMILLE: u64 = 1_250;
+/// ... and a buffer of this share of a GOP. A GOP then takes at most `MAXRATE_PERMILLE` times one and a half: in a time T
+/// a rate-limited encoder sends no more than T times `-maxrate` and `-bufsize` (ISO/IEC 13818-2, annex C).
+const BUFFER_PERMILLE: u64 = 500;
 
 /// What a stream of this structure cannot give, the most important first; `video` is the codec of the video in a
 /// transport stream, where it is known.
 pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
+    // The layers may have their worst GOPs at different times.
+    let peaks = spec.layers.iter().map(|(_, it)| it.peak.max(it.mean));
+    let peak = peaks.fold(CellRate(0), CellRate::saturating_add);
+    advice_with_peak(spec, video, peak)
+}
+
+/// The same where the rate of the worst GOP, all layers together, is known.
+pub(crate) fn advice_with_peak(
+    spec: &FlowSpec,
+    video: Option<VideoCodec>,
+    peak: CellRate,
+) -> Vec<Advice> {
     if spec.media == Media::Opaque {
         // Nothing is known of pictures.
         return Vec::new();
@@ -86,19 +108,27 @@ pub fn advice(spec: &FlowSpec, video: Option<VideoCodec>) -> Vec<Advice> {
             pictures: spec.gop_n,
         });
     }
-    let sum = |of: fn(&LayerRate) -> CellRate| {
-        let rates = spec.layers.iter().map(|(_, layer)| of(layer));
-        rates.fold(CellRate(0), CellRate::saturating_add)
-    };
-    let (mean, peak) = (
-        sum(|layer| layer.mean),
-        sum(|layer| layer.peak.max(layer.mean)),
-    );
+    let means = spec.layers.iter().map(|(_, it)| it.mean);
+    let mean = means.fold(CellRate(0), CellRate::saturating_add);
     if u64::from(peak.0) * 1_000 > u64::from(mean.0) * BURST_PERMILLE {
-        let (mean, peak) = (mean.rate(), peak.rate());
-        found.push(Advice::Bursts { mean, peak });
+        found.push(Advice::Bursts {
+            mean: mean.rate(),
+            peak: peak.rate(),
+            encoder_bps: u64::from(mean.0) * CELL_PAYLOAD_BITS,
+            gop_s: gop.as_secs_f64(),
+        });
     }
     found
+}
+
+/// Bits of media in a cell.
+const CELL_PAYLOAD_BITS: u64 = 48 * 8;
+
+/// A rate for ffmpeg, in kbit/s of two significant digits, rounded up: `2300k`.
+fn kbit(bps: u64) -> String {
+    let kbps = bps.div_ceil(1_000).max(1);
+    let step = 10_u64.pow(kbps.ilog10().saturating_sub(1));
+    format!("{}k", kbps.div_ceil(step) * step)
 }
 
 impl fmt::Display for Advice {
@@ -146,19 +176,31 @@ impl fmt::Display for Advice {
                 "every {pictures} pictures there is a key frame, so the base layer takes most of the rate; let the encoder \
                  make one every second (ffmpeg at 25 pictures/s: -g 25)"
             ),
-            Advice::Bursts { mean, peak } => write!(
-                f,
-                "the busiest GOPs take up to {peak}, the mean is {mean}: on a link between the two, receivers lose \
-                 enhancement pictures or a level for as long as a busy GOP lasts; let the encoder limit its rate \
-                 (ffmpeg: -b:v RATE -maxrate RATE -bufsize RATE)"
-            ),
+            Advice::Bursts {
+                mean,
+                peak,
+                encoder_bps,
+                gop_s,
+            } => {
+                let most = encoder_bps * MAXRATE_PERMILLE / 1_000;
+                let buffer = (most as f64 * gop_s) as u64 * BUFFER_PERMILLE / 1_000;
+                write!(
+                    f,
+                    "the busiest GOPs take up to {peak}, the mean is {mean}: on a link between the two, receivers lose \
+                     enhancement pictures or a level for as long as a busy GOP lasts; let the encoder limit its rate, \
+                     with a buffer of half a GOP (ffmpeg: -b:v {} -maxrate {} -bufsize {})",
+                    kbit(*encoder_bps),
+                    kbit(most),
+                    kbit(buffer)
+                )
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use layercast_core::{FrameRate, PerLayer};
+    use layercast_core::{FrameRate, LayerRate, PerLayer};
 
     use super::*;
 
@@ -187,6 +229,26 @@ mod tests {
         assert_eq!(
             advice(&spec([500, 400, 300], 25), Some(VideoCodec::H265)),
             []
+        );
+    }
+
+    #[test]
+    fn bursts_name_the_limits_of_the_encoder() {
+        let mut bursty = spec([1_000, 2_000, 2_000], 12);
+        for layer in Layer::ALL {
+            bursty.layers[layer].peak = CellRate(3 * bursty.layers[layer].mean.0);
+        }
+        let text = advice(&bursty, None)[0].to_string();
+        // 5000 cells/s of 384 bits are 1.92 Mbit/s, and GOPs of 0.48 s.
+        assert!(
+            text.contains("-b:v 2000k -maxrate 2400k -bufsize 580k"),
+            "{text}"
+        );
+        // The worst GOPs of the layers are not the same.
+        assert_eq!(advice_with_peak(&bursty, None, CellRate(12_000)), []);
+        assert_eq!(
+            [kbit(999), kbit(15_500), kbit(1_920_000)],
+            ["1k", "16k", "2000k"]
         );
     }
 

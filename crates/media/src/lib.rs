@@ -17,6 +17,7 @@ mod error;
 mod filter;
 mod foreign;
 mod h264;
+mod levels;
 mod live;
 mod mpeg;
 mod output;
@@ -38,12 +39,13 @@ pub use filter::{
 };
 pub use foreign::{Foreign, Remedy, identify};
 pub use h264::H264Writer;
+pub use levels::LevelSummary;
 pub use live::{
     Ingest, IngestStats, LiveClock, LiveLoad, MediaTimeline, Overload, SpecMeter, Stamp, TimedFrame,
 };
 pub use mpeg::sniff::{is_transport_stream, recognise};
 pub use output::{FlowWriter, OutputForm, Received};
-pub use rates::{LayerSummary, PictureCounts, Summary};
+pub use rates::{DataSummary, LayerSummary, PictureCounts, Summary};
 pub use rtp::{
     RtpNote, RtpPacket, RtpReceiver, RtpSender, RtpSession, RtpSource, RtpStats, SdpError,
     session_description,

@@ -1,7 +1,8 @@
 use layercast_core::{CellRate, FlowSpec, FrameRate, LayerRate, Media, PerLayer, Rate, aal5_cells};
 use serde::{Deserialize, Serialize};
 
-use crate::{Advice, Clip, Container, Frame, Picture, VideoCodec, advice};
+use crate::advice::advice_with_peak;
+use crate::{Advice, Clip, Container, Frame, LevelSummary, Picture, VideoCodec};
 
 /// Bytes of the METS header before each frame (specs/mets.md 2.6).
 pub(crate) const METS_HEADER: usize = 24;
@@ -28,6 +29,12 @@ pub struct Summary {
     pub gops: u64,
     /// BL, E1, E2.
     pub layers: Vec<LayerSummary>,
+    /// What each level takes on a link.
+    #[serde(default)]
+    pub levels: Vec<LevelSummary>,
+    /// Frames of sound and data in the base layer and their bytes; left out if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataSummary>,
     /// What receivers do not get, and which setting of the encoder helps; left out if there is nothing to say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
@@ -65,11 +72,25 @@ pub struct LayerSummary {
     pub peak_bps: Rate,
 }
 
+/// Sound and data beside the video, which are in the base layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DataSummary {
+    /// Frames, which are no pictures.
+    pub frames: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
 /// `units` in `frames` frame times, per second, rounded up.
 fn per_second(units: u64, frames: usize, rate: FrameRate) -> u64 {
     let product = u128::from(units) * u128::from(rate.num);
     let seconds = (frames as u128 * u128::from(rate.den)).max(1);
     u64::try_from(product.div_ceil(seconds)).unwrap_or(u64::MAX)
+}
+
+/// Cells of a frame with its header.
+fn cells_of(frame: &Frame) -> u64 {
+    u64::from(aal5_cells(frame.size as usize + METS_HEADER))
 }
 
 /// The length that occurs most often, the longer of two; from 1 to 255.
@@ -147,13 +168,12 @@ impl Clip {
     /// over the worst GOP, the burst is the largest frame. GOP length and anchor distance are the
     /// commonest of the clip, 255 at most.
     pub fn flow_spec(&self) -> FlowSpec {
-        let cells = |frame: &Frame| u64::from(aal5_cells(frame.size as usize + METS_HEADER));
         let mut bursts = PerLayer::<u32>::default();
         for frame in &self.frames {
             let burst = &mut bursts[frame.layer()];
-            *burst = (*burst).max(cells(frame) as u32);
+            *burst = (*burst).max(cells_of(frame) as u32);
         }
-        let load = self.load(cells);
+        let load = self.load(cells_of);
         let cell_rate = |rate: u64| CellRate(u32::try_from(rate).unwrap_or(u32::MAX));
         let mut layers = PerLayer::<LayerRate>::default();
         for (layer, load) in load.iter() {
@@ -192,8 +212,32 @@ impl Clip {
     pub fn advice(&self) -> Vec<Advice> {
         match self.info.container {
             Container::Trace | Container::Synthetic => Vec::new(),
-            _ => advice(&self.flow_spec(), self.info.video),
+            _ => advice_with_peak(&self.flow_spec(), self.info.video, self.peak()),
         }
+    }
+
+    /// Cells per second of the worst GOP, all layers together.
+    fn peak(&self) -> CellRate {
+        let gops = self.gops().count();
+        // As in `load`.
+        let whole = self.gops().take(gops.saturating_sub(1).max(1));
+        let rates = whole.map(|gop| {
+            let cells = gop.iter().map(cells_of).sum();
+            per_second(cells, gop.len(), self.info.frame_rate)
+        });
+        let mean = self.frames.iter().map(cells_of).sum();
+        let mean = per_second(mean, self.frames.len(), self.info.frame_rate);
+        let peak = rates.max().unwrap_or(0).max(mean);
+        CellRate(u32::try_from(peak).unwrap_or(u32::MAX))
+    }
+
+    /// Frames that are no pictures.
+    fn data(&self) -> Option<DataSummary> {
+        let data = self.frames.iter().filter(|it| it.picture == Picture::Data);
+        let (frames, bytes) = data.fold((0, 0), |(frames, bytes), it| {
+            (frames + 1, bytes + u64::from(it.size))
+        });
+        (frames > 0).then_some(DataSummary { frames, bytes })
     }
 
     /// Counts and payload rates by layer.
@@ -220,6 +264,8 @@ impl Clip {
             pictures: self.counts(),
             gops: self.gops().count() as u64,
             layers: layers.collect(),
+            levels: self.levels(),
+            data: self.data(),
             advice: self.advice().iter().map(ToString::to_string).collect(),
             truncated: self.info.truncated,
         }

@@ -276,17 +276,28 @@ fn a_map_that_changes_moves_the_video_and_one_that_is_to_come_does_not() {
             }
             mux.pes(pid, 0xE0, times(index), picture);
         }
-        parse(mux.out)
+        mux.out
     };
-    let same = build((MPEG1, VIDEO), false);
+    let same = parse(build((MPEG1, VIDEO), false));
     for (late, next) in [
         ((MPEG1, 0x300), false),
         ((2, VIDEO), false),
         ((MPEG1, VIDEO), true),
     ] {
-        let clip = build(late, next);
+        let bytes = build(late, next);
+        let clip = parse(bytes.clone());
         assert_eq!(kinds(&clip), kinds(&same), "{late:?}");
         assert_eq!(clip.frames.iter().filter(|it| it.gop_start).count(), 4);
+        // The same stream as it arrives live, in datagrams of seven packets and of no whole packets.
+        for size in [1_316, 1_000] {
+            let datagrams: Vec<Vec<u8>> = bytes.chunks(size).map(<[u8]>::to_vec).collect();
+            let (frames, ingest) = live(&datagrams);
+            assert_eq!(ingest.problem(), None);
+            let pictures = frames.iter().filter(|it| it.picture != Picture::Data);
+            let kinds_of: String = pictures.map(|it| format!("{:?}", it.picture)).collect();
+            assert_eq!(kinds_of, kinds(&same), "{late:?} in datagrams of {size}");
+            assert_eq!(frames.iter().filter(|it| it.gop_start).count(), 4);
+        }
     }
 }
 

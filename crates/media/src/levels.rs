@@ -1,0 +1,139 @@
+//! What a link has to carry for each level of a clip, and with which rate a link shows one level and not the next.
+
+use layercast_core::{CELL_SIZE, CellRate, FlowSpec, Level, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::Clip;
+
+/// A link that is to carry a level and not the next one has this share of what the next one takes, in permille.
+const BELOW_NEXT_PERMILLE: u64 = 950;
+/// Such a link has at least this multiple of what its own level takes, in permille.
+const ABOVE_OWN_PERMILLE: u64 = 1_030;
+
+/// What one level of a clip takes on a link, with all headers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LevelSummary {
+    /// "BL", "BL+E1" or "BL+E1+E2".
+    pub name: String,
+    /// Mean rate: what a link has to have left for the level to be granted.
+    pub mean_bps: Rate,
+    /// Rate while every layer has its busiest GOP.
+    pub peak_bps: Rate,
+    /// Rate of a link that carries this level and not the next one, to try it, such as `1200kbit/s`; of the top level,
+    /// a link that carries the busiest GOPs. `None` if the next level takes hardly more.
+    pub limit: Option<String>,
+    /// The least delay bound (`layercast serve --delay-max`) with which a link of that rate carries the largest key
+    /// frame in time, in milliseconds.
+    pub delay_max_ms: Option<u64>,
+}
+
+/// How long the largest key frame takes over a link of `rate`: the source takes up to half of the delay bound to send
+/// it, and the line the other half.
+fn delay_max_ms(spec: &FlowSpec, rate: Rate) -> u64 {
+    let line = rate
+        .time_for(CELL_SIZE as u64)
+        .times(spec.layers.base.burst.into());
+    2 * line.as_us().div_ceil(1_000)
+}
+
+/// In kbit/s of two significant digits, rounded down, or up.
+fn two_digits(bps: u64, up: bool) -> u64 {
+    let kbps = (bps / 1_000).max(1);
+    let step = 10_u64.pow(kbps.ilog10().saturating_sub(1));
+    let steps = match up {
+        true => bps.div_ceil(1_000 * step),
+        false => kbps / step,
+    };
+    steps * step
+}
+
+/// The levels that a flow has, from the base level upwards.
+pub(crate) fn levels(spec: &FlowSpec) -> Vec<LevelSummary> {
+    let top = spec.top_level();
+    let all = [Level::BASE, Level::E1, Level::FULL];
+    let of = |level: Level| {
+        let mean = spec.rate_at(level).rate();
+        let peaks = spec.layers.iter().filter(|(it, _)| level.includes(*it));
+        let peak = peaks.fold(CellRate(0), |sum, (_, it)| {
+            sum.saturating_add(it.peak.max(it.mean))
+        });
+        let limit = match level == top {
+            true => Some(two_digits(peak.rate().as_bps(), true)),
+            false => {
+                let next = spec.rate_at(level.up()).rate().as_bps();
+                let most = two_digits(next * BELOW_NEXT_PERMILLE / 1_000, false);
+                (most * 1_000 >= mean.as_bps() * ABOVE_OWN_PERMILLE / 1_000).then_some(most)
+            }
+        };
+        LevelSummary {
+            name: level.to_string(),
+            mean_bps: mean,
+            peak_bps: peak.rate(),
+            limit: limit.map(|kbps| format!("{kbps}kbit/s")),
+            delay_max_ms: limit.map(|kbps| delay_max_ms(spec, Rate::from_bps(kbps * 1_000))),
+        }
+    };
+    all.into_iter().filter(|it| *it <= top).map(of).collect()
+}
+
+impl Clip {
+    /// What each level of the clip takes on a link.
+    pub fn levels(&self) -> Vec<LevelSummary> {
+        levels(&self.flow_spec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::{FrameRate, LayerRate, PerLayer};
+
+    use super::*;
+
+    fn spec(means: [u32; 3], burst: u32) -> FlowSpec {
+        let layer = |mean| LayerRate {
+            mean: CellRate(mean),
+            peak: CellRate(mean * 2),
+            burst,
+            ..LayerRate::default()
+        };
+        FlowSpec {
+            frame_rate: FrameRate { num: 25, den: 1 },
+            gop_n: 12,
+            layers: PerLayer {
+                base: layer(means[0]),
+                e1: layer(means[1]),
+                e2: layer(means[2]),
+            },
+            ..FlowSpec::default()
+        }
+    }
+
+    fn limits(spec: &FlowSpec) -> Vec<Option<String>> {
+        levels(spec).into_iter().map(|it| it.limit).collect()
+    }
+
+    #[test]
+    fn a_limit_lies_between_a_level_and_the_next() {
+        // On a link 424, 1272 and 2120 kbit/s.
+        let three = spec([1_000, 2_000, 2_000], 300);
+        let expected = ["1200kbit/s", "2000kbit/s", "4300kbit/s"];
+        assert_eq!(limits(&three), expected.map(|it| Some(it.to_owned())));
+        let two = levels(&spec([1_000, 2_000, 0], 300));
+        assert_eq!(two.len(), 2);
+        assert_eq!(two[1].limit.as_deref(), Some("2600kbit/s"));
+        assert_eq!(two[0].name, "BL");
+    }
+
+    #[test]
+    fn a_level_to_which_the_next_adds_hardly_anything_has_no_limit() {
+        assert_eq!(limits(&spec([1_000, 50, 2_000], 300))[0], None);
+    }
+
+    #[test]
+    fn the_delay_bound_is_twice_the_time_of_the_largest_key_frame() {
+        // 1415 cells of 53 bytes take 0.5 s at 1.2 Mbit/s.
+        let large = levels(&spec([1_000, 2_000, 2_000], 1_415));
+        assert_eq!(large[0].delay_max_ms, Some(1_000));
+        assert_eq!(large[1].delay_max_ms, Some(600));
+    }
+}
