@@ -22,6 +22,8 @@ use crate::scheme;
 const URL_WITHIN: Duration = Duration::from_secs(60);
 /// How long it waits for the file: a shell makes it when it starts the node.
 const FILE_WITHIN: Duration = Duration::from_secs(15);
+/// How long it waits before it says so: a node that a shell starts beside it takes less.
+const TELL_FIRST: Duration = Duration::from_secs(1);
 /// How often it says what it waits for.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How often it looks.
@@ -60,8 +62,13 @@ fn read(line: &str) -> Result<JoinUrl, Failure> {
         );
     }
     line.parse().map_err(|error: layercast_protect::UrlError| {
-        Failure::wrong_use(error)
-            .hint("give the URL that the node printed, or HOST:PORT/FLOW without encryption")
+        let hint = match Path::new(line).is_file() {
+            true => format!("{line} is a file: @{line} reads the URL that it holds"),
+            false => "give the URL that the node printed, @FILE for a file that holds it, or HOST:PORT/FLOW without \
+                      encryption"
+                .to_owned(),
+        };
+        Failure::wrong_use(error).hint(hint)
     })
 }
 
@@ -131,7 +138,11 @@ fn wait_for_line(file: &Path, within: (Duration, Duration)) -> Result<String, Fa
             let why = format!("{shown} {what}, after {} s", waited.as_secs());
             return Err(Failure::new(why).hint(remedy("check the name, and start")));
         }
-        if told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
+        let is_due = match told {
+            Some(told) => told.elapsed() > TELL_EVERY,
+            None => waited > TELL_FIRST,
+        };
+        if is_due {
             let first = told.is_none();
             told = Some(Instant::now());
             let rest = within.saturating_sub(waited).as_secs();
@@ -173,7 +184,7 @@ fn trust(url: &JoinUrl, ca: Option<&Path>) -> Result<Option<Trust>, Failure> {
         (true, Some(Expect::Node(fingerprint)), _) => Ok(Some(Trust::Node(fingerprint))),
         (true, Some(Expect::Anyone), _) => Ok(Some(Trust::Anyone)),
         (true, None, Some(ca)) => {
-            let authorities = Authorities::from_pem(ca, host).map_err(Failure::new)?;
+            let authorities = Authorities::from_pem(ca, host).map_err(Failure::identity)?;
             Ok(Some(Trust::Authorities(authorities)))
         }
         (true, None, None) => Err(Failure::Usage(format!(
@@ -208,7 +219,7 @@ pub fn control(args: &IdentityArgs) -> Result<Control, Failure> {
 
 /// An identity to use.
 pub fn own(identity: Result<Identity, IdentityError>) -> Result<Arc<Identity>, Failure> {
-    let identity = identity.map_err(Failure::new)?;
+    let identity = identity.map_err(Failure::identity)?;
     if let Some(exposed) = identity.exposed() {
         eprintln!("warning: {exposed}");
     }
@@ -307,6 +318,17 @@ mod tests {
         assert!(matches!(renewed.bearer, Bearer::Quic(Trust::Node(it)) if it == own(2)));
         assert!(renewal.read().is_none(), "reported once");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_its_at_sign_is_named() {
+        let file = std::env::temp_dir().join(format!("layercast-at-{}.url", std::process::id()));
+        std::fs::write(&file, "layercast://127.0.0.1:7400/bunny\n").unwrap();
+        let error = parse(&file.display().to_string()).unwrap_err();
+        assert_eq!(error.code(), 2);
+        let hint = format!("@{} reads the URL", file.display());
+        assert!(error.to_string().contains(&hint), "{error}");
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -36,7 +36,8 @@ Start here:
   layercast sim scenarios/quickstart.toml       # a whole network in the simulator
   layercast demo                                # real processes and the simulator, side by side
 
-Exit codes: 0 success, 1 failure, 2 wrong use, 3 partial success (send, receive), 130 stopped by Ctrl-C
+Exit codes: 0 success, 1 failure, 2 wrong use, 3 a part is missing (join: the flow went away; send,
+receive: a file or receiver lacks), 130 stopped by Ctrl-C (SIGINT), 143 stopped by SIGTERM
 (docs/src/reference/exit-codes.md).";
 
 /// The subcommands.
@@ -84,11 +85,14 @@ pub enum Command {
 Understands H.264 (byte streams), MPEG-1 and MPEG-2 video (elementary and program streams), all of
 them in transport streams, and frame-size traces. A layer is a kind of picture: BL = I pictures,
 E1 = P pictures, E2 = B pictures; in H.264 E2 are those that no other refers to. Rates are shown
-in Mb/s of video and in ATM cells/s, the unit of admission control.
+in Mb/s of video and in ATM cells/s, the unit of admission control. The second table shows what a
+link has to carry for each level, and the rate of a link (switch --port NAME=RATE) that shows this
+level and not the next one, with the least serve --delay-max for its key frames on such a link.
 
 Examples:
   layercast probe clip.m1v
   layercast probe clip.m1v --json | jq '.layers[].mean_bps'
+  layercast probe clip.m1v --json | jq -r '.levels[0].limit'    # a link that shows BL alone
   ffmpeg -i any.mp4 -an -c:v mpeg1video -g 12 -bf 2 clip.m1v    # a clip with all layers")]
 pub struct Probe {
     /// The clip; `-` is standard input
@@ -263,7 +267,7 @@ pub struct Serve {
     #[arg(long)]
     pub flow: Option<String>,
     /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400")]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7400", value_parser = units::listen)]
     pub listen: SocketAddr,
     /// Of a transport stream: serve this program alone [default: the first that has video, and the others as data]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -456,7 +460,7 @@ pub struct Switch {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Address to listen on (UDP); media use the next port, or a free one; port 0 selects a free port
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410")]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7410", value_parser = units::listen)]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub link: LinkArgs,
@@ -550,7 +554,7 @@ pub struct Join {
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub drain: Option<Rate>,
     /// Receive the media from this IP multicast group (switch --multicast)
-    #[arg(long, value_name = "GROUP:PORT")]
+    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address)]
     pub multicast: Option<SocketAddrV4>,
     /// Address of the multicast interface [default: the one towards HOST]
     #[arg(long, value_name = "ADDR")]
@@ -630,11 +634,12 @@ pub struct Emulate {
         long,
         conflicts_with = "scenario",
         value_name = "ADDR",
-        default_value = "127.0.0.1:0"
+        default_value = "127.0.0.1:0",
+        value_parser = units::listen
     )]
     pub listen: SocketAddr,
     /// Destination of the datagrams of clients
-    #[arg(long, value_name = "ADDR", conflicts_with = "scenario")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "scenario", value_parser = units::destination)]
     pub to: Option<SocketAddr>,
     /// Believe the addresses of all clients. Without it, a client on another host that has no TCP connection here
     /// gets at most three times the bytes that it sends (RFC 9000, 8.1)
@@ -693,9 +698,10 @@ Examples:
   layercast policer-probe 192.0.2.7:9400 --json | jq .rate_bps")]
 pub struct PolicerProbe {
     /// Address and port of the other end, e.g. 192.0.2.7:9400
+    #[arg(value_parser = units::destination)]
     pub to: Option<SocketAddr>,
     /// Answer probes at this address until stopped
-    #[arg(long, value_name = "ADDR", conflicts_with = "to")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "to", value_parser = units::listen)]
     pub listen: Option<SocketAddr>,
     /// Rate of the first train; must exceed the policer's rate
     #[arg(long, value_name = "RATE", default_value = "50Mbit/s", value_parser = units::rate)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use layercast_core::Time;
-use layercast_net::{Clock, LiveEvent, NetError, Node, NodeConfig, NodeEvent, NodeSummary};
+use layercast_core::{Level, Time};
+use layercast_net::{Clock, LiveEvent, Node, NodeConfig, NodeEvent, NodeSummary};
 use layercast_protect::{Control, JoinUrl};
 use layercast_switch::SwitchEvent;
 use layercast_transport::mets::SourceEvent;
@@ -67,16 +67,7 @@ pub fn child(place: &Place, name: &str, trace: Option<&Path>) -> Outcome {
 
 /// Takes the ports of a node.
 pub async fn bind(config: NodeConfig) -> Result<Node, Failure> {
-    Node::bind(config).await.map_err(|error| {
-        let taken = matches!(error, NetError::PortInUse { .. });
-        let failure = Failure::new(error);
-        match taken {
-            true => {
-                failure.hint("--listen ADDR:PORT chooses another port; port 0 selects a free one")
-            }
-            false => failure,
-        }
-    })
+    Node::bind(config).await.map_err(Failure::net)
 }
 
 impl Drive<'_> {
@@ -105,16 +96,19 @@ impl Drive<'_> {
         let mut status = NodeStatus::default();
         let mut live = self.live;
         let mut failures = Failures::default();
+        let mut rates = Rates::default();
         // Frames that receivers of a flow reported late, as of the last report.
         let mut told_late = BTreeMap::new();
         let mut second = interval(Duration::from_secs(1));
         let summary = loop {
             tokio::select! {
-                summary = &mut running => break summary.map_err(Failure::new)?,
+                summary = &mut running => break summary.map_err(Failure::net)?,
                 Some(event) = heard.recv() => {
                     let t_s = clock.now().since(self.epoch).as_secs_f64();
                     count(&mut status, &event);
-                    let heard = affects_receivers(&event, &mut told_late) && failures.is_news(&event);
+                    let heard = affects_receivers(&event, &mut told_late)
+                        && failures.is_news(&event)
+                        && rates.is_news(&event);
                     if let Some(text) = describe(&event).filter(|_| heard) {
                         teller.event(t_s, &text)?;
                     }
@@ -238,6 +232,35 @@ impl Failures {
     }
 }
 
+/// The rates of flows, as of the last report: a flow that is shaped changes its rate all the time.
+#[derive(Default)]
+struct Rates(BTreeMap<String, u64>);
+
+impl Rates {
+    /// Change of a rate at the same level, in percent, that is worth a word.
+    const WORTH: u64 = 10;
+
+    /// Whether an event is more than a slight change of the rate of a flow at the same level.
+    fn is_news(&mut self, event: &NodeEvent) -> bool {
+        let NodeEvent::Source {
+            flow,
+            event: SourceEvent::RateChanged { from, to, rate },
+        } = event
+        else {
+            return true;
+        };
+        let now = rate.rate().as_bps();
+        let before = self.0.get(flow).copied();
+        let is_worth =
+            before.is_none_or(|before| before.abs_diff(now) * 100 > before * Self::WORTH);
+        if from == to && !is_worth {
+            return false;
+        }
+        self.0.insert(flow.clone(), now);
+        from != to || before.is_some()
+    }
+}
+
 /// What a person wants to know of what the switch did for `neighbour`.
 fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
     match event {
@@ -253,7 +276,12 @@ fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
             to,
             reason,
             ..
-        } => format!("flow {flow}: {neighbour} gets {to} instead of {from} ({reason})"),
+        } => changed(
+            &format!("flow {flow}: {neighbour} gets"),
+            *from,
+            *to,
+            &format!(" ({reason})"),
+        ),
         SwitchEvent::BranchExpired { flow, .. } => {
             format!("flow {flow}: {neighbour} was silent for three eras, given up")
         }
@@ -262,6 +290,14 @@ fn describe_switch(event: &SwitchEvent, neighbour: &str) -> String {
             None => format!("flow {flow}: no filter in the way of {neighbour} any more"),
         },
         SwitchEvent::FlowGone { flow } => format!("flow {flow} is gone"),
+    }
+}
+
+/// A change of a level in words; if the level is the same, the rest has changed.
+fn changed(what: &str, from: Level, to: Level, rest: &str) -> String {
+    match from == to {
+        true => format!("{what} {to}{rest}"),
+        false => format!("{what} {to} instead of {from}{rest}"),
     }
 }
 
@@ -280,17 +316,23 @@ fn describe(event: &NodeEvent) -> Option<String> {
             SourceEvent::MemberLeft(member) => format!("{} left {flow}", member.name),
             SourceEvent::MemberStale(member) => format!("nothing heard of {}", member.name),
             SourceEvent::RateChanged { from, to, rate } => {
-                format!("{flow}: sending {to} instead of {from}, {}", rate.rate())
+                let rate = format!(", {}", rate.rate());
+                changed(&format!("{flow}: sending"), *from, *to, &rate)
             }
             SourceEvent::MissedDeadline {
                 missed,
                 window,
                 late,
             } => format!(
-                "{flow}: {missed} of the last {window} frames were sent late; receivers report {late} frames late in all"
+                "{flow}: {missed} of the last {} sent late; receivers report {} late in all",
+                count_of(*window, "frame"),
+                count_of(*late, "frame")
             ),
             SourceEvent::Finished { undelivered } => {
-                format!("{flow} is over, {undelivered} frames left unsent")
+                format!(
+                    "{flow} is over, {} left unsent",
+                    count_of(*undelivered, "frame")
+                )
             }
             _ => return None,
         },
@@ -316,8 +358,60 @@ fn in_words(summary: &NodeSummary) -> String {
             dropped.base.to_string(),
             dropped.e1.to_string(),
             dropped.e2.to_string(),
-            format!("{} cells", port.max_queue),
+            count_of(port.max_queue, "cell"),
         ]);
     }
     format!("{}, in sum:\n{}", summary.node, table.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use layercast_core::CellRate;
+
+    use super::*;
+
+    fn rate(from: Level, to: Level, rate: u32) -> NodeEvent {
+        NodeEvent::Source {
+            flow: "film".into(),
+            event: SourceEvent::RateChanged {
+                from,
+                to,
+                rate: CellRate(rate),
+            },
+        }
+    }
+
+    #[test]
+    fn a_rate_that_hardly_changes_at_the_same_level_is_no_news() {
+        let mut rates = Rates::default();
+        let mut told = |from, to, cells| {
+            let event = rate(from, to, cells);
+            rates
+                .is_news(&event)
+                .then(|| describe(&event).unwrap_or_default())
+        };
+        let full = Level::FULL;
+        assert_eq!(told(full, full, 1_000), None, "nothing has changed");
+        assert_eq!(told(full, full, 1_050), None);
+        let grown = told(full, full, 2_000).unwrap();
+        assert!(grown.contains("sending BL+E1+E2, 848.0 kb/s"), "{grown}");
+        let lower = told(full, Level::E1, 1_900).unwrap();
+        assert!(
+            lower.contains("sending BL+E1 instead of BL+E1+E2"),
+            "{lower}"
+        );
+        assert_eq!(told(Level::E1, Level::E1, 1_950), None);
+    }
+
+    #[test]
+    fn one_thing_is_no_plural_in_messages() {
+        let event = NodeEvent::Source {
+            flow: "film".into(),
+            event: SourceEvent::Finished { undelivered: 1 },
+        };
+        assert_eq!(
+            describe(&event).unwrap(),
+            "film is over, 1 frame left unsent"
+        );
+    }
 }

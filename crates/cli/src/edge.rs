@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use clap::Args;
 use layercast_core::Span;
 use layercast_fec::{FecEdgeConfig, longest_packet};
-use layercast_net::{Clock, FecTunnel, FecTunnelConfig, FecTunnelStats, random_seed};
+use layercast_net::{
+    Clock, FecTunnel, FecTunnelConfig, FecTunnelError, FecTunnelStats, NetError, random_seed,
+};
 use layercast_transport::mets::{ParityConfig, Redundancy};
 
 use crate::failure::{Failure, Outcome};
@@ -39,7 +41,7 @@ On a path made by `layercast emulate`, which the far end has to know by its port
 Ctrl-C stops it and prints how many datagrams were lost and recovered.")]
 pub struct FecEdge {
     /// Address for the datagrams of the peer
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7800")]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7800", value_parser = units::listen)]
     pub listen: SocketAddr,
     /// Address of the other end
     #[arg(long, value_name = "HOST:PORT")]
@@ -59,10 +61,10 @@ pub struct FecEdge {
     #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(500..=65_000))]
     pub mtu: u16,
     /// Address that local programs send to [default: a free port, with --out]
-    #[arg(long = "in", value_name = "ADDR", required_unless_present = "out")]
+    #[arg(long = "in", value_name = "ADDR", required_unless_present = "out", value_parser = units::listen)]
     pub inside: Option<SocketAddr>,
     /// Address of the local program that gets the datagrams from the tunnel
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = units::destination)]
     pub out: Option<SocketAddr>,
     /// Print JSON lines (docs/src/reference/json.md)
     #[arg(long)]
@@ -93,7 +95,7 @@ pub fn run(args: &FecEdge) -> Outcome {
                 session: u32::from_be_bytes([0, a, b, c]),
             },
         };
-        let tunnel = FecTunnel::bind(&config).map_err(Failure::new)?;
+        let tunnel = FecTunnel::bind(&config).map_err(not_opened)?;
         let teller = Teller::new(args.json, Lines::Stdout);
         let (addr, inside) = (tunnel.local_addr(), tunnel.inside_addr());
         let greeting = format!(
@@ -114,10 +116,22 @@ pub fn run(args: &FecEdge) -> Outcome {
             drop(teller.status(&Line::Edge(Box::new(status)), || moving(t_s, stats)));
         };
         let stats = tunnel.run(stop.token.clone(), told).await;
-        let stats = stats.map_err(Failure::new)?;
+        let stats = stats.map_err(Failure::net)?;
         teller.summary(&stats, &in_words(args, &stats))?;
         stop.outcome()
     })
+}
+
+/// Why the tunnel cannot be opened: one of two addresses, or the code.
+fn not_opened(error: FecTunnelError) -> Failure {
+    match error {
+        FecTunnelError::Net(NetError::PortInUse { addr }) => {
+            Failure::new(NetError::PortInUse { addr })
+                .hint("--listen ADDR:PORT and --in ADDR:PORT choose other ports")
+        }
+        FecTunnelError::Net(error) => Failure::net(error),
+        error => Failure::new(error).hint("--code and --mtu choose another code or size"),
+    }
 }
 
 /// The address that programs send to.

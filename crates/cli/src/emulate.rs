@@ -11,7 +11,7 @@ use crate::emulation;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Line, PathStatus};
 use crate::node::{Stop, runtime};
-use crate::output::{Lines, Table};
+use crate::output::{Lines, Table, count};
 use crate::serve::cells_of;
 use crate::teller::Teller;
 
@@ -42,7 +42,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let teller = Teller::new(args.json, Lines::Stdout);
-        let relay = Relay::bind(config).await.map_err(Failure::new)?;
+        let relay = Relay::bind(config).await.map_err(Failure::net)?;
         let address = relay.local_addr();
         let greeting = format!("path from {address} to {to}; stop it with Ctrl-C");
         teller.ready("path", Some(address), &greeting)?;
@@ -52,7 +52,7 @@ pub fn run(args: &args::Emulate) -> Outcome {
         let mut running = Box::pin(relay.run(stop.token.clone(), told));
         let stats = loop {
             tokio::select! {
-                stats = &mut running => break stats.map_err(Failure::new)?,
+                stats = &mut running => break stats.map_err(Failure::net)?,
                 Some(stats) = heard.recv() => {
                     let t_s = clock.now().since(epoch).as_secs_f64();
                     let (there, back) = (stats.there, stats.back);
@@ -136,13 +136,14 @@ fn in_words(stats: &RelayStats) -> String {
     let limited = match stats.limited {
         0 => String::new(),
         limited => format!(
-            "{limited} answers beyond three times what clients on other hosts had sent, dropped (see --any-client)\n"
+            "{} beyond three times what clients on other hosts had sent, dropped (see --any-client)\n",
+            count(limited, "answer")
         ),
     };
     format!(
-        "{} clients, {} connections\n{}{limited}",
-        stats.clients,
-        stats.connections,
+        "{}, {}\n{}{limited}",
+        count(stats.clients, "client"),
+        count(stats.connections, "connection"),
         table.render()
     )
 }

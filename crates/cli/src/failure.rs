@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
+
+use layercast_net::{IdentityError, NetError};
 
 use crate::signals;
 
@@ -73,13 +76,78 @@ impl Failure {
     /// `path` could not be read or written.
     pub fn file(path: &Path, verb: &str, error: &io::Error) -> Failure {
         let failure = Failure::new(format!("cannot {verb} {}: {error}", path.display()));
-        match error.kind() {
-            io::ErrorKind::NotFound if verb == "read" => failure.hint("check the path"),
-            io::ErrorKind::NotFound => failure.hint("create the folder first"),
-            io::ErrorKind::IsADirectory => failure.hint("give the path of a file, not of a folder"),
-            io::ErrorKind::PermissionDenied => failure.hint("check the permissions"),
-            io::ErrorKind::StorageFull => failure.hint("free some space on the disk"),
-            _ => failure,
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        failure.hint(match error.kind() {
+            io::ErrorKind::NotFound if verb == "read" => "check the path".to_owned(),
+            io::ErrorKind::NotFound => {
+                format!("create the folder first: mkdir -p {}", folder.display())
+            }
+            io::ErrorKind::NotADirectory => {
+                "check the path: a part of it is a file, not a folder".to_owned()
+            }
+            io::ErrorKind::IsADirectory => "give the path of a file, not of a folder".to_owned(),
+            io::ErrorKind::PermissionDenied => {
+                format!(
+                    "check the permissions (ls -ld {})",
+                    path_that_exists(path).display()
+                )
+            }
+            io::ErrorKind::StorageFull => "free some space on the disk".to_owned(),
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "give a path on a file system that can be written".to_owned()
+            }
+            io::ErrorKind::ResourceBusy => {
+                "give another file, or stop the other command first".to_owned()
+            }
+            _ => format!("check {}, or give another path", path.display()),
+        })
+    }
+
+    /// An error of the socket runtime, with its remedy.
+    pub fn net(error: NetError) -> Failure {
+        if let NetError::Identity(error) = error {
+            return Failure::identity(error);
+        }
+        let hint = match &error {
+            NetError::Output { path, source } => return Failure::file(path, "write", source),
+            NetError::Input { path, source } => return Failure::file(path, "read", source),
+            NetError::PortInUse { addr } => format!(
+                "--listen {}:PORT chooses another port; port 0 selects a free one",
+                match addr.ip() {
+                    IpAddr::V4(ip) => ip.to_string(),
+                    IpAddr::V6(ip) => format!("[{ip}]"),
+                }
+            ),
+            NetError::Group { .. } => {
+                "a group is 224.0.0.0 to 239.255.255.255, and --interface takes an address of this host (ip address)"
+                    .to_owned()
+            }
+            NetError::TurnedAway { .. } => {
+                "use the URL that the node printed when it started".to_owned()
+            }
+            NetError::Untrusted { .. } => {
+                "a node without --identity FILE has a new certificate and URL each time it starts: use the URL that it \
+                 printed last"
+                    .to_owned()
+            }
+            NetError::System { .. } => {
+                "close other programs, or raise the limits of the shell (ulimit -n, ulimit -u)".to_owned()
+            }
+            _ => return Failure::new(error),
+        };
+        Failure::new(error).hint(hint)
+    }
+
+    /// A certificate or key that cannot be used, with its remedy.
+    pub fn identity(error: IdentityError) -> Failure {
+        match error {
+            IdentityError::File { verb, path, source } => Failure::file(&path, verb, &source),
+            IdentityError::Mismatch(_) => Failure::new(error)
+                .hint("give the key with which the certificate was made (--cert and --key)"),
+            error => Failure::new(error),
         }
     }
 
@@ -133,6 +201,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// The longest beginning of a path that exists: what has to be looked at.
+fn path_that_exists(path: &Path) -> &Path {
+    let exists = |it: &&Path| it.symlink_metadata().is_ok();
+    match path.ancestors().find(exists) {
+        Some(found) => found,
+        None => Path::new("."),
+    }
+}
+
 /// Some parsers explain themselves over several lines; the first line of ours holds it all.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -147,6 +224,32 @@ mod tests {
         let failure = Failure::new("first\n  second").hint("do this");
         assert_eq!(failure.to_string(), "layercast: first second\n  do this");
         assert_eq!(failure.code(), 1);
+    }
+
+    #[test]
+    fn each_error_of_a_path_or_a_port_has_a_remedy() {
+        use io::ErrorKind as Kind;
+        for (kind, remedy) in [
+            (Kind::NotFound, "mkdir -p missing/folder"),
+            (Kind::NotADirectory, "a part of it is a file"),
+            (Kind::IsADirectory, "not of a folder"),
+            (Kind::PermissionDenied, "permissions (ls -ld .)"),
+            (Kind::ReadOnlyFilesystem, "can be written"),
+            (Kind::ResourceBusy, "give another file"),
+            (Kind::InvalidInput, "give another path"),
+        ] {
+            let path = Path::new("missing/folder/x.ts").to_owned();
+            let source = io::Error::from(kind);
+            let said = Failure::net(NetError::Output { path, source }).to_string();
+            assert!(said.contains("cannot write missing/folder/x.ts"), "{said}");
+            assert!(said.contains(remedy), "{kind:?}: {said}");
+        }
+        let addr = "[::1]:7400".parse().unwrap();
+        let said = Failure::net(NetError::PortInUse { addr }).to_string();
+        assert!(
+            said.contains("[::1]:7400 is in use") && said.contains("--listen [::1]:PORT"),
+            "{said}"
+        );
     }
 
     #[test]

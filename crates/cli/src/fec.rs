@@ -5,7 +5,7 @@ use std::fs;
 use layercast_fec::model::{Effect, Plan, Ranked, TreeFile, plan};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, count, print, print_json};
 use crate::{args, edge};
 
 /// Runs the command.
@@ -71,8 +71,9 @@ fn describe(plan: &Plan) -> String {
     }
     let table = table.render();
     format!(
-        "{} receivers, {} links\n\n{table}",
-        plan.receivers, plan.links
+        "{}, {}\n\n{table}",
+        count(plan.receivers, "receiver"),
+        count(plan.links.round() as u64, "link")
     )
 }
 

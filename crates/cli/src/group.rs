@@ -11,7 +11,7 @@ use layercast_sim::group::{Group, GroupError, GroupSummary, Simulation};
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::Trace;
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, count, print, print_json};
 use crate::progress;
 use crate::scenario::explain_located;
 use crate::sim::on_interrupt;
@@ -209,10 +209,13 @@ fn describe(summary: &GroupSummary) -> String {
     for (number, code) in (1..).zip(&summary.codes) {
         let share = |count: u64| count as f64 / code.expected.max(1) as f64 * 100.0;
         text += &format!(
-            "\ncode {number}: {} parities for {} packets; {:.4} % lost, {:.4} % after decoding; recovered {:.1} ms \
+            "\ncode {number}: {} for {}; {:.4} % lost, {:.4} % after decoding; recovered {:.1} ms \
              later than the others\n",
-            code.parities,
-            code.sources,
+            match code.parities {
+                1 => "1 parity".to_owned(),
+                parities => format!("{parities} parities"),
+            },
+            count(code.sources, "packet"),
             share(code.lost),
             share(code.lost.saturating_sub(code.recovered)),
             code.added_ms
@@ -224,10 +227,11 @@ fn describe(summary: &GroupSummary) -> String {
             cross.goodput_bps.iter().sum::<f64>(),
         );
         text += &format!(
-            "\nTCP on {}: {flows} connections, {:.3} Mbit/s each; {} segments dropped, {} lost\n",
+            "\nTCP on {}: {}, {:.3} Mbit/s each; {} dropped, {} lost\n",
             cross.branch,
+            count(flows, "connection"),
             sum / 1e6 / flows.max(1) as f64,
-            cross.count.dropped,
+            count(cross.count.dropped, "segment"),
             cross.count.lost
         );
     }

@@ -21,11 +21,12 @@ use crate::line::{Line, ReceiverStatus};
 use crate::live;
 use crate::name;
 use crate::node::{Place, Stop, Trace, after, parent, runtime, wait_until};
-use crate::output::Lines;
+use crate::output::{Lines, complain};
 use crate::reasons::{Arrivals, Below};
 use crate::scheme;
 use crate::secret;
 use crate::serve::node_id;
+use crate::signals;
 use crate::stats;
 use crate::teller::Teller;
 
@@ -41,6 +42,8 @@ pub fn run(args: &args::Join) -> Outcome {
     if let (Some(place), Some(receiver)) = (Place::load(&args.role)?, &args.receiver) {
         return child(&place, receiver, args);
     }
+    // A URL in a file may have to be waited for.
+    signals::exit_on_first()?;
     let address = args.address.as_deref().unwrap_or_default();
     let mut url = address::parse(address)?;
     let printed = url.clone();
@@ -188,7 +191,7 @@ async fn only_flow(node: &Remote, url: &JoinUrl) -> Result<String, Failure> {
     let clock = Clock::get();
     let until = clock.now().saturating_add(FLOW_WITHIN);
     let flows = loop {
-        let flows = list_flows(node.clone()).await.map_err(stats::net)?;
+        let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
         if !flows.is_empty() || clock.now() >= until {
             break flows;
         }
@@ -276,7 +279,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                 while let Ok(event) = heard.try_recv() {
                     offer = offered(event).or(offer);
                 }
-                break summary.map_err(|error| explain(error, offer.as_deref()))?;
+                break summary.map_err(|error| explain(error, offer.as_deref(), args, &flow))?;
             }
             Some(event) = heard.recv() => {
                 match &event {
@@ -317,6 +320,8 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
                 }
                 match event {
                     JoinEvent::Closed { .. } if over => teller.event(t_s, "left the flow")?,
+                    // That the level falls with the flow goes without saying.
+                    JoinEvent::Level { .. } if over => {}
                     event => tell(teller, t_s, joined, &event)?,
                 }
             }
@@ -326,6 +331,7 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     trace.finish()?;
     let mut value = serde_json::to_value(&summary).map_err(Failure::new)?;
     value["receiver"]["flow"] = flow.into();
+    value["outage_ms"] = summary.sink.outage_ms.into();
     value["first_picture"] = value["output"]["stream"]["first"].clone();
     let silent_pipe = args.out.as_deref() == Some(Path::new("-")) && summary.output.error.is_some();
     if silent_pipe {
@@ -335,11 +341,14 @@ async fn receive(config: JoinConfig, args: &args::Join, stop: &Stop, teller: &Te
     if let (Some(error), Some(path)) = (&summary.output.error, &args.out) {
         let failure = Failure::new(format!("cannot write {}: {error}", path.display()));
         // A signal gives the exit code; the error is printed all the same.
-        stop.outcome().inspect_err(|_| eprintln!("{failure}"))?;
+        stop.outcome()
+            .inspect_err(|_| complain(&failure.to_string()))?;
         return Err(failure);
     }
     if let Some(missing) = &summary.missing {
-        eprintln!("layercast: {missing}; what came until then is complete");
+        complain(&format!(
+            "layercast: {missing}; what came until then is complete"
+        ));
         return Err(Failure::Partial);
     }
     stop.outcome()
@@ -389,6 +398,7 @@ fn status(progress: &Progress, joined: bool) -> ReceiverStatus {
         frames: progress.frames,
         lost: progress.lost,
         late: progress.late.iter().map(|(_, late)| late).sum(),
+        outage_ms: progress.outage_ms,
     }
 }
 
@@ -419,17 +429,22 @@ fn in_words(summary: &JoinSummary) -> String {
         );
     }
     text += &format!(
-        "  late {}, delay p50 {:.1} ms, p99 {:.1} ms, {} bytes written",
-        receiver.late, receiver.delay_ms.p50, receiver.delay_ms.p99, summary.output.bytes
+        "  late {}, delay p50 {:.1} ms, p99 {:.1} ms, outage {:.1} s, {} bytes written",
+        receiver.late,
+        receiver.delay_ms.p50,
+        receiver.delay_ms.p99,
+        summary.sink.outage_ms as f64 / 1e3,
+        summary.output.bytes
     );
     text
 }
 
 /// What went wrong, and what to do about the things a user can do something about.
-fn explain(error: NetError, offer: Option<&FlowInfo>) -> Failure {
+fn explain(error: NetError, offer: Option<&FlowInfo>, args: &args::Join, flow: &str) -> Failure {
     let hint = match &error {
-        NetError::NoSuchFlow { upstream, .. } => {
-            format!("see what {upstream} has: layercast join URL --list")
+        NetError::NoSuchFlow { .. } => {
+            let address = args.address.as_deref().unwrap_or("URL");
+            format!("list the flows of this node: layercast join '{address}' --list")
         }
         NetError::Refused(refusal) if refusal.resource == Resource::Delay => {
             let key_frame = offer.map_or_else(String::new, |flow| {
@@ -448,8 +463,14 @@ fn explain(error: NetError, offer: Option<&FlowInfo>) -> Failure {
                 Resource::Token | Resource::TokenExpired
             ) =>
         {
-            "ask the operator of its server for a token (layercast token --identity FILE --flow NAME --url URL)"
-                .to_owned()
+            let member = match &args.name {
+                Some(name) => format!(" --member '{name}'"),
+                None => String::new(),
+            };
+            format!(
+                "ask the operator of its server for a token (layercast token --identity FILE --flow '{flow}'{member}), \
+                 and give it by --token-file"
+            )
         }
         NetError::Refused(refusal) if refusal.resource == Resource::StaleProof => {
             "synchronise the clocks of both hosts (NTP): a proof is valid for two minutes".to_owned()
@@ -466,7 +487,7 @@ fn explain(error: NetError, offer: Option<&FlowInfo>) -> Failure {
         {
             no_room(refusal)
         }
-        _ => return stats::net(error),
+        _ => return Failure::net(error),
     };
     Failure::new(error).hint(hint)
 }

@@ -85,6 +85,9 @@ pub struct ReceiverStatus {
     pub lost: PerLayer<u64>,
     /// Frames dropped so far because they came after their deadline.
     pub late: u64,
+    /// Milliseconds so far without a picture that can be decoded.
+    #[serde(default)]
+    pub outage_ms: u64,
 }
 
 /// How a server or switch does.

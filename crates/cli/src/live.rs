@@ -1,7 +1,7 @@
 //! Live input of `layercast serve`, and the addresses of live streams.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use layercast_net::{LiveEvent, LiveFrom, LiveOptions};
 use crate::args;
 use crate::failure::Failure;
 use crate::input;
-use crate::output::Table;
+use crate::output::{Table, count};
 use crate::probe;
 
 /// Bytes read from standard input or a FIFO to recognise a transport stream, including bytes before its first packet.
@@ -29,8 +29,8 @@ pub enum Input {
 /// Opens what `serve` was given: `udp://` and `rtp://` addresses are live, and so is a transport stream
 /// on standard input, from a FIFO or from a device.
 pub fn open(path: &Path, program: Option<u16>) -> Result<Input, Failure> {
-    if let Some(address) = path.to_str().and_then(address_of) {
-        return Ok(Input::Live(LiveFrom::Udp(listen_address(address)?)));
+    if let Some((url, address)) = path.to_str().and_then(|it| Some((it, address_of(it)?))) {
+        return Ok(Input::Live(LiveFrom::Udp(listen_address(url, address)?)));
     }
     if !input::is_stream(path) {
         return Ok(Input::Clip(Box::new(probe::read_clip(path, program)?)));
@@ -66,25 +66,55 @@ fn address_of(text: &str) -> Option<&str> {
     Some(address[..end].trim_start_matches('@'))
 }
 
-/// `HOST:PORT` to listen on; without HOST every interface.
-fn listen_address(address: &str) -> Result<SocketAddr, Failure> {
-    let address = match address.strip_prefix(':') {
-        Some(port) => format!("{}:{port}", Ipv4Addr::UNSPECIFIED),
-        None => address.to_owned(),
-    };
-    resolve(&address)
+/// `HOST:PORT` to listen on; without HOST every interface. `url` is what the user wrote.
+fn listen_address(url: &str, address: &str) -> Result<SocketAddr, Failure> {
+    // An IPv6 address may begin with two colons.
+    match address.strip_prefix(':').filter(|it| !it.starts_with(':')) {
+        Some(port) => resolve(url, &format!("{}:{port}", Ipv4Addr::UNSPECIFIED)),
+        None => resolve(url, address),
+    }
 }
 
-/// The first address of `HOST:PORT`.
-fn resolve(address: &str) -> Result<SocketAddr, Failure> {
-    let usage = |why: &str| {
-        Failure::Usage(format!(
-            "{address:?} is no HOST:PORT of a live stream, e.g. udp://127.0.0.1:5000 ({why})"
-        ))
+/// The first address of `HOST:PORT`. `url` is what the user wrote.
+fn resolve(url: &str, address: &str) -> Result<SocketAddr, Failure> {
+    let scheme = url.split_once("://").map_or("udp", |(scheme, _)| scheme);
+    let wrong =
+        |what: &str, hint: String| Err(Failure::wrong_use(format!("{url} {what}")).hint(hint));
+    let whole = |host: &str, port: &str| format!("write {scheme}://{host}:{port}");
+    if address.is_empty() {
+        return wrong("has no address and no port", whole("127.0.0.1", "5000"));
+    }
+    if address.parse::<u16>().is_ok() {
+        return wrong("has no address", whole("127.0.0.1", address));
+    }
+    if address.parse::<Ipv6Addr>().is_ok() {
+        let host = format!("[{address}]");
+        return wrong(
+            "has an IPv6 address without brackets, or no port",
+            whole(&host, "5000"),
+        );
+    }
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') && !address.ends_with(']') => (host, port),
+        _ => {
+            let hint = format!("add the port, for example: {scheme}://{address}:5000");
+            return wrong("has no port", hint);
+        }
     };
-    let found = address.to_socket_addrs();
-    let mut found = found.map_err(|error| usage(&error.to_string()))?;
-    found.next().ok_or_else(|| usage("it has no address"))
+    if port.parse::<u16>().is_err() {
+        let what = format!("has the port {port:?}, which is no number from 0 to 65535");
+        return wrong(&what, whole(host, "5000"));
+    }
+    let failed = |why: String| {
+        Failure::new(format!("cannot resolve {host} of {url}: {why}"))
+            .hint("check the host name and the name service, or give an IP address")
+    };
+    let mut found = address
+        .to_socket_addrs()
+        .map_err(|error| failed(error.to_string()))?;
+    found
+        .next()
+        .ok_or_else(|| failed("it has no address".to_owned()))
 }
 
 /// Where a live output goes: the address, and whether as RTP. `None` if this is the name of a file.
@@ -93,7 +123,7 @@ pub fn output(out: &Path) -> Result<Option<(SocketAddr, bool)>, Failure> {
         return Ok(None);
     };
     match address_of(text) {
-        Some(address) => Ok(Some((resolve(address)?, text.starts_with("rtp://")))),
+        Some(address) => Ok(Some((resolve(text, address)?, text.starts_with("rtp://")))),
         None => Ok(None),
     }
 }
@@ -150,7 +180,8 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         LiveEvent::Resync => "the stream paused or jumped: its timeline begins again".to_owned(),
         LiveEvent::Source(note) => note.to_string(),
         LiveEvent::Dropped { frames } => format!(
-            "{frames} frames came faster than the flow takes them; it continues at the next key frame"
+            "{} came faster than the flow takes them; it continues at the next key frame",
+            count(*frames, "frame")
         ),
         LiveEvent::Overload(over) => format!(
             "{} takes {}, more than the {} reserved for it",
@@ -173,7 +204,13 @@ pub fn in_words(event: &LiveEvent) -> Option<String> {
         ),
         LiveEvent::End { stats } => {
             let lost = stats.ts.lost + stats.rtp.lost;
-            format!("the stream is over, {lost} packets of it were lost before they came here")
+            match lost {
+                0 => "the stream is over".to_owned(),
+                lost => format!(
+                    "the stream is over, {} of it were lost before they came here",
+                    count(lost, "packet")
+                ),
+            }
         }
     })
 }
@@ -185,7 +222,7 @@ mod tests {
     #[test]
     fn addresses_are_read_as_players_write_them() {
         let parse = |text: &str| {
-            listen_address(address_of(text).unwrap())
+            listen_address(text, address_of(text).unwrap())
                 .unwrap()
                 .to_string()
         };
@@ -196,7 +233,23 @@ mod tests {
             "239.1.1.1:5004"
         );
         assert_eq!(address_of("clip.m1v"), None);
-        assert!(listen_address("nowhere").is_err());
+        for (url, says) in [
+            ("udp://127.0.0.1", ["has no port", "udp://127.0.0.1:5000"]),
+            ("rtp://[::1]", ["has no port", "rtp://[::1]:5000"]),
+            ("udp://5000", ["has no address", "udp://127.0.0.1:5000"]),
+            ("udp://", ["no address and no port", "udp://127.0.0.1:5000"]),
+            ("udp://::1", ["without brackets", "udp://[::1]:5000"]),
+            (
+                "udp://127.0.0.1:70000",
+                ["\"70000\"", "udp://127.0.0.1:5000"],
+            ),
+        ] {
+            let failure = listen_address(url, address_of(url).unwrap()).unwrap_err();
+            assert_eq!(failure.code(), 2, "{url}");
+            for part in says {
+                assert!(failure.to_string().contains(part), "{url}: {failure}");
+            }
+        }
         let out = output(Path::new("rtp://127.0.0.1:5004")).unwrap();
         assert_eq!(out, Some(("127.0.0.1:5004".parse().unwrap(), true)));
         assert_eq!(output(Path::new("got.ts")).unwrap(), None);

@@ -16,6 +16,7 @@ mod input;
 mod internet;
 mod join;
 mod line;
+mod line_out;
 mod live;
 mod multicast;
 mod name;
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
     };
     let text = failure.to_string();
     if !text.is_empty() {
-        eprintln!("{text}");
+        output::complain(&text);
     }
     ExitCode::from(failure.code())
 }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::thread::sleep;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -17,8 +18,8 @@ const NOTE_AFTER: Duration = Duration::from_secs(2);
 const FIFO_POLL: Duration = Duration::from_millis(50);
 
 /// A number of things in words: `1 file`, `2 files`, `3 passes`.
-pub fn count(number: impl Into<u64>, thing: &str) -> String {
-    let number = number.into();
+pub fn count(number: impl TryInto<u64>, thing: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
     let ending = match number {
         1 => "",
         _ if thing.ends_with("ch") || thing.ends_with('s') => "es",
@@ -28,8 +29,8 @@ pub fn count(number: impl Into<u64>, thing: &str) -> String {
 }
 
 /// The verb that goes with [`count`].
-pub fn are(number: impl Into<u64>) -> &'static str {
-    match number.into() {
+pub fn are(number: impl TryInto<u64>) -> &'static str {
+    match number.try_into().unwrap_or(u64::MAX) {
         1 => "is",
         _ => "are",
     }
@@ -89,14 +90,48 @@ pub enum Lines {
 }
 
 impl Lines {
-    /// Writes one value as one line.
+    /// Writes one value as one line, and waits for its reader.
     pub fn write(self, value: &impl Serialize) -> Outcome {
         let mut text = serde_json::to_string(value).map_err(Failure::new)?;
         text.push('\n');
+        Ok(self.text(&text)?)
+    }
+
+    /// Writes a text, and waits for its reader.
+    pub fn text(self, text: &str) -> io::Result<()> {
         match self {
-            Lines::Stdout => print(&text),
-            Lines::Stderr => Ok(io::stderr().lock().write_all(text.as_bytes())?),
+            Lines::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes())?;
+                out.flush()
+            }
+            Lines::Stderr => io::stderr().lock().write_all(text.as_bytes()),
         }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lines::Stdout => "standard output",
+            Lines::Stderr => "standard error",
+        }
+    }
+}
+
+/// Time that a reader of standard error which has stalled gets for a last message.
+const COMPLAINT_WITHIN: Duration = Duration::from_secs(1);
+
+/// Writes a message to standard error; a reader that has stalled does not keep the command.
+pub fn complain(text: &str) {
+    let text = format!("{text}\n");
+    let (done, written) = sync_channel::<()>(1);
+    let writer = thread::Builder::new().name("complaint".into());
+    let spawned = writer.spawn(move || {
+        let _ = Lines::Stderr.text(&text);
+        drop(done);
+    });
+    if spawned.is_ok() {
+        let _ = written.recv_timeout(COMPLAINT_WITHIN);
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{count, print, print_json};
 use crate::signals;
 
 /// Packets of the first train; each further one has four times as many, until enough are lost.
@@ -59,7 +59,7 @@ struct Run {
 /// Answers those that probe, forever.
 fn answer(address: SocketAddr) -> Outcome {
     let socket =
-        UdpSocket::bind(address).map_err(|error| Failure::new(NetError::bind(address, error)))?;
+        UdpSocket::bind(address).map_err(|error| Failure::net(NetError::bind(address, error)))?;
     print(&format!("listening on {}\n", socket.local_addr()?))?;
     let mut runs: VecDeque<Run> = VecDeque::new();
     let (mut buffer, mut reply) = (vec![0; 65_536], Vec::new());
@@ -209,8 +209,9 @@ fn report(
         }
         Err(NoBucket::NoLoss) => {
             return print(&format!(
-                "no policer below {} and {sent} packets of {} bytes: {}\n",
+                "no policer below {} and {} of {} bytes: {}\n",
                 args.at,
+                count(sent, "packet"),
                 args.packet,
                 match lost {
                     0 => "nothing was lost".to_owned(),
@@ -233,7 +234,7 @@ fn report(
         }));
     }
     print(&format!(
-        "rate   {}  ({} to {})\nburst  {} bytes  ({} to {})\n{sent} packets of {} bytes with UDP and IP headers sent, \
+        "rate   {}  ({} to {})\nburst  {} bytes  ({} to {})\n{} of {} bytes with UDP and IP headers sent, \
          {lost} lost; {} fared otherwise than this bucket says\n",
         bucket.rate,
         bucket.rates[0],
@@ -241,6 +242,7 @@ fn report(
         bucket.burst,
         bucket.bursts[0],
         bucket.bursts[1],
+        count(sent, "packet"),
         args.packet,
         bucket.misjudged,
     ))

@@ -43,12 +43,43 @@ pub fn load(path: &Path, instead: Override) -> Result<Scenario, Failure> {
 }
 
 /// The clip files that `scenario` names but that do not exist.
-pub fn missing_clips(scenario: &Scenario) -> Vec<PathBuf> {
+fn missing_clips(scenario: &Scenario) -> Vec<PathBuf> {
     let files = scenario.flows.iter().filter_map(|flow| match &flow.clip {
         ClipSpec::File(file) | ClipSpec::Trace(file) => Some(scenario.base_dir.join(file)),
         ClipSpec::Synthetic(_) => None,
     });
     files.filter(|file| !file.exists()).collect()
+}
+
+/// The folder of the clips that `make clips` makes.
+const DEMO_CLIPS: &str = "target/demo";
+
+/// Refuses a scenario, which was read from `path`, if a clip of it is missing; names the command that makes the clip.
+///
+/// # Errors
+/// A file of a clip does not exist.
+pub fn check_clips(path: &Path, scenario: &Scenario) -> Result<(), Failure> {
+    let missing = missing_clips(scenario);
+    let Some(clip) = missing.first() else {
+        return Ok(());
+    };
+    let shown = clip.display();
+    // The file is read again for the line of the field.
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let name = shown.to_string();
+    let line = text.lines().position(|line| line.contains(&name));
+    let failure = at_line(
+        path,
+        line.map(|line| line + 1),
+        &format!("the clip {shown} does not exist"),
+    );
+    let here = "relative paths of clips start at the working directory";
+    Err(failure.hint(match clip.starts_with(DEMO_CLIPS) {
+        true => format!("`make clips`, in the root of the repository, makes it; {here}"),
+        false => format!(
+            "{here}; this makes a clip: ffmpeg -i any.mp4 -an -c:v mpeg1video -g 12 -bf 2 {shown}"
+        ),
+    }))
 }
 
 /// An error of the scenario at `path` as one line that starts with the place.
@@ -69,6 +100,7 @@ fn at_line(path: &Path, line: Option<usize>, message: &str) -> Failure {
 
 /// What `scenario`, which was read from `path`, means for every machine.
 pub fn resolve(path: &Path, scenario: &Scenario) -> Result<Network, Failure> {
+    check_clips(path, scenario)?;
     let network = scenario.validate();
     network.map_err(|error| {
         // The file is read again for the line of the field.

@@ -7,8 +7,8 @@ use layercast_core::quantity::QueueSize;
 use layercast_core::{CELL_SIZE, FlowSpec, Level, NodeId, QosPolicy, Rate, Span, Time};
 use layercast_media::{Advice, Clip, advice};
 use layercast_net::{
-    Clock, Frames, Identity, LiveEvent, LiveFlow, LiveInput, LocalSource, NodeConfig, clock_name,
-    flow_epoch, random_seed, source_protection, wall_clock,
+    Clock, Frames, Identity, LiveEvent, LiveFlow, LiveInput, LocalSource, NetError, NodeConfig,
+    clock_name, flow_epoch, random_seed, source_protection, wall_clock,
 };
 use layercast_protect::Signer;
 use layercast_switch::{LinkConfig, Loss, PortConfig, QueueConfig, SwitchConfig};
@@ -225,7 +225,7 @@ async fn offer(
         Input::Live(from) => from,
     };
     let options = live::options(args);
-    let mut input = LiveInput::open(from).map_err(Failure::new)?;
+    let mut input = LiveInput::open(from).map_err(|error| input_in_use(error, path))?;
     if let Some(path) = &args.sdp {
         input.describe(&live::session(path)?);
     }
@@ -235,7 +235,7 @@ async fn offer(
         let _ = teller.event(t_s, text);
     };
     let learned = tokio::select! {
-        learned = input.learn(&options, tell) => learned.map_err(Failure::new)?,
+        learned = input.learn(&options, tell) => learned.map_err(Failure::net)?,
         () = stop.token.cancelled() => return Ok(None),
     };
     let advice = advice(&learned.spec, learned.codec);
@@ -249,6 +249,19 @@ async fn offer(
         events: Some(events),
         greeting,
     }))
+}
+
+/// A live input that cannot be opened: its port is the one in the URL, not that of --listen.
+fn input_in_use(error: NetError, path: &Path) -> Failure {
+    match error {
+        NetError::PortInUse { addr } => {
+            let what = format!("{} cannot be received: {addr} is in use", path.display());
+            Failure::new(what).hint(
+                "stop the other program that listens there, or let the encoder send to another port and name that one",
+            )
+        }
+        error => Failure::net(error),
+    }
 }
 
 /// Programs get as events what people read in the greeting.

@@ -21,7 +21,7 @@ use crate::args::{self, SchemaKind};
 use crate::check;
 use crate::failure::{Failure, Outcome};
 use crate::node::Trace;
-use crate::output::{self, Table, print, print_json};
+use crate::output::{self, Table, count, print, print_json};
 use crate::progress;
 use crate::scenario::{self, Override};
 use crate::signals;
@@ -170,8 +170,8 @@ fn describe(summary: &SimSummary) -> String {
     );
     if summary.wire_errors > 0 {
         text += &format!(
-            "{} PDUs did not survive their encoding\n",
-            summary.wire_errors
+            "{} did not survive their encoding\n",
+            count(summary.wire_errors, "PDU")
         );
     }
     let mut receivers = Table::new(&[
@@ -231,7 +231,7 @@ fn describe(summary: &SimSummary) -> String {
             dropped.base.to_string(),
             dropped.e1.to_string(),
             dropped.e2.to_string(),
-            format!("{} cells", port.max_queue),
+            count(port.max_queue, "cell"),
             port.marked.to_string(),
             queue.link.lost.to_string(),
         ]);

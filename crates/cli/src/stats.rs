@@ -2,7 +2,7 @@
 
 use layercast_core::{Level, Rate};
 use layercast_media::advice;
-use layercast_net::{NetError, Remote, XtpPlace, get_stats, list_flows};
+use layercast_net::{Remote, XtpPlace, get_stats, list_flows};
 use layercast_wire::{FlowInfo, Limit, MemberStats};
 use serde_json::{Value, json};
 
@@ -11,7 +11,8 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::node::runtime;
 use crate::output::{Table, print, print_json};
-use crate::reasons::against_loss;
+use crate::reasons::Loss;
+use crate::signals;
 use crate::xtpd;
 
 /// Runs `layercast stats`.
@@ -19,11 +20,13 @@ pub fn run(args: &args::Stats) -> Outcome {
     if let Ok(XtpPlace::Daemon(path)) = args.address.parse() {
         return xtpd::stats(&path, args.json);
     }
+    // A URL in a file may have to be waited for.
+    signals::exit_on_first()?;
     let url = address::parse(&args.address)?;
     let (flows, members) = runtime()?.block_on(async {
         let node = address::resolve(&url, args.ca.as_deref()).await?;
-        let flows = list_flows(node.clone()).await.map_err(net)?;
-        let members = get_stats(node, None).await.map_err(net)?;
+        let flows = list_flows(node.clone()).await.map_err(Failure::net)?;
+        let members = get_stats(node, None).await.map_err(Failure::net)?;
         Ok::<_, Failure>((flows, members))
     })?;
     if args.json {
@@ -38,27 +41,10 @@ pub fn run(args: &args::Stats) -> Outcome {
 
 /// Runs `join --list`.
 pub async fn list(node: Remote, json: bool) -> Outcome {
-    let flows = list_flows(node).await.map_err(net)?;
+    let flows = list_flows(node).await.map_err(Failure::net)?;
     match json {
         true => print_json(&to_json(&flows, &[])),
         false => print(&format!("{}{}", flow_table(&flows), flow_notes(&flows))),
-    }
-}
-
-/// An error of the socket runtime as a failure of the command.
-pub fn net(error: NetError) -> Failure {
-    let hint = match &error {
-        NetError::TurnedAway { .. } => Some("use the URL that the node printed when it started"),
-        NetError::Untrusted { .. } => Some(
-            "a node without --identity FILE has a new certificate and URL each time it starts: use the URL that it \
-             printed last",
-        ),
-        _ => None,
-    };
-    let failure = Failure::new(error);
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
     }
 }
 
@@ -155,8 +141,15 @@ fn whys(member: &MemberStats) -> String {
         let due = played + lost;
         (lost * 1_000 > due * LOSS_WORTH).then(|| {
             let percent = 100.0 * lost as f64 / due as f64;
-            let helps = against_loss(report.lost.base);
-            format!("{percent:.0} % of its frames were lost on the path ({helps})")
+            let repaired = report
+                .packets
+                .map(|it| it.expected.saturating_sub(it.received));
+            let helps = Loss {
+                base: report.lost.base,
+                marked: report.marked,
+                repaired,
+            };
+            format!("{percent:.0} % of its frames were lost on the path; {helps}")
         })
     });
     let all = [member.limit.map(why), lost];
@@ -172,6 +165,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
         "played",
         "lost",
         "late",
+        "outage s",
         "delay ms",
         "why no more",
     ]);
@@ -188,6 +182,7 @@ fn member_table(flows: &[FlowInfo], members: &[MemberStats]) -> String {
             figure(|r| r.frames.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
             figure(|r| r.lost.iter().map(|(_, n)| *n).sum::<u64>().to_string()),
             figure(|r| r.late.to_string()),
+            figure(|r| format!("{:.1}", r.outage_ms as f64 / 1e3)),
             figure(|r| format!("{:.1}", r.delay_ms_p50)),
             whys(member),
         ]);

@@ -13,6 +13,7 @@ use crate::name;
 use crate::node::{Place, Stop, runtime};
 use crate::output::Lines;
 use crate::serve::node;
+use crate::signals;
 use crate::teller::Teller;
 
 /// Runs the command.
@@ -20,7 +21,8 @@ pub fn run(args: &args::Switch) -> Outcome {
     if let (Some(place), Some(node)) = (Place::load(&args.role)?, &args.role.node) {
         return drive::child(&place, node, args.trace.as_deref());
     }
-    // Before Ctrl-C is caught: a URL in a file may have to be waited for.
+    // A URL in a file may have to be waited for.
+    signals::exit_on_first()?;
     let mut upstreams = Vec::new();
     for text in &args.upstream {
         upstreams.push((text, address::parse(text)?));

@@ -9,27 +9,28 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::line::Line;
+use crate::line_out::LineOut;
 use crate::output::{Lines, print};
 use crate::progress::style;
 
 /// Tells it.
 pub enum Teller {
     /// One JSON object a line.
-    Json(Lines),
+    Json(LineOut),
     /// A terminal: events as lines, and one line that moves, on standard error.
     Terminal(ProgressBar),
     /// Events as lines on standard error.
-    Plain,
+    Plain(LineOut),
 }
 
 impl Teller {
     /// A reporter; JSON is written to `lines`.
     pub fn new(json: bool, lines: Lines) -> Teller {
         if json {
-            return Teller::Json(lines);
+            return Teller::Json(LineOut::new(lines));
         }
         if !stderr().is_terminal() {
-            return Teller::Plain;
+            return Teller::Plain(LineOut::new(Lines::Stderr));
         }
         Teller::Terminal(ProgressBar::new_spinner().with_style(style("{msg}")))
     }
@@ -55,7 +56,7 @@ impl Teller {
         self.tell(&line, human)?;
         match self {
             // If the pipe is closed, the URL is not needed; the node serves all the same.
-            Teller::Terminal(_) | Teller::Plain if !stdout().is_terminal() => {
+            Teller::Terminal(_) | Teller::Plain(_) if !stdout().is_terminal() => {
                 let _ = print(&format!("{url}\n"));
             }
             _ => {}
@@ -75,30 +76,40 @@ impl Teller {
     /// How things stand; in words for a terminal.
     pub fn status(&self, line: &Line, human: impl FnOnce() -> String) -> Outcome {
         match self {
-            Teller::Json(lines) => lines.write(line),
+            Teller::Json(lines) => lines.json(line),
             Teller::Terminal(bar) => {
                 bar.set_message(human());
                 Ok(())
             }
-            Teller::Plain => Ok(()),
+            Teller::Plain(_) => Ok(()),
         }
     }
 
-    /// Everything that was counted; in words for people.
+    /// Everything that was counted, after which nothing more is told; in words for people.
+    ///
+    /// # Errors
+    /// The output cannot be written, or its reader has stalled for some seconds.
     pub fn summary(&self, summary: &impl Serialize, human: &str) -> Outcome {
-        if let Teller::Terminal(bar) = self {
-            bar.finish_and_clear();
-        }
         let value = serde_json::to_value(summary).map_err(Failure::new)?;
-        self.tell(&Line::Summary(value), human)
+        match self {
+            Teller::Json(lines) => lines.end_with_json(&Line::Summary(value)),
+            Teller::Terminal(bar) => {
+                bar.finish_and_clear();
+                bar.println(human);
+                Ok(())
+            }
+            Teller::Plain(lines) => lines.end_with(human),
+        }
     }
 
     fn tell(&self, line: &Line, human: &str) -> Outcome {
         match self {
-            Teller::Json(lines) => return lines.write(line),
-            Teller::Terminal(bar) => bar.println(human),
-            Teller::Plain => eprintln!("{human}"),
+            Teller::Json(lines) => lines.json(line),
+            Teller::Terminal(bar) => {
+                bar.println(human);
+                Ok(())
+            }
+            Teller::Plain(lines) => lines.text(human),
         }
-        Ok(())
     }
 }

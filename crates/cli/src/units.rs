@@ -1,6 +1,6 @@
 //! Quantities on the command line, written as in scenario files: `5s`, `10Mbit/s`, `256cells`.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
 use layercast_core::quantity::{self, Quantity, QueueSize};
@@ -42,6 +42,40 @@ pub struct Group {
 
 fn quantity<T: Quantity>(text: &str) -> Result<T, String> {
     T::parse(text).map_err(|error| error.to_string())
+}
+
+/// Reads an address to listen on, such as `0.0.0.0:7400`.
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    address(text, |port| {
+        format!("127.0.0.1:{port} (this host only) or 0.0.0.0:{port} (all addresses of this host)")
+    })
+}
+
+/// Reads the address of another program, such as `192.0.2.7:9400`.
+pub fn destination(text: &str) -> Result<SocketAddr, String> {
+    address(text, |port| {
+        format!("127.0.0.1:{port} for a program on this host")
+    })
+}
+
+/// Reads `ADDR:PORT`; `with` gives whole addresses with a port that was given alone.
+fn address(text: &str, with: impl Fn(u16) -> String) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
+    Err(match (bare.parse::<IpAddr>(), port.parse::<u16>()) {
+        (Ok(ip), _) => format!("it has no port: write {}", SocketAddr::new(ip, 7_400)),
+        (Err(_), Ok(port)) if text == port.to_string() || text == format!(":{port}") => {
+            format!("it has no address: write {}", with(port))
+        }
+        (Err(_), Ok(port)) => format!(
+            "expected an IP address and a port, not a name: write {}",
+            with(port)
+        ),
+        (Err(_), Err(_)) => format!("expected ADDR:PORT: write {}", with(7_400)),
+    })
 }
 
 /// Reads a time such as `15s`.
@@ -187,6 +221,17 @@ pub fn group(text: &str) -> Result<Group, String> {
         return Err(usage.into());
     }
     Ok(Group { group, members })
+}
+
+/// Reads the address of a multicast group, such as `239.1.2.3:7600`.
+pub fn group_address(text: &str) -> Result<SocketAddrV4, String> {
+    let group: SocketAddrV4 = text
+        .parse()
+        .map_err(|_| "expected GROUP:PORT such as 239.1.2.3:7600".to_owned())?;
+    match group.ip().is_multicast() && group.port() != 0 {
+        true => Ok(group),
+        false => Err("expected an address between 224.0.0.0 and 239.255.255.255 and a port".into()),
+    }
 }
 
 /// Reads `NAME=FINGERPRINT`.

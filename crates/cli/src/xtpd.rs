@@ -14,7 +14,7 @@ use tokio::time::Duration;
 
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, runtime};
-use crate::output::{Lines, Table, print, print_json};
+use crate::output::{Lines, Table, count, print, print_json};
 use crate::teller::Teller;
 
 /// How long accepted data have to reach the peers at the end.
@@ -42,13 +42,13 @@ pub struct Xtpd {
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
     /// Carry XTP over UDP, from this address
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7000")]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7000", value_parser = crate::units::listen)]
     pub listen: SocketAddr,
     /// Carry XTP directly over IP (protocol 36), from this address of the host; needs CAP_NET_RAW
     #[arg(long, value_name = "ADDR", conflicts_with = "listen")]
     pub raw_ip: Option<IpAddr>,
     /// Receive from this UDP multicast group; repeatable
-    #[arg(long, value_name = "GROUP:PORT", conflicts_with = "raw_ip")]
+    #[arg(long, value_name = "GROUP:PORT", conflicts_with = "raw_ip", value_parser = crate::units::group_address)]
     pub group: Vec<SocketAddrV4>,
     /// Address of the multicast interface
     #[arg(
@@ -154,7 +154,7 @@ fn not_served(error: XtpDaemonError) -> Failure {
 }
 
 fn not_bound(addr: SocketAddr, source: io::Error) -> Failure {
-    Failure::new(NetError::bind(addr, source))
+    Failure::net(NetError::bind(addr, source))
 }
 
 fn no_raw_ip(local: IpAddr, error: &io::Error) -> Failure {
@@ -192,18 +192,18 @@ fn describe(event: XtpDaemonEvent) -> String {
 fn in_words(stats: &ServerStats) -> String {
     let counts = &stats.endpoint;
     let mut text = format!(
-        "XTP at {}: {} packets received, {} sent, {} of data again; {} associations opened, {} taken, {} refused\n\
-         {} clients so far, {} sent away; {} streams of clients that died broken off\n",
+        "XTP at {}: {} received, {} sent, {} of data again; {} opened, {} taken, {} refused\n\
+         {} so far, {} sent away; {} of clients that died broken off\n",
         stats.local,
-        counts.received,
+        count(counts.received, "packet"),
         counts.sent,
         counts.retransmitted,
-        counts.active_opens,
+        count(counts.active_opens, "association"),
         counts.passive_opens,
         counts.refused,
-        stats.served,
+        count(stats.served, "client"),
         stats.expelled,
-        stats.orphaned,
+        count(stats.orphaned, "stream"),
     );
     if !stats.clients.is_empty() {
         let mut table = Table::new(&["process", "contexts", "ports", "may take MB", "waiting"]);

@@ -64,7 +64,7 @@ pub trait SignalSender: Send + 'static {
 #[derive(Debug, Error)]
 pub enum ChannelError {
     /// The connection broke.
-    #[error("connection lost: {0}")]
+    #[error("{}", lost(.0))]
     Io(#[from] io::Error),
     /// The neighbour sends what cannot be read.
     #[error("{0}")]
@@ -72,6 +72,30 @@ pub enum ChannelError {
     /// The neighbour does not read what it is sent.
     #[error("does not read what it is sent")]
     Slow,
+}
+
+/// What the loss of a connection is called.
+const LOST: &str = "connection lost";
+
+/// The loss of a connection and its cause; some causes, such as those of QUIC streams, say that themselves.
+fn lost(cause: &io::Error) -> String {
+    let text = innermost(cause);
+    match text.strip_prefix(LOST) {
+        Some(_) => text,
+        None => format!("{LOST}: {text}"),
+    }
+}
+
+/// The cause of a cause, as far as errors name theirs.
+fn innermost(error: &io::Error) -> String {
+    let mut cause: &dyn std::error::Error = match error.get_ref() {
+        Some(inner) => inner,
+        None => return error.to_string(),
+    };
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 /// Receives one JSON object per line from a byte stream.
@@ -176,5 +200,23 @@ impl<W: BytesOut> LineSender<W> {
             Ok(written) => Ok(written?),
             Err(_) => Err(ChannelError::Slow),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        let said = |error| ChannelError::Io(error).to_string();
+        let quic = io::Error::new(
+            io::ErrorKind::NotConnected,
+            quinn::ReadError::ConnectionLost(quinn::ConnectionError::TimedOut),
+        );
+        assert_eq!(said(quic), "connection lost: timed out");
+        assert_eq!(said(io::Error::other("connection lost")), "connection lost");
+        let tcp = io::Error::from(io::ErrorKind::ConnectionReset);
+        assert_eq!(said(tcp), "connection lost: connection reset");
     }
 }

@@ -297,6 +297,14 @@ pub struct Progress {
     pub lost: PerLayer<u64>,
     /// Frames late since the start.
     pub late: PerLayer<u64>,
+    /// Packets of the flow that came since the start, played or not.
+    pub packets: u64,
+    /// Packets among them with the congestion mark: a queue on the path was filling.
+    pub marked: u64,
+    /// Packets of the base layer that parities repaired since the start; `None` without parities.
+    pub repaired: Option<u64>,
+    /// Milliseconds without a picture that can be decoded, since the start.
+    pub outage_ms: u64,
     /// Frames that a slow reader of the output did not take, since the start.
     pub output_dropped: u64,
     /// Whether nothing can be written to the output any more.

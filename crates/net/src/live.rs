@@ -279,6 +279,7 @@ impl LiveInput {
         }
         let seen = match starts {
             0 => "no key frame came yet".to_owned(),
+            2 => "1 whole GOP seen".to_owned(),
             starts => format!("{} whole GOPs seen", starts - 1),
         };
         format!(

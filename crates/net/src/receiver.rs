@@ -415,6 +415,10 @@ impl Receiver {
             frames: stats.played,
             lost: stats.lost,
             late: stats.late,
+            packets: stats.packets,
+            marked: stats.marked,
+            repaired: stats.repair.map(|repair| repair.recovered),
+            outage_ms: stats.outage_ms,
             output_dropped: self.out.dropped(),
             output_broken: self.out.broken(),
         };

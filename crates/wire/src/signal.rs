@@ -421,6 +421,12 @@ pub struct MemberReport {
     /// Packets of the base layer before repair, if it has parities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<BasePackets>,
+    /// Packets or cells that came with the congestion mark.
+    #[serde(default)]
+    pub marked: u64,
+    /// Milliseconds without a picture that can be decoded.
+    #[serde(default)]
+    pub outage_ms: u64,
 }
 
 /// What a node knows of a member.

@@ -34,7 +34,7 @@ pub fn run(args: &args::Demo) -> Outcome {
         protect_base: args.protect_base,
     };
     let scenario = scenario::load(&args.scenario, instead)?;
-    check_clips(&scenario)?;
+    scenario::check_clips(&args.scenario, &scenario)?;
     let plan = Plan::new(&scenario, &args.out)?;
     fs::create_dir_all(&args.out).map_err(|error| Failure::file(&args.out, "create", &error))?;
     let network = scenario::resolve(&args.scenario, &scenario)?;
@@ -106,16 +106,6 @@ pub fn run(args: &args::Demo) -> Outcome {
         (true, _) => Err(Failure::Interrupted),
         (false, true) => Ok(()),
         (false, false) => Err(Failure::Unsatisfied),
-    }
-}
-
-fn check_clips(scenario: &Scenario) -> Outcome {
-    match scenario::missing_clips(scenario).first() {
-        Some(clip) => Err(
-            Failure::new(format!("the clip {} is missing", clip.display()))
-                .hint("run `make clips` first"),
-        ),
-        None => Ok(()),
     }
 }
 

@@ -154,7 +154,7 @@ impl Plan {
                 Some(control) => Link::Clear(control),
                 None => {
                     let identity = folder.join(format!("{index}.pem"));
-                    let own = Identity::load_or_create(&identity).map_err(Failure::new)?;
+                    let own = Identity::load_or_create(&identity).map_err(Failure::identity)?;
                     let fingerprint = own.fingerprint();
                     Link::Protected {
                         fingerprint,

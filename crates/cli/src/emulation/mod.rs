@@ -29,7 +29,7 @@ use crate::failure::{Failure, Outcome};
 use crate::internet::capture::Capture;
 use crate::internet::{Override, load, table};
 use crate::line::Line;
-use crate::output::{Lines, Table};
+use crate::output::{Lines, Table, count};
 use crate::sim::on_interrupt;
 use crate::teller::Teller;
 use lateness::{Lateness, LatenessReport};
@@ -311,8 +311,8 @@ impl Watch for Watcher<'_> {
 
 fn greeting(network: &Network, ports: &Ports) -> String {
     let mut text = format!(
-        "{} nodes in real time; stop it with Ctrl-C",
-        network.nodes.len()
+        "{} in real time; stop it with Ctrl-C",
+        count(network.nodes.len(), "node")
     );
     for PortCounts { node, what, .. } in ports.counts() {
         text += &format!("\n  {node}: {what}");
@@ -341,9 +341,14 @@ fn moving(status: &EmulationStatus) -> String {
         false => String::new(),
     };
     format!(
-        "{t_s:8.0} s  {injected} packets in, {delivered} out; events late by {:.0} us (p99 {:.0}, max {:.0}), {} of {} packets \
+        "{t_s:8.0} s  {} in, {delivered} out; events late by {:.0} us (p99 {:.0}, max {:.0}), {} of {} \
          above 1 ms{behind}",
-        events.p50_us, events.p99_us, events.max_us, packets.above_1ms, packets.count
+        count(*injected, "packet"),
+        events.p50_us,
+        events.p99_us,
+        events.max_us,
+        packets.above_1ms,
+        count(packets.count, "packet")
     )
 }
 
@@ -378,7 +383,10 @@ fn in_words(summary: &EmulationSummary) -> String {
         text += &format!("  not taken: {}\n", refused.join(", "));
     }
     if external.errors_told > 0 {
-        text += &format!("  reported by ICMP: {} errors\n", external.errors_told);
+        text += &format!(
+            "  reported by ICMP: {}\n",
+            count(external.errors_told, "error")
+        );
     }
     let mut late = Table::new(&["late", "count", "p50 us", "p99 us", "max us", "above 1 ms"]);
     for (name, report) in [
@@ -392,8 +400,8 @@ fn in_words(summary: &EmulationSummary) -> String {
     text += &format!("\nbehind the clock:\n{}", late.render());
     if summary.fell_behind > 0 {
         text += &format!(
-            "  the simulator did not keep up {} times: what programs saw then is not this network\n",
-            summary.fell_behind
+            "  the simulator did not keep up {}: what programs saw then is not this network\n",
+            count(summary.fell_behind, "time")
         );
     }
     text

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::Bytes;
+use layercast_net::NetError;
 use layercast_sim::internet::scenario::{Attached, Attachment};
 use layercast_sim::internet::{Delivery, Network, NodeIndex};
 use layercast_wire::{IpBody, Ipv4Packet};
@@ -99,7 +100,9 @@ impl Ports {
                     let opened = Path::open(n, *listen, *forward, ends);
                     let opened = opened.and_then(|path| Ok((path.listens()?, path)));
                     let (listen, path) = opened.map_err(|error| {
-                        Failure::new(format!("cannot listen on {listen}: {error}"))
+                        Failure::net(NetError::bind(*listen, error)).hint(
+                            "the scenario names it: give `listen` of this attachment another port",
+                        )
                     })?;
                     (format!("udp {listen} to {forward}"), Kind::Path(path))
                 }

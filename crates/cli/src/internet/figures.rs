@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::Table;
+use crate::output::{Table, count};
 
 /// Most rows of a part; `--json` has all.
 const ROWS: usize = 40;
@@ -256,8 +256,10 @@ impl Report {
     pub fn describe(&self) -> String {
         let (scenario, seeds) = (&self.scenario, self.seeds.len());
         let (computed, kept) = (self.computed, self.kept);
-        let mut text =
-            format!("{scenario}: {seeds} seeds, {computed} of them run now, {kept} kept\n");
+        let mut text = format!(
+            "{scenario}: {}, {computed} of them run now, {kept} kept\n",
+            count(seeds, "seed")
+        );
         if !self.partial.is_empty() {
             text += &format!(
                 "partial, their budget was used up: seeds {:?}\n",

@@ -15,7 +15,7 @@ use layercast_sim::internet::{Internet, Network, Stopped};
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{count, print, print_json};
 use crate::progress;
 pub use crate::scenario::Override;
 use crate::scenario::explain_located;
@@ -131,13 +131,16 @@ fn names(network: &Network) -> Vec<&str> {
 fn counts(path: &Path, network: &Network) -> String {
     let atm = network.atm.as_ref();
     format!(
-        "{}: {} nodes, {} links, {} LANs, {} switches, {} flows, {} applications: nothing wrong\n",
+        "{}: {}, {}, {}, {}, {}, {}: nothing wrong\n",
         path.display(),
-        network.nodes.len(),
-        network.links.len() + atm.map_or(0, |atm| atm.links.len()),
-        network.lans.len(),
-        atm.map_or(0, |atm| atm.switches.len()),
-        network.flows.len(),
-        names(network).len(),
+        count(network.nodes.len(), "node"),
+        count(
+            network.links.len() + atm.map_or(0, |atm| atm.links.len()),
+            "link"
+        ),
+        count(network.lans.len(), "LAN"),
+        count(atm.map_or(0, |atm| atm.switches.len()), "switch"),
+        count(network.flows.len(), "flow"),
+        count(names(network).len(), "application"),
     )
 }

@@ -18,7 +18,7 @@ use super::run::{Run, processors, steps};
 use super::{RAISE, load, ready};
 use crate::args;
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{count, print, print_json};
 use crate::progress;
 use crate::scenario::Override;
 use crate::sim::on_interrupt;
@@ -64,7 +64,8 @@ pub fn run(args: &args::Sim, path: &Path, text: &str, seeds: RangeInclusive<u64>
     }
     if left > 0 {
         eprintln!(
-            "stopped with {left} seeds to go; the same command continues in {}",
+            "stopped with {} to go; the same command continues in {}",
+            count(left, "seed"),
             folder.display()
         );
         return Err(Failure::Interrupted);
@@ -161,7 +162,8 @@ impl Sweep<'_> {
     fn tell(&self) {
         let finished = self.finished.load(Ordering::Relaxed);
         let all = self.missing.len();
-        self.bar.set_message(format!("{finished} of {all} seeds"));
+        self.bar
+            .set_message(format!("{finished} of {}", count(all, "seed")));
     }
 }
 

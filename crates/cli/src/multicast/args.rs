@@ -57,7 +57,7 @@ pub struct Send {
     #[arg(long, short)]
     pub verbose: bool,
     /// Send to this IP multicast group
-    #[arg(long, value_name = "GROUP:PORT", group = "whom", value_parser = group)]
+    #[arg(long, value_name = "GROUP:PORT", group = "whom", value_parser = units::group_address)]
     pub group: Option<SocketAddrV4>,
     /// Send to this host, port 7600 if none is named; may be given several times
     #[arg(long, value_name = "HOST[:PORT]", group = "whom")]
@@ -73,7 +73,7 @@ pub struct Send {
     pub interface: Ipv4Addr,
     /// A second group, for receivers that lack too much: they are served after the others, which do not get
     /// that traffic. Receivers need the same option
-    #[arg(long, value_name = "GROUP:PORT", value_parser = group, requires = "group")]
+    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address, requires = "group")]
     pub side: Option<SocketAddrV4>,
     /// How far multicast goes: 1 stays in the local network
     #[arg(long, value_name = "HOPS", default_value = "1", requires = "group")]
@@ -145,7 +145,7 @@ pub struct Receive {
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
     /// Receive from this IP multicast group
-    #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
+    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address)]
     pub group: Option<SocketAddrV4>,
     /// Address of the interface for multicast [default: the system chooses]
     #[arg(
@@ -157,10 +157,10 @@ pub struct Receive {
     )]
     pub interface: Ipv4Addr,
     /// The sender's second group (send --side), joined only when this host lacks too much
-    #[arg(long, value_name = "GROUP:PORT", value_parser = group, requires = "group")]
+    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address, requires = "group")]
     pub side: Option<SocketAddrV4>,
     /// Where senders reach this host [default: 0.0.0.0:7600; with --group any port]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = units::listen)]
     pub listen: Option<SocketAddr>,
     /// Name of this receiver, the same after a restart [default: host and folder]
     #[arg(long)]
@@ -211,7 +211,7 @@ Exit codes: 0 all receivers have everything, 1 none has, or failure, 2 wrong use
 stopped by Ctrl-C.")]
 pub struct EmulateReceivers {
     /// The IP multicast group
-    #[arg(long, value_name = "GROUP:PORT", value_parser = group)]
+    #[arg(long, value_name = "GROUP:PORT", value_parser = units::group_address)]
     pub group: SocketAddrV4,
     /// Address of the interface for multicast [default: the system chooses]
     #[arg(
@@ -268,16 +268,6 @@ pub enum Profile {
     /// FRM of 1996: a stream at the pace of the slowest receiver, which is expelled below 180 kB/s; after a
     /// loss everything is retransmitted (go-back-N); no late joins
     Frm,
-}
-
-fn group(text: &str) -> Result<SocketAddrV4, String> {
-    let group: SocketAddrV4 = text
-        .parse()
-        .map_err(|_| "expected GROUP:PORT such as 239.1.2.3:7600".to_owned())?;
-    match group.ip().is_multicast() && group.port() != 0 {
-        true => Ok(group),
-        false => Err("expected an address between 224.0.0.0 and 239.255.255.255 and a port".into()),
-    }
 }
 
 fn speed(text: &str) -> Result<Speed, String> {
@@ -353,6 +343,9 @@ mod tests {
         assert!(speed("0bit/s").is_err());
         assert_eq!(share("0.01"), Ok(0.01));
         assert!(share("1").is_err() && share("NaN").is_err());
-        assert!(group("10.0.0.1:7600").is_err() && group("239.1.2.3").is_err());
+        assert!(
+            units::group_address("10.0.0.1:7600").is_err()
+                && units::group_address("239.1.2.3").is_err()
+        );
     }
 }

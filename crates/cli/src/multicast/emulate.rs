@@ -8,6 +8,7 @@ use super::args::EmulateReceivers;
 use super::{Say, key};
 use crate::failure::{Failure, Outcome};
 use crate::node::{Stop, runtime};
+use crate::output::count;
 
 /// Runs the command.
 pub fn run(args: &EmulateReceivers) -> Outcome {
@@ -28,16 +29,21 @@ pub fn run(args: &EmulateReceivers) -> Outcome {
     runtime()?.block_on(async {
         let stop = Stop::listen()?;
         let told = emulate_receivers(config, stop.token.clone()).await;
-        let told = told.map_err(Failure::new)?;
+        let told = told.map_err(Failure::net)?;
         let json = json!({
             "report": "emulated", "joined": told.joined, "complete": told.complete,
             "lost": told.lost, "sent": told.sent, "disbelieved": told.disbelieved,
         });
         let human = format!(
-            "{} took part, {} of them had everything at the end; {} packets dropped, {} sent",
-            told.joined, told.complete, told.lost, told.sent
+            "{} took part, {} of them had everything at the end; {} dropped, {} sent",
+            count(told.joined, "receiver"),
+            told.complete,
+            count(told.lost, "packet"),
+            told.sent
         );
-        Say::new(args.json).event(json, &human)?;
+        let say = Say::new(args.json);
+        say.event(json, &human)?;
+        say.close()?;
         stop.outcome()?;
         match told.complete {
             0 => Err(Failure::Unsatisfied),

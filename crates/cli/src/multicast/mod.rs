@@ -15,6 +15,7 @@ use layercast_wire::multicast::{MemberId, Reason};
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
+use crate::line_out::LineOut;
 use crate::output::Lines;
 use crate::progress::style;
 use crate::secret;
@@ -82,6 +83,7 @@ fn octets(count: u64) -> String {
 /// Says what happens: JSON lines, a bar, or plain lines where there is no terminal.
 struct Say {
     json: bool,
+    lines: LineOut,
     bar: Option<ProgressBar>,
 }
 
@@ -91,23 +93,29 @@ impl Say {
             let template = "{prefix} [{bar:30}] {percent:>3}% {msg}, {elapsed} gone, {eta} left";
             ProgressBar::new(1).with_style(style(template))
         });
-        Say { json, bar }
+        let lines = LineOut::new(match json {
+            true => Lines::Stdout,
+            false => Lines::Stderr,
+        });
+        Say { json, lines, bar }
     }
 
     /// Something happened.
     fn event(&self, json: Value, human: &str) -> Outcome {
         match (&self.bar, self.json) {
-            (_, true) => Lines::Stdout.write(&json)?,
-            (Some(bar), _) => bar.suspend(|| eprintln!("{human}")),
-            (None, _) => eprintln!("{human}"),
+            (_, true) => self.lines.json(&json),
+            (Some(bar), _) => {
+                bar.suspend(|| eprintln!("{human}"));
+                Ok(())
+            }
+            (None, _) => self.lines.text(human),
         }
-        Ok(())
     }
 
     /// Shows the progress.
     fn progress(&self, json: Value, name: &str, done: (u64, u64), human: String) -> Outcome {
         if self.json {
-            return Lines::Stdout.write(&json);
+            return self.lines.json(&json);
         }
         if let Some(bar) = &self.bar {
             bar.set_prefix(name.to_owned());
@@ -123,6 +131,11 @@ impl Say {
         if let Some(bar) = &self.bar {
             bar.reset();
         }
+    }
+
+    /// Waits for a reader that has stalled, for some seconds.
+    fn close(&self) -> Outcome {
+        self.lines.end()
     }
 
     fn end(&self) {

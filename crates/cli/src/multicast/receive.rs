@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use layercast_core::Span;
 use layercast_net::{
-    Ended, FileReceiver, Folder, IDENTITY_FILE, ReceiveConfig, ReceiveEvent, ReceivedFile,
-    printable, receiver_identity,
+    Ended, FileReceiver, Folder, IDENTITY_FILE, NetError, ReceiveConfig, ReceiveEvent,
+    ReceivedFile, printable, receiver_identity,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -57,10 +57,12 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let config = config(args, &name)?;
         let stop = Stop::listen()?;
         let receiver = FileReceiver::bind(config).map_err(|error| {
-            let failure = Failure::new(&error);
-            match args.group {
-                Some(_) => failure.hint("--interface ADDR says which network the group is in"),
-                None => failure,
+            let is_group = matches!(error, NetError::Group { .. });
+            match Failure::net(error) {
+                failure if args.group.is_some() && !is_group => {
+                    failure.hint("--interface ADDR says which network the group is in")
+                }
+                failure => failure,
             }
         })?;
         let mut teller = Teller {
@@ -97,12 +99,13 @@ fn receive(args: &Receive) -> Result<Received, Failure> {
         let (files, ended) = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                let failure = Failure::new(&error);
+                let failure = Failure::net(error);
                 teller.summary(&[], None, seconds)?;
                 return Err(failure);
             }
         };
         teller.summary(&files, Some(ended), seconds)?;
+        teller.say.close()?;
         if ended == Ended::All && files.iter().all(|it| it.path.is_some()) {
             // Nothing is left to be resumed under it; a folder of files alone remains.
             let _ = fs::remove_file(args.out.join(IDENTITY_FILE));
@@ -224,7 +227,12 @@ impl Teller {
                 self.last = (Instant::now(), held.0);
                 let resumed = match held.0 {
                     0 => String::new(),
-                    _ => format!(", {} of {} packets are here already", held.0, held.1),
+                    _ => format!(
+                        ", {} of {} {} here already",
+                        held.0,
+                        count(held.1, "packet"),
+                        are(held.0)
+                    ),
                 };
                 self.usual(
                     json!({

@@ -84,6 +84,7 @@ pub fn run(args: &Send) -> Outcome {
             ..SendReport::default()
         });
         Summary::new(&teller.names, &sent, teller.is_long).tell(&teller.say)?;
+        teller.say.close()?;
         stop.outcome()?;
         judge(args, sent)
     })
@@ -303,7 +304,7 @@ fn judge(args: &Send, report: SendReport) -> Outcome {
         return Err(Failure::Partial);
     }
     if let Some(error) = report.error {
-        return Err(Failure::new(error));
+        return Err(Failure::net(error));
     }
     let last = report.sent.last().or(report.manifest.as_ref());
     let Some(last) = last else {

@@ -12,7 +12,7 @@ use layercast_workload::app::Trace;
 
 use super::{args, number, read_text};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Table, print, print_json};
+use crate::output::{self, Table, count, print, print_json};
 
 /// Servers that people are shown; JSON has all.
 const SERVERS: usize = 10;
@@ -82,15 +82,18 @@ fn describe_http(found: &Http) -> String {
         ..
     } = found;
     let mut text = format!(
-        "{} of {} connections ({} to other ports, {} left out), {} without a reply\n\
-         {clients} clients, {servers} servers, {} s\n\
-         {pages} pages ({} with files of several servers), at most {} s between their files\n\n",
+        "{} of {} ({} to other ports, {} left out), {} without a reply\n\
+         {}, {}, {} s\n\
+         {} ({} with files of several servers), at most {} s between their files\n\n",
         connections.kept,
-        connections.read,
+        count(connections.read, "connection"),
         connections.other_port,
         connections.left_out,
         connections.without_reply,
+        count(*clients, "client"),
+        count(*servers, "server"),
         number(found.seconds),
+        count(*pages, "page"),
         found.mixed_pages,
         found.threshold,
     );

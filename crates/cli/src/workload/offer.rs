@@ -14,7 +14,7 @@ use layercast_workload::{
 
 use super::{args, read, read_text};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Table, print, print_json};
+use crate::output::{self, Table, count, print, print_json};
 use crate::progress;
 
 /// A file of lines, if one is requested. Errors are reported at the end.
@@ -145,8 +145,8 @@ pub fn run(args: &args::Offered) -> Outcome {
     }
     match all.cut_short {
         true => Err(Failure::new(format!(
-            "stopped after {} events: the result is partial",
-            args.max_events
+            "stopped after {}: the result is partial",
+            count(args.max_events, "event")
         ))
         .hint("raise --max-events, or shorten --duration")),
         false => Ok(()),

@@ -101,6 +101,94 @@ fn urls_of_other_protocols_are_named_with_a_bridge() {
 }
 
 #[test]
+fn addresses_without_a_part_are_refused_with_a_suggestion() {
+    let folder = folder("addresses");
+    let file = folder.join("s.url");
+    std::fs::write(&file, "layercast://127.0.0.1:7400/film\n").expect("a file");
+    let file = file.display().to_string();
+    let at = format!("@{file} reads the URL");
+    for (args, parts) in [
+        (
+            &["serve", "x.m1v", "--listen", "18564"][..],
+            ["has no address", "127.0.0.1:18564"],
+        ),
+        (
+            &["switch", "--upstream", "a:1", "--listen", ":7410"],
+            ["has no address", "0.0.0.0:7410"],
+        ),
+        (
+            &["receive", "--listen", "127.0.0.1"],
+            ["has no port", "127.0.0.1:7400"],
+        ),
+        (
+            &["emulate", "--to", "localhost:9000"],
+            ["an IP address and a port", "127.0.0.1:9000"],
+        ),
+        (
+            &["policer-probe", "--listen", "here"],
+            ["expected ADDR:PORT", "0.0.0.0:7400"],
+        ),
+        (
+            &["xtpd", "x", "--listen", "::1"],
+            ["has no port", "[::1]:7400"],
+        ),
+        (
+            &["serve", "udp://127.0.0.1"],
+            ["has no port", "udp://127.0.0.1:5000"],
+        ),
+        (
+            &["join", "127.0.0.1:9/f", "--out", "rtp://127.0.0.1"],
+            ["has no port", "rtp://127.0.0.1:5000"],
+        ),
+        (&["join", &file], ["no HOST:PORT", &at]),
+        (
+            &["join", "127.0.0.1:9/f", "--multicast", "10.0.0.1:7500"],
+            ["224.0.0.0", "239.255.255.255"],
+        ),
+    ] {
+        let output = run(args);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{args:?}: {}",
+            complaint(&output)
+        );
+        let said = complaint(&output);
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {part:?} is not in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_clip_of_a_scenario_is_named_with_its_line_and_a_command() {
+    let folder = folder("missing-clip");
+    let demo = std::fs::read_to_string(repository("scenarios/demo.toml")).expect("the scenario");
+    let scenario = folder.join("demo.toml");
+    let own = demo.replace("target/demo/clip.m1v", "films/own.m1v");
+    for (text, clip, says) in [
+        (&demo, "target/demo/clip.m1v", "`make clips`"),
+        (&own, "films/own.m1v", "-bf 2 films/own.m1v"),
+    ] {
+        std::fs::write(&scenario, text).expect("a file");
+        for command in [
+            &["sim", "demo.toml"][..],
+            &["demo", "--scenario", "demo.toml"],
+        ] {
+            let output = common::layercast()
+                .args(command)
+                .current_dir(&folder)
+                .output()
+                .expect("the binary runs");
+            assert_eq!(output.status.code(), Some(1), "{command:?}");
+            let said = complaint(&output);
+            let place = format!("demo.toml:119: the clip {clip} does not exist");
+            assert!(said.contains(&place) && said.contains(says), "{said}");
+        }
+    }
+}
+
+#[test]
 fn values_on_the_command_line_are_refused_with_cause_and_example() {
     for (args, parts) in [
         (

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::common;
 use crate::common::{
     Running, complaint, ends_within, folder, have_ffmpeg, layercast, make_clip, real_time, run,
     signal,
@@ -138,4 +139,162 @@ fn commands_that_wait_end_with_the_code_of_the_signal() {
         // No sender came: nothing stays of the receiver.
         assert_eq!(fs::read_dir(&out).expect("the folder").count(), 0);
     }
+}
+
+/// Whether a message has the cause, the place and, on a line of its own, a remedy.
+fn has_remedy(said: &str, place: &str) -> bool {
+    let mut lines = said
+        .lines()
+        .skip_while(|line| !line.starts_with("layercast: "));
+    lines.next().is_some_and(|line| line.contains(place))
+        && lines.next().is_some_and(|line| line.starts_with("  "))
+}
+
+#[test]
+fn each_output_that_cannot_be_made_is_named_with_a_remedy() {
+    let folder = folder("missing-outputs");
+    let input = folder.join("a.txt");
+    fs::write(&input, "1").expect("a file");
+    let input = input.display().to_string();
+    let missing = folder.join("missing/x");
+    let missing = missing.display().to_string();
+    let sim = common::repository("scenarios/quickstart.toml");
+    let clip = common::repository("crates/cli/tests/all/main.rs");
+    let node = "127.0.0.1:9/film";
+    let listen = ["--listen", "127.0.0.1:0"];
+    let commands: [&[&str]; 9] = [
+        &["join", node, "--out", &missing],
+        &["join", node, "--trace", &missing],
+        &["join", node, "--identity", &missing],
+        &["sim", &sim, "--pcap", &missing],
+        &["sim", &sim, "--trace", &missing],
+        &[
+            "switch",
+            "--upstream",
+            "127.0.0.1:9",
+            "--insecure",
+            "--trace",
+            &missing,
+            listen[0],
+            listen[1],
+        ],
+        &["send", &input, "--to", "127.0.0.1:9", "--trace", &missing],
+        &[
+            "receive",
+            "--out",
+            &folder.join("in").display().to_string(),
+            "--trace",
+            &missing,
+            listen[0],
+            listen[1],
+        ],
+        &["xtpd", &missing, listen[0], listen[1]],
+    ];
+    for args in commands {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = complaint(&output);
+        assert!(has_remedy(&said, &missing), "{args:?}: {said}");
+    }
+    // A file in place of a folder, and a folder in place of a file.
+    let beneath = format!("{clip}/x.m1v");
+    for out in [&beneath, &folder.display().to_string()] {
+        let said = complaint(&run(&["join", node, "--out", out]));
+        assert!(has_remedy(&said, out), "{out}: {said}");
+    }
+}
+
+#[test]
+fn each_port_in_use_is_named_with_a_remedy() {
+    let folder = folder("ports-in-use");
+    let input = folder.join("a.txt");
+    fs::write(&input, "1").expect("a file");
+    let held = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let used = held.local_addr().expect("its address").to_string();
+    let live = format!("udp://{used}");
+    let clip = common::repository("scenarios/quickstart.toml");
+    let out = folder.join("in").display().to_string();
+    let xtpd = folder.join("xtpd").display().to_string();
+    let commands: [&[&str]; 7] = [
+        &["serve", &live, "--listen", "127.0.0.1:0"],
+        &["switch", "--upstream", "127.0.0.1:9/f", "--listen", &used],
+        &["receive", "--out", &out, "--listen", &used],
+        &["emulate", "--to", "127.0.0.1:9", "--listen", &used],
+        &["policer-probe", "--listen", &used],
+        &[
+            "fec",
+            "edge",
+            "--peer",
+            "127.0.0.1:9",
+            "--in",
+            "127.0.0.1:0",
+            "--listen",
+            &used,
+        ],
+        &["xtpd", &xtpd, "--listen", &used],
+    ];
+    for args in commands {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = complaint(&output);
+        assert!(
+            said.contains("in use") && has_remedy(&said, &used),
+            "{args:?}: {said}"
+        );
+    }
+    let said = complaint(&run(&["serve", &clip, "--listen", &used]));
+    assert!(has_remedy(&said, &used), "{said}");
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_url_in_a_file() {
+    let file = format!("@{}", folder("awaited-url").join("server.url").display());
+    let commands: [&[&str]; 3] = [
+        &["join", &file],
+        &["switch", "--upstream", &file],
+        &["stats", &file],
+    ];
+    for args in commands {
+        for (name, code) in [("-INT", 130), ("-TERM", 143)] {
+            let mut child = layercast()
+                .args(args)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the binary runs");
+            sleep(Duration::from_millis(500));
+            signal(&child, name);
+            // A process that the signal itself kills has no exit code.
+            assert_eq!(ends_within(&mut child, SOON), Some(code), "{args:?}");
+        }
+    }
+}
+
+#[real_time]
+fn a_reader_that_stalls_does_not_hold_join() {
+    if !have_ffmpeg() {
+        return;
+    }
+    let clip = make_clip(&folder("stalled-reader"), 2);
+    let server = Running::start(&["serve", &clip, "--loop"]);
+    // The pipe is full before `join` writes its first line.
+    let script = "head -c 65536 /dev/zero; exec \"$@\"";
+    let mut join = Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_layercast")])
+        .args(["join", &server.url, "--json", "--for", "3s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh runs");
+    let begun = Instant::now();
+    assert_eq!(ends_within(&mut join, SOON), Some(1));
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut join.stderr.take().expect("a pipe"), &mut said)
+        .expect("text");
+    assert!(said.contains("standard output has stalled"), "{said}");
 }

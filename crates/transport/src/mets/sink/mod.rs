@@ -6,6 +6,7 @@ mod gaps;
 mod history;
 mod machine;
 mod opener;
+mod outages;
 mod receiver;
 mod repair;
 
@@ -235,6 +236,12 @@ pub struct SinkStats {
     pub late: PerLayer<u64>,
     /// Frames that passed by while the session channel was lost.
     pub outage: PerLayer<u64>,
+    /// Packets of the flow that came, parities included.
+    pub packets: u64,
+    /// Packets or cells among them with the congestion mark: a queue on the path was filling.
+    pub marked: u64,
+    /// Milliseconds without a picture that can be decoded, gaps of up to 1 s and one and a half GOPs left out.
+    pub outage_ms: u64,
     /// Frames that came before the first GOP start.
     pub before_start: u64,
     /// Frames dropped because the playout buffer was full.

@@ -19,6 +19,7 @@ use super::clock::SourceClock;
 use super::gaps::{Gap, GapCounter, Mark};
 use super::history::History;
 use super::opener::Opener;
+use super::outages::Outages;
 use super::repair::Repair;
 use super::{SinkConfig, SinkEvent, SinkStats};
 use crate::mets::PlayedFrame;
@@ -85,6 +86,7 @@ pub(super) struct Receiver {
     begun: Option<(Mark, Mark, u32)>,
     /// What the flow becomes from the frame of this number on.
     change: Option<(Serial, FlowSpec)>,
+    outages: Outages,
     pub stats: SinkStats,
     pub events: VecDeque<SinkEvent>,
 }
@@ -154,6 +156,7 @@ impl Receiver {
             stray: None,
             begun: None,
             change: None,
+            outages: Outages::new(&flow.spec),
             stats: SinkStats::default(),
             events: VecDeque::new(),
         }
@@ -177,6 +180,8 @@ impl Receiver {
         self.stats.dropped.evicted += self.assembler.evicted();
         self.assembler = Assembler::new(travelling(flow, flow.spec.max_frame));
         self.gaps.set_spec(&flow.spec);
+        self.outages.set_spec(&flow.spec);
+        self.outages.broken();
         self.jitter_config = config.playout.for_flow(own, &config.policy);
         self.missed_threshold = u32::from(config.policy.missed_deadline_threshold);
         self.change = None;
@@ -254,6 +259,7 @@ impl Receiver {
         if let Some((_, spec)) = self.change.take_if(|(from, _)| !from.is_after(seq)) {
             self.jitter.reconfigure(self.jitter_config);
             self.gaps.set_spec(&spec);
+            self.outages.set_spec(&spec);
         }
     }
 
@@ -285,6 +291,7 @@ impl Receiver {
     pub fn stats(&self) -> SinkStats {
         let mut stats = self.stats.clone();
         stats.repair = self.repair.as_ref().map(Repair::stats);
+        stats.outage_ms = self.outages.total().as_ms();
         stats.dropped.evicted += self.assembler.evicted();
         stats.dropped.malformed += self.gaps.contradictions();
         for (layer, &count) in self.unstarted().lost.iter() {
@@ -296,6 +303,7 @@ impl Receiver {
     /// Takes a cell of the flow's circuit; `level` is the level granted now.
     pub fn on_cell<O: Observer>(&mut self, now: Time, cell: &Cell, level: Level, obs: &mut O) {
         if cell.pti.congestion() {
+            self.stats.marked += 1;
             self.monitor.on_congestion();
         }
         let begins = self.mark == CellMark::First && cell.pti.auu();
@@ -327,6 +335,10 @@ impl Receiver {
         level: Level,
         obs: &mut O,
     ) {
+        if packet.header.flow == self.flow {
+            self.stats.packets += 1;
+            self.outages.packet(now);
+        }
         match &mut self.repair {
             None => self.on_media(now, packet, level, true, obs),
             Some(repair) => {
@@ -389,6 +401,7 @@ impl Receiver {
             }
         }
         if packet.congestion {
+            self.stats.marked += 1;
             self.monitor.on_congestion();
         }
         let opens = self.opens(header.seq, header.flags.contains(Flags::GOP_START));

@@ -63,6 +63,8 @@ pub fn signals() -> Vec<Signal> {
             expected: 1_000,
             received: 970,
         }),
+        marked: 12,
+        outage_ms: 2_400,
     };
     let refusal = Refusal {
         node: "chuff".into(),

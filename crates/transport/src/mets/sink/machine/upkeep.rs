@@ -155,6 +155,8 @@ impl Sink {
             delay_ms_p99,
             playout_ms: active.receiver.playout().as_ms_f64(),
             packets: stats.repair.map(|repair| repair.packets),
+            marked: stats.marked,
+            outage_ms: stats.outage_ms,
         };
         if self.session == Session::Joined {
             let flow = flow.id;

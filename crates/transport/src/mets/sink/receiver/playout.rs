@@ -77,7 +77,13 @@ impl Receiver {
                 return;
             };
             self.account(now, &slot, obs);
-            let Some(frame) = slot.frame else { continue };
+            let Some(frame) = slot.frame else {
+                if slot.mark.layer == Layer::Base {
+                    self.outages.broken();
+                }
+                continue;
+            };
+            self.outages.played(now, frame.layer, frame.gop_start);
             self.stats.played[frame.layer] += 1;
             self.stats.damaged += u64::from(frame.damaged);
             self.stats.bytes += frame.payload.len() as u64;
@@ -98,6 +104,7 @@ impl Receiver {
                     .push_back(SinkEvent::MissedDeadline { missed, window });
             }
         }
+        self.outages.watch(now);
     }
 
     /// Accounts for the frames between the last one and this one.
@@ -142,6 +149,9 @@ impl Receiver {
 
     /// Counts and tells what is missing.
     fn attribute<O: Observer>(&mut self, now: Time, gap: Gap, after_outage: bool, obs: &mut O) {
+        if gap.lost.base > 0 {
+            self.outages.broken();
+        }
         if after_outage && gap.lost.base > 0 {
             let mut frames = gap.lost;
             for layer in Layer::ALL {
