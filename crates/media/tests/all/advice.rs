@@ -60,9 +60,11 @@ fn what_advice_names_makes_it_go_away() {
     let small = "-vf scale=320:180 -c:v libx264 -preset veryfast";
     type Kind = fn(&Advice) -> bool;
     let cases: [(&str, String, Kind); 5] = [
-        ("bursts", "-c:v mpeg1video -g 12 -bf 2".to_owned(), |it| {
-            matches!(it, Advice::Bursts { .. })
-        }),
+        (
+            "bursts",
+            "-c:v mpeg1video -g 12 -bf 2 -b:v 1M".to_owned(),
+            |it| matches!(it, Advice::Bursts { .. }),
+        ),
         ("no-b", format!("{small} -g 25 -bf 0"), |it| {
             *it == Advice::NoDroppable
         }),

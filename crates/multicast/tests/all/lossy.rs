@@ -44,7 +44,7 @@ fn objects_of_the_profile_of_rmtp_arrive() {
 #[test]
 fn the_loss_of_a_receiver_is_that_of_its_path() {
     let config = opened(SenderConfig::layercast(Rate::from_bps(100_000_000)));
-    let source = Memory::new("x", content(2_000_000), None);
+    let source = Memory::new("x", content(1_000_000), None);
     let sender = Sender::object(7, config, listed(RECEIVERS), source).unwrap();
     let mut net = Net::new(sender, stores(RECEIVERS), LOSSY, 7);
     net.delay = Span::from_ms(10);
