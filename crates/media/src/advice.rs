@@ -59,6 +59,8 @@ const MAXRATE_PERMILLE: u64 = 1_250;
 /// ... and a buffer of this share of a GOP. A GOP then takes at most `MAXRATE_PERMILLE` times one and a half: in a time T
 /// a rate-limited encoder sends no more than T times `-maxrate` and `-bufsize` (ISO/IEC 13818-2, annex C).
 const BUFFER_PERMILLE: u64 = 500;
+/// GOPs shorter than this get the buffer of one of this length, in seconds: a key frame has to fit.
+const LEAST_BUFFERED_S: f64 = 0.4;
 
 /// What a stream of this structure cannot give, the most important first; `video` is the codec of the video in a
 /// transport stream, where it is known.
@@ -183,7 +185,8 @@ impl fmt::Display for Advice {
                 gop_s,
             } => {
                 let most = encoder_bps * MAXRATE_PERMILLE / 1_000;
-                let buffer = (most as f64 * gop_s) as u64 * BUFFER_PERMILLE / 1_000;
+                let buffered = gop_s.max(LEAST_BUFFERED_S);
+                let buffer = (most as f64 * buffered) as u64 * BUFFER_PERMILLE / 1_000;
                 write!(
                     f,
                     "the busiest GOPs take up to {peak}, the mean is {mean}: on a link between the two, receivers lose \
@@ -244,6 +247,12 @@ mod tests {
             text.contains("-b:v 2000k -maxrate 2400k -bufsize 580k"),
             "{text}"
         );
+        bursty.gop_n = 1;
+        let text = advice_with_peak(&bursty, None, CellRate(15_000));
+        let text = text.iter().map(Advice::to_string).collect::<String>();
+        // Of pictures that are all key frames the buffer is that of a GOP of 0.4 s.
+        assert!(text.contains("-bufsize 480k"), "{text}");
+        bursty.gop_n = 12;
         // The worst GOPs of the layers are not the same.
         assert_eq!(advice_with_peak(&bursty, None, CellRate(12_000)), []);
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Paths that lose 30 % of all packets each way: a receiver that is there is not taken for dead.
 
 use layercast_core::{Rate, Span};
+use layercast_fec::Scheme;
 use layercast_multicast::{Memory, Opening, Outcome, Sender, SenderConfig};
 
 use crate::net::{Faults, Net, PERFECT};
@@ -44,7 +45,8 @@ fn objects_of_the_profile_of_rmtp_arrive() {
 #[test]
 fn the_loss_of_a_receiver_is_that_of_its_path() {
     let config = opened(SenderConfig::layercast(Rate::from_bps(100_000_000)));
-    let source = Memory::new("x", content(1_000_000), None);
+    let scheme = Scheme::from_number(config.scheme);
+    let source = Memory::new("x", content(1_000_000), scheme);
     let sender = Sender::object(7, config, listed(RECEIVERS), source).unwrap();
     let mut net = Net::new(sender, stores(RECEIVERS), LOSSY, 7);
     net.delay = Span::from_ms(10);
