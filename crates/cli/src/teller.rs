@@ -85,7 +85,7 @@ impl Teller {
         }
     }
 
-    /// Everything that was counted, after which nothing more is told; in words for people.
+    /// Everything that was counted, after which nothing more is reported; in words for people.
     ///
     /// # Errors
     /// The output cannot be written, or its reader has stalled for some seconds.

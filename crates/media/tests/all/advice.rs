@@ -24,7 +24,7 @@ fn film() -> Option<PathBuf> {
     None
 }
 
-/// What is told of 5 s of the film, encoded so.
+/// What is reported of 5 s of the film, encoded so.
 fn advice(film: &Path, name: &str, options: &str) -> Vec<Advice> {
     let extension = match options.contains("libx264") {
         true => "h264",
