@@ -5,11 +5,11 @@ mod config;
 mod deadlines;
 mod order;
 mod regulator;
+mod round_robin;
 mod runs;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

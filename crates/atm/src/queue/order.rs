@@ -2,14 +2,14 @@ use layercast_core::Time;
 
 use super::circuit::Circuit;
 use super::deadlines::Deadlines;
-use super::turns::Turns;
+use super::round_robin::RoundRobin;
 use super::{Discipline, QueueConfig, SIGNALLING};
 use crate::{Cell, Vcid};
 
 /// Buffer of data under a discipline other than priority of classes.
 #[derive(Debug)]
 pub(super) enum Order {
-    Turns(Turns),
+    RoundRobin(RoundRobin),
     Deadlines(Deadlines),
 }
 
@@ -17,7 +17,7 @@ impl Order {
     /// The buffer of a discipline; `None` if the rings are served in order.
     pub fn of(discipline: Discipline) -> Option<Box<Order>> {
         Some(Box::new(match discipline {
-            Discipline::Drr => Order::Turns(Turns::default()),
+            Discipline::Drr => Order::RoundRobin(RoundRobin::default()),
             Discipline::Edf => Order::Deadlines(Deadlines::default()),
             _ => return None,
         }))
@@ -26,7 +26,7 @@ impl Order {
     /// Adds a cell of a class; returns the new limit of cells of one circuit.
     pub fn put(&mut self, now: Time, cell: Cell, ring: u8, config: &QueueConfig) -> u32 {
         match self {
-            Order::Turns(turns) => turns.put(cell, ring, quantum(ring, config)),
+            Order::RoundRobin(circuits) => circuits.put(cell, ring, quantum(ring, config)),
             Order::Deadlines(deadlines) => deadlines.put(now, cell, ring, config.cell_time),
         }
         self.limit(config)
@@ -36,7 +36,7 @@ impl Order {
     pub fn take(&mut self, circuits: &[Circuit], config: &QueueConfig) -> Option<(Cell, u8, u32)> {
         let quantum = |vc: Vcid| quantum(circuits[usize::from(vc.0)].ring, config);
         let (cell, ring) = match self {
-            Order::Turns(turns) => turns.take(quantum),
+            Order::RoundRobin(circuits) => circuits.take(quantum),
             Order::Deadlines(deadlines) => deadlines.take(),
         }?;
         Some((cell, ring, self.limit(config)))
@@ -45,8 +45,8 @@ impl Order {
     /// The limit of a circuit is the number of free places, so that long queues leave room for short ones.
     fn limit(&self, config: &QueueConfig) -> u32 {
         match self {
-            Order::Turns(turns) => {
-                let free = config.port_limit.saturating_sub(turns.len());
+            Order::RoundRobin(circuits) => {
+                let free = config.port_limit.saturating_sub(circuits.len());
                 free.min(config.per_vc_limit)
             }
             Order::Deadlines(_) => config.per_vc_limit,
@@ -57,7 +57,7 @@ impl Order {
     #[cfg(test)]
     pub fn count(&self) -> usize {
         match self {
-            Order::Turns(turns) => turns.count(),
+            Order::RoundRobin(circuits) => circuits.count(),
             Order::Deadlines(deadlines) => deadlines.count(),
         }
     }

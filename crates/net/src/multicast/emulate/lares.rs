@@ -28,7 +28,7 @@ pub struct Lares {
     /// When the next one speaks.
     next: Time,
     over: bool,
-    told: Emulation,
+    totals: Emulation,
 }
 
 /// The session that they take part in.
@@ -68,7 +68,7 @@ impl Lares {
             sweeps: VecDeque::new(),
             next: Time::ZERO,
             over: false,
-            told: Emulation::default(),
+            totals: Emulation::default(),
         })
     }
 
@@ -100,7 +100,7 @@ impl Lares {
 
 impl Many for Lares {
     fn others(&mut self, count: u64) {
-        self.told.disbelieved += count;
+        self.totals.disbelieved += count;
     }
 
     fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, _: &Keys) {
@@ -112,7 +112,7 @@ impl Many for Lares {
                     last: is_last(open),
                     counts: is_file(open),
                 });
-                self.told.joined += u64::from(self.receivers) * u64::from(is_file(open));
+                self.totals.joined += u64::from(self.receivers) * u64::from(is_file(open));
             }
             return self.hear_of_session(now, packet, Some(Say::Accept { stamp: open.stamp }));
         }
@@ -158,12 +158,12 @@ impl Many for Lares {
             let len = packet.encoded_len();
             self.out
                 .push(&session.sender, len, |out| packet.encode_into(out));
-            self.told.sent += 1;
+            self.totals.sent += 1;
             self.next += self.gap;
             sweep.next += 1;
             if sweep.next == self.receivers {
                 if sweep.say == Say::GoodBye {
-                    self.told.complete += u64::from(self.receivers) * u64::from(session.counts);
+                    self.totals.complete += u64::from(self.receivers) * u64::from(session.counts);
                     self.over |= session.last;
                     self.session = None;
                 }
@@ -180,8 +180,8 @@ impl Many for Lares {
         self.udp.poll_readable(context)
     }
 
-    fn told(&self) -> Emulation {
-        self.told
+    fn totals(&self) -> Emulation {
+        self.totals
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Mars {
     inbox: Inbox,
     /// The session of a sender's last file has begun.
     last: bool,
-    told: Emulation,
+    totals: Emulation,
 }
 
 /// One of them.
@@ -72,21 +72,21 @@ impl Mars {
             loss,
             inbox: Inbox::default(),
             last: false,
-            told: Emulation::default(),
+            totals: Emulation::default(),
         })
     }
 }
 
 impl Many for Mars {
     fn others(&mut self, count: u64) {
-        self.told.disbelieved += count;
+        self.totals.disbelieved += count;
     }
 
     fn hear(&mut self, now: Time, from: SocketAddr, packet: &Packet, keys: &Keys) {
         if let Some(open) = announced(packet) {
             let believed = self.all.first();
             if !believed.is_some_and(|it| it.config.believes(packet.session, open)) {
-                self.told.disbelieved += 1;
+                self.totals.disbelieved += 1;
                 return;
             }
             self.last |= is_last(open);
@@ -94,7 +94,7 @@ impl Many for Mars {
         for one in &mut self.all {
             one.prepare(packet, keys);
             match one.random.chance(self.loss) {
-                true => self.told.lost += 1,
+                true => self.totals.lost += 1,
                 false => one.late.push_back((now + self.delay, from, packet.clone())),
             }
         }
@@ -120,9 +120,9 @@ impl Many for Mars {
             while one.late.front().is_some_and(|(at, ..)| *at <= now)
                 && let Some((_, from, packet)) = one.late.pop_front()
             {
-                one.take(now, from, &packet, &mut self.peers, &mut self.told);
+                one.take(now, from, &packet, &mut self.peers, &mut self.totals);
             }
-            one.run(now, &self.peers, &mut self.told);
+            one.run(now, &self.peers, &mut self.totals);
             let machine = one.session.as_ref().filter(|_| !one.closed);
             let machine = machine.and_then(|(_, machine)| machine.poll_timeout());
             next = earliest(next, machine);
@@ -141,8 +141,8 @@ impl Many for Mars {
         }
     }
 
-    fn told(&self) -> Emulation {
-        self.told
+    fn totals(&self) -> Emulation {
+        self.totals
     }
 }
 
@@ -160,7 +160,7 @@ impl One {
         from: SocketAddr,
         packet: &Packet,
         peers: &mut Peers,
-        told: &mut Emulation,
+        totals: &mut Emulation,
     ) {
         let Some(peer) = peers.number(from) else {
             return;
@@ -178,7 +178,7 @@ impl One {
             self.session = Some((packet.session, machine));
             self.closed = false;
             self.counts = is_file(open);
-            told.joined += u64::from(self.counts);
+            totals.joined += u64::from(self.counts);
         }
         if let Some((id, machine)) = &mut self.session
             && *id == packet.session
@@ -189,7 +189,7 @@ impl One {
         }
     }
 
-    fn run(&mut self, now: Time, peers: &Peers, told: &mut Emulation) {
+    fn run(&mut self, now: Time, peers: &Peers, totals: &mut Emulation) {
         let Some((_, machine)) = self.session.as_mut().filter(|_| !self.closed) else {
             return;
         };
@@ -204,14 +204,14 @@ impl One {
                 let len = keys.len_of(&transmit.packet);
                 self.out
                     .push(to, len, |out| keys.put(&transmit.packet, out));
-                told.sent += 1;
+                totals.sent += 1;
             }
         }
         while let Some(event) = machine.poll_event() {
             match event {
                 ReceiverEvent::Closed { complete, .. } => {
                     self.closed = true;
-                    told.complete += u64::from(complete && self.counts);
+                    totals.complete += u64::from(complete && self.counts);
                 }
                 ReceiverEvent::Refused(_) => self.closed = true,
                 _ => {}

@@ -85,8 +85,8 @@ trait Many {
     /// Something came to one of them alone.
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// What became of them.
-    fn told(&self) -> Emulation;
+    /// The totals of all receivers.
+    fn totals(&self) -> Emulation;
 }
 
 /// Takes part until the last file of a sender is over, or `shutdown`. Must be called within a tokio runtime.
@@ -152,7 +152,7 @@ async fn run(
             () = shutdown.cancelled() => {}
         }
     }
-    Ok(many.told())
+    Ok(many.totals())
 }
 
 /// A sender asks whether an address is real: it is.

@@ -1,11 +1,11 @@
 //! Receiving: which sessions are taken part in, the sockets, and the time.
 
 mod event;
-mod meeting;
 mod session;
 mod sessions;
 mod sets;
 mod transfers;
+mod validation;
 
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

@@ -10,10 +10,10 @@ use layercast_wire::multicast::{
 };
 use tokio::sync::mpsc;
 
-use super::meeting::Meeting;
 use super::session::Session;
 use super::sets::Sets;
 use super::transfers::Transfers;
+use super::validation::AddressValidation;
 use super::{ReceiveEvent, ReceivedFile};
 use crate::multicast::keys::{Inbox, Keys};
 use crate::multicast::name::FileName;
@@ -38,7 +38,7 @@ pub struct Sessions {
     folder: Folder,
     machine: ReceiverConfig,
     peers: Peers,
-    meeting: Meeting,
+    validation: AddressValidation,
     all: BTreeMap<u64, Session>,
     over: VecDeque<u64>,
     /// Refusals that were sent, and where to: they are repeated if the announcement is.
@@ -64,7 +64,7 @@ impl Sessions {
             folder,
             machine,
             peers: Peers::new(MOST_SENDERS),
-            meeting: Meeting::new(),
+            validation: AddressValidation::new(),
             all: BTreeMap::new(),
             over: VecDeque::new(),
             refusals: VecDeque::new(),
@@ -96,8 +96,8 @@ impl Sessions {
         for (from, len, datagram) in came.drain(..) {
             let is_data =
                 matches!(&datagram, Datagram::Packet(it) if matches!(it.body, Body::Data(_)));
-            if !is_data || !self.meeting.budgets.is_validated(&from) {
-                self.meeting.budgets.receive(from, len);
+            if !is_data || !self.validation.budgets.is_validated(&from) {
+                self.validation.budgets.receive(from, len);
             }
             match datagram {
                 Datagram::Packet(packet) => {
@@ -125,7 +125,7 @@ impl Sessions {
         }
         self.disbelieved.push_back(session);
         // It is longer than our answer.
-        self.meeting.budgets.receive(from, PATH_LEN);
+        self.validation.budgets.receive(from, PATH_LEN);
         let check = PathCheck {
             session,
             body: PathBody::OtherKey,
@@ -135,7 +135,7 @@ impl Sessions {
 
     fn path(&mut self, to: SocketAddr, check: &PathCheck, keys: &mut Keys) {
         let len = keys.len_of_path(check.session);
-        if !self.out.is_full() && self.meeting.budgets.send(to, len) {
+        if !self.out.is_full() && self.validation.budgets.send(to, len) {
             self.out
                 .push(&Arc::from([to]), len, |out| keys.put_path(check, out));
         }
@@ -162,7 +162,7 @@ impl Sessions {
                 }
             }
             PathBody::Response(token) => {
-                let announced = self.meeting.came_back(from, check.session, token);
+                let announced = self.validation.came_back(from, check.session, token);
                 if let Some(packet) = announced
                     && let Body::Open(open) = &packet.body
                 {
@@ -204,10 +204,10 @@ impl Sessions {
         // Under a key an old session could be repeated by anybody who heard it: each proves that it is alive. In the
         // clear an address that was seen to be real is enough.
         let is_met =
-            self.machine.announcement_key.is_none() && self.meeting.budgets.is_validated(&from);
+            self.machine.announcement_key.is_none() && self.validation.budgets.is_validated(&from);
         match is_met {
             true => self.open(now, from, (packet, open), (events, obs)),
-            false => self.meeting.wait_for(now, from, packet, open),
+            false => self.validation.wait_for(now, from, packet, open),
         }
     }
 
@@ -218,7 +218,7 @@ impl Sessions {
             return;
         };
         let len = keys.len_of(packet);
-        if !self.out.is_full() && self.meeting.budgets.send(from, len) {
+        if !self.out.is_full() && self.validation.budgets.send(from, len) {
             self.out
                 .push(&Arc::from([from]), len, |out| keys.put(packet, out));
         }
@@ -326,7 +326,7 @@ impl Sessions {
         for (sender, octets) in lists {
             self.list(now, sender, &octets, events);
         }
-        while let Some((to, session, token)) = self.meeting.next(now) {
+        while let Some((to, session, token)) = self.validation.next(now) {
             let body = PathBody::Challenge(token);
             self.path(to, &PathCheck { session, body }, keys);
         }
@@ -343,7 +343,7 @@ impl Sessions {
                 let len = keys.len_of(&transmit.packet);
                 if let To::One(peer) = transmit.to
                     && let Some(to) = self.peers.way_to(peer)
-                    && self.meeting.budgets.send(to[0], len)
+                    && self.validation.budgets.send(to[0], len)
                 {
                     if matches!(&transmit.packet.body, Body::Accept(it) if it.refuses.is_some()) {
                         if self.refusals.len() == MOST_OVER {
@@ -486,7 +486,7 @@ impl Sessions {
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<Time> {
         let all = self.all.values().map(Session::poll_timeout);
-        all.fold(self.meeting.poll_timeout(), earliest)
+        all.fold(self.validation.poll_timeout(), earliest)
     }
 
     /// Tells senders that we are going; they need not wait for us.

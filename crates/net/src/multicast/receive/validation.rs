@@ -19,10 +19,10 @@ const AGAIN: Span = Span::from_ms(100);
 /// The longest back-off that an announcement may ask for.
 const LONGEST: Span = Span::from_secs(60);
 
-/// What is known of the addresses of senders: nothing but a token is sent to one that has not sent back one.
+/// Address validation of senders: an address gets only a token until it has returned one.
 #[derive(Debug)]
-pub struct Meeting {
-    /// What may be sent where.
+pub struct AddressValidation {
+    /// The octets that may be sent to each address.
     pub budgets: AddressBudgets<SocketAddr>,
     tokens: Tokens,
     waiting: VecDeque<Waiting>,
@@ -38,14 +38,14 @@ struct Waiting {
     tries: u32,
 }
 
-impl Meeting {
+impl AddressValidation {
     /// No sender is known.
-    pub fn new() -> Meeting {
-        Meeting {
+    pub fn new() -> AddressValidation {
+        AddressValidation {
             budgets: AddressBudgets::new(MOST_ADDRESSES),
             tokens: Tokens::new(),
             waiting: VecDeque::new(),
-            random: Stream::new(random_number(), "multicast/meeting"),
+            random: Stream::new(random_number(), "multicast/validation"),
         }
     }
 

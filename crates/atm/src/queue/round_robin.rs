@@ -9,19 +9,19 @@ use crate::{Cell, Vcid};
 /// that became empty in that turn must wait for its place among the others before it counts as new again; otherwise a
 /// circuit with single cells would always be new and starve the others.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct RoundRobin {
     /// State by circuit number.
-    circuits: Vec<Turn>,
-    /// Circuits in their first turn.
+    circuits: Vec<CircuitQueue>,
+    /// Circuits in their first circuit.
     new: VecDeque<Vcid>,
-    /// Circuits after their first turn.
+    /// Circuits after their first circuit.
     old: VecDeque<Vcid>,
     /// Number of cells held.
     len: u32,
 }
 
 #[derive(Debug, Default)]
-struct Turn {
+struct CircuitQueue {
     /// Cells with their class at arrival.
     cells: VecDeque<(Cell, u8)>,
     /// Cells that it may still send in this turn; the value of a former turn if it is in no list.
@@ -30,17 +30,17 @@ struct Turn {
     listed: bool,
 }
 
-impl Turns {
+impl RoundRobin {
     /// Adds a cell; a turn of its circuit has `quantum` cells, at least one.
     pub fn put(&mut self, cell: Cell, ring: u8, quantum: u32) {
         let index = usize::from(cell.vc.0);
         if self.circuits.len() <= index {
-            self.circuits.resize_with(index + 1, Turn::default);
+            self.circuits.resize_with(index + 1, CircuitQueue::default);
         }
-        let turn = &mut self.circuits[index];
-        turn.cells.push_back((cell, ring));
-        if !turn.listed {
-            (turn.listed, turn.credit) = (true, quantum);
+        let circuit = &mut self.circuits[index];
+        circuit.cells.push_back((cell, ring));
+        if !circuit.listed {
+            (circuit.listed, circuit.credit) = (true, quantum);
             self.new.push_back(cell.vc);
         }
         self.len += 1;
@@ -52,11 +52,11 @@ impl Turns {
             let first = !self.new.is_empty();
             let list = if first { &mut self.new } else { &mut self.old };
             let vc = *list.front()?;
-            let turn = &mut self.circuits[usize::from(vc.0)];
-            if turn.credit > 0
-                && let Some(taken) = turn.cells.pop_front()
+            let circuit = &mut self.circuits[usize::from(vc.0)];
+            if circuit.credit > 0
+                && let Some(taken) = circuit.cells.pop_front()
             {
-                turn.credit -= 1;
+                circuit.credit -= 1;
                 self.len -= 1;
                 if self.len == 0 {
                     self.forget();
@@ -64,13 +64,13 @@ impl Turns {
                 return Some(taken);
             }
             list.pop_front();
-            if turn.credit == 0 {
-                turn.credit = quantum(vc);
+            if circuit.credit == 0 {
+                circuit.credit = quantum(vc);
                 self.old.push_back(vc);
             } else if first && !self.old.is_empty() {
                 self.old.push_back(vc);
             } else {
-                turn.listed = false;
+                circuit.listed = false;
             }
         }
     }
@@ -80,7 +80,7 @@ impl Turns {
         self.len
     }
 
-    /// Resets all turns when no cell is held.
+    /// Removes all circuits from the lists when no cell is held.
     fn forget(&mut self) {
         for vc in self.new.drain(..).chain(self.old.drain(..)) {
             self.circuits[usize::from(vc.0)].listed = false;
@@ -90,6 +90,9 @@ impl Turns {
     /// Counts the cells held, for the tests of conservation.
     #[cfg(test)]
     pub fn count(&self) -> usize {
-        self.circuits.iter().map(|turn| turn.cells.len()).sum()
+        self.circuits
+            .iter()
+            .map(|circuit| circuit.cells.len())
+            .sum()
     }
 }
