@@ -134,7 +134,7 @@ result["xtp"] = json.loads((target / "bench" / "xtp.json").read_text())
 say("erasure codes beside memcpy and ISA-L")
 subprocess.run([sys.executable, "scripts/peers/fec.py", target], check=True, stdout=subprocess.DEVNULL)
 result["fec_gigabytes_per_second"] = json.loads((target / "bench" / "fec.json").read_text())
-out = target / "bench.json"
+out = target / "bench" / "bench.json"
 out.write_text(json.dumps(result, indent=2) + "\n")
 print(json.dumps(result, indent=2))
 say(f"written to {out}")

@@ -230,6 +230,65 @@ def test_the_output_of_benchmarks_becomes_tables(tmp_path):
         bench.record(results, output, "")
 
 
+def test_the_output_of_bench_and_bench_peers_becomes_tables(tmp_path):
+    results, output = tmp_path / "results", tmp_path / "bench"
+    results.mkdir()
+    output.mkdir()
+    run = {"process_seconds": 0.171, "simulated_seconds": 82.0, "events": 1_080_000, "peak_memory_mib": 12}
+    printed = {
+        "switch_ns_per_unit": {
+            f"switch/{unit}/ports/{ports}": 48.6 for unit in ("cell", "datagram") for ports in (1, 8)
+        },
+        "sim_hops_per_second": {"chain/cell hops": 6_300_000, "chain/packet hops": 5_200_000},
+        "whole_runs": {"e5": run, "demo": run},
+        "soft_switch": {
+            "switch_pps": 797_000.0,
+            "bare_pps": 503_000.0,
+            "protected_pps": 400_000.0,
+            "protected_ratio": 0.502,
+        },
+    }
+    (output / "bench.json").write_text(json.dumps(printed))
+    figures = dict.fromkeys(bench.measured.FIGURES, 1.5)
+    runs = [
+        {**figures, "delay_ms": {"p50": delay}, "during": dict.fromkeys(figures, 9)} for delay in (209, 211)
+    ]
+    streams = {"SRT 120 ms, H.264": runs, "Layercast 200 ms, MPEG-1, blind": runs, "SRT 500 ms, H.264": []}
+    paths = {"3 % loss": streams, "drop to 60 %": streams}
+    (output / "srt.json").write_text(json.dumps({"results": paths}))
+    rows = [
+        {"setting": setting, "late_percent": 0.9, "delay_ms": 33.84, "peer_delay_ms": peer}
+        for setting, peer in (
+            ({"permille": 10}, 36.0),
+            ({"r": 2}, None),
+            ({"permille": 10, "quantile": True}, 30.0),
+        )
+    ]
+    (output / "jitter.json").write_text(json.dumps({"Gaussian": {"rows": rows, "peer": [], "packets": 9}}))
+
+    kept = bench.record(results, output, "idle")
+    assert sorted(kept) == ["jitter/rtpjitterbuffer", "srt/h264", "srt/mpeg1", "switch/parts"]
+    rows = {table.id: table.rows for g in schema.load(results).values() for table in g.tables}
+    assert rows["switch/parts"][0][1] == "49 ns a cell, 49 ns a datagram"
+    assert rows["switch/parts"][3][:2] == [
+        "`layercast sim scenarios/e5.toml`: 82 s of network, 1.08 M events",
+        "0.17 s, 12 MiB",
+    ]
+    assert rows["srt/h264"][0] == ["3 % loss", "SRT 120 ms", "210 (209-211)", *["1.5"] * 6]
+    assert [row[:2] for row in rows["srt/mpeg1"]] == [
+        ["3 % loss", "Layercast 200 ms, blind"],
+        ["drop to 60 %", "Layercast 200 ms, blind"],
+        [bench.measured.DURING, "Layercast 200 ms, blind"],
+    ]
+    assert rows["jitter/rtpjitterbuffer"] == [
+        ["Gaussian", "1 % late", "0.90", "33.8", "36.0"],
+        ["Gaussian", "r = 2", "0.90", "33.8", None],
+    ]
+    (output / "srt.json").write_text("{}")
+    with pytest.raises(schema.ResultError, match="not the output of `make bench-peers`"):
+        bench.record(results, output, "")
+
+
 def test_tables_of_benchmarks_that_are_kept_are_those_of_the_files(stored):
     columns = {table.id: len(table.columns) for g in stored.values() for table in g.tables}
     for id, kind in bench.TABLES.items():

@@ -1,4 +1,4 @@
-"""Tables of benchmarks from the output of `make bench-fec`, `bench-internet` and `bench-xtp`."""
+"""Tables of benchmarks from the output of `make bench` and of the targets that begin with `bench-`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from layercast_lab.results import measured
 from layercast_lab.results.record import here, write
 from layercast_lab.results.schema import Group, ResultError, Run, Table, load
 
@@ -103,6 +104,8 @@ def _growth(told: dict) -> Cells:
     return rows
 
 
+QUALITY = ["path", "stream", "delay", "PSNR", "worst 5 %", "frozen", "stalls", "longest stall", "broken"]
+QUALITY_UNITS = [None, None, "ms", "dB", "dB", "%", None, "ms", "%"]
 SHAPE_COLUMNS = [f"{n}+{m}" for n, m in SHAPES]
 BULK = ["transport", "throughput", "processor"]
 BULK_UNITS = [None, "Mbit/s", "s/GB"]
@@ -162,6 +165,42 @@ TABLES: dict[str, tuple[str, str, str, str, list[str], list[str | None], Callabl
         [None, "s", "s", "s"],
         _growth,
     ),
+    "switch/parts": (
+        "bench-switch",
+        "bench.json",
+        "make bench",
+        "Speed of the parts",
+        ["what", "measured", "how"],
+        [None] * 3,
+        measured.parts,
+    ),
+    "srt/mpeg1": (
+        "bench-media",
+        "srt.json",
+        "make bench-peers",
+        "SRT and Layercast over the same path",
+        QUALITY,
+        QUALITY_UNITS,
+        lambda told: measured.pictures(told, "MPEG-1"),
+    ),
+    "srt/h264": (
+        "bench-media",
+        "srt.json",
+        "make bench-peers",
+        "H.264 through SRT and Layercast",
+        QUALITY,
+        QUALITY_UNITS,
+        lambda told: measured.pictures(told, "H.264"),
+    ),
+    "jitter/rtpjitterbuffer": (
+        "bench-media",
+        "jitter.json",
+        "make bench-peers",
+        "Jitter filter and rtpjitterbuffer",
+        ["arrivals", "filter set to", "late", "filter delay", "rtpjitterbuffer delay, best latency"],
+        [None, None, "%", "ms", "ms"],
+        measured.jitter,
+    ),
 }
 """By id of the table: group, file in target/bench, command, title, columns, units, rows."""
 
@@ -184,8 +223,8 @@ def record(results: Path, bench: Path, conditions: str) -> list[str]:
             raise ResultError(f"{path}: not the output of `{command}`: {error!r}") from None
         if not found:
             continue
-        measured = date.fromtimestamp(path.stat().st_mtime).isoformat()
-        run = Run(command=command, date=measured, length=None, **place)
+        day = date.fromtimestamp(path.stat().st_mtime).isoformat()
+        run = Run(command=command, date=day, length=None, **place)
         group = groups.setdefault(group_name, Group(group_name, group_name))
         group.tables = [table for table in group.tables if table.id != id]
         group.tables.append(Table(id, title, run, columns, units, found))

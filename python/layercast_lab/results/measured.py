@@ -1,0 +1,100 @@
+"""Rows of tables from the output of `make bench` and `make bench-peers`."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+Cells = list[list[str | None]]
+
+# Names of criterion benchmarks, and of whole runs, in the table of the parts.
+SELECTOR = {
+    1: "media selector and port path, to one port",
+    8: "the same, copied to eight ports",
+}
+WHOLE_RUNS = {"e5": "`layercast sim scenarios/e5.toml`", "demo": "`layercast sim scenarios/demo.toml`"}
+FIGURES = [
+    "mean_psnr",
+    "worst_5_percent_psnr",
+    "frozen_percent",
+    "stalls",
+    "longest_freeze_ms",
+    "broken_percent",
+]
+DURING = "only the 10 s of 60 % and 1 s more"
+
+
+def parts(printed: dict[str, Any]) -> Cells:
+    """The speed of the parts: `bench.json` of `make bench`."""
+    units, hops = printed["switch_ns_per_unit"], printed["sim_hops_per_second"]
+    rows: Cells = []
+    for ports, name in SELECTOR.items():
+        copy = "" if ports == 1 else " copy"
+        cell, datagram = (units[f"switch/{unit}/ports/{ports}"] for unit in ("cell", "datagram"))
+        how = "criterion, `crates/switch/benches/forward.rs`" if ports == 1 else ""
+        rows.append([name, f"{cell:.0f} ns a cell{copy}, {datagram:.0f} ns a datagram{copy}", how])
+    cells, packets = hops["chain/cell hops"] / 1e6, hops["chain/packet hops"] / 1e6
+    rows.append(
+        [
+            "simulator, chain of three switches (four links)",
+            f"{cells:.1f} M cell hops/s, {packets:.1f} M packet hops/s",
+            "criterion, `crates/sim/benches/chain.rs`",
+        ]
+    )
+    for key, name in WHOLE_RUNS.items():
+        run = printed["whole_runs"][key]
+        network = f"{run['simulated_seconds']:.0f} s of network, {run['events'] / 1e6:.2f} M events"
+        measured = f"{run['process_seconds']:.2f} s, {run['peak_memory_mib']} MiB"
+        rows.append([f"{name}: {network}", measured, "whole process, median of three"])
+    switch = printed["soft_switch"]
+    rate = {key: f"{switch[f'{key}_pps'] / 1e3:.0f} k packets/s" for key in ("switch", "bare", "protected")}
+    rows += [
+        [
+            "soft switch on loopback, one core",
+            f"{rate['switch']} of 1200 bytes",
+            "`crates/net/examples/forward.rs`",
+        ],
+        ["bare `recvmmsg`/`sendmmsg` loop, same run", rate["bare"], ""],
+        [
+            "soft switch with protected links, each packet opened and sealed",
+            f"{rate['protected']}, {switch['protected_ratio']:.2f} of the clear one",
+            "",
+        ],
+    ]
+    return rows
+
+
+def _spread(values: list[float]) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:g}" if low == high else f"{middle:g} ({low:g}-{high:g})"
+
+
+def pictures(printed: dict[str, Any], form: str) -> Cells:
+    """The streams of a form, `H.264` or `MPEG-1`, over the paths: `srt.json` of `make bench-peers`."""
+    rows: Cells = []
+    for path, streams in printed["results"].items():
+        chosen = {name: runs for name, runs in streams.items() if runs and f", {form}" in name}
+        lines = [(path, name, runs, runs) for name, runs in chosen.items()]
+        if path.startswith("drop"):
+            lines += [(DURING, name, runs, [run["during"] for run in runs]) for name, runs in chosen.items()]
+        for label, name, runs, figures in lines:
+            delays = [run["delay_ms"]["p50"] for run in runs if run["delay_ms"]["p50"] is not None]
+            measured = [_spread([figure[key] for figure in figures]) for key in FIGURES]
+            rows.append(
+                [label, name.replace(f", {form}", ""), _spread(delays) if delays else None, *measured]
+            )
+    return rows
+
+
+def jitter(printed: dict[str, Any]) -> Cells:
+    """The jitter filter beside rtpjitterbuffer: `jitter.json` of `make bench-peers`."""
+    rows: Cells = []
+    for arrivals, found in printed.items():
+        for row in found["rows"]:
+            setting = row["setting"]
+            if setting == {"r": 2} or setting == {"permille": 10}:
+                name = "r = 2" if "r" in setting else "1 % late"
+                peer = row["peer_delay_ms"]
+                measured = [f"{row['late_percent']:.2f}", f"{row['delay_ms']:.1f}"]
+                rows.append([arrivals, name, *measured, None if peer is None else f"{peer:.1f}"])
+    return rows
