@@ -125,7 +125,8 @@ results: build lab clips ## Run the experiments but those of the study of INSANE
 	    $(or $(RESULTS_ARGS),--skip 'insane-study/*' --skip 'insane-modern/*') || status=$$?; \
 	$(PY) -m layercast_lab.results tables; exit $$status
 
-# The output of `make bench` and `make bench-peers`, if there is any, is recorded, too. BENCH_CONDITIONS says what else the figures depend on, such as "idle, real-time priority".
+# The output of `make bench` and `make bench-peers`, if there is any, is recorded, too.
+# BENCH_CONDITIONS says what else the figures depend on, such as "idle, real-time priority".
 .PHONY: bench-results
 bench-results: bench-fec bench-internet bench-xtp lab ## Benchmarks of codes, simulators and transports into results/*.json, then the tables
 	$(PY) -m layercast_lab.results bench --bench $(TARGET)/bench --conditions '$(BENCH_CONDITIONS)'
