@@ -39,6 +39,8 @@ SCENARIOS = {
 }
 
 
+# Most fields of a table that is written inside a line.
+INLINE = 4
 # Longest time of any scenario, in seconds.
 LONGEST = 200 * 86_400
 
@@ -69,7 +71,7 @@ class Tables:
         required = set(definition.get("required", []))
         forms = definition.get("properties")
         if forms is None:
-            self.parts.append(self.choices(definition))
+            self.parts.append(self.choices(path, definition))
             return
         rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
         for key, value in sorted(forms.items(), key=lambda item: item[0] not in required):
@@ -106,13 +108,15 @@ class Tables:
             return {**definition, "description": about}, many + "word", shown
         return value, many + kind(value), shown
 
-    def link(self, path: str, reference: str, many: str) -> str:
+    def link(self, path: str, reference: str, many: str = "", suffix: str = "") -> str:
         """A link to the table of a definition, which stands where the definition is first used."""
+        definition = self.schema["$defs"][reference]
         if reference not in self.heading:
             form = {"list of ": "[[{}]]", "tables of ": "[{}.NAME]"}.get(many, "[{}]")
-            self.heading[reference] = f"`{form.format(path)}`"
-            self.waiting.append((path, self.heading[reference], self.schema["$defs"][reference]))
-        return f"[table](#{slug(self.heading[reference])})"
+            self.heading[reference] = f"`{form.format(path)}`{suffix}"
+            self.waiting.append((path, self.heading[reference], definition))
+        words = any("const" in form or form.get("type") == "string" for form in definition.get("oneOf", []))
+        return f"[{'word or table' if words else 'table'}](#{slug(self.heading[reference])})"
 
     def inline_choices(self, value: dict) -> str:
         """The words that a value may be."""
@@ -127,8 +131,8 @@ class Tables:
         ]
         return "Values: " + "; ".join(said) + "."
 
-    def choices(self, definition: dict) -> str:
-        """The table of a value that has several forms."""
+    def choices(self, path: str, definition: dict) -> str:
+        """The table of a value at `path` that has several forms."""
         rows = ["| form | meaning |", "|---|---|"]
         for form in definition.get("oneOf", definition.get("anyOf", [])):
             about = escape(sentence(form.get("description", ""), inline=True))
@@ -136,11 +140,29 @@ class Tables:
                 rows.append(f"| `{json.dumps(form['const'])}` | {about} |")
             elif "enum" in form:
                 rows += [f"| `{json.dumps(name)}` | {about} |" for name in form["enum"]]
+            elif reference := form.get("$ref", "").removeprefix("#/$defs/"):
+                about = escape(sentence(self.schema["$defs"][reference].get("description", ""), inline=True))
+                rows.append(f"| {self.link(path, reference, suffix=' as a table')} | {about} |")
             elif "properties" in form:
-                rows.append(f"| `{{ {self.fields(form)} }}` | {about} |")
+                tables = [self.link(f"{path}.{key}", name) for key, name in self.large(form).items()]
+                rows.append(f"| `{{ {self.fields(form)} }}` | {' '.join([about, *tables])} |")
             else:
                 rows.append(f"| {kind(form)} | {about} |")
         return "\n".join(rows)
+
+    def large(self, form: dict) -> dict[str, str]:
+        """The fields of an inline table that have a table of their own, with their definitions."""
+        references = {
+            key: value.get("$ref", value.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
+            for key, value in form["properties"].items()
+            if isinstance(value, dict)
+        }
+        return {
+            key: name
+            for key, name in references.items()
+            if name
+            and (name in self.heading or len(self.schema["$defs"][name].get("properties", {})) > INLINE)
+        }
 
     def fields(self, form: dict) -> str:
         """The fields of an inline table with their types."""
@@ -148,7 +170,13 @@ class Tables:
         for key, value in form["properties"].items():
             inner = value.get("$ref", "").removeprefix("#/$defs/")
             value = self.schema["$defs"][inner] if inner else value
-            if "properties" in value:
+            if words := choice(value):
+                said.append(f"{key} = {' or '.join(words)}")
+            elif len(value.get("properties", {})) > INLINE:
+                said.append(f"{key} = {{ .. }}")
+            elif inner and "oneOf" in value:
+                said.append(f"{key} = ..")
+            elif "properties" in value:
                 said.append(f"{key} = {{ {self.fields(value)} }}")
             else:
                 said.append(f"{key} = {kind(value).upper().replace(' ', '_')}")
@@ -160,10 +188,19 @@ def simple(definition: dict) -> bool:
     return all("const" in form for form in definition["oneOf"])
 
 
+def choice(value: dict) -> list[str]:
+    """The words that a value may be, if it is one of several words."""
+    return (
+        [json.dumps(form["const"]) for form in value["oneOf"]] if "oneOf" in value and simple(value) else []
+    )
+
+
 def kind(value: dict) -> str:
     """The type of a value in words."""
     if "const" in value:
         return f"`{json.dumps(value['const'])}`"
+    if choice(value):
+        return "word"
     if title := value.get("title"):
         return re.split(r" such as|, or| from|, written| \(", title)[0].removeprefix("a ").removeprefix("an ")
     if value.get("format") == "ipv4":
@@ -176,6 +213,7 @@ def kind(value: dict) -> str:
         "number": "number",
         "boolean": "true or false",
         "object": "table",
+        "array": "list",
     }
     return " or ".join(names.get(name, name) for name in types if name != "null")
 
@@ -184,7 +222,7 @@ def bounds(value: dict) -> str:
     """The least and the largest value in words."""
     types = value.get("type", [])
     if "pattern" in value and "time" in value.get("title", ""):
-        largest = re.search(r"\|0\*(\d+)\(\?:\\\.0\*\)\?", value["pattern"])
+        largest = re.search(r"\|0\*(\d+)\(\?:\\\.(?:0|\[0-9\])\*\)\?", value["pattern"])
         above = "" if r"0+\.?" in value["pattern"] else "Above 0"
         # That of all times is on the page of limits.
         if largest and int(largest.group(1)) == LONGEST:

@@ -169,7 +169,7 @@ pub struct Sim {
     /// Check the scenario, print errors and warnings, and do not run it
     #[arg(long)]
     pub check: bool,
-    /// Print the JSON Schema of scenarios of internetworks, or of reliable multicast (group), for editors
+    /// Print the JSON Schema of a kind of scenario, for editors; without KIND that of internetworks
     #[arg(long, exclusive = true, value_enum, value_name = "KIND", num_args = 0..=1, require_equals = true,
           default_missing_value = "internet")]
     pub schema: Option<SchemaKind>,
@@ -224,6 +224,8 @@ pub enum SchemaKind {
     Internet,
     /// Reliable multicast (group/1)
     Group,
+    /// Layered flows of METS
+    Mets,
 }
 
 /// Which node of which scenario a child of `layercast demo` is.

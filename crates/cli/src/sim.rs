@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use layercast_core::{Observer, Off, Time};
 use layercast_sim::group::scenario::{GroupScenario, is_group};
 use layercast_sim::internet::scenario::{Scenario as InternetScenario, is_internet};
-use layercast_sim::scenario::Network;
+use layercast_sim::scenario::{Network, Scenario as LayeredScenario};
 use layercast_sim::{SimSummary, Simulation};
 use layercast_transport::mets::ReceiverSummary;
 use serde_json::{Value, to_value};
@@ -32,7 +32,8 @@ pub fn run(args: &args::Sim) -> Outcome {
     let Some(path) = &args.scenario else {
         return print_json(&match args.schema {
             Some(SchemaKind::Group) => GroupScenario::json_schema(),
-            _ => InternetScenario::json_schema(),
+            Some(SchemaKind::Mets) => LayeredScenario::json_schema(),
+            Some(SchemaKind::Internet) | None => InternetScenario::json_schema(),
         });
     };
     let text = fs::read_to_string(path).map_err(|error| Failure::file(path, "read", &error))?;

@@ -16,7 +16,38 @@ use crate::script::Action;
 use crate::summary::SimSummary;
 use crate::wires::{Capture, LinkState, Wire};
 
-/// A network that can be run.
+/// A network of layered flows that can be run.
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use layercast_core::Off;
+/// use layercast_sim::Simulation;
+/// use layercast_sim::scenario::Scenario;
+///
+/// // The narrow link fits the base layer and the first enhancement layer.
+/// let text = r#"
+///     name = "unequal"
+///     duration = "12s"
+///     node = [
+///         { name = "server", kind = "host" }, { name = "switch", kind = "switch" },
+///         { name = "wide", kind = "host" }, { name = "narrow", kind = "host" },
+///     ]
+///     link = [
+///         { a = "server", b = "switch", rate = "100 Mbit/s", queue = "500 ms" },
+///         { a = "switch", b = "wide", rate = "100 Mbit/s", queue = "500 ms" },
+///         { a = "switch", b = "narrow", rate = { fits = "film", level = 1, spare = 0.1 }, queue = "500 ms", efci = 0.5 },
+///     ]
+///     flow = [{ name = "film", source = "server", clip = { synthetic = "canyon" }, frame_rate = 24, start = "1s", delay_max = "500ms" }]
+///     receiver = [{ node = "wide", flow = "film" }, { node = "narrow", flow = "film" }]
+/// "#;
+/// let network = Scenario::from_toml(text, "".as_ref()).unwrap().validate().unwrap();
+/// let summary = Simulation::new(network).run(&mut Off, None, |_| ControlFlow::Continue(())).unwrap();
+/// let [wide, narrow] = &summary.flows[0].receivers[..] else { panic!() };
+/// assert_eq!((wide.lost.base, narrow.lost.base), (0, 0));
+/// assert!(wide.frames.base > 0 && narrow.frames.base > 0);
+/// assert!(wide.frames.e2 > narrow.frames.e2);
+/// ```
 pub struct Simulation {
     net: Network,
 }

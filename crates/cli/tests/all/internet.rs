@@ -327,7 +327,14 @@ fn flags_that_do_not_apply_are_said() {
 
 #[test]
 fn the_schema_that_is_printed_is_that_of_the_repository() {
-    let printed = run(&["sim", "--schema"]).stdout;
-    let kept = std::fs::read(repository("scenarios/internet.schema.json")).unwrap();
-    assert!(printed == kept);
+    for (option, file) in [
+        ("--schema", "internet.schema.json"),
+        ("--schema=internet", "internet.schema.json"),
+        ("--schema=group", "group.schema.json"),
+        ("--schema=mets", "mets.schema.json"),
+    ] {
+        let printed = run(&["sim", option]).stdout;
+        let kept = std::fs::read(repository("scenarios").join(file)).unwrap();
+        assert!(printed == kept, "{option}");
+    }
 }

@@ -5,6 +5,7 @@ use layercast_media::Clip;
 use rand_core::RngCore;
 
 use super::error::ScenarioError;
+use super::limits::MOST_FRAMES;
 use super::schema::{ClipSpec, FlowEntry, Scenario};
 
 /// Frames a synthetic clip is never longer than: 11 hours at 24 frames/s.
@@ -116,7 +117,7 @@ fn given_rate(flow: &FlowEntry, i: usize) -> Result<FrameRate, ScenarioError> {
         return Err(ScenarioError::value(field(), "missing", accepted));
     };
     let milli = (rate * 1_000.0).round();
-    if !(1.0..=1_000_000.0).contains(&milli) {
+    if milli < 1.0 || !(0.0..=MOST_FRAMES).contains(&rate) {
         return Err(ScenarioError::value(field(), rate, accepted));
     }
     let milli = milli as u32;

@@ -4,45 +4,58 @@ use layercast_core::{CellRate, Span};
 use layercast_qos::HostCost;
 use layercast_switch::ReceiverLimits;
 use layercast_switch::host::{ReceiveCosts, SendCosts};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::limits::MOST_STALLS;
 use super::shorthand::{WordOrTable, Written, word_or_table, word_or_table_out};
 use super::units::text;
+use crate::internet::scenario::Text;
 
-/// Costs of a host or switch (specs/mets.md 3.2); zero everywhere is the ideal host.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+/// Processing costs of a host or switch. The ideal host has none.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostProfile {
-    /// c_tx: sender cost of a cell.
+    /// Cost of a cell at a sender (c_tx).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub send_cell: Span,
-    /// o_tx: sender cost of a packet.
+    /// Cost of a packet at a sender (o_tx).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub send_packet: Span,
-    /// c_sw: switch cost of a cell copy.
+    /// Cost of a copy of a cell at a switch (c_sw).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub switch_cell: Span,
-    /// c_rx: receiver interrupt and copy of a cell.
+    /// Cost of a cell at a receiver: interrupt and copy (c_rx).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub receive_cell: Span,
-    /// o_rx: receiver cost of a packet.
+    /// Cost of a packet at a receiver (o_rx).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub receive_packet: Span,
-    /// F: cells the receiver's network interface holds; 0 = no bound.
+    /// Cells that the receiver's network interface holds (F); 0: no bound.
     pub nic_cells: u32,
-    /// λ: receiver stalls per second and received flow.
+    /// Receiver stalls per second and received flow (λ).
+    #[schemars(range(min = 0, max = MOST_STALLS))]
     pub stall_rate: f64,
-    /// W: the longest stall; stalls are uniform up to it.
+    /// The longest stall (W); the length of stalls is uniform up to it.
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub stall_max: Span,
-    /// o_u: user-level cost of a packet.
+    /// Cost of a packet at user level (o_u).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub deliver_packet: Span,
-    /// c_u: user-level cost of a cell.
+    /// Cost of a cell at user level (c_u).
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub deliver_cell: Span,
     /// Tick of the frame scheduler's clock.
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub clock_tick: Span,
 }
 

@@ -6,14 +6,12 @@ use layercast_core::{CELL_PAYLOAD, Rate, Span};
 use layercast_switch::{Jitter, LinkConfig, Loss, PortConfig, QueueConfig};
 
 use super::error::ScenarioError;
+use super::limits::{MOST_QUEUED, MOST_SPARE};
 use super::network::{Flow, NetLink, Port};
 use super::resolve::{config_error, flow_named};
 use super::schema::{JitterSpec, LinkSpec, LossSpec, NodeKind, RateSpec, Scenario};
 use super::topology::Topology;
 use super::units::{Quantity, QueueSize};
-
-/// Longest queue in cells: a typing error must not eat the memory.
-const MAX_QUEUE: u64 = 1 << 20;
 
 /// The ports of every node, in the order of their numbers.
 pub(super) fn ports(
@@ -104,9 +102,9 @@ fn port_config(
             (ps / u128::from(Span::from_secs(1).as_ps())).min(u128::from(u64::MAX)) as u64
         }
     };
-    if !(1..=MAX_QUEUE).contains(&cells) {
+    if !(1..=MOST_QUEUED).contains(&cells) {
         let value = format!("{} = {cells} cells", link.queue.write());
-        let accepted = format!("1 to {MAX_QUEUE} cells");
+        let accepted = format!("1 to {MOST_QUEUED} cells");
         return Err(ScenarioError::value(field("queue"), value, accepted));
     }
     if let Some(capacity) = link.adapt_capacity
@@ -142,7 +140,7 @@ fn rate(link: &LinkSpec, i: usize, flows: &[Flow]) -> Result<Rate, ScenarioError
         RateSpec::Fixed(rate) => return Ok(*rate),
         RateSpec::Fits(fit) => fit,
     };
-    if !(0.0..=1_000.0).contains(&fit.spare) {
+    if !(0.0..=MOST_SPARE).contains(&fit.spare) {
         let accepted = "a fraction from 0, like 0.05 for 5 %";
         return Err(ScenarioError::value(
             format!("link[{i}].rate.spare"),

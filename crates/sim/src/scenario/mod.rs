@@ -3,7 +3,9 @@
 mod clips;
 mod defaults;
 mod error;
+mod form;
 mod host;
+mod limits;
 mod links;
 mod network;
 pub(crate) mod read;
@@ -51,6 +53,11 @@ impl Scenario {
             error,
         })?;
         Scenario::from_toml(&text, Path::new(""))
+    }
+
+    /// The JSON Schema of a scenario file, for editors and other tools.
+    pub fn json_schema() -> serde_json::Value {
+        schemars::schema_for!(Scenario).to_value()
     }
 
     fn based_at(mut self, base_dir: &Path) -> Scenario {

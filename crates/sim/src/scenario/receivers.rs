@@ -6,6 +6,7 @@ use layercast_core::{CellRate, Level, Time};
 use layercast_transport::mets::SinkConfig;
 
 use super::error::ScenarioError;
+use super::limits::MOST_MARGIN;
 use super::network::{Flow, Port, Receiver};
 use super::resolve::{config_error, flow_named, node_id};
 use super::schema::{PlayoutSpec, Scenario};
@@ -136,7 +137,7 @@ fn check_playout(i: usize, playout: &PlayoutSpec) -> Result<(), ScenarioError> {
         ("r", playout.r.unwrap_or(1.0)),
     ];
     for (name, value) in fields {
-        let most = if name == "r" { 100.0 } else { 1.0 };
+        let most = if name == "r" { MOST_MARGIN } else { 1.0 };
         if !(value > 0.0 && value <= most) {
             let accepted = format!("above 0, at most {most}");
             return Err(ScenarioError::value(

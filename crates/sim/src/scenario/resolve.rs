@@ -11,6 +11,7 @@ use layercast_wire::FlowInfo;
 use super::clips;
 use super::error::ScenarioError;
 use super::host::HostProfile;
+use super::limits::MOST_STALLS;
 use super::links;
 use super::network::{Fault, Flow, Network, Node};
 use super::schema::{FaultKind, FlowEntry, NodeKind, Scenario, ShapingSpec};
@@ -117,7 +118,7 @@ impl Scenario {
 
     fn check_host(&self, field: &str, host: super::HostChoice) -> Result<(), ScenarioError> {
         let rate = host.profile().stall_rate;
-        if !(0.0..=1_000.0).contains(&rate) {
+        if !(0.0..=MOST_STALLS).contains(&rate) {
             let accepted = "0 to 1000 stalls per second";
             return Err(ScenarioError::value(
                 format!("{field}.stall_rate"),

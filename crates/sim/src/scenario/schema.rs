@@ -8,74 +8,91 @@ use layercast_qos::{Merge, ProbeMode};
 use layercast_switch::Lowering;
 use layercast_transport::mets::{ParityConfig, PlayoutConfig};
 use layercast_wire::{Carriage, Mark};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults;
+use super::form::{self, time_to};
 use super::host::HostChoice;
+use super::limits::{MOST_FRAMES, MOST_MARGIN, MOST_NAME, MOST_SPARE};
 use super::shorthand::{word_or_table, word_or_table_out};
 use super::units::{QueueSize, text, text_opt};
+use crate::internet::scenario::{Text, above_zero};
 
 /// How media are protected from end to end (docs/src/explanation/security.md).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecuritySpec {
-    /// Whether receivers need a token; those of the scenario have one, but for those with
-    /// `token = false`.
+    /// Whether receivers need a token. Receivers of the scenario have one, except with `token = false`.
     #[serde(default = "defaults::yes")]
     pub tokens: bool,
 }
 
-/// A network, its flows and receivers, and the faults in it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A network, its flows and receivers, and faults.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(
+    title = "Layercast scenario of layered flows",
+    extend("required" = ["name", "duration", "node"])
+)]
 pub struct Scenario {
-    /// For titles and file names.
+    /// Name in titles and file names.
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_NAME, "pattern" = form::NAME))]
     pub name: String,
     /// Seed of every random stream of the run.
     #[serde(default = "defaults::seed")]
     pub seed: u64,
-    /// Length of the run.
+    /// Simulated time.
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>", extend("pattern" = time_to(form::DAY)))]
     pub duration: Span,
-    /// What the links carry.
+    /// The units on links.
     #[serde(default = "defaults::carriage")]
+    #[schemars(schema_with = "form::carriage")]
     pub carriage: Carriage,
-    /// Era of the QoS adapter (specs/mets.md 2.11).
+    /// Era of the QoS adapter.
     #[serde(default = "defaults::era", with = "text")]
+    #[schemars(with = "Text<Span>", extend("pattern" = time_to(form::DAY)))]
     pub era: Span,
-    /// RES interval of switches and sources (specs/mets.md 2.11).
+    /// RES interval of switches and sources.
     #[serde(default = "defaults::res_interval", with = "text")]
+    #[schemars(with = "Text<Span>", extend("pattern" = time_to(form::DAY)))]
     pub res_interval: Span,
     /// Whether every PDU and signal is encoded and decoded at every hop.
     #[serde(default)]
     pub wire_check: bool,
-    /// What decides between events of the same instant.
+    /// Order of events of the same instant.
     #[serde(default)]
     pub ties: Ties,
-    /// Which cell of a frame carries the AAL5 end mark (specs/mets.md 6.2).
+    /// Which cell of a frame carries the AAL5 end mark.
     #[serde(default = "defaults::aal5_mark")]
+    #[schemars(schema_with = "form::aal5_mark")]
     pub aal5_mark: Mark,
-    /// Whether joins are tested against links, processors and hosts (specs/mets.md 2.10). Without, every
-    /// base layer is granted and sources send what they have: for experiments with overload.
+    /// Whether joins are tested against the capacity of links, processors and hosts. If not, every base layer is
+    /// granted and sources send all their frames: for experiments with overload.
     #[serde(default = "defaults::yes")]
     pub admission: bool,
-    /// When a lower level takes effect (specs/mets.md 2.12).
+    /// When a lower level takes effect.
     #[serde(default)]
+    #[schemars(schema_with = "form::lowering")]
     pub lowering: Lowering,
-    /// Sealed media and tokens; missing: media in the clear.
+    /// Sealed media and tokens; default: media in the clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<SecuritySpec>,
-    /// How switches merge the demands of several branches (specs/mets.md 6.2).
+    /// How switches merge the demands of several branches.
     #[serde(default)]
+    #[schemars(schema_with = "form::merge")]
     pub merge: Merge,
-    /// Costs of hosts and switches that name none of their own.
+    /// Processing costs of hosts and switches without their own.
     #[serde(default)]
     pub host: HostChoice,
-    /// How long neighbours take to see that a node or link is gone or back.
+    /// Time until neighbours detect a change of a node or link.
     #[serde(default = "defaults::detection", with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub detection: Span,
     /// Hosts and switches.
     #[serde(rename = "node", default)]
+    #[schemars(length(min = 1))]
     pub nodes: Vec<NodeSpec>,
     /// Links between two nodes each.
     #[serde(rename = "link", default)]
@@ -86,13 +103,13 @@ pub struct Scenario {
     /// Receivers.
     #[serde(rename = "receiver", default)]
     pub receivers: Vec<ReceiverSpec>,
-    /// Filters in switches (specs/mets.md 2.11, 2.13).
+    /// Filters in switches.
     #[serde(rename = "filter", default)]
     pub filters: Vec<FilterSpec>,
-    /// What fails, and when.
+    /// Faults.
     #[serde(rename = "fault", default)]
     pub faults: Vec<FaultSpec>,
-    /// What applications ask of the management interface, and when.
+    /// Requests of applications to the management interface.
     #[serde(rename = "request", default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestSpec>,
     /// Where relative paths of clips start; not part of the file.
@@ -100,13 +117,11 @@ pub struct Scenario {
     pub base_dir: PathBuf,
 }
 
-/// What decides between events of the same instant.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+/// Order of events of the same instant.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ties {
-    /// A seeded draw: no order is favoured forever.
+    /// A seeded draw: no order is preferred.
     #[default]
     Random,
     /// The event that was scheduled first.
@@ -114,37 +129,38 @@ pub enum Ties {
 }
 
 /// A host or a switch.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     /// Unique.
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_NAME, "pattern" = form::NAME))]
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
-    /// Its costs, if not those of the scenario.
+    /// Its processing costs; default: those of the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostChoice>,
 }
 
 /// What a node is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
-    /// Relays flows.
+    /// Forwards flows.
     Switch,
     /// Has sources or receivers.
     Host,
 }
 
 /// A link; its parameters hold for both directions.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// One end.
     pub a: String,
     /// The other end.
     pub b: String,
-    /// How fast it is.
+    /// Its rate.
     #[serde(
         deserialize_with = "word_or_table",
         serialize_with = "word_or_table_out"
@@ -152,18 +168,23 @@ pub struct LinkSpec {
     pub rate: RateSpec,
     /// Propagation delay.
     #[serde(default, with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub delay: Span,
     /// Queue of each port.
     #[serde(default = "defaults::queue", with = "text")]
+    #[schemars(with = "Text<QueueSize>", extend("pattern" = form::queue()))]
     pub queue: QueueSize,
-    /// Fraction of the queue above which a switch marks congestion; hosts never do.
+    /// Fraction of the queue above which a switch marks congestion. Hosts do not mark.
     #[serde(default = "defaults::efci")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub efci: f64,
     /// Fraction of the rate that base layers may reserve.
     #[serde(default = "defaults::bl_share")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub bl_share: f64,
-    /// Capacity the adapter shares out, if not the rate (specs/mets.md 4.8).
+    /// Capacity that the adapter distributes; default: the rate.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<CellRate>>", extend("pattern" = form::cell_rate()))]
     pub adapt_capacity: Option<CellRate>,
     /// Loss process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,9 +197,11 @@ pub struct LinkSpec {
     pub reorder: bool,
     /// Probability that a PDU arrives twice.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     pub duplicate: f64,
-    /// Probability that RES or ADAPT is lost, beside other loss.
+    /// Loss probability of RES and ADAPT, in addition to other loss.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     pub adapter_loss: f64,
 }
 
@@ -192,119 +215,141 @@ pub enum RateSpec {
 }
 
 /// A link rate that fits a flow.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FitSpec {
     /// The flow.
     pub fits: String,
-    /// The level it shall fit at.
+    /// The level that must fit.
+    #[schemars(schema_with = "form::level")]
     pub level: Level,
-    /// How much more, as a fraction.
+    /// Spare rate, as a fraction.
     #[serde(default)]
+    #[schemars(range(min = 0, max = MOST_SPARE))]
     pub spare: f64,
 }
 
 /// How PDUs get lost on a link.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LossSpec {
-    /// Each on its own with this probability.
-    Bernoulli(f64),
+    /// Independent losses with this probability.
+    Bernoulli(#[schemars(range(min = 0, max = 1))] f64),
     /// In bursts.
     Gilbert(GilbertSpec),
 }
 
 /// The Gilbert-Elliott channel: two states, changing at each PDU.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GilbertSpec {
     /// Probability of going from good to bad.
+    #[schemars(range(min = 0, max = 1))]
     pub p_gb: f64,
     /// Probability of going from bad to good.
+    #[schemars(range(min = 0, max = 1))]
     pub p_bg: f64,
     /// Loss probability in the good state.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     pub good: f64,
     /// Loss probability in the bad state.
     #[serde(default = "defaults::one")]
+    #[schemars(range(min = 0, max = 1))]
     pub bad: f64,
 }
 
 /// Delay variation on a link.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JitterSpec {
     /// Uniform between zero and this.
-    Uniform(#[serde(with = "text")] Span),
+    Uniform(
+        #[serde(with = "text")]
+        #[schemars(with = "Text<Span>")]
+        Span,
+    ),
     /// The absolute value of a normal variable with this standard deviation.
-    Normal(#[serde(with = "text")] Span),
+    Normal(
+        #[serde(with = "text")]
+        #[schemars(with = "Text<Span>")]
+        Span,
+    ),
 }
 
 /// A media flow.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowEntry {
     /// Unique.
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_NAME, "pattern" = form::NAME))]
     pub name: String,
-    /// The host it comes from.
+    /// The host of the source.
     pub source: String,
-    /// What is sent.
+    /// The media.
     pub clip: ClipSpec,
-    /// Frames per second of a synthetic clip or a trace; files carry their own.
+    /// Frames per second; required for a synthetic clip or a trace. A video file has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MOST_FRAMES), extend("exclusiveMinimum" = 0))]
     pub frame_rate: Option<f64>,
     /// The highest layer that is sent at all.
     #[serde(default = "defaults::full")]
+    #[schemars(schema_with = "form::level")]
     pub top: Level,
-    /// When the first frame is sent.
+    /// Time of the first frame.
     #[serde(default, with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub start: Span,
-    /// When the flow ends; else with its clip, or never for a synthetic one.
+    /// End of the flow; default: the end of the clip, or never for a synthetic one.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<Span>>", extend("pattern" = above_zero()))]
     pub stop: Option<Span>,
-    /// Whether the start is moved by a seeded uniform draw over one GOP (specs/mets.md 3.2).
+    /// Whether the start is moved by a seeded uniform draw over one GOP.
     #[serde(default)]
     pub random_phase: bool,
     /// Whether the start is moved so that the flows of this source with `stagger` share a frame
-    /// period evenly (specs/mets.md 8).
+    /// period evenly.
     #[serde(default)]
     pub stagger: bool,
-    /// Bound of the end-to-end delay; if given it is the playout delay (specs/mets.md 2.8).
+    /// Bound of the end-to-end delay, at least 1 ms; it sets the playout delay.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<Span>>", extend("pattern" = time_to(form::DELAY)))]
     pub delay_max: Option<Span>,
-    /// How the source smooths its frames (specs/mets.md 2.5).
+    /// How the source smooths its frames.
     #[serde(
         default,
         deserialize_with = "word_or_table",
         serialize_with = "word_or_table_out"
     )]
     pub shaping: ShapingSpec,
-    /// What to do when the flow cannot be had, or more can.
+    /// QoS policy: reaction to scarce and to available bandwidth.
     #[serde(default)]
+    #[schemars(with = "form::Policy")]
     pub policy: QosPolicy,
-    /// Its core switch (specs/mets.md 2.10): the name of one, or `"auto"` for the one nearest the source and
-    /// the receivers that are there when it starts. Without, joins go the way the advertisement came.
+    /// Its core switch: the name of a switch, or `"auto"` for the one nearest to the source and to the receivers
+    /// that have joined when the flow starts. Default: joins follow the path of the advertisement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<String>,
-    /// Parities for its base layer: `"6+2"`, `"reed-solomon:20+4"`, or `"auto"` for as many as the
-    /// loss that receivers report asks for (docs/src/reference/fec.md). Without, none.
+    /// Parities for its base layer: `"6+2"`, `"reed-solomon:20+4"`, or `"auto"`: as the reported loss requires
+    /// (docs/src/reference/fec.md). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("pattern" = form::protection()))]
     pub protect_base: Option<ParityConfig>,
 }
 
 /// Where the frames of a flow come from.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClipSpec {
-    /// One of the clips of specs/mets.md 3.2.
-    Synthetic(Synthetic),
+    /// A clip with the statistics of the measurements of 1996.
+    Synthetic(#[schemars(schema_with = "form::synthetic")] Synthetic),
     /// An MPEG-1 or MPEG-2 video file.
     File(PathBuf),
     /// A trace file: `frame_no type bytes`.
     Trace(PathBuf),
 }
 
-/// How the source smooths its frames (specs/mets.md 2.5).
+/// How the source smooths its frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ShapingSpec {
     /// Token bucket at a multiple of the mean rate of the enabled layers.
@@ -317,105 +362,119 @@ pub enum ShapingSpec {
         p: u32,
     },
     /// All flows of the host through one pacer, frame after frame, at the rate that their receivers
-    /// take in; the default bucket while that is not known (specs/mets.md 8).
+    /// take in; the default bucket while that is not known.
     Serial,
     /// Frames leave as they are dispatched.
     Off,
 }
 
 /// A receiver of a flow.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiverSpec {
     /// Unique; the name of the node if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minLength" = 1, "maxLength" = MOST_NAME, "pattern" = form::NAME))]
     pub name: Option<String>,
-    /// The host it is on.
+    /// Its host.
     pub node: String,
-    /// The flow it wants.
+    /// The flow.
     pub flow: String,
-    /// The level it prefers.
+    /// The preferred level.
     #[serde(default = "defaults::full")]
+    #[schemars(schema_with = "form::level")]
     pub level: Level,
-    /// When it comes.
+    /// Time of the join.
     #[serde(default, with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub join: Span,
-    /// When it goes.
+    /// Time of the leave.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<Span>>", extend("pattern" = above_zero()))]
     pub leave: Option<Span>,
-    /// How it raises its demand after congestion (specs/mets.md 2.11).
+    /// When it increases its demand after congestion.
     #[serde(default)]
+    #[schemars(schema_with = "form::probe")]
     pub probe: ProbeMode,
-    /// What its host says it takes in, all its flows together, if not what its costs allow
-    /// (specs/mets.md 8); 0 is not to say.
+    /// Rate that its host accepts, all its flows together; default: from the costs of the host; `"0 cells/s"`:
+    /// no limit.
     #[serde(default, with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<CellRate>>")]
     pub drain: Option<CellRate>,
-    /// Whether frames that lost cells are filled with zeros and played (specs/mets.md 2.6).
+    /// Whether frames that lost cells are filled with zeros and played.
     #[serde(default)]
     pub repair: bool,
     /// Parameters of the jitter filter.
     #[serde(default)]
     pub playout: PlayoutSpec,
-    /// Its policy, if not that of the flow.
+    /// Its policy; default: that of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<form::Policy>")]
     pub policy: Option<QosPolicy>,
-    /// Whether it has a token of the source of its flow, where the scenario asks for tokens.
+    /// Whether it has a token of the source of its flow, if the scenario requires tokens.
     #[serde(default = "defaults::yes")]
     pub token: bool,
 }
 
-/// Parameters of the jitter filter (specs/mets.md 2.8).
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+/// Parameters of the jitter filter.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlayoutSpec {
     /// Fixed playout delay; overrides the `delay_max` of the flow.
     #[serde(with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<Span>>")]
     pub delay: Option<Span>,
-    /// Most that an estimated playout delay may be.
+    /// Largest estimated playout delay.
     #[serde(with = "text_opt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<Span>>")]
     pub longest: Option<Span>,
     /// Gain of the mean delay.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub a: f64,
     /// Gain of the mean deviation.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Fixed margin in mean deviations; the paper's is 2.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MOST_MARGIN), extend("exclusiveMinimum" = 0))]
     pub r: Option<f64>,
-    /// Share of frames that may come late, if there is no `r`.
+    /// Without `r`: target for late frames, in thousandths.
     pub target_late_permille: u16,
     /// Clean GOPs after which the playout point is pulled in (K).
     pub hold_gops: u32,
-    /// Whether that share is aimed at by the delays of the last frames, not by mean and deviation.
+    /// Whether the target is computed from recent delays, not from mean and deviation.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quantile: bool,
-    /// Whether frames held up by a stall leave the playout delay alone.
+    /// Whether frames delayed by a stall do not change the playout delay.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub spares_stalls: bool,
 }
 
 /// A filter in a switch, for the branches of a flow.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterSpec {
     /// The switch.
     pub node: String,
     /// The flow.
     pub flow: String,
-    /// The neighbour the branch leads to; all if not given.
+    /// The neighbour of the branch; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// `"keep:I"`, `"keep:IP"`, `"thin:1/2"`, `"low-pass:10"` or `"drs"`.
+    #[schemars(with = "String", extend("pattern" = form::rule()))]
     pub rule: FilterRule,
 }
 
-/// Something that goes wrong, or right again.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A fault, or its end.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
-    /// When.
+    /// Its time.
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub at: Span,
-    /// What.
+    /// Its kind.
     pub kind: FaultKind,
     /// The node that is killed or restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -425,33 +484,34 @@ pub struct FaultSpec {
     pub link: Option<[String; 2]>,
 }
 
-/// A request of an application (`changeQoS`, specs/mets.md 2.2).
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A request of an application (`changeQoS`).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestSpec {
-    /// When.
+    /// Its time.
     #[serde(with = "text")]
+    #[schemars(with = "Text<Span>")]
     pub at: Span,
-    /// The flow whose server asks.
+    /// The flow of the requesting server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
-    /// The receiver that asks.
+    /// The requesting receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<String>,
-    /// What: `"maint"`, `{ adapt = "none" }`, `{ flow_spec = { delay_max_ms = 200 } }`, ...; of a
-    /// flow specification what is not said stays as it is.
+    /// The request.
+    #[schemars(with = "form::Asked")]
     pub option: serde_json::Value,
 }
 
-/// A fault, or its repair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Kinds of faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// The node stops and loses all state.
     Kill,
     /// The node starts with empty state; killed first if it runs.
     Restart,
-    /// Nothing passes the link any more.
+    /// The link drops everything.
     LinkDown,
     /// The link works again.
     LinkUp,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use layercast_core::PortId;
 
 use super::error::ScenarioError;
+use super::limits::MOST_NAME;
 use super::schema::{NodeKind, Scenario};
 
 /// The links between nodes.
@@ -165,7 +166,7 @@ impl Topology {
 /// A name that is valid in file names, streams and reports.
 pub(super) fn check_name(field: &str, name: &str) -> Result<(), ScenarioError> {
     let fine = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
+    if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(fine) {
         let accepted = "1 to 64 bytes of letters, digits, '-', '_' and '.'";
         return Err(ScenarioError::value(field, format!("{name:?}"), accepted));
     }

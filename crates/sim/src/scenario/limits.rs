@@ -1,0 +1,14 @@
+//! Ranges of numbers in a scenario of layered flows, for the checks and the JSON Schema.
+
+/// Longest name, in bytes.
+pub const MOST_NAME: usize = 64;
+/// Largest spare rate of a link that fits a flow, as a fraction.
+pub const MOST_SPARE: f64 = 1_000.0;
+/// Highest frame rate, in frames per second.
+pub const MOST_FRAMES: f64 = 1_000.0;
+/// Largest fixed margin of the jitter filter, in mean deviations.
+pub const MOST_MARGIN: f64 = 100.0;
+/// Most stalls of a receiver per second and flow.
+pub const MOST_STALLS: f64 = 1_000.0;
+/// Largest queue in cells: a typing error must not exhaust the memory.
+pub const MOST_QUEUED: u64 = 1 << 20;
